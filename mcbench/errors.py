@@ -1,0 +1,14 @@
+"""Errors addressed to people."""
+
+
+class UserError(Exception):
+    """Wrong input. The message says what was wrong, what is allowed and what to do, in one sentence.
+
+    The command line prints it without a traceback and exits with status 2.
+    """
+
+
+def unknown(what: str, given: object, allowed: object) -> UserError:
+    """The error for a name that is not among the ``allowed`` ones."""
+    names = ", ".join(sorted(map(str, allowed)))  # type: ignore[call-overload]
+    return UserError(f"unknown {what} {given!r}; allowed: {names}")
