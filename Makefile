@@ -1,0 +1,61 @@
+# `make` alone lists what there is. Everything happens in .venv; nothing else on the machine is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+FRESH ?= 0
+RUNS ?= runs
+
+# One torch thread per core is slower than one per run on small models, and more than two buy nothing.
+export OMP_NUM_THREADS ?= 2
+export TOKENIZERS_PARALLELISM ?= false
+export PYTHONUNBUFFERED := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format lab reports clean
+
+help:  ## list the commands
+	@echo "mcbench: reinforcement learning of code models, on two CPU cores or on GPUs"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## prepare .venv (nothing else)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "mcbench needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V). Try: make setup PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) lacks its venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+	@echo "== 1/3  a virtual environment in $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "== 2/3  torch (the largest part; first, so that the rest is resolved around it)"
+	@$(BIN)/python -m pip install --disable-pip-version-check 'torch==2.13.0'
+	@echo "== 3/3  mcbench and everything it uses"
+	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
+	@touch $@
+	@echo "== ready: $(BIN)/mcbench --help"
+
+demo: setup  ## train GRPO, GRPO+ and MicroCoder-GRPO, write an HTML report (FRESH=1 trains again)
+	@$(BIN)/mcbench run notebooks/07_results.ipynb -p runs_dir $(RUNS) -p fresh $(if $(filter 1 yes true,$(FRESH)),true,false)
+
+test: setup  ## run the tests
+	@$(BIN)/python -m pytest
+
+lint: setup  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: setup  ## let ruff format and fix what it can
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+lab: setup  ## open JupyterLab on the notebooks
+	@$(BIN)/jupyter lab --notebook-dir=notebooks
+
+reports: setup  ## rebuild the pages under reports/ from the committed records
+	@$(BIN)/python -m mcbench.report reports
+
+clean:  ## remove caches (never runs, never .venv)
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	@rm -rf .pytest_cache .ruff_cache .mypy_cache build dist
