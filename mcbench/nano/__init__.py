@@ -1,0 +1,40 @@
+"""The nano world: problems, tokenizer and base models that run on two CPU cores, no download.
+
+A mechanism test bed for the algorithms; it is no evidence about Qwen3 or any other large model.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcbench.errors import UserError, unknown
+
+MODEL_NAMES = ("nano-s", "nano-m", "nano-old")
+"""Base models: two sizes of one generation, and an older generation with short outputs."""
+
+
+def model_path(name: str) -> Path:
+    """The directory of a committed base model, for ``from_pretrained``.
+
+    Raises:
+        UserError: an unknown name, or the model is not there (with the command that builds it).
+    """
+    if name not in MODEL_NAMES:
+        raise unknown("nano model", name, MODEL_NAMES)
+    path = Path(__file__).parent / "models" / name
+    if not (path / "model.safetensors").is_file():
+        raise UserError(f"{path} holds no model; build it with: mcbench nano build {name}")
+    return path
+
+
+def __getattr__(name: str) -> object:
+    # torch and transformers load only when they are needed
+    if name == "load_tokenizer":
+        from mcbench.nano.tokenizer import load_tokenizer
+
+        return load_tokenizer
+    if name == "load_split":
+        from mcbench.nano.problems import load_split
+
+        return load_split
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

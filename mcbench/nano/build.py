@@ -1,0 +1,162 @@
+"""Train a nano base model from scratch on demonstrations: ``mcbench nano build NAME``."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from mcbench.errors import unknown
+from mcbench.nano.corpus import MODERN, OLD, Style, demonstrations
+from mcbench.nano.tokenizer import load_tokenizer
+
+IGNORE = -100
+MAX_PROMPT, MAX_RESPONSE = 64, 192
+"""In tokens. Responses are trained up to twice the default limit of 96."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a base model is made. Sizes are Qwen3's; ``head_dim`` is 32 throughout."""
+
+    hidden: int
+    layers: int
+    intermediate: int
+    style: Style
+    steps: int
+    batch_tokens: int = 8192
+    lr: float = 3e-3
+    warmup: int = 100
+    weight_decay: float = 0.1
+
+
+BUILDS = {
+    "nano-s": Build(hidden=160, layers=3, intermediate=448, style=MODERN, steps=3000),
+    "nano-m": Build(hidden=224, layers=4, intermediate=608, style=MODERN, steps=3000),
+    "nano-old": Build(hidden=160, layers=3, intermediate=448, style=OLD, steps=1500),
+}
+
+
+def new_model(build: Build) -> Qwen3ForCausalLM:
+    """A randomly initialised model of the Qwen3 architecture, float32."""
+    tokenizer = load_tokenizer()
+    heads = build.hidden // 32
+    config = Qwen3Config(
+        vocab_size=-(-len(tokenizer) // 64) * 64,
+        hidden_size=build.hidden,
+        num_hidden_layers=build.layers,
+        intermediate_size=build.intermediate,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=32,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        initializer_range=0.02,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return Qwen3ForCausalLM(config)
+
+
+def batches(style: Style, seed: int, batch_tokens: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Endless (input ids, labels), each (N, T) with N * T close to ``batch_tokens``.
+
+    Sequences of like length share a batch, padded on the right; labels cover the response only.
+    """
+    tokenizer = load_tokenizer()
+    stream = demonstrations(seed, style)
+    generator = torch.Generator().manual_seed(seed)
+    eos, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
+    while True:
+        prompts, responses = zip(*islice(stream, 2048), strict=True)
+        pairs = [
+            (p, r + [eos] if len(r) < MAX_RESPONSE else r[:MAX_RESPONSE])
+            for p, r in zip(
+                tokenizer(list(prompts)).input_ids,
+                tokenizer(list(responses), verbose=False).input_ids,
+                strict=True,
+            )
+        ]
+        pairs.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
+        groups: list[list[tuple[list[int], list[int]]]] = [[]]
+        for pair in pairs:
+            length = len(pair[0]) + len(pair[1])
+            if (len(groups[-1]) + 1) * length > batch_tokens:
+                groups.append([])
+            groups[-1].append(pair)
+        for index in torch.randperm(len(groups), generator=generator).tolist():
+            width = max(len(p) + len(r) for p, r in groups[index])
+            ids = torch.full((len(groups[index]), width), pad)
+            labels = torch.full_like(ids, IGNORE)
+            for row, (p, r) in enumerate(groups[index]):
+                ids[row, : len(p) + len(r)] = torch.tensor(p + r)
+                labels[row, len(p) : len(p) + len(r)] = torch.tensor(r)
+            yield ids, labels
+
+
+def build(
+    name: str,
+    out: Path,
+    seed: int = 0,
+    steps: int | None = None,
+    progress: Callable[[str], None] = print,
+) -> Path:
+    """Train the base model ``name`` and save it under ``out``; the same seed gives the same model.
+
+    Raises:
+        UserError: an unknown model name.
+    """
+    if name not in BUILDS:
+        raise unknown("nano model", name, BUILDS)
+    spec = BUILDS[name]
+    total = spec.steps if steps is None else steps
+    torch.manual_seed(seed)
+    model = new_model(spec)
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": matrices, "weight_decay": spec.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ],
+        lr=spec.lr,
+        betas=(0.9, 0.95),
+    )
+    started = time.monotonic()
+    progress(f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters, {total} steps")
+    for step, (ids, labels) in enumerate(islice(batches(spec.style, seed, spec.batch_tokens), total), 1):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, total, spec)
+        loss = model(input_ids=ids, labels=labels, use_cache=False).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if step % 100 == 0 or step == total:
+            seconds = time.monotonic() - started
+            left = seconds / step * (total - step)
+            progress(f"{name}: step {step}/{total} loss {loss.item():.3f} {left / 60:.0f} min left")
+    return save(model, out, {"name": name, "seed": seed, "steps": total, **asdict(spec)})
+
+
+def learning_rate(step: int, total: int, spec: Build) -> float:
+    """Linear warm-up, then cosine to a tenth."""
+    warm = min(1.0, step / min(spec.warmup, max(1, total // 10)))
+    return spec.lr * warm * (0.1 + 0.45 * (1 + math.cos(math.pi * step / total)))
+
+
+def save(model: Qwen3ForCausalLM, out: Path, made: dict[str, object]) -> Path:
+    """Write weights (half precision, to stay small), tokenizer and how the model was made."""
+    out.mkdir(parents=True, exist_ok=True)
+    model.to(torch.float16).save_pretrained(out)
+    load_tokenizer().save_pretrained(out)
+    (out / "build.json").write_text(json.dumps(made, indent=1) + "\n")
+    return out

@@ -1,0 +1,128 @@
+"""Induced problems: find the hidden function behind a few input -> output examples.
+
+The hidden function is ``feature(x) + k``. A response that works tries one feature after the other:
+it infers ``k`` from the first example and checks the others. So a longer search truly finds more
+functions, giving up early does not, and a response cut at the limit is an unfinished search.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from mcbench.data.schema import Difficulty, Form
+
+DOMAIN = tuple(range(10))
+"""Inputs of the hidden function. Examples and hidden tests are drawn from these."""
+CONSTANTS = tuple(range(1, 10))
+N_EXAMPLES = 4
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One hypothesis: an expression in ``x`` to which a constant is added."""
+
+    expr: str
+    fn: Callable[[int], int]
+    difficulty: Difficulty
+
+
+FEATURES = (
+    Feature("x", lambda x: x, "easy"),
+    Feature("2 * x", lambda x: 2 * x, "easy"),
+    Feature("3 * x", lambda x: 3 * x, "easy"),
+    Feature("x * x", lambda x: x * x, "easy"),
+    Feature("4 * x", lambda x: 4 * x, "medium"),
+    Feature("5 * x", lambda x: 5 * x, "medium"),
+    Feature("x // 2", lambda x: x // 2, "medium"),
+    Feature("x % 3", lambda x: x % 3, "medium"),
+    Feature("x % 4", lambda x: x % 4, "medium"),
+    Feature("(x ^ 5)", lambda x: x ^ 5, "hard"),
+    Feature("(x ^ 3)", lambda x: x ^ 3, "hard"),
+    Feature("(x & 6)", lambda x: x & 6, "hard"),
+    Feature("x * (9 - x)", lambda x: x * (9 - x), "hard"),
+    Feature("abs(x - 5)", lambda x: abs(x - 5), "hard"),
+    Feature("x // 3", lambda x: x // 3, "hard"),
+    Feature("x % 5", lambda x: x % 5, "hard"),
+)
+
+
+@dataclass(frozen=True)
+class Induced:
+    """A hidden function with the examples that are shown.
+
+    Attributes:
+        feature: index into ``FEATURES``.
+        k: the constant that is added.
+        examples: ``N_EXAMPLES`` pairs (x, y); they fit one function of the family only.
+        form: ``stdin`` or ``call``.
+    """
+
+    feature: int
+    k: int
+    examples: tuple[tuple[int, int], ...]
+    form: Form
+
+    @property
+    def difficulty(self) -> Difficulty:
+        return FEATURES[self.feature].difficulty
+
+    @property
+    def key(self) -> str:
+        """Names the reference program, whatever the form and the examples."""
+        return f"induced:{FEATURES[self.feature].expr}+{self.k}"
+
+    def statement(self) -> str:
+        head = {
+            "stdin": "Read an integer x and print y.",
+            "call": "Complete class Solution: solve(self, x) returns y.",
+        }[self.form]
+        return head + "".join(f"\nin {x} out {y}" for x, y in self.examples) + "\nAnswer:\n"
+
+
+@cache
+def values(feature: int, k: int) -> tuple[int, ...]:
+    """The function's outputs over ``DOMAIN``."""
+    return tuple(FEATURES[feature].fn(x) + k for x in DOMAIN)
+
+
+def program(feature: int, k: int, form: Form, swap: bool = False, named: bool = False) -> str:
+    """The program text for ``feature(x) + k``; ``swap`` and ``named`` choose an equal spelling."""
+    expr = FEATURES[feature].expr
+    total = f"{k} + {expr}" if swap else f"{expr} + {k}"
+    if form == "stdin":
+        body = f"y = {total}\nprint(y)\n" if named else f"print({total})\n"
+        return "x = int(input())\n" + body
+    indent = "        "
+    body = f"{indent}y = {total}\n{indent}return y\n" if named else f"{indent}return {total}\n"
+    return "class Solution:\n    def solve(self, x):\n" + body
+
+
+def consistent(examples: tuple[tuple[int, int], ...]) -> set[tuple[int, ...]]:
+    """The different functions of the family, as values over ``DOMAIN``, that fit the examples."""
+    fits = set()
+    for feature in range(len(FEATURES)):
+        for k in CONSTANTS:
+            table = values(feature, k)
+            if all(table[x] == y for x, y in examples):
+                fits.add(table)
+    return fits
+
+
+def draw(rng: random.Random, programs: list[tuple[int, int]]) -> Induced:
+    """Draw a problem whose reference is one of ``programs`` and whose examples are unambiguous.
+
+    Difficulties are drawn evenly, then a program of that difficulty. The identity and constant
+    functions are not in the family (``k`` is at least 1, no feature is constant).
+    """
+    while True:
+        wanted = rng.choice(("easy", "medium", "hard"))
+        feature, k = rng.choice([p for p in programs if FEATURES[p[0]].difficulty == wanted])
+        table = values(feature, k)
+        for _ in range(50):
+            # x = 0 tells little and is left to the hidden tests
+            examples = tuple((x, table[x]) for x in rng.sample(DOMAIN[1:], N_EXAMPLES))
+            if len(consistent(examples)) == 1:
+                return Induced(feature, k, examples, rng.choice(("stdin", "call")))

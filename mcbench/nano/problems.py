@@ -1,0 +1,170 @@
+"""The nano problem sets: generated problems whose expected outputs come from running a program.
+
+Train and test are disjoint by reference program (and by examples, which fit one program only).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import random
+from functools import cache
+from typing import Any, Literal
+
+from mcbench.data.schema import DIFFICULTIES, FORMS, Form, Problem
+from mcbench.errors import UserError, unknown
+from mcbench.nano import described, induced
+
+Split = Literal["train", "test"]
+SPLITS = ("train", "test")
+SIZES = {"train": 3000, "test": 120}
+INDUCED_SHARE = 0.65
+MIN_TESTS = 3
+PROBES = 60
+"""Random inputs on which a shorter program must differ somewhere, or the problem is rejected."""
+
+
+def split_of(key: str) -> Split:
+    """The split that owns a reference program: a fifth of all programs are kept for test."""
+    return "test" if hashlib.blake2b(key.encode()).digest()[0] % 5 == 0 else "train"
+
+
+def induced_programs(split: Split) -> list[tuple[int, int]]:
+    """The (feature, constant) pairs that a split may use as hidden functions."""
+    pairs = [(f, k) for f in range(len(induced.FEATURES)) for k in induced.CONSTANTS]
+    return [p for p in pairs if split_of(induced.Induced(*p, (), "stdin").key) == split]
+
+
+def execute(source: str, form: Form, value: Any) -> Any:
+    """Run a reference program (trusted: written by this package) on one input.
+
+    For ``stdin`` the value is the input text and the result the printed text; for ``call`` it is
+    the argument of ``solve`` and the result what it returns.
+    """
+    if form == "call":
+        namespace: dict[str, Any] = {}
+        exec(source, namespace)
+        return namespace["Solution"]().solve(value)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(source, {"input": lambda: value})
+    return out.getvalue()
+
+
+def _test(source: str, form: Form, value: Any) -> dict[str, Any]:
+    if form == "stdin":
+        text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return {"stdin": text + "\n", "expected": execute(source, form, text)}
+    return {"args": [value], "expected": execute(source, form, value)}
+
+
+def _problem(task: induced.Induced | described.Described, source: str, inputs: list[Any]) -> Problem:
+    kind = "induced" if isinstance(task, induced.Induced) else "described"
+    statement = task.statement()
+    digest = hashlib.blake2b(statement.encode(), digest_size=5).hexdigest()
+    return Problem(
+        id=f"nano/{kind}/{digest}",
+        statement=statement,
+        form=task.form,
+        tests=tuple(_test(source, task.form, value) for value in inputs),
+        difficulty=task.difficulty,
+        fn_name="solve" if task.form == "call" else None,
+        kind=kind,
+        source="nano",
+        reference=source,
+        metadata={"program": task.key},
+    )
+
+
+def induced_problem(task: induced.Induced, rng: random.Random) -> Problem:
+    """Tests on inputs that were not shown, as many as it takes to single out the function."""
+    shown = {x for x, _ in task.examples}
+    hidden = [x for x in induced.DOMAIN if x not in shown]
+    rng.shuffle(hidden)
+    table = induced.values(task.feature, task.k)
+    n = MIN_TESTS
+    while n < len(hidden) and len(induced.consistent(tuple((x, table[x]) for x in hidden[:n]))) > 1:
+        n += 1
+    return _problem(task, induced.program(task.feature, task.k, task.form), hidden[:n])
+
+
+def described_problem(task: described.Described, rng: random.Random) -> Problem | None:
+    """Tests that no shorter pipeline passes; None when one computes the same or nothing changes.
+
+    Rejected are the identity, constant results, and pipelines with a step that has no effect.
+    """
+    steps, final = task.steps, task.final
+    probes = [described.draw_input(rng) for _ in range(PROBES)]
+    wanted = [described.run(steps, final, a) for a in probes]
+    if len(set(map(str, wanted))) < PROBES // 4:
+        return None  # (nearly) constant
+    if any(isinstance(w, int) and abs(w) > 10**6 for w in wanted):
+        return None
+    inputs = list(range(MIN_TESTS))
+    for other in described.shorter(steps):
+        for other_final in range(len(described.FINALS)):
+            if all(described.run(other, other_final, probes[i]) == wanted[i] for i in inputs):
+                differs = (
+                    i for i, a in enumerate(probes)
+                    if described.run(other, other_final, a) != wanted[i]
+                )
+                if (i := next(differs, None)) is None:
+                    return None
+                inputs.append(i)
+    source = described.program(steps, final, task.form)
+    return _problem(task, source, [probes[i] for i in inputs])
+
+
+def _draw(rng: random.Random, kind: str, split: Split) -> Problem:
+    while True:
+        if kind == "induced":
+            return induced_problem(induced.draw(rng, induced_programs(split)), rng)
+        task = described.draw(rng)
+        if split_of(task.key) == split and (problem := described_problem(task, rng)):
+            return problem
+
+
+@cache
+def load_split(split: Split, size: int | None = None, seed: int = 0) -> tuple[Problem, ...]:
+    """The problems of a split; the same arguments give the same problems on every machine.
+
+    Args:
+        split: ``train`` (kinds in the proportion 65 : 35, forms and difficulties as they fall) or
+            ``test`` (the same share of kinds, every form and difficulty equally often).
+        size: how many problems, at least 12 for ``test``; default 3000 and 120.
+        seed: of the draw. The default sets have seed 0.
+
+    Raises:
+        UserError: an unknown split, or a size that is too small.
+    """
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS)
+    size = SIZES[split] if size is None else size
+    if size < (12 if split == "test" else 1):
+        raise UserError(f"split {split!r} of {size} problems: at least 12 for test, 1 for train")
+    rng = random.Random(f"nano-{split}-{seed}")
+    seen: set[str] = set()
+    problems: list[Problem] = []
+    quota = _quota(size) if split == "test" else None
+    while len(problems) < size:
+        problem = _draw(rng, "induced" if rng.random() < INDUCED_SHARE else "described", split)
+        cell = (problem.kind, problem.form, problem.difficulty)
+        if problem.id in seen or (quota is not None and not quota.get(cell)):
+            continue
+        if quota is not None:
+            quota[cell] -= 1
+        seen.add(problem.id)
+        problems.append(problem)
+    return tuple(problems)
+
+
+def _quota(size: int) -> dict[tuple[str, str, str], int]:
+    """How many problems of each kind, form and difficulty a test set of ``size`` holds."""
+    cells = [(form, difficulty) for form in FORMS for difficulty in DIFFICULTIES]
+    quota: dict[tuple[str, str, str], int] = {}
+    n_induced = round(size * INDUCED_SHARE)
+    for kind, n in (("induced", n_induced), ("described", size - n_induced)):
+        for i, (form, difficulty) in enumerate(cells):
+            quota[kind, form, difficulty] = n // 6 + (i < n % 6)
+    return quota

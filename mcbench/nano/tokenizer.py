@@ -1,0 +1,78 @@
+"""The nano tokenizer: phrases of the nano world, every integer 0..199 one token, any character.
+
+Integers as single tokens turn the arithmetic of a hypothesis into a table look-up, which a model
+of a million parameters can learn. Encoding is longest match first, decoding is concatenation, so
+decode(encode(text)) == text for printable ASCII and newlines.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from mcbench.nano import described, induced
+
+PAD, EOS, UNK = "<pad>", "<eos>", "<unk>"
+N_INTEGERS = 200
+
+# Words of responses. Several words with one meaning give the base model honest entropy.
+OPENERS = ("try", "maybe", "test", "say")
+FAILS = (" no\n", " wrong\n", " off\n")
+NONES = (" none\n", " cannot\n", " skip\n")
+OKS = (" ok", " yes", " fits")
+GIVE_UPS = ("guess\n", "give up\n", "enough\n")
+FENCE_OPEN, FENCE_CLOSE = "```python\n", "```"
+
+
+def _phrases() -> list[str]:
+    phrases = [*OPENERS, *FAILS, *NONES, *OKS, *GIVE_UPS, FENCE_OPEN, FENCE_CLOSE]
+    phrases += [":", ";", " k", "plan", "\nin", " out", "\nAnswer:\n", "\nSteps: ", "; ", ".", ","]
+    phrases += ["Read an integer x and print y.", "Read integers on one line."]
+    phrases += ["Complete class Solution: solve(self, x) returns y."]
+    phrases += ["Complete class Solution: solve(self, a) for a list a."]
+    phrases += [f" {feature.expr}" for feature in induced.FEATURES]
+    phrases += [feature.expr for feature in induced.FEATURES]
+    phrases += ["x = int(input())\n", "class Solution:\n    def solve(self, "]
+    phrases += ["x):\n", "a):\n", "print(", ")\n", "y = ", "y", "\n", " +"]
+    phrases += ["        return ", "        y = ", "        a = ", "a = "]
+    phrases += ["a = list(map(int, input().split()))\n"]
+    for op in (*described.OPS, *described.FINALS):
+        phrases.append(f" {op.name}")
+        for text in (*op.wordings, op.code):
+            phrases += [part.rstrip() if text in op.wordings else part.replace(" {k", "")
+                        for part in re.split(r" ?\{k\}", text) if part]
+    phrases += ["*a"]
+    return sorted(set(phrases) - {""})
+
+
+def vocabulary() -> list[str]:
+    """All tokens in the order of their ids."""
+    characters = [chr(c) for c in range(32, 127)]
+    integers = [f" {n}" for n in range(N_INTEGERS)]
+    rest = [t for t in [*characters, *_phrases()] if t not in integers]
+    return list(dict.fromkeys([PAD, EOS, UNK, *integers, *rest]))
+
+
+@cache
+def load_tokenizer() -> PreTrainedTokenizerFast:
+    """The tokenizer shared by all nano models."""
+    tokens = vocabulary()
+    phrases = sorted(tokens[3 + N_INTEGERS :], key=len, reverse=True)
+    # before a digit the space of "; " belongs to the integer
+    known = "|".join(re.escape(p) + (r"(?!\d)" if p == "; " else "") for p in phrases if len(p) > 1)
+    pattern = rf"{known}| (?:1\d\d|\d\d|\d)(?!\d)|."
+    tokenizer = Tokenizer(models.WordLevel({t: i for i, t in enumerate(tokens)}, unk_token=UNK))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern + "|\n"), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=EOS,
+        unk_token=UNK,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        model_max_length=1024,
+    )
