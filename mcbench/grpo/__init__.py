@@ -1,0 +1,25 @@
+"""MicroCoder-GRPO: TRL's GRPO with a conditional truncation mask and diversity-chosen
+temperature.
+"""
+
+from mcbench.grpo.batch_plan import BatchPlan, save_steps_for
+from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.generation import GenerationBatch
+from mcbench.grpo.probe import measure_diversity
+from mcbench.grpo.recipes import RECIPES, Recipe, recipe
+from mcbench.grpo.temperature import Choice, select_temperature
+from mcbench.grpo.trainer import MicroCoderGRPOTrainer
+
+__all__ = [
+    "RECIPES",
+    "BatchPlan",
+    "Choice",
+    "GenerationBatch",
+    "MicroCoderGRPOConfig",
+    "MicroCoderGRPOTrainer",
+    "Recipe",
+    "measure_diversity",
+    "recipe",
+    "save_steps_for",
+    "select_temperature",
+]

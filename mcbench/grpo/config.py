@@ -1,0 +1,200 @@
+"""The options that MicroCoder-GRPO adds to TRL's ``GRPOConfig``."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from trl import GRPOConfig
+
+from mcbench.errors import UserError, unknown
+from mcbench.grpo.masking import READINGS, REPEAT_RULES, TRUNCATION_MASKS
+from mcbench.grpo.probe import check_grid
+from mcbench.grpo.temperature import check_stages, generation_period, parse_stages
+
+
+def _points(stages: list[Any] | str | None) -> list[list[Any]]:
+    assert not isinstance(stages, str)  # __post_init__ has parsed the text
+    return stages or []
+
+
+@dataclass
+class MicroCoderGRPOConfig(GRPOConfig):
+    """``GRPOConfig`` with the MicroCoder options; with all of them off the trainer equals TRL's.
+
+    Wrong values raise ``UserError``. Stages are given as ``[(start step, value), ...]`` or as text,
+    ``"0:0.6,140:1.2"``, and are stored as lists of ``[start, value]``. A stage that starts at step
+    0 replaces ``temperature`` (or ``max_completion_length``).
+    """
+
+    truncation_mask: str = field(
+        default="none",
+        metadata={
+            "help": "Which responses cut at the maximum length lose their advantage: 'none', 'conditional' (Eq. 2) "
+            "or 'all' (removed from the loss: the same as mask_truncated_completions)."
+        },
+    )
+    mask_ratio: float = field(
+        default=0.2,
+        metadata={"help": "Probability rho that an eligible response is masked, in [0, 1]."},
+    )
+    mask_when: str = field(
+        default="incorrect",
+        metadata={
+            "help": "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or 'non_incorrect' "
+            "responses (everything that is not a scored failure)."
+        },
+    )
+    repeat_window: int = field(
+        default=128,
+        metadata={"help": "m: a response that repeats its last m tokens is never masked."},
+    )
+    repeat_rule: str = field(
+        default="window",
+        metadata={
+            "help": "'window': the last m tokens equal the m before. 'periodic': any period up to m explains the "
+            "last 2m tokens."
+        },
+    )
+    correct_threshold: float = field(
+        default=1.0, metadata={"help": "A reward of at least this is correct."}
+    )
+    incorrect_threshold: float = field(
+        default=0.0, metadata={"help": "A reward of at most this is incorrect."}
+    )
+    correctness_reward: str | None = field(
+        default=None,
+        metadata={
+            "help": "Name of the reward function that decides correctness; unset: the weighted sum of all."
+        },
+    )
+    temperature_stages: list[Any] | str | None = field(
+        default=None,
+        metadata={
+            "help": "Temperature by step, such as '0:0.6,140:1.2'; starts must be generation "
+            "boundaries."
+        },
+    )
+    length_stages: list[Any] | str | None = field(
+        default=None,
+        metadata={
+            "help": "max_completion_length by step (context extension), such as '0:4096,260:8192'."
+        },
+    )
+    temperature_target_diversity: float | None = field(
+        default=None,
+        metadata={
+            "help": "T(D): before the first update, take the lowest temperature of temperature_grid whose "
+            "Distinct-4 reaches this value."
+        },
+    )
+    temperature_grid: list[float] = field(
+        default_factory=lambda: [0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8],
+        metadata={"help": "Temperatures tried for temperature_target_diversity."},
+    )
+    temperature_probe_prompts: int = field(
+        default=16, metadata={"help": "Training prompts used to measure D(T)."}
+    )
+    record_columns: list[str] = field(
+        default_factory=lambda: ["problem_id"],
+        metadata={"help": "Dataset columns passed on to the on_generation hook."},
+    )
+
+    def __post_init__(self) -> None:
+        self._check_mask()
+        if self.temperature_stages is not None:
+            self.temperature_stages = parse_stages(self.temperature_stages, "temperature_stages")
+        if self.length_stages is not None:
+            self.length_stages = parse_stages(self.length_stages, "length_stages")
+        if self.truncation_mask == "all":
+            self.mask_truncated_completions = True
+        super().__post_init__()
+        self._check_temperature()
+        self._check_stages()
+
+    @property
+    def generation_period(self) -> int:
+        """Updates between two generation boundaries."""
+        assert self.steps_per_generation is not None  # set by GRPOConfig
+        return generation_period(
+            self.gradient_accumulation_steps, self.steps_per_generation, self.num_iterations
+        )
+
+    @property
+    def temperature_points(self) -> list[list[Any]]:
+        """``[[start step, temperature], ...]``; empty without stages."""
+        return _points(self.temperature_stages)
+
+    @property
+    def length_points(self) -> list[list[Any]]:
+        """``[[start step, tokens], ...]``; empty without stages."""
+        return _points(self.length_stages)
+
+    def _check_mask(self) -> None:
+        for name, allowed in (
+            ("truncation_mask", TRUNCATION_MASKS),
+            ("mask_when", READINGS),
+            ("repeat_rule", REPEAT_RULES),
+        ):
+            if getattr(self, name) not in allowed:
+                raise unknown(name, getattr(self, name), allowed)
+        if not 0 <= self.mask_ratio <= 1:
+            raise UserError(f"mask_ratio must be in [0, 1], got {self.mask_ratio}")
+        if self.repeat_window < 1:
+            raise UserError(f"repeat_window must be at least 1 token, got {self.repeat_window}")
+        if self.incorrect_threshold >= self.correct_threshold:
+            raise UserError(
+                f"incorrect_threshold ({self.incorrect_threshold}) must be below correct_threshold "
+                f"({self.correct_threshold})"
+            )
+        if self.truncation_mask == "conditional" and self.mask_truncated_completions:
+            raise UserError(
+                "truncation_mask='conditional' and mask_truncated_completions=True are two different "
+                "methods; choose truncation_mask='conditional' or truncation_mask='all'"
+            )
+
+    def _check_temperature(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise UserError(f"temperature must be greater than 0, got {self.temperature}")
+        if self.temperature_target_diversity is None:
+            return
+        if not 0 < self.temperature_target_diversity <= 1:
+            raise UserError(
+                "temperature_target_diversity is a share of unique 4-grams in (0, 1], got "
+                f"{self.temperature_target_diversity}"
+            )
+        if self.temperature_stages is not None:
+            raise UserError(
+                "temperature_stages and temperature_target_diversity both set the temperature; "
+                "give one"
+            )
+        if self.temperature_probe_prompts < 1 or self.temperature_probe_prompts % self.world_size:
+            raise UserError(
+                f"temperature_probe_prompts must be a positive multiple of the {self.world_size} "
+                f"process(es), got {self.temperature_probe_prompts}"
+            )
+        check_grid(self.temperature_grid)
+
+    def _check_stages(self) -> None:
+        for name, points in (
+            ("temperature_stages", self.temperature_points),
+            ("length_stages", self.length_points),
+        ):
+            if getattr(self, name) is not None:
+                check_stages(points, name, self.generation_period)
+        if any(value != int(value) for _, value in self.length_points):
+            raise UserError(f"length_stages counts whole tokens, got {self.length_points}")
+        if self.temperature_points and self.temperature_points[0][0] == 0:
+            self.temperature = self.temperature_points[0][1]
+        if self.length_stages is not None:
+            self.length_stages = [[start, int(value)] for start, value in self.length_points]
+            if self.length_stages[0][0] == 0:
+                self.max_completion_length = self.length_stages[0][1]
+        generation_kwargs = self.generation_kwargs or {}
+        for option, key in (
+            ("temperature_stages", "temperature"),
+            ("length_stages", "max_new_tokens"),
+        ):
+            if getattr(self, option) is not None and key in generation_kwargs:
+                raise UserError(
+                    f"generation_kwargs sets {key!r}, which {option} must control; drop one"
+                )

@@ -1,0 +1,124 @@
+"""The conditional truncation mask of Eq. 2, as pure functions on tensors.
+
+    A_i = (r_i - mean r) / std r · (1 - 1[|o_i| = L_max ∧ incorrect(o_i) ∧ ¬repeat(o_i, m) ∧ U(0,1)
+    < ρ])
+
+The statistics of the group still contain the masked responses, and a masked response keeps its
+tokens in every denominator of the loss: only its own advantage becomes zero. Removing truncated
+responses from the loss altogether is another method (DeepCoder's overlong filter, TRL's
+``mask_truncated_completions``).
+
+Shapes: B = P·G responses, T tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+TRUNCATION_MASKS = ("none", "conditional", "all")
+READINGS = ("incorrect", "correct", "non_incorrect")
+REPEAT_RULES = ("window", "periodic")
+
+
+@dataclass(frozen=True)
+class Correctness:
+    """Two boolean (B,) tensors. A response may be neither: partial reward, or unscored (NaN
+    reward).
+    """
+
+    correct: Tensor
+    incorrect: Tensor
+
+    def reading(self, mask_when: str) -> Tensor:
+        """The (B,) responses that one reading of the paper makes candidates for the mask.
+
+        - ``incorrect`` (§2.2, Eq. 2; the default): a scored failure.
+        - ``correct`` (§2.3): a scored success.
+        - ``non_incorrect`` (the authors' later equation): everything that is not a scored failure,
+          so successes, partial rewards and responses without a reward (the evaluator itself
+          failed). With a 0/1 reward it differs from ``correct`` only in the unscored responses.
+        """
+        if mask_when == "incorrect":
+            return self.incorrect
+        if mask_when == "correct":
+            return self.correct
+        if mask_when == "non_incorrect":
+            return ~self.incorrect
+        raise ValueError(f"mask_when {mask_when!r}; allowed: {', '.join(READINGS)}")
+
+
+def correctness(rewards: Tensor, correct_at: float = 1.0, incorrect_at: float = 0.0) -> Correctness:
+    """Reads (B,) rewards: correct at or above ``correct_at``, incorrect at or below
+    ``incorrect_at``.
+
+    A NaN reward compares false with both, so an unscored response is neither.
+    """
+    return Correctness(correct=rewards >= correct_at, incorrect=rewards <= incorrect_at)
+
+
+def reached_max(ended: Tensor, lengths: Tensor, max_completion_length: int) -> Tensor:
+    """|o_i| = L_max: (B,) responses as long as allowed whose last token does not end the response.
+
+    A response whose EOS is exactly the last allowed token is complete, although its length is
+    L_max.
+    """
+    return ~ended & (lengths >= max_completion_length)
+
+
+def repeats(ids: Tensor, lengths: Tensor, window: int = 128, rule: str = "window") -> Tensor:
+    """repeat(o_i, m): (B,) responses that end in a repetition, judged on their last 2m tokens (m =
+    ``window``).
+
+    ``ids`` is (B, T), padded on the right; ``lengths`` (B,) counts the true tokens.
+
+    - ``window`` (the paper's rule): the last m tokens equal the m before, position by position. A
+      loop is found only if its period divides m.
+    - ``periodic``: some period p, 1 ≤ p ≤ m, explains the last 2m tokens: token[t] = token[t-p] for
+      all of the last 2m - p. It contains the paper's rule (p = m) and finds loops of any period up
+      to m.
+
+    A response shorter than 2m tokens never repeats.
+    """
+    span = 2 * window
+    result = torch.zeros_like(lengths, dtype=torch.bool)
+    long_enough = (lengths >= span).nonzero().squeeze(1)
+    if not len(long_enough):
+        return result
+    starts = lengths[long_enough, None] - span
+    tails = ids[long_enough].gather(1, starts + torch.arange(span, device=ids.device))
+    periods = {"window": [window], "periodic": range(1, window + 1)}[rule]
+    found = torch.zeros(len(long_enough), dtype=torch.bool, device=ids.device)
+    for period in periods:
+        found |= (tails[:, period:] == tails[:, :-period]).all(dim=1)
+    result[long_enough] = found
+    return result
+
+
+def uniform_draws(key: Sequence[int], count: int) -> Tensor:
+    """U(0,1) for each response of one generation: (count,) float64, element i belongs to global
+    response i.
+
+    ``key`` names the generation: (seed, global step at generation, how many generations that step
+    has seen). The draws come from a counter-based generator started from the key alone, never from
+    the global random state: they are the same after a resume and for every layout of processes, and
+    drawing them changes nothing else.
+    """
+    bits = np.random.Philox(np.random.SeedSequence([int(part) for part in key]))
+    return torch.from_numpy(np.random.Generator(bits).random(count))
+
+
+def conditional_mask(
+    reached: Tensor, candidate: Tensor, repeating: Tensor, draws: Tensor, mask_ratio: float
+) -> Tensor:
+    """The indicator of Eq. 2, (B,) bool: reached L_max ∧ candidate ∧ ¬repeating ∧ U < ρ."""
+    return reached & candidate & ~repeating & (draws.to(reached.device) < mask_ratio)
+
+
+def masked_advantages(advantages: Tensor, masked: Tensor) -> Tensor:
+    """A_i · (1 - masked_i) for (B,) or (B, T) advantages."""
+    if advantages.dim() == 2:
+        masked = masked.unsqueeze(1)
+    return advantages.masked_fill(masked, 0.0)

@@ -1,0 +1,159 @@
+"""Temperature: staged schedules, the T(D) choice, and one temperature for sampling and
+log-probabilities (Eq. 1).
+
+π^{T(D)} in Eq. 1 is softmax(logits / T) for the old and for the new policy, so the temperature may
+change only where a new batch is generated, and then everywhere at once.
+"""
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import nn
+
+from mcbench.errors import UserError
+
+
+def stage_value(points: Sequence[Sequence[float]] | None, step: int) -> float | None:
+    """The value for a batch generated at global step ``step``; None before the first stage."""
+    started = [value for start, value in points or () if start <= step]
+    return started[-1] if started else None
+
+
+def parse_stages(text: Any, what: str) -> list[list[Any]]:
+    """Stages from ``[(0, 0.6), (140, 1.2)]`` or, from a command line, ``"0:0.6,140:1.2"`` (or
+    JSON).
+    """
+    example = 'such as [(0, 0.6), (140, 1.2)] or "0:0.6,140:1.2"'
+    try:
+        if isinstance(text, str) and text.lstrip().startswith("["):
+            text = json.loads(text)
+        elif isinstance(text, str):
+            text = [part.split(":") for part in text.split(",")]
+        pairs = [(int(start), float(value)) for start, value in text]
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"{what} {text!r} is not a list of (start step, value), {example}"
+        ) from error
+    return [[start, value] for start, value in pairs]
+
+
+def check_stages(points: Sequence[Sequence[float]], what: str, period: int) -> None:
+    """Refuses stages that are empty, out of order, not positive, or not at a generation boundary.
+
+    ``period``: updates between two boundaries. A stage that began inside a buffered batch would mix
+    two temperatures, so it is refused, with the nearest allowed steps, rather than delayed.
+    """
+    if not points:
+        raise UserError(f"{what} is empty; give at least one (start step, value) or leave it unset")
+    starts = [start for start, _ in points]
+    if starts[0] < 0 or any(later <= earlier for earlier, later in itertools.pairwise(starts)):
+        raise UserError(
+            f"{what} must start at steps >= 0 in rising order, but the starts are {starts}"
+        )
+    for start, value in points:
+        if not (math.isfinite(value) and value > 0):
+            raise UserError(f"{what}: the value {value} from step {start} must be greater than 0")
+        if start % period:
+            below = start - start % period
+            raise UserError(
+                f"{what}: step {start} is inside a generated batch that serves {period} updates; "
+                f"the nearest allowed start steps are {below} and {below + period}"
+            )
+
+
+def generation_period(
+    gradient_accumulation_steps: int, steps_per_generation: int, num_iterations: int
+) -> int:
+    """Updates between two steps that begin with a new generation: 1 if every update generates."""
+    every = steps_per_generation * num_iterations  # micro-steps served by one generation
+    return every // math.gcd(every, gradient_accumulation_steps)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A temperature chosen from measured diversity, and why."""
+
+    temperature: float
+    target: float
+    reached: bool
+    measured: dict[str, float]
+    explanation: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def select_temperature(diversity: Mapping[float, float], target: float) -> Choice:
+    """T(D): the lowest measured temperature whose diversity reaches ``target``.
+
+    The paper gives no formula, only that T must not let diversity start below the value it
+    converges to (§2.4). If no temperature reaches the target, the one with the highest diversity is
+    taken and ``reached`` is False.
+    """
+    if not diversity or any(not t > 0 for t in diversity):
+        raise UserError(
+            f"temperatures must be greater than 0 and at least one, got {sorted(diversity)}"
+        )
+    table = ", ".join(f"D({t:g}) = {diversity[t]:.3f}" for t in sorted(diversity))
+    enough = [t for t in sorted(diversity) if diversity[t] >= target]
+    if enough:
+        chosen, reason = enough[0], f"is the lowest temperature whose diversity reaches {target:g}"
+    else:
+        chosen = max(sorted(diversity), key=lambda t: diversity[t])
+        reason = f"has the highest diversity, but no temperature reaches {target:g}"
+    measured = {f"{t:g}": float(diversity[t]) for t in sorted(diversity)}
+    explanation = f"T = {chosen:g} {reason} ({table})"
+    return Choice(float(chosen), float(target), bool(enough), measured, explanation)
+
+
+def _wrapped_functions(forward: Any) -> Iterator[Any]:
+    """``forward`` and what its decorators wrap (mixed precision adds some), outermost first."""
+    while forward is not None:
+        forward = getattr(forward, "__func__", forward)
+        yield forward
+        forward = getattr(forward, "__wrapped__", None)
+
+
+def log_prob_temperature_cell(model: nn.Module) -> Any:
+    """The closure cell that holds the temperature of the log-probabilities.
+
+    TRL freezes it in ``add_fused_lm_head(temperature=...)``: assigning ``trainer.temperature``
+    alone would change the sampling and leave the log-probabilities at the old temperature.
+    """
+    for function in _wrapped_functions(model.forward):
+        code = getattr(function, "__code__", None)
+        if code is not None and "temperature" in code.co_freevars:
+            return function.__closure__[code.co_freevars.index("temperature")]
+    raise RuntimeError(
+        "the temperature in TRL's fused LM head was not found; this package needs trl>=1.16,<1.17"
+    )
+
+
+def set_temperature(trainer: Any, cells: Sequence[Any], temperature: float) -> None:
+    """Sets one temperature for sampling (every backend) and for all log-probabilities (policy, old,
+    reference).
+    """
+    trainer.temperature = temperature
+    if trainer.use_vllm:
+        trainer.vllm_generation.temperature = temperature
+    else:
+        trainer.generation_config.temperature = temperature
+        trainer.generation_kwargs["temperature"] = temperature
+    for cell in cells:
+        cell.cell_contents = temperature
+
+
+def set_max_completion_length(trainer: Any, length: int) -> None:
+    """Sets L_max for sampling and for the constant in the ``dr_grpo`` loss (context extension,
+    §7.2).
+    """
+    trainer.max_completion_length = length
+    if trainer.use_vllm:
+        trainer.vllm_generation.max_completion_length = length
+    else:
+        trainer.generation_config.max_new_tokens = length
+        trainer.generation_kwargs["max_new_tokens"] = length
