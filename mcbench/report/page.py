@@ -1,0 +1,293 @@
+"""One HTML page: prose, figures, tables, provenance. It opens from disk with no network.
+
+The page is a pure function of its parts, so building it twice gives the same bytes. Everything that
+came from a run or a model is escaped; only this package's own markup is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from mcbench.errors import UserError
+from mcbench.report.style import ArmStyle
+
+NANO_NOTE = (
+    "This is the nano world: a model of about two million parameters on generated problems. It "
+    "shows whether the mechanisms move as the paper says, on a scale that runs anywhere. It is no "
+    "evidence about Qwen3 or any other large model."
+)
+_DASHES = {
+    "solid": "",
+    "dot": "2 3",
+    "dash": "7 4",
+    "dashdot": "7 3 2 3",
+    "longdash": "11 4",
+    "longdashdot": "11 3 2 3",
+}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure, its id on the page (unique, stable) and the line above it."""
+
+    id: str
+    caption: str
+    figure: go.Figure
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What a few figures say, and the numbers behind them."""
+
+    title: str
+    prose: str
+    plots: Sequence[Plot]
+    data: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with panels. ``markup`` is this package's own HTML, shown before the panels."""
+
+    id: str
+    title: str
+    prose: str = ""
+    panels: Sequence[Panel] = ()
+    markup: str = ""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number of the headline."""
+
+    name: str
+    value: str
+    unit: str = ""
+    under: str = ""
+    style: ArmStyle | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that a page shows; ``notes`` stand at the top, in boxes."""
+
+    title: str
+    kicker: str
+    lead: str
+    sections: Sequence[Section]
+    tiles: Sequence[Tile] = ()
+    arms: Mapping[str, ArmStyle] | None = None
+    notes: Sequence[str] = (NANO_NOTE,)
+
+
+def key_svg(style: ArmStyle) -> str:
+    """A short line in the arm's colour and dash, as in the figures."""
+    dash = _DASHES[style.dash]
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    return (
+        '<svg class="key" viewBox="0 0 30 8" aria-hidden="true">'
+        f'<line x1="0" y1="4" x2="30" y2="4" stroke="{style.color}" stroke-width="3"{dashes}/>'
+        "</svg>"
+    )
+
+
+def data_table(frame: pd.DataFrame) -> str:
+    """A frame as an HTML table, every cell escaped."""
+    head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in frame.columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_text(value)}</td>" for value in row) + "</tr>"
+        for row in frame.itertuples(index=False)
+    )
+    return (
+        f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _text(value: object) -> str:
+    if value is None or (isinstance(value, float) and value != value):
+        return "–"
+    return escape(f"{value:.4g}" if isinstance(value, float) else str(value))
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and values, one a line."""
+    lines = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
+        for name, value in rows
+    )
+    return f'<table class="facts"><tbody>{lines}</tbody></table>'
+
+
+def script_json(value: object) -> str:
+    """JSON that may stand inside a ``<script>`` element whatever text it holds."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _tile_html(tile: Tile) -> str:
+    key = key_svg(tile.style) if tile.style else ""
+    unit = f"<small>{escape(tile.unit)}</small>" if tile.unit else ""
+    return (
+        f'<div class="tile"><div class="name">{key}{escape(tile.name)}</div>'
+        f'<div class="value">{escape(tile.value)}{unit}</div>'
+        f'<div class="under">{escape(tile.under)}</div></div>'
+    )
+
+
+def _panel_html(panel: Panel) -> str:
+    plots = "".join(
+        f"<figure><figcaption>{escape(plot.caption)}</figcaption>"
+        f'<div class="plot" id="{escape(plot.id)}" role="img" '
+        f'aria-label="{escape(panel.title)}: {escape(plot.caption)}"></div></figure>'
+        for plot in panel.plots
+    )
+    table = ""
+    if panel.data is not None and not panel.data.empty:
+        table = f"<details><summary>The numbers</summary>{data_table(panel.data)}</details>"
+    prose = f"<p>{escape(panel.prose)}</p>" if panel.prose else ""
+    grid = "grid even" if len(panel.plots) % 2 == 0 else "grid"
+    return f'<h3>{escape(panel.title)}</h3>{prose}<div class="{grid}">{plots}</div>{table}'
+
+
+def _section_html(section: Section) -> str:
+    prose = f"<p>{escape(section.prose)}</p>" if section.prose else ""
+    panels = "".join(_panel_html(panel) for panel in section.panels)
+    return (
+        f'<section id="{escape(section.id)}"><h2>{escape(section.title)}</h2>'
+        f"{prose}{section.markup}{panels}</section>"
+    )
+
+
+def _arms_html(arms: Mapping[str, ArmStyle]) -> str:
+    buttons = "".join(
+        f'<button type="button" aria-pressed="true" value="{escape(arm)}">'
+        f"{key_svg(style)}{escape(style.label)}</button>"
+        for arm, style in arms.items()
+    )
+    return (
+        f'<nav class="arms" aria-label="Arms"><div>{buttons}'
+        '<span class="hint">click an arm to hide it · drag to zoom, double-click to reset</span>'
+        "</div></nav>"
+    )
+
+
+def _figure_data(page: Page) -> str:
+    """The figures as JSON, less what the page says itself (title, and the legend of arms)."""
+    specs: dict[str, object] = {}
+    for section in page.sections:
+        for panel in section.panels:
+            for plot in panel.plots:
+                if plot.id in specs:
+                    raise UserError(f"two figures of the page have the id {plot.id!r}")
+                specs[plot.id] = _figure_spec(plot.figure, bool(page.arms))
+    return script_json(specs)
+
+
+def _figure_spec(figure: go.Figure, arms_named: bool) -> object:
+    spec = json.loads(figure.to_json())
+    layout = spec["layout"]
+    for key in ("title", "height", "template"):
+        layout.pop(key, None)
+    layout["margin"] = {"l": 54, "r": 12, "t": 14, "b": 44}
+    if arms_named and any("legendgroup" in trace for trace in spec["data"]):
+        layout["showlegend"] = False
+    elif layout.get("showlegend", True):
+        place = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
+        layout["legend"] = {**layout.get("legend", {}), **place}
+        layout["margin"]["t"] = 40
+    return {"data": spec["data"], "layout": layout}
+
+
+def asset(name: str) -> str:
+    """A text file that ships with this package."""
+    return (files("mcbench.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def build_page(page: Page, plotly_src: str | None = None) -> str:
+    """The page as HTML.
+
+    Args:
+        page: what to show.
+        plotly_src: relative path of a shared copy of plotly's script; None puts the script (about
+            5 MB) into the page, so that the one file can be sent to somebody.
+
+    Raises:
+        UserError: two figures have the same id.
+    """
+    script = (
+        f'<script src="{escape(plotly_src)}"></script>'
+        if plotly_src
+        else f"<script>{get_plotlyjs()}</script>"
+    )
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in page.notes)
+    tiles = "".join(_tile_html(tile) for tile in page.tiles)
+    tiles = f'<div class="tiles">{tiles}</div>' if tiles else ""
+    body = (
+        f'<header class="top"><p class="kicker">{escape(page.kicker)}</p>'
+        f'<h1>{escape(page.title)}</h1><p class="lead">{escape(page.lead)}</p>'
+        f"{tiles}{notes}</header>"
+        f"{_arms_html(page.arms) if page.arms else ''}"
+        f"<main>{''.join(_section_html(section) for section in page.sections)}</main>"
+        "<noscript><p class=note>The figures need JavaScript; the tables do not.</p></noscript>"
+        '<footer class="meta">Made by mcbench from the run records named above.</footer>'
+    )
+    data = f'<script type="application/json" id="figure-data">{_figure_data(page)}</script>'
+    return _document(page.title, body, f"{data}{script}<script>{asset('page.js')}</script>")
+
+
+def _document(title: str, body: str, tail: str = "") -> str:
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{asset('page.css')}</style></head>"
+        f"<body>{body}{tail}</body></html>\n"
+    )
+
+
+def write_page(page: Page, path: Path, plotly_src: str | None = None) -> Path:
+    """Write the page, its folder too, and return the absolute path."""
+    html = build_page(page, plotly_src)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(html, encoding="utf-8")
+    return path.resolve()
+
+
+def write_plotly(path: Path) -> Path:
+    """Write the copy of plotly's script that several pages share."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(get_plotlyjs(), encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One page in the index: its path relative to the index, its title, what it holds."""
+
+    href: str
+    title: str
+    summary: str
+
+
+def build_index(entries: Sequence[Entry], title: str = "Reports") -> str:
+    """A page that lists others."""
+    items = "".join(
+        f'<li><h3><a href="{escape(entry.href)}">{escape(entry.title)}</a></h3>'
+        f"<p>{escape(entry.summary)}</p></li>"
+        for entry in entries
+    )
+    body = (
+        f'<header class="top"><p class="kicker">mcbench</p><h1>{escape(title)}</h1>'
+        f'<p class="note">{escape(NANO_NOTE)}</p></header>'
+        f'<main><ul class="cards">{items}</ul></main>'
+    )
+    return _document(title, body)

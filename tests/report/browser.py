@@ -1,0 +1,116 @@
+"""A headless Chromium driven over its debugging protocol; no driver package is needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import websocket
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "
+    "--disable-background-networking --disable-component-update --disable-sync "
+    "--disable-dev-shm-usage --remote-debugging-port=0 --remote-allow-origins=*"
+).split()
+
+
+class Tab:
+    """One page: evaluate scripts, change the screen, take pictures; errors and requests kept."""
+
+    def __init__(self, socket: websocket.WebSocket) -> None:
+        self._socket = socket
+        self._next = 0
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        self._next += 1
+        self._socket.send(json.dumps({"id": self._next, "method": method, "params": params}))
+        while True:
+            message = json.loads(self._socket.recv())
+            if message.get("id") == self._next:
+                assert "error" not in message, message["error"]
+                return message["result"]
+            self._note(message)
+
+    def _note(self, message: dict[str, Any]) -> None:
+        method, params = message["method"], message["params"]
+        if method == "Runtime.exceptionThrown":
+            self.errors.append(params["exceptionDetails"]["exception"]["description"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+            self.errors.append(str(params["args"]))
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+
+    def evaluate(self, script: str) -> Any:
+        """The value of a script; a promise is awaited."""
+        result = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    def open(self, path: Path, width: int = 1280, height: int = 900) -> None:
+        """Open a file and wait until the page says that its figures are drawn."""
+        for domain in ("Page", "Runtime", "Network"):
+            self.call(f"{domain}.enable")
+        self.resize(width, height)
+        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.evaluate(
+            "new Promise((done, fail) => {"
+            " const late = setTimeout(() => fail(new Error('not drawn')), 30000);"
+            " const look = () => document.body?.dataset.drawn"
+            "   ? (clearTimeout(late), done()) : requestAnimationFrame(look); look(); })"
+        )
+
+    def resize(self, width: int, height: int) -> None:
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+
+    def dark(self) -> None:
+        feature = {"name": "prefers-color-scheme", "value": "dark"}
+        self.call("Emulation.setEmulatedMedia", features=[feature])
+
+    def picture(self, path: Path) -> None:
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+
+@contextmanager
+def chromium() -> Iterator[Tab]:
+    """A fresh browser with an empty profile, ended with the block."""
+    assert CHROMIUM
+    with tempfile.TemporaryDirectory() as profile:
+        browser = subprocess.Popen(
+            [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            assert browser.stderr
+            line = next(text for text in browser.stderr if "DevTools listening on" in text)
+            port = line.split("127.0.0.1:")[1].split("/")[0]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as reply:
+                targets = json.load(reply)
+            url = next(t["webSocketDebuggerUrl"] for t in targets if t["type"] == "page")
+            socket = websocket.create_connection(url, timeout=60, suppress_origin=True)
+            yield Tab(socket)
+            socket.close()
+        finally:
+            browser.terminate()
+            browser.wait()
