@@ -1,0 +1,19 @@
+"""MicroCoder-Evaluator: run programs safely, compare their answers, reward a model for them."""
+
+from mcbench.evaluator.compare import outputs_match
+from mcbench.evaluator.evaluator import Evaluator
+from mcbench.evaluator.extract import extract_code
+from mcbench.evaluator.reward import CodeReward
+from mcbench.evaluator.submission import CallTest, Result, StdioTest, Submission, TestResult
+
+__all__ = [
+    "CallTest",
+    "CodeReward",
+    "Evaluator",
+    "Result",
+    "StdioTest",
+    "Submission",
+    "TestResult",
+    "extract_code",
+    "outputs_match",
+]

@@ -1,0 +1,116 @@
+"""The wire between evaluator, zygote and child. Standard library only: the zygote loads this file.
+
+A frame is two big-endian 32-bit lengths, a JSON header and a binary body. Values (arguments and
+returned values) travel as tagged JSON and are rebuilt as exact builtin types: None, bool, str,
+ints of up to 63 bits and finite floats stand for themselves, everything else is a list whose first
+item is a tag. Nothing is ever unpickled.
+"""
+
+import json
+import struct
+
+PREFIX = struct.Struct("!II")
+MAX_FRAME = 1 << 30
+MAX_DEPTH = 400
+
+_TAG_OF = {list: "l", tuple: "t", set: "s", frozenset: "z"}
+_TYPE_OF = {tag: kind for kind, tag in _TAG_OF.items()}
+
+
+def frame(header: dict, body: bytes = b"") -> bytes:
+    """One message, ready to be written to a stream."""
+    head = json.dumps(header).encode()
+    return PREFIX.pack(len(head), len(body)) + head + body
+
+
+def parse_frame(buffer: bytearray) -> "tuple[dict, bytes] | None":
+    """Take the first complete message off ``buffer``; None when it is not there yet.
+
+    Raises:
+        ValueError: the bytes are no message.
+    """
+    if len(buffer) < PREFIX.size:
+        return None
+    head_size, body_size = PREFIX.unpack_from(buffer)
+    if head_size > MAX_FRAME or body_size > MAX_FRAME:
+        raise ValueError("frame too large")
+    start = PREFIX.size + head_size
+    end = start + body_size
+    if len(buffer) < end:
+        return None
+    header = json.loads(bytes(buffer[PREFIX.size : start]))
+    body = bytes(buffer[start:end])
+    del buffer[:end]
+    return header, body
+
+
+def dumps(value: object) -> bytes:
+    """Encode a value.
+
+    Raises:
+        TypeError: a type that has no encoding, or nesting deeper than MAX_DEPTH (also cycles).
+    """
+    return json.dumps(_pack(value, 0)).encode()
+
+
+def loads(data: bytes) -> object:
+    """Decode what `dumps` wrote; the data is untrusted.
+
+    Raises:
+        ValueError: anything that `dumps` cannot have written.
+    """
+    try:
+        return _unpack(json.loads(data))
+    except (TypeError, AttributeError, IndexError, KeyError, RecursionError) as error:
+        raise ValueError(f"not an encoded value ({error})") from None
+
+
+def _pack(value: object, depth: int) -> object:
+    if depth > MAX_DEPTH:
+        raise TypeError(f"a value nested more than {MAX_DEPTH} levels deep")
+    # Subclasses are reduced to their builtin base through the base's own methods, so that an
+    # overridden __iter__ or __eq__ plays no part.
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, int):
+        number = int.__int__(value)
+        return number if -(1 << 63) < number < 1 << 63 else ["i", hex(number)]
+    if isinstance(value, float):
+        number = float.__float__(value)
+        finite = number - number == 0
+        return number if finite else ["f", float.__repr__(number)]
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (bytes, bytearray)):
+        return ["b", bytes(value).hex()]
+    for kind, tag in _TAG_OF.items():
+        if isinstance(value, kind):
+            return [tag, *(_pack(item, depth + 1) for item in kind.__iter__(value))]
+    if isinstance(value, dict):
+        pairs = dict.items(value)
+        return ["d", *([_pack(k, depth + 1), _pack(v, depth + 1)] for k, v in pairs)]
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        plain = value.tolist()
+        if type(plain).__module__ != "numpy":
+            return _pack(plain, depth + 1)
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+def _unpack(item: object) -> object:
+    if not isinstance(item, list):
+        if isinstance(item, dict):
+            raise ValueError("a bare JSON object is no encoded value")
+        return item
+    tag, rest = item[0], item[1:]
+    if tag in _TYPE_OF:
+        return _TYPE_OF[tag](_unpack(part) for part in rest)
+    if tag == "d":
+        return {_unpack(key): _unpack(value) for key, value in rest}
+    (text,) = rest
+    if tag == "i":
+        return int(text, 16)
+    if tag == "f" and text in ("nan", "inf", "-inf"):
+        return float(text)
+    if tag == "b":
+        return bytes.fromhex(text)
+    raise ValueError(f"unknown tag {tag!r}")

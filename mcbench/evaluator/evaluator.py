@@ -1,0 +1,343 @@
+"""Scheduling and judging: many submissions over a few zygotes, verdicts in the trusted process.
+
+The life of one test: `_request` encodes program and input (never the expected output); a worker's
+zygote forks a child, which runs the program under limits; the raw outcome comes back (exit status,
+what was printed or returned, time, memory); `_judge` turns it into a verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import selectors
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from mcbench.errors import UserError
+from mcbench.evaluator import encoding
+from mcbench.evaluator.compare import Rules, compare_text, compare_values
+from mcbench.evaluator.pool import Job, Worker
+from mcbench.evaluator.submission import CallTest, Result, Submission, Test, TestResult
+
+OUTPUT_BYTES = 16 << 20  # of standard output, standard error, the result and any file written
+_MAX_FAILURES = 2  # a test whose run failed through no fault of its own is repeated once
+
+
+class Evaluator:
+    """Judges programs in sandboxed processes.
+
+    Use it as a context manager, or call `close`. Threads may share it; their calls take turns. A
+    forked copy of the process must not use it.
+
+    Args:
+        workers: sandboxes, and so tests that run at the same time.
+        output_limit_mb: MiB a test may print, return or write to one file.
+
+    Raises:
+        UserError: ``workers`` is not a positive integer, or the limit is not between 1 and 256.
+        RuntimeError: the sandbox processes could not be started.
+    """
+
+    def __init__(self, workers: int = 2, output_limit_mb: int = OUTPUT_BYTES >> 20) -> None:
+        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+            raise UserError(f"workers must be an integer of at least 1, got {workers!r}")
+        if output_limit_mb not in range(1, 257):
+            raise UserError(f"output_limit_mb must be between 1 and 256, got {output_limit_mb!r}")
+        self._output_bytes = output_limit_mb << 20
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._closed = False
+        self._workers = [Worker() for _ in range(workers)]
+        try:
+            for worker in self._workers:
+                worker.start()
+            for worker in self._workers:
+                worker.finish_start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def isolation(self) -> dict[str, Any]:
+        """Layers the machine grants (``granted``) and refuses (``missing``: name -> reason)."""
+        return self._workers[0].layers
+
+    def close(self) -> None:
+        """End the sandboxes; a call in progress is waited for. Idempotent."""
+        with self._lock:
+            if not self._closed and os.getpid() == self._owner:
+                for worker in self._workers:
+                    worker.stop()
+            self._closed = True
+
+    def evaluate(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
+        """Judge submissions; results come in the order of ``submissions``.
+
+        Equal submissions are run once. With ``early_exit`` a submission's result ends at its
+        first test that is not accepted, and later tests are not reported.
+
+        Raises:
+            UserError: the evaluator is closed, or something other than submissions was given.
+        """
+        return self._evaluate(submissions, early_exit, threading.Event())
+
+    async def aevaluate(
+        self, submissions: Sequence[Submission], early_exit: bool = False
+    ) -> list[Result]:
+        """`evaluate` without blocking the event loop; cancelling it stops the running tests."""
+        cancelled = threading.Event()
+        try:
+            return await asyncio.to_thread(self._evaluate, submissions, early_exit, cancelled)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def _evaluate(
+        self, submissions: Sequence[Submission], early_exit: bool, cancelled: threading.Event
+    ) -> list[Result]:
+        for submission in submissions:
+            if not isinstance(submission, Submission):
+                name = type(submission).__name__
+                raise UserError(f"evaluate takes a list of Submission, found {name}")
+        first_of: dict[Any, int] = {}
+        copies = [first_of.setdefault(_key(s), i) for i, s in enumerate(submissions)]
+        unique = sorted(set(first_of.values()))
+        with self._lock:
+            if self._closed or os.getpid() != self._owner:
+                raise UserError("this evaluator is closed, or belongs to another process")
+            call = _Call(self._workers, submissions, unique, early_exit, self._output_bytes)
+            call.run(cancelled)
+        return [call.result(index) for index in copies]
+
+
+def _key(submission: Submission) -> Any:
+    """Equal for submissions that must get equal results. Tests may hold unhashable values."""
+    tests = submission.tests
+    return submission.code, submission.time_limit_s, submission.memory_limit_mb, repr(tests)
+
+
+class _Call:
+    """One call of `Evaluator.evaluate`: which test goes where, and what came of it."""
+
+    def __init__(
+        self,
+        workers: list[Worker],
+        submissions: Sequence[Submission],
+        unique: list[int],
+        early_exit: bool,
+        output_bytes: int,
+    ) -> None:
+        self.workers = workers
+        self.submissions = submissions
+        self.early_exit = early_exit
+        self.output_bytes = output_bytes
+        self.results: dict[int, dict[int, TestResult]] = {index: {} for index in unique}
+        # First tests of all, then second tests of all: one submission full of endless loops
+        # delays the others little, and early exit saves most.
+        most = max((len(submissions[index].tests) for index in unique), default=0)
+        self.waiting = deque(
+            (index, number)
+            for number in range(most)
+            for index in unique
+            if number < len(submissions[index].tests)
+        )
+        self.retries: deque[Job] = deque()
+
+    def run(self, cancelled: threading.Event) -> None:
+        """Feed the workers until every test is judged, or the call is cancelled."""
+        with selectors.DefaultSelector() as selector:
+            for worker in self.workers:
+                selector.register(worker, selectors.EVENT_READ, worker)
+            try:
+                while not cancelled.is_set():
+                    self._feed(selector)
+                    if not any(worker.jobs for worker in self.workers):
+                        return
+                    self._advance(selector)
+            finally:
+                # Interrupted or cancelled: the zygotes are mid-test, so they are replaced.
+                for worker in self.workers:
+                    if worker.jobs:
+                        self._restart(worker, selector)
+
+    def result(self, index: int) -> Result:
+        """The result of one submission; with early exit, up to its first failure."""
+        judged = self.results[index]
+        tests = []
+        for number in sorted(judged):
+            tests.append(judged[number])
+            if self.early_exit and judged[number].verdict != "AC":
+                break
+        return Result(tuple(tests))
+
+    def _feed(self, selector: selectors.BaseSelector) -> None:
+        # A second job per worker hides the round trip; near the end it would only wait in line.
+        for depth in (1, 2):
+            for worker in self.workers:
+                while len(worker.jobs) < depth:
+                    if depth == 2 and len(self.waiting) <= 2 * len(self.workers):
+                        break
+                    job = self._next_job(alone=depth == 1)
+                    if job is None:
+                        break
+                    try:
+                        worker.give(job)
+                    except OSError:
+                        self._replace(worker, selector)
+
+    def _next_job(self, alone: bool) -> Job | None:
+        if alone and self.retries:
+            return self.retries.popleft()
+        while self.waiting:
+            index, number = self.waiting.popleft()
+            judged = self.results[index]
+            failed = self.early_exit and any(t.verdict != "AC" for t in judged.values())
+            if failed:
+                continue
+            submission = self.submissions[index]
+            try:
+                request = _request((index, number), submission, self.output_bytes)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise UserError(f"test {number}: an argument cannot be sent: {error}") from None
+            return Job((index, number), request, _wall_limit(submission))
+        return None
+
+    def _advance(self, selector: selectors.BaseSelector) -> None:
+        for worker in self.workers:
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.has_output else 0)
+            selector.modify(worker, wanted, worker)
+        for key, events in selector.select(timeout=0.25):
+            worker = key.data
+            try:
+                if events & selectors.EVENT_WRITE:
+                    worker.write()
+                if events & selectors.EVENT_READ:
+                    for job, outcome, output in worker.read():
+                        self._record(job, outcome, output)
+            except (OSError, ValueError):
+                self._replace(worker, selector)
+        for worker in self.workers:
+            if worker.overdue:
+                self._replace(worker, selector)
+
+    def _record(self, job: Job, outcome: dict[str, Any], output: bytes) -> None:
+        if "failure" in outcome:
+            self._failed(job, outcome["failure"])
+            return
+        index, number = job.key
+        submission = self.submissions[index]
+        self.results[index][number] = _judge(submission, submission.tests[number], outcome, output)
+
+    def _failed(self, job: Job, reason: str) -> None:
+        job.failures += 1
+        if job.failures < _MAX_FAILURES:
+            self.retries.append(job)
+        else:
+            index, number = job.key
+            self.results[index][number] = TestResult("IE", message=reason)
+
+    def _replace(self, worker: Worker, selector: selectors.BaseSelector) -> None:
+        """The zygote died: repeat what it was given, and count it against what it was running."""
+        jobs = list(worker.jobs)
+        self._restart(worker, selector)
+        self.retries.extend(jobs[1:])
+        if jobs:
+            self._failed(jobs[0], "the sandbox process died")
+
+    def _restart(self, worker: Worker, selector: selectors.BaseSelector) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            selector.unregister(worker)
+        worker.stop()
+        worker.start()
+        worker.finish_start()
+        selector.register(worker, selectors.EVENT_READ, worker)
+
+
+def _wall_limit(submission: Submission) -> float:
+    return 2 * submission.time_limit_s + 1.0
+
+
+def _request(key: tuple[int, int], submission: Submission, output_bytes: int) -> bytes:
+    """What the zygote gets to know: the program, its input and its limits."""
+    test = submission.tests[key[1]]
+    call = None
+    if isinstance(test, CallTest):
+        call = {"fn_name": test.fn_name, "result_arg": test.result_arg}
+        data = encoding.dumps(list(test.args))
+    else:
+        data = test.stdin.encode("utf-8", "surrogateescape")
+    code = submission.code.encode("utf-8", "surrogatepass")
+    header = {
+        "id": key,
+        "call": call,
+        "code_size": len(code),
+        "cpu_s": submission.time_limit_s,
+        "wall_s": _wall_limit(submission),
+        "memory_bytes": int(submission.memory_limit_mb * 2**20),
+        "output_bytes": output_bytes,
+    }
+    return encoding.frame(header, code + data)
+
+
+def _judge(
+    submission: Submission, test: Test, outcome: dict[str, Any], output: bytes
+) -> TestResult:
+    """The verdict on a raw outcome: limits first, then how it ended, then what it answered."""
+    stdout_size, result_size, _ = outcome["sizes"]
+    stdout = output[:stdout_size]
+    returned = output[stdout_size : stdout_size + result_size]
+    stderr = output[stdout_size + result_size :].decode("utf-8", "replace").strip()
+    last_line = stderr.rsplit("\n", 1)[-1][:300]
+    measured = {key: outcome[key] for key in ("wall_s", "memory_mb")}
+    measured["time_s"] = outcome["cpu_s"]
+
+    if outcome["too_much_output"]:
+        return TestResult("OLE", **measured, message="wrote more than the output limit")
+    if outcome["stopped"] == "memory" or outcome["memory_mb"] > submission.memory_limit_mb:
+        limit = f"used more than {submission.memory_limit_mb:g} MiB"
+        return TestResult("MLE", **measured, message=limit)
+    if outcome["stopped"] == "time" or outcome["cpu_s"] > submission.time_limit_s:
+        limit = f"used more than {submission.time_limit_s:g} s of CPU time"
+        return TestResult("TLE", **measured, message=limit)
+    if outcome["stopped"] == "wall":
+        limit = f"did not end within {_wall_limit(submission):g} s"
+        return TestResult("TLE", **measured, message=limit)
+    if outcome["status"] != 0:
+        if last_line.startswith("MemoryError"):
+            return TestResult("MLE", **measured, message=last_line)
+        ended = f"exit status {outcome['status']}"
+        if outcome["status"] < 0:
+            ended = f"killed by signal {-outcome['status']}"
+        return TestResult("RE", **measured, message=f"{ended}: {last_line}".rstrip(": "))
+
+    if isinstance(test, CallTest):
+        if not returned:
+            return TestResult("RE", **measured, message="ended before the function returned")
+        try:
+            value = encoding.loads(returned)
+        except ValueError:
+            return TestResult("RE", **measured, message="the returned value is damaged")
+        rules = Rules(test.rtol, test.atol, any_order=test.any_order, checker=test.checker)
+        comparison = compare_values(test.expected, value, rules, test)
+    else:
+        rules = Rules(
+            test.rtol,
+            test.atol,
+            test.case_sensitive,
+            test.space_sensitive,
+            test.any_order,
+            test.checker,
+        )
+        text = stdout.decode("utf-8", "surrogateescape")
+        comparison = compare_text(test.expected, text, rules, test)
+    verdict = "AC" if comparison.accepted else "WA"
+    return TestResult(verdict, **measured, strategy=comparison.strategy, message=comparison.reason)

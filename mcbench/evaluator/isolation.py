@@ -1,0 +1,262 @@
+"""Namespaces, limits and privileges. Standard library only: the zygote loads this file.
+
+Every layer is tried on its own. What the machine grants and what it refuses, with the reason, is
+recorded in `Layers`, which the zygote reports to the evaluator.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import struct
+import sys
+import time
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
+
+MAX_PROCESSES = 64
+MAX_FILES = 256
+SCRATCH_MB = 64
+# Address space beyond the memory limit: reserved but untouched pages (thread stacks, arenas) are
+# not memory use. The limit proper is on resident memory and enforced by the zygote.
+ADDRESS_SLACK = 1 << 30
+THREAD_STACK = 8 << 20
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(name: str, *args: object) -> None:
+    if getattr(_libc, name)(*args) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+class Layers:
+    """The isolation this process got, and the state needed to pass it on to children."""
+
+    def __init__(self) -> None:
+        self.granted: list[str] = []
+        self.missing: dict[str, str] = {}
+        self.pid_namespace = False
+        self.user_namespace = False
+        self.test_uid: int | None = None  # children drop to it when we are root
+        self.scratch = ""
+        self.scratch_is_mount = False
+
+    @contextlib.contextmanager
+    def attempt(self, name: str):  # noqa: ANN201 (a generator of None)
+        """Record a layer as granted, or as missing when the system refuses it."""
+        try:
+            yield
+        except (OSError, AttributeError) as error:
+            self.missing[name] = str(error)
+        else:
+            self.granted.append(name)
+
+
+def default_thread_stack() -> None:
+    """Give threads an ordinary stack: their default would be the main thread's large one."""
+    attributes = ctypes.create_string_buffer(64)
+    with contextlib.suppress(OSError, AttributeError):
+        _call("pthread_attr_init", attributes)
+        _call("pthread_attr_setstacksize", attributes, ctypes.c_size_t(THREAD_STACK))
+        _call("pthread_setattr_default_np", attributes)
+
+
+def enter_namespaces(layers: Layers) -> None:
+    """Leave the host's namespaces, before the zygote proper is forked into the new pid namespace."""
+    if os.geteuid() != 0:
+        uid, gid = os.geteuid(), os.getegid()
+        with layers.attempt("user namespace"):
+            _call("unshare", CLONE_NEWUSER)
+            for name, text in (
+                ("setgroups", "deny"),
+                ("uid_map", f"{uid} {uid} 1"),
+                ("gid_map", f"{gid} {gid} 1"),
+            ):
+                with open(f"/proc/self/{name}", "w") as file:
+                    file.write(text)
+            layers.user_namespace = True
+    with layers.attempt("network namespace"):
+        _call("unshare", CLONE_NEWNET)
+    with layers.attempt("ipc namespace"):
+        _call("unshare", CLONE_NEWIPC | CLONE_NEWUTS)
+    with layers.attempt("mount namespace"):
+        _call("unshare", CLONE_NEWNS)
+        _call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+    with layers.attempt("pid namespace"):
+        _call("unshare", CLONE_NEWPID)
+        layers.pid_namespace = True
+
+
+def enter_file_system(layers: Layers) -> None:
+    """Inside the pid namespace: own /proc, everything read-only, one small scratch directory."""
+    if os.geteuid() == 0:
+        layers.test_uid = _unused_uid(layers)
+    uid = layers.test_uid if layers.test_uid is not None else os.geteuid()
+    gid = layers.test_uid if layers.test_uid is not None else os.getegid()
+    if "mount namespace" not in layers.granted:
+        layers.missing["scratch mount"] = "no mount namespace"
+        return
+    if layers.pid_namespace:
+        with layers.attempt("own /proc"):
+            _call("mount", b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
+    with layers.attempt("read-only file system"):
+        attributes = struct.pack("=4Q", MOUNT_ATTR_RDONLY, 0, 0, 0)
+        _call(
+            "syscall", SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, len(attributes)
+        )
+    with layers.attempt("scratch mount"):
+        point = _mount_point()
+        options = f"size={SCRATCH_MB}m,nr_inodes=4096,mode=0700,uid={uid},gid={gid}".encode()
+        _call("mount", b"tmpfs", point.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options)
+        layers.scratch, layers.scratch_is_mount = point, True
+        if os.path.isdir("/dev/shm"):
+            _call("mount", point.encode(), b"/dev/shm", None, MS_BIND, None)
+
+
+def _mount_point() -> str:
+    """An existing directory to cover, so that nothing is left on disk; not one we import from."""
+    for point in ("/tmp", "/var/tmp", "/mnt", "/media"):  # noqa: S108 (covered, not used)
+        needed = any(path.startswith(point + "/") for path in [*sys.path, sys.prefix])
+        if os.path.isdir(point) and not os.path.islink(point) and not needed:
+            return point
+    raise OSError("no directory to mount the scratch space on")
+
+
+def _unused_uid(layers: Layers) -> int | None:
+    """A user id of this zygote's own: RLIMIT_NPROC counts per user, and root is exempt from it."""
+    chosen: int | None = None
+    with layers.attempt("unprivileged user"):
+        # Host pid, not the one in the namespace: unique among live zygotes.
+        uid = 1_000_000 + int(os.environ.pop("MCBENCH_ZYGOTE", "1"))
+        library = os.path.dirname(os.__file__)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _drop_to(uid)
+                os.listdir(library)
+                with open(os.path.join(library, "os.py"), "rb") as file:
+                    file.read(1)
+                os._exit(0)
+            except OSError:
+                os._exit(1)
+        if os.waitpid(pid, 0)[1] != 0:
+            raise OSError(f"another user cannot be assumed, or cannot read {library}")
+        chosen = uid
+    return chosen
+
+
+def _drop_to(uid: int) -> None:
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def protect_self() -> None:
+    """Keep children from reading or tracing this process even where they share its user."""
+    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Ask the kernel for SIGKILL when the parent process ends."""
+    _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def confine_child(layers: Layers, cpu_s: float, memory_bytes: int, file_bytes: int) -> None:
+    """In the child, before any of the submission runs: limits, then privileges for good."""
+    limits = [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, int(cpu_s) + 2),
+        (resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK),
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_NOFILE, MAX_FILES),
+    ]
+    if layers.test_uid is not None or layers.user_namespace:
+        limits.append((resource.RLIMIT_NPROC, MAX_PROCESSES))
+    for which, value in limits:
+        hard = resource.getrlimit(which)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (value, value))
+    if layers.test_uid is not None:
+        _drop_to(layers.test_uid)
+    elif os.geteuid() == 0 or layers.user_namespace:
+        header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
+        _call("capset", header, bytes(24))
+    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # /dev/stdin is /proc/self/fd/0
+    die_with_parent()
+
+
+def kill_everything(layers: Layers, child: int) -> None:
+    """Kill the test's process and whatever it started; `reap_orphans` waits for the latter."""
+    if layers.pid_namespace:
+        # The zygote is init of its namespace and runs one test at a time: all others belong to
+        # it, and the kernel lets no fork slip through this one call.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+        return
+    for _ in range(MAX_PROCESSES):
+        targets = _descendants(os.getpid())
+        for pid in targets or [child]:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if set(targets) <= {child}:
+            return
+        for pid in targets:
+            if pid != child:  # its status is wanted
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+
+
+def reap_orphans(layers: Layers) -> None:
+    """Wait for the killed processes that were re-parented to the zygote."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, 0 if layers.pid_namespace else os.WNOHANG)[0]:
+            pass
+
+
+def usage(layers: Layers, child: int) -> tuple[float, int]:
+    """CPU time in seconds and resident memory in bytes of the running test, descendants included
+    where the pid namespace lets us list them."""
+    pids = [child]
+    if "own /proc" in layers.granted:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+    elif layers.pid_namespace:
+        return _cpu_time(child), 0  # the visible /proc numbers processes differently
+    cpu = 0.0
+    pages = 0
+    inherited = _resident_pages(os.getpid())
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            cpu += _cpu_time(pid)
+            # Of further processes only what they do not share with the zygote they stem from.
+            pages += max(0, _resident_pages(pid) - (0 if pid == child else inherited))
+    return cpu, pages * resource.getpagesize()
+
+
+def _cpu_time(pid: int) -> float:
+    return time.clock_gettime((~pid << 3) | 2)  # Linux: the scheduler's clock of that process
+
+
+def _resident_pages(pid: int) -> int:
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1])
+
+
+def _descendants(root: int) -> list[int]:
+    found: list[int] = []
+    queue = [root]
+    while queue:
+        pid = queue.pop()
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as file:
+            children = [int(word) for word in file.read().split()]
+            found += children
+            queue += children
+    return found

@@ -1,0 +1,123 @@
+"""The reward function for TRL: 1 when the program in the response passes all tests, else 0."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mcbench.errors import UserError
+from mcbench.evaluator.evaluator import Evaluator
+from mcbench.evaluator.extract import extract_code
+from mcbench.evaluator.submission import CallTest, StdioTest, Submission, Test
+
+NO_CODE = "no code"  # stands in for verdicts where the response holds no complete program
+
+
+class CodeReward:
+    """A TRL reward function that judges responses with an `Evaluator`.
+
+    Called with lists of length B (one entry per completion): ``completions`` (text, or messages
+    of which the last one's content counts) and the dataset columns ``form`` ("stdin" or "call"),
+    ``fn_name`` and ``tests`` (JSON: a list of {"stdin", "expected"} or {"args", "expected"},
+    with further options of `StdioTest` and `CallTest`). Returns B rewards: 1.0 if all tests are
+    accepted, 0.0 if not or if there is no complete program, None if our own infrastructure failed,
+    which TRL leaves out.
+
+    ``last_verdicts`` holds B strings such as "AC,WA"; TRL logs them as column ``verdicts``.
+    With ``early_exit`` (the default: the reward needs no more) they end at the first failure.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        name: str = "code",
+        *,
+        time_limit_s: float = 2.0,
+        memory_limit_mb: float = 512,
+        early_exit: bool = True,
+    ) -> None:
+        self.evaluator = evaluator
+        self.__name__ = name  # the name under which TRL logs the reward
+        self.time_limit_s = time_limit_s
+        self.memory_limit_mb = memory_limit_mb
+        self.early_exit = early_exit
+        self.last_verdicts: list[str] = []
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        *,
+        tests: Sequence[str] | None = None,
+        form: Sequence[str] | None = None,
+        fn_name: Sequence[str | None] | None = None,
+        log_extra: Callable[[str, list[str]], None] | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """Score the completions.
+
+        Raises:
+            UserError: a column is missing, or a row has no usable tests.
+        """
+        if tests is None or form is None:
+            raise UserError("the code reward needs the dataset columns tests and form")
+        names = fn_name if fn_name is not None else [None] * len(completions)
+        parsed: dict[tuple[Any, ...], list[Test]] = {}
+        submissions: list[Submission] = []
+        places: list[int] = []
+        for place, completion in enumerate(completions):
+            row = (tests[place], form[place], names[place])
+            if row not in parsed:
+                parsed[row] = parse_tests(*row)
+            code = extract_code(_text_of(completion))
+            if code is not None:
+                limits = (self.time_limit_s, self.memory_limit_mb)
+                submissions.append(Submission(code, parsed[row], *limits))
+                places.append(place)
+        results = self.evaluator.evaluate(submissions, early_exit=self.early_exit)
+
+        rewards: list[float | None] = [0.0] * len(completions)
+        verdicts = [NO_CODE] * len(completions)
+        for place, result in zip(places, results, strict=True):
+            verdicts[place] = ",".join(result.verdicts)
+            if "IE" in result.verdicts:
+                rewards[place] = None
+            else:
+                rewards[place] = float(result.passed)
+        self.last_verdicts = verdicts
+        if log_extra is not None:
+            log_extra("verdicts", verdicts)
+        return rewards
+
+
+def parse_tests(text: str, form: str, fn_name: str | None) -> list[Test]:
+    """The tests of a dataset row.
+
+    Raises:
+        UserError: not JSON, no tests, a test that lacks a field or has an unknown one.
+    """
+    if form not in ("stdin", "call"):
+        raise UserError(f"unknown form {form!r}; allowed: call, stdin")
+    try:
+        rows = json.loads(text)
+    except (TypeError, ValueError):
+        raise UserError("the column tests must hold a JSON list of tests") from None
+    if not isinstance(rows, list) or not rows:
+        raise UserError("a dataset row has no tests; at least one is needed to score a response")
+    try:
+        if form == "stdin":
+            return [StdioTest(**row) for row in rows]
+        return [CallTest(fn_name=fn_name or "", **row) for row in rows]
+    except TypeError as error:
+        raise UserError(f"a test of form {form!r} does not fit: {error}") from None
+
+
+def _text_of(completion: Any) -> str:
+    if isinstance(completion, str):
+        return completion
+    try:
+        content = completion[-1]["content"]
+    except (TypeError, KeyError, IndexError):
+        raise UserError("a completion must be text or a list of messages with content") from None
+    return content if isinstance(content, str) else ""
