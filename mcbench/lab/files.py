@@ -1,0 +1,145 @@
+"""Files that survive a crash: atomic replacement, flushed appends, tolerant reading, a process lock."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from mcbench.errors import UserError
+
+
+def plain(value: Any) -> Any:
+    """``value`` as strict JSON data: tuples become lists, numpy scalars numbers, NaN and inf None."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # numpy and torch scalars and arrays
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Replace ``path`` in one step: a reader sees the old file or the new one, never half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with open(temporary, "wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_atomic(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
+
+
+def append_line(path: Path, record: dict[str, Any]) -> None:
+    """Append one JSON line, flushed to disk before the call returns."""
+    line = json.dumps(plain(record), allow_nan=False) + "\n"
+    with open(path, "ab") as file:
+        file.write(line.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The records of a JSON-lines file; a last line that was being written is left out.
+
+    Raises:
+        UserError: a line before the last one is not JSON, so the file was damaged.
+    """
+    if not path.exists():
+        return []
+    complete, _, _ = path.read_bytes().rpartition(b"\n")
+    records = []
+    for number, line in enumerate(complete.split(b"\n") if complete else [], start=1):
+        try:
+            records.append(json.loads(line))
+        except ValueError as error:
+            raise UserError(
+                f"line {number} of {path} is not JSON; delete the run to train it again"
+            ) from error
+    return records
+
+
+def keep_lines(path: Path, keep: Callable[[dict[str, Any]], bool]) -> None:
+    """Rewrite a JSON-lines file with the records for which ``keep`` holds."""
+    kept = [json.dumps(record) + "\n" for record in read_lines(path) if keep(record)]
+    if path.exists():
+        write_atomic(path, "".join(kept))
+
+
+def digest(parts: Iterable[bytes | str]) -> str:
+    """Short content hash of the parts in order."""
+    sha = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        sha.update(len(data).to_bytes(8, "little") + data)
+    return sha.hexdigest()[:16]
+
+
+def _process_start(pid: int) -> str | None:
+    """Start time of a live process in clock ticks after boot; None when it is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields[19]
+
+
+class ProcessLock:
+    """A lock file that holds the process that owns it.
+
+    A lock whose process died (kill -9, power cut) is taken over. Process ids are reused, so the
+    start time of the process is compared too. ``flock`` only guards the moment of reading and
+    writing: held for the whole run it would be inherited by forked workers that outlive the owner.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._held = False
+
+    def owner(self) -> dict[str, Any] | None:
+        """The live process that holds the lock, or None."""
+        try:
+            owner = json.loads(self.path.read_text())
+        except (OSError, ValueError):
+            return None
+        if owner["host"] == socket.gethostname() and _process_start(owner["pid"]) != owner["start"]:
+            return None
+        return owner
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            UserError: another live process holds it.
+        """
+        with open(self.path, "a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if owner := self.owner():
+                raise UserError(
+                    f"process {owner['pid']} on {owner['host']} is already training this run; "
+                    f"wait for it, or delete {self.path} if that process is gone"
+                )
+            pid = os.getpid()
+            mine = {"pid": pid, "host": socket.gethostname(), "start": _process_start(pid)}
+            file.seek(0)
+            file.truncate()
+            file.write(json.dumps(mine))
+            file.flush()
+        self._held = True
+
+    def release(self) -> None:
+        if self._held:
+            self.path.write_text("")
+            self._held = False

@@ -1,0 +1,203 @@
+"""Profiles: the scale at which a recipe is trained.
+
+A profile says which model, data, lengths, batch, learning rate and backend; a recipe says which
+algorithm. The same code runs all of them: only these numbers differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from mcbench.errors import UserError, unknown
+
+PROMPT_STYLES = ("plain", "chat")
+BACKENDS = ("transformers", "vllm_colocate", "vllm_server")
+PRECISIONS = ("fp32", "bf16")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One scale.
+
+    ``train_batch_size`` and ``ppo_mini_batch_size`` count prompts, as in the paper: one generation
+    samples ``train_batch_size`` prompts x ``num_generations`` responses and is followed by
+    ``train_batch_size / ppo_mini_batch_size`` updates. ``per_device_batch_size`` counts responses
+    per forward pass. Lengths are in tokens. ``steps`` are optimizer updates, and so are
+    ``eval_every`` and ``warmup_steps``.
+
+    Raises:
+        UserError: a value outside its range; the message names the allowed ones.
+    """
+
+    name: str
+    model: str
+    train_set: str
+    test_set: str
+    max_completion_length: int
+    eval_lengths: tuple[int, ...]
+    train_batch_size: int
+    ppo_mini_batch_size: int
+    num_generations: int
+    per_device_batch_size: int
+    learning_rate: float
+    temperature: float
+    steps: int
+    eval_every: int
+    repeat_window: int
+    prompt_style: Literal["plain", "chat"] = "plain"
+    warmup_steps: int = 2
+    checkpoint_generations: int = 1
+    test_limit: int | None = None
+    eval_attempts: int = 4
+    eval_temperature: float = 1.0
+    eval_batch_size: int = 256
+    precision: Literal["fp32", "bf16"] = "fp32"
+    backend: Literal["transformers", "vllm_colocate", "vllm_server"] = "transformers"
+    vllm_memory: float = 0.3
+    gradient_checkpointing: bool = False
+    lora_rank: int | None = None
+    reward_workers: int = 2
+
+    def __post_init__(self) -> None:
+        for field, allowed in (
+            ("prompt_style", PROMPT_STYLES),
+            ("backend", BACKENDS),
+            ("precision", PRECISIONS),
+        ):
+            if getattr(self, field) not in allowed:
+                raise unknown(field, getattr(self, field), allowed)
+        for field in _POSITIVE:
+            value = getattr(self, field)
+            if value is not None and not value > 0:
+                raise UserError(f"{field} must be greater than 0, got {value!r}")
+        if self.warmup_steps < 0:
+            raise UserError(f"warmup_steps must be at least 0, got {self.warmup_steps}")
+        if not self.eval_lengths or any(length < 1 for length in self.eval_lengths):
+            raise UserError(
+                f"eval_lengths must be one or more lengths in tokens, got {self.eval_lengths!r}"
+            )
+
+    @classmethod
+    def field_names(cls) -> tuple[str, ...]:
+        """The fields that a change may name."""
+        return tuple(field.name for field in fields(cls) if field.name != "name")
+
+
+_POSITIVE = (
+    "max_completion_length",
+    "train_batch_size",
+    "ppo_mini_batch_size",
+    "num_generations",
+    "per_device_batch_size",
+    "learning_rate",
+    "temperature",
+    "steps",
+    "eval_every",
+    "repeat_window",
+    "checkpoint_generations",
+    "test_limit",
+    "eval_attempts",
+    "eval_temperature",
+    "eval_batch_size",
+    "vllm_memory",
+    "lora_rank",
+    "reward_workers",
+)
+
+_NANO: dict[str, Any] = dict(
+    model="nano-s",
+    train_set="nano:train",
+    test_set="nano:test",
+    max_completion_length=128,
+    eval_lengths=(128, 256),
+    train_batch_size=16,
+    ppo_mini_batch_size=4,
+    num_generations=8,
+    per_device_batch_size=32,
+    learning_rate=2e-4,
+    temperature=1.0,
+    steps=60,
+    eval_every=20,
+    repeat_window=16,
+)
+
+# Paper §5: 8K responses, temperature 1.2, 64 problems x 8 samples, learning rate 1e-6. The paper
+# leaves the mini batch open; 16 problems give 4 updates per generation. The training data are
+# the generated nano problems in chat form until another file is named with
+# ``--set train_set=problems.jsonl``.
+_PAPER: dict[str, Any] = dict(
+    train_set="nano:train",
+    test_set="nano:test",
+    prompt_style="chat",
+    max_completion_length=8192,
+    eval_lengths=(8192, 16384),
+    train_batch_size=64,
+    ppo_mini_batch_size=16,
+    num_generations=8,
+    per_device_batch_size=8,
+    learning_rate=1e-6,
+    temperature=1.2,
+    steps=600,
+    eval_every=20,
+    warmup_steps=10,
+    repeat_window=128,
+    checkpoint_generations=5,
+    eval_temperature=1.0,
+    precision="bf16",
+    backend="vllm_colocate",
+    gradient_checkpointing=True,
+    reward_workers=8,
+)
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(name="nano", **_NANO),
+        Profile(name="nano-m", **{**_NANO, "model": "nano-m"}),
+        Profile(name="nano-old", **{**_NANO, "model": "nano-old"}),
+        # Short enough for a test: two generations of two updates.
+        Profile(
+            name="tiny",
+            **{
+                **_NANO,
+                "max_completion_length": 24,
+                "eval_lengths": (24, 48),
+                "train_batch_size": 4,
+                "ppo_mini_batch_size": 2,
+                "num_generations": 2,
+                "per_device_batch_size": 4,
+                "steps": 4,
+                "eval_every": 2,
+                "repeat_window": 4,
+                "warmup_steps": 0,
+                "test_limit": 4,
+                "eval_attempts": 2,
+                "reward_workers": 1,
+            },
+        ),
+        Profile(name="qwen3-1.7b", **{**_PAPER, "model": "Qwen/Qwen3-1.7B"}),
+        Profile(name="qwen3-4b", **{**_PAPER, "model": "Qwen/Qwen3-4B-Instruct-2507"}),
+        # The older generation of Fig. 1: a 4K response is more than it ever uses.
+        Profile(
+            name="qwen2.5-7b",
+            **{
+                **_PAPER,
+                "model": "Qwen/Qwen2.5-7B-Instruct",
+                "max_completion_length": 4096,
+                "eval_lengths": (4096, 8192),
+            },
+        ),
+    )
+}
+
+
+def profile_named(name: str) -> Profile:
+    """The profile of that name.
+
+    Raises:
+        UserError: an unknown name; the message lists the known ones.
+    """
+    if name not in PROFILES:
+        raise unknown("profile", name, PROFILES)
+    return PROFILES[name]

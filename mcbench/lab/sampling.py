@@ -1,0 +1,135 @@
+"""Sampling responses from a model with ``generate``, for evaluation.
+
+Shapes: N prompts in, N responses out; a response is a list of token ids up to and including EOS, or
+of ``max_new_tokens`` ids where it was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+Sampler = Callable[[Sequence[list[int]], int, float, int], list[list[int]]]
+"""``sampler(prompt_ids, max_new_tokens, temperature, seed)`` -> one response per prompt."""
+
+# Most responses end long before the limit. Sampling in spans, and going on only with the unfinished
+# ones, costs one more prefill per span and spares the padding of all the finished ones.
+SPAN = 64
+
+
+def prompt_ids(tokenizer: Any, prompts: Sequence[Any]) -> list[list[int]]:
+    """Token ids of plain or conversational prompts, as TRL tokenizes them for training."""
+    if prompts and not isinstance(prompts[0], str):
+        return [
+            tokenizer.apply_chat_template(
+                prompt, add_generation_prompt=True, tokenize=True, return_dict=True
+            )["input_ids"]
+            for prompt in prompts
+        ]
+    return tokenizer(list(prompts))["input_ids"]
+
+
+def end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """The ids that end a response."""
+    ends = {tokenizer.eos_token_id}
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    ends.update(configured if isinstance(configured, list) else [configured])
+    return sorted(end for end in ends if end is not None)
+
+
+@contextmanager
+def undisturbed(model: Any, seed: int) -> Iterator[None]:
+    """Evaluation mode and a private random state; both are as before afterwards.
+
+    Without this, evaluating during training would change the training that follows.
+    """
+    training = model.training
+    model.eval()
+    try:
+        with torch.random.fork_rng(), torch.no_grad():
+            torch.manual_seed(seed)
+            yield
+    finally:
+        model.train(training)
+
+
+def transformers_sampler(model: Any, tokenizer: Any, batch_size: int = 256) -> Sampler:
+    """A sampler that uses ``model.generate`` on ``batch_size`` prompts at a time."""
+    ends = end_tokens(model, tokenizer)
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
+
+    def extend(contexts: list[list[int]], count: int, temperature: float) -> list[list[int]]:
+        """Up to ``count`` more ids for each context, cut after the first end token."""
+        width = max(map(len, contexts))
+        ids = torch.tensor([[pad] * (width - len(c)) + c for c in contexts], device=model.device)
+        mask = torch.tensor(
+            [[0] * (width - len(c)) + [1] * len(c) for c in contexts], device=model.device
+        )
+        output = model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            max_new_tokens=count,
+            do_sample=True,
+            temperature=temperature,
+            top_k=0,
+            top_p=1.0,
+            use_cache=True,
+            pad_token_id=pad,
+            eos_token_id=ends,
+        )
+        return [_cut(row, ends) for row in output[:, width:].tolist()]
+
+    def sample(
+        prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int
+    ) -> list[list[int]]:
+        responses: list[list[int]] = [[] for _ in prompts]
+        # Neighbours of like length need the least padding.
+        unfinished = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+        with undisturbed(model, seed):
+            for start in range(0, max_new_tokens, SPAN):
+                count = min(SPAN, max_new_tokens - start)
+                for first in range(0, len(unfinished), batch_size):
+                    rows = unfinished[first : first + batch_size]
+                    contexts = [prompts[i] + responses[i] for i in rows]
+                    for i, new in zip(rows, extend(contexts, count, temperature), strict=True):
+                        responses[i] += new
+                unfinished = [i for i in unfinished if responses[i][-1] not in ends]
+        return responses
+
+    return sample
+
+
+def _cut(ids: list[int], ends: list[int]) -> list[int]:
+    """``ids`` up to and including the first end token."""
+    stop = next((n for n, token in enumerate(ids, start=1) if token in ends), len(ids))
+    return ids[:stop]
+
+
+def vllm_sampler(trainer: Any) -> Sampler:
+    """A sampler that uses the trainer's vLLM engine with the current weights.
+
+    Every process must call it: each samples a share of the prompts. vLLM keeps its own random
+    state, so the seed has no effect here.
+    """
+    from accelerate.utils import gather_object
+
+    def sample(
+        prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int
+    ) -> list[list[int]]:
+        rank, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
+        padded = [*prompts, *list(prompts)[: -len(prompts) % processes]]
+        engine = trainer.vllm_generation
+        before = engine.temperature, engine.max_completion_length
+        engine.temperature, engine.max_completion_length = temperature, max_new_tokens
+        try:
+            ids, _ = trainer._generate_single_turn(padded[rank::processes], None, {}, 1)
+        finally:
+            engine.temperature, engine.max_completion_length = before
+        everywhere = gather_object([list(row) for row in ids])
+        share = len(padded) // processes
+        return [everywhere[i % processes * share + i // processes] for i in range(len(prompts))]
+
+    return sample
