@@ -102,15 +102,24 @@ def key_svg(style: ArmStyle) -> str:
 
 def data_table(frame: pd.DataFrame) -> str:
     """A frame as an HTML table, every cell escaped."""
-    head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in frame.columns)
+    texts = [all(isinstance(value, str) for value in frame[name]) for name in frame.columns]
+    head = "".join(
+        f'<th scope="col"{" class=text" if text else ""}>{escape(str(name))}</th>'
+        for name, text in zip(frame.columns, texts, strict=True)
+    )
     body = "".join(
-        "<tr>" + "".join(f"<td>{_text(value)}</td>" for value in row) + "</tr>"
+        "<tr>" + "".join(_data_cell(value) for value in row) + "</tr>"
         for row in frame.itertuples(index=False)
     )
     return (
         f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _data_cell(value: object) -> str:
+    kind = ' class="text"' if isinstance(value, str) else ""
+    return f"<td{kind}>{_text(value)}</td>"
 
 
 def _text(value: object) -> str:

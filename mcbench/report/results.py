@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -49,14 +50,23 @@ def arm_of(record: Record) -> str:
     return f"{config['recipe']} ({extra})" if extra else str(config["recipe"])
 
 
+def model_of(record: Record) -> str:
+    """The model that was trained."""
+    return str(record.meta["config"]["profile"]["model"])
+
+
 def group_runs(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
-    """model -> arm -> runs by seed; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others."""
+    """model -> arm -> runs by seed.
+
+    Models in the order of the records; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others.
+    """
+    records = list(records)
     order = {arm: index for index, arm in enumerate(KNOWN)}
-    grouped: dict[str, dict[str, list[Record]]] = {}
+    models = list(dict.fromkeys(model_of(record) for record in records))
+    grouped: dict[str, dict[str, list[Record]]] = {model: {} for model in models}
     for record in sorted(records, key=lambda r: (order.get(arm_of(r), 99), arm_of(r), seed_of(r))):
-        model = str(record.meta["config"]["profile"]["model"])
-        grouped.setdefault(model, {}).setdefault(arm_of(record), []).append(record)
-    return dict(sorted(grouped.items(), reverse=True))  # nano-s before nano-m
+        grouped[model_of(record)].setdefault(arm_of(record), []).append(record)
+    return grouped
 
 
 def _curves_table(curves: Sequence[Curve], arms: Arms, unit: str) -> pd.DataFrame:
@@ -308,7 +318,7 @@ def runs_table(records: Sequence[Record]) -> pd.DataFrame:
         rows.append(
             {
                 "Run": meta["run_id"],
-                "Arm": arm_of(record),
+                "Arm": arm_styles([arm_of(record)])[arm_of(record)].label,
                 "Model": profile["model"],
                 "Seed": meta["seed"],
                 "Steps": len(record.steps),
@@ -373,7 +383,7 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
 
 def results_section(size: str, arms: Arms, lengths: Sequence[int]) -> Section:
     """All panels of one model."""
-    prefix = size.lower().replace("/", "-").replace(".", "-")
+    prefix = re.sub(r"[^a-z0-9]+", "-", size.lower()).strip("-")
     seeds = sorted({seed_of(record) for record in _all(arms)})
     panels = [
         accuracy_panel(arms, prefix, lengths),
@@ -395,7 +405,9 @@ def table_section(sizes: Mapping[str, Arms]) -> Section:
         f"These runs: pass@1 in percent, mean of the last {table.WINDOW} evaluations; ± is the "
         "standard deviation over seeds.",
     )
-    theirs = table.to_html(table.paper_table(), "The paper: Table 1, percent, as printed.")
+    theirs = table.to_html(
+        table.paper_table(), "The paper: Table 1, percent, as printed; bold by us."
+    )
     return Section(
         "table",
         "Table 1",

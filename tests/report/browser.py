@@ -16,11 +16,20 @@ from typing import Any
 import websocket
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--disable-dev-shm-usage --remote-debugging-port=0 --remote-allow-origins=*"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+    "--remote-allow-origins=*",
+]
 
 
 class Tab:
@@ -65,10 +74,14 @@ class Tab:
             self.call(f"{domain}.enable")
         self.resize(width, height)
         self.call("Page.navigate", url=path.resolve().as_uri())
+        self.wait("document.body?.dataset.drawn")
+
+    def wait(self, condition: str) -> None:
+        """Return when the condition holds; look once a frame, give up after half a minute."""
         self.evaluate(
             "new Promise((done, fail) => {"
-            " const late = setTimeout(() => fail(new Error('not drawn')), 30000);"
-            " const look = () => document.body?.dataset.drawn"
+            f" const late = setTimeout(() => fail(new Error({json.dumps(condition)})), 30000);"
+            f" const look = () => ({condition})"
             "   ? (clearTimeout(late), done()) : requestAnimationFrame(look); look(); })"
         )
 
