@@ -88,7 +88,8 @@ class BatchPlan:
         )
         return (
             f"sample {self.train_batch_size} prompts x {self.num_generations} responses, then {n} "
-            f"update{'s' if n > 1 else ''} of {self.ppo_mini_batch_size} prompts each{clip}; an update "
+            f"update{'s' if n > 1 else ''} of {self.ppo_mini_batch_size} prompts each{clip}; an "
+            f"update "
             f"accumulates {self.gradient_accumulation_steps} passes of "
             f"{self.per_device_batch_size} responses on "
             f"{self.processes} process{'es' if self.processes > 1 else ''}"

@@ -29,7 +29,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
     truncation_mask: str = field(
         default="none",
         metadata={
-            "help": "Which responses cut at the maximum length lose their advantage: 'none', 'conditional' (Eq. 2) "
+            "help": "Which responses cut at the maximum length lose their advantage: 'none', "
+            "'conditional' (Eq. 2) "
             "or 'all' (removed from the loss: the same as mask_truncated_completions)."
         },
     )
@@ -40,7 +41,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
     mask_when: str = field(
         default="incorrect",
         metadata={
-            "help": "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or 'non_incorrect' "
+            "help": "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or "
+            "'non_incorrect' "
             "responses (everything that is not a scored failure)."
         },
     )
@@ -51,7 +53,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
     repeat_rule: str = field(
         default="window",
         metadata={
-            "help": "'window': the last m tokens equal the m before. 'periodic': any period up to m explains the "
+            "help": "'window': the last m tokens equal the m before. 'periodic': any period up to "
+            "m explains the "
             "last 2m tokens."
         },
     )
@@ -64,7 +67,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
     correctness_reward: str | None = field(
         default=None,
         metadata={
-            "help": "Name of the reward function that decides correctness; unset: the weighted sum of all."
+            "help": "Name of the reward function that decides correctness; unset: the weighted sum "
+            "of all."
         },
     )
     temperature_stages: list[Any] | str | None = field(
@@ -83,7 +87,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
     temperature_target_diversity: float | None = field(
         default=None,
         metadata={
-            "help": "T(D): before the first update, take the lowest temperature of temperature_grid whose "
+            "help": "T(D): before the first update, take the lowest temperature of "
+            "temperature_grid whose "
             "Distinct-4 reaches this value."
         },
     )
@@ -148,7 +153,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
             )
         if self.truncation_mask == "conditional" and self.mask_truncated_completions:
             raise UserError(
-                "truncation_mask='conditional' and mask_truncated_completions=True are two different "
+                "truncation_mask='conditional' and mask_truncated_completions=True are two "
+                "different "
                 "methods; choose truncation_mask='conditional' or truncation_mask='all'"
             )
 

@@ -93,7 +93,8 @@ MICROCODER = _recipe(
     mask_ratio=(0.2, "MicroCoder tries 0.1, 0.2, 0.3 (Fig. 2); the 4B curves of Fig. 7 match 0.2"),
     mask_when=(
         "incorrect",
-        "MicroCoder section 2.2 and Eq. 2; section 2.3 says 'correct', but a 0/1 reward leaves almost "
+        "MicroCoder section 2.2 and Eq. 2; section 2.3 says 'correct', but a 0/1 reward leaves "
+        "almost "
         "no correct truncated response, so only this reading can lengthen outputs as Fig. 2 shows",
     ),
     repeat_window=(128, "MicroCoder section 2.2"),

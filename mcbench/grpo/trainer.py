@@ -331,7 +331,8 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         prompts = [row["prompt"] for row in itertools.islice(iter(self.train_dataset), count)]
         if len(prompts) < count:
             raise UserError(
-                f"temperature_probe_prompts is {count}, but the training set has {len(prompts)} rows"
+                f"temperature_probe_prompts is {count}, but the training set has {len(prompts)} "
+                f"rows"
             )
         share = prompts[self.accelerator.process_index :: self.accelerator.num_processes]
         prompt_ids, images, fields = self._tokenize_prompts(

@@ -1,4 +1,6 @@
-"""A tiny random Qwen3, a word tokenizer and a training set: enough to run real updates in a second."""
+"""A tiny random Qwen3, a word tokenizer and a training set: enough to run real updates in a
+second.
+"""
 
 import atexit
 import functools

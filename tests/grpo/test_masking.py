@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+import torch
+from trl import GRPOConfig, GRPOTrainer
+
+from mcbench.grpo import masking
+
+from . import table
+from .conftest import common_args, letter_reward, make_dataset, make_model, make_tokenizer
+
+# Rewards [r, 1, 0, 0] of a group: A = (r - mean) / (std + 1e-4), std with Bessel's correction.
+ADVANTAGE = {True: (0 - 0.25) / (0.5 + 1e-4), False: (1 - 0.5) / (3**-0.5 + 1e-4)}  # incorrect?
+
+
+def generate(make_trainer, **changes):
+    """The trainer, the batch it generated from the table and the record of it."""
+    records = []
+    parts = {**table.trainer_parts(), "on_generation": records.append}
+    changes = {"per_device_train_batch_size": 32, **changes}
+    trainer = make_trainer(trainer=parts, **table.settings(**changes))
+    trainer.model.train()
+    inputs = [row for row in table.rows() for _ in range(table.GROUP)]
+    return trainer, trainer._generate_and_score_completions(inputs), records[0]
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_advantages_of_all_sixteen_combinations(make_trainer, drawn):
+    trainer, output, record = generate(make_trainer, mask_ratio=float(drawn))
+    subjects = output["advantages"][:: table.GROUP].tolist()
+    for value, (reached, incorrect, repeating) in zip(subjects, table.CASES, strict=True):
+        masked = reached and incorrect and not repeating and drawn
+        assert value == pytest.approx(0.0 if masked else ADVANTAGE[incorrect], abs=1e-6)
+    others = output["advantages"].view(-1, table.GROUP)[:, 1:]
+    incorrect_group = torch.tensor([0.75, -0.25, -0.25]) / (0.5 + 1e-4)
+    correct_group = torch.tensor([0.5, -0.5, -0.5]) / (3**-0.5 + 1e-4)
+    for row, (_, incorrect, _) in zip(others, table.CASES, strict=True):
+        torch.testing.assert_close(row, incorrect_group if incorrect else correct_group)
+    assert list(trainer._logs["advantages"]) == output["advantages"].tolist()
+    np.testing.assert_array_equal(record.advantages, output["advantages"].double().numpy())
+    assert record.masked.sum() == drawn
+
+
+def test_a_masked_response_has_exactly_no_gradient(make_trainer):
+    trainer, output, record = generate(make_trainer, mask_ratio=1.0)
+    trainer.current_gradient_accumulation_steps = 1
+    row = int(record.masked.nonzero()[0][0])
+    assert row == table.CASES.index((True, True, False)) * table.GROUP
+
+    def gradient(advantage):
+        one = {k: v[row : row + 1] if v.dim() else v for k, v in output.items()}
+        trainer.model.zero_grad()
+        trainer._compute_loss(trainer.model, {**one, "advantages": advantage}).backward()
+        return sum(float(p.grad.abs().sum()) for p in trainer.model.parameters())
+
+    assert gradient(torch.tensor([ADVANTAGE[True]])) > 0
+    assert gradient(output["advantages"][row : row + 1]) == 0.0
+    assert output["completion_mask"][row].sum() == table.LIMIT  # its tokens stay in the denominators
+
+
+@pytest.mark.parametrize(
+    ("reading", "masked"), [("incorrect", "n"), ("correct", "m"), ("non_incorrect", "m")]
+)
+def test_readings(make_trainer, reading, masked):
+    trainer, _, record = generate(make_trainer, mask_ratio=1.0, mask_when=reading)
+    chosen = [text[0] for text, hit in zip(record.completions, record.masked, strict=True) if hit]
+    assert chosen == [masked]
+    metrics = {k: v[-1] for k, v in trainer._metrics["train"].items()}
+    expected = {"truncated": 4, "truncated_incorrect": 2, "repeating": 2, "share": 1}
+    for name in masking.READINGS:
+        expected[f"eligible_{name}"] = 1
+    assert {k: metrics[f"mask/{k}"] * 32 for k in expected} == expected
+    assert metrics["group/mixed"] == 1.0
+    assert metrics["length/max_allowed"] == table.LIMIT
+
+
+def test_unscored_and_partial_responses_are_neither_correct_nor_incorrect():
+    read = masking.correctness(torch.tensor([1.0, 0.0, 0.5, float("nan"), -1.0]))
+    assert read.reading("correct").tolist() == [True, False, False, False, False]
+    assert read.reading("incorrect").tolist() == [False, True, False, False, True]
+    assert read.reading("non_incorrect").tolist() == [True, False, True, True, False]
+
+
+def test_eos_on_the_last_allowed_token_is_no_truncation():
+    ended = torch.tensor([True, False, False])
+    assert masking.reached_max(ended, torch.tensor([6, 6, 5]), 6).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.1, 0.3, 1.0])
+def test_masked_share_is_rho(rho):
+    yes = torch.ones(10_000, dtype=torch.bool)
+    draws = masking.uniform_draws((3, 40, 0), len(yes))
+    share = masking.conditional_mask(yes, yes, ~yes, draws, rho).double().mean().item()
+    assert abs(share - rho) <= 4 * (rho * (1 - rho) / 10_000) ** 0.5
+
+
+def test_draws_depend_on_their_key_alone():
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    long, short = masking.uniform_draws((7, 2, 0), 64), masking.uniform_draws((7, 2, 0), 16)
+    torch.testing.assert_close(long[:16], short, rtol=0, atol=0)
+    for other in [(8, 2, 0), (7, 3, 0), (7, 2, 1)]:
+        assert not torch.equal(short, masking.uniform_draws(other, 16))
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])
+
+
+def test_repetition_rules_against_brute_force():
+    generator = torch.Generator().manual_seed(0)
+    window = 6
+    looping = [[1 + i % p for i in range(20)] for p in range(1, 9)]
+    noise = torch.randint(0, 2, (400, 20), generator=generator).tolist()
+    late = [[9, 8, 7] + [1, 2] * 8 + [1], [1, 2] * 9 + [1, 9]]
+    ids = torch.tensor([row[:20] + [0] * (20 - len(row)) for row in looping + noise + late])
+    lengths = torch.randint(8, 21, (len(ids),), generator=generator)
+    lengths[: len(looping)] = 20
+
+    def brute(row, length, periods):
+        tail = row[:length][-2 * window :]
+        if len(tail) < 2 * window:
+            return False
+        return any(all(tail[i] == tail[i - p] for i in range(p, len(tail))) for p in periods)
+
+    for rule, periods in (("window", [window]), ("periodic", range(1, window + 1))):
+        found = masking.repeats(ids, lengths, window, rule).tolist()
+        pairs = zip(ids.tolist(), lengths.tolist(), strict=True)
+        assert found == [brute(row, n, periods) for row, n in pairs]
+    window_rule = masking.repeats(ids[:8], lengths[:8], window, "window").tolist()
+    periodic_rule = masking.repeats(ids[:8], lengths[:8], window, "periodic").tolist()
+    assert window_rule == [True, True, True, False, False, True, False, False]  # 4, 5 escape
+    assert periodic_rule == [True] * 6 + [False] * 2
+
+
+def test_mask_all_is_trl_s_own_option(make_trainer, tmp_path):
+    plain = GRPOTrainer(
+        model=make_model(),
+        reward_funcs=letter_reward,
+        args=GRPOConfig(**common_args(tmp_path / "trl"), mask_truncated_completions=True),
+        train_dataset=make_dataset(),
+        processing_class=make_tokenizer(),
+    )
+    plain.train()
+    ours = make_trainer(truncation_mask="all")
+    ours.train()
+    theirs = plain.model.state_dict()
+    assert all(torch.equal(value, theirs[name]) for name, value in ours.model.state_dict().items())
+    shares = [line["mask/share"] for line in ours.state.log_history if "loss" in line]
+    clipped = [line["completions/clipped_ratio"] for line in ours.state.log_history if "loss" in line]
+    assert shares == pytest.approx(clipped)
+    assert max(shares) > 0

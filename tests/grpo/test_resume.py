@@ -1,0 +1,50 @@
+"""A run that is resumed on a generation boundary repeats the uninterrupted one."""
+
+import pytest
+import torch
+
+from mcbench.errors import UserError
+
+OPTIONS = {
+    "max_steps": 8,
+    "steps_per_generation": 4,
+    "gradient_accumulation_steps": 2,
+    "truncation_mask": "conditional",
+    "mask_ratio": 0.5,
+    "temperature_stages": [(0, 0.8), (6, 1.2)],
+    "beta": 0.01,
+    "max_completion_length": 6,
+}
+UNTIMED = ("step_time", "time/", "train_runtime", "train_samples_per", "train_steps_per")
+
+
+def history(trainer, first):
+    lines = [line for line in trainer.state.log_history if line["step"] >= first and "loss" in line]
+    return [{k: v for k, v in line.items() if not k.startswith(UNTIMED)} for line in lines]
+
+
+def test_resume_repeats_the_uninterrupted_run(make_trainer, tmp_path):
+    whole, rest = [], []
+    trainer = make_trainer(
+        trainer={"on_generation": whole.append}, save_strategy="steps", save_steps=4, **OPTIONS
+    )
+    trainer.train()
+    resumed = make_trainer(trainer={"on_generation": rest.append}, **OPTIONS)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+
+    assert [batch.step for batch in whole] == [0, 2, 4, 6]
+    assert [batch.step for batch in rest] == [4, 6]
+    assert any(batch.masked.any() for batch in rest)
+    for one, other in zip(whole[2:], rest, strict=True):
+        assert one.masked.tolist() == other.masked.tolist()
+        assert one.completions == other.completions
+        assert one.temperature == other.temperature
+    assert history(resumed, 5) == history(trainer, 5)
+    final = trainer.model.state_dict()
+    assert all(torch.equal(value, final[k]) for k, value in resumed.model.state_dict().items())
+
+
+def test_a_checkpoint_inside_a_generated_batch_is_refused(make_trainer, tmp_path):
+    make_trainer(save_strategy="steps", save_steps=3, **{**OPTIONS, "max_steps": 3}).train()
+    with pytest.raises(UserError, match="multiple of 2 steps, such as 2"):
+        make_trainer(**OPTIONS).train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
