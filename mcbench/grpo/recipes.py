@@ -5,6 +5,7 @@ and temperature belong to a profile.
 """
 
 import dataclasses
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -132,7 +133,7 @@ def recipe(name: str, **changes: Any) -> Recipe:
     known = {f.name for f in dataclasses.fields(MicroCoderGRPOConfig)}
     for key in changes:
         if key not in known:
-            near = sorted(k for k in known if key.lower() in k or k in key.lower())
+            near = difflib.get_close_matches(key, known)
             hint = f"; similar: {', '.join(near)}" if near else ""
             raise UserError(f"unknown argument {key!r} of recipe {name!r}{hint}")
     base = RECIPES[name]

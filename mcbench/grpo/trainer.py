@@ -10,7 +10,9 @@ Departures from TRL's GRPO, all off by default:
    for sampling and for the log-probabilities of the old, new and reference policy together.
 3. **T(D)**: before the first update, D is measured on a temperature grid with the current model and
    the chosen temperature is kept with every checkpoint.
-4. No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
+4. **Resume** in a later epoch continues the data order of the uninterrupted run; TRL's sampler
+   would repeat that of the first epoch.
+5. No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
    ``recipes.py``.
 
 Beside these, the trainer only observes: metrics of each batch and the ``on_generation`` hook. No
@@ -86,6 +88,7 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         self.temperature_choice: Choice | None = None
         self._temperature_cells = self._find_temperature_cells()
         self._generated: dict[str, Any] = {}  # what the overridden steps of the current batch saw
+        self._train_sampler: Any = None  # none for a streamed dataset, which keeps its own order
         self._last_draw = (-1, -1)  # global step and how many batches it had generated before
         self._check_settings()
 
@@ -377,6 +380,20 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
                 args.generation_period,
             )
 
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        self._train_sampler = super()._get_train_sampler(dataset)
+        return self._train_sampler
+
+    def _skip_epoch_orders(self) -> None:
+        """Draws the orders of the finished epochs, which the new sampler has not drawn yet."""
+        sampler = self._train_sampler
+        if not self.shuffle_dataset or sampler is None:
+            return
+        batches = len(sampler) // (self.args.generation_batch_size or 1)
+        updates = max(1, -(-batches // self.args.gradient_accumulation_steps))
+        for _ in range(self.state.global_step // updates):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
         if self.temperature_choice is not None and self.args.should_save:
@@ -395,6 +412,7 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
                 f"{checkpoint} lies inside a generated batch, which is not stored; resume from a "
                 f"checkpoint at a multiple of {period} steps, such as {below}"
             )
+        self._skip_epoch_orders()
         if self.args.temperature_target_diversity is not None:
             path = Path(checkpoint) / STATE_FILE
             if not path.is_file():

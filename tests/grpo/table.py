@@ -1,8 +1,8 @@
 """A fixed table of responses in place of sampling, so that every number can be worked out by hand.
 
-Each prompt is one combination of "reached the limit", "incorrect" and "repeating". Its first response
-is the subject; the other three are short, finished, and right, wrong, wrong. A response that starts
-with "m" is right. Run as a script it writes what a trainer makes of the table (see
+Each prompt is one combination of "reached the limit", "incorrect" and "repeating". Its first
+response is the subject; the other three are short, finished, and right, wrong, wrong. A response
+that starts with "m" is right. Run as a script it writes what a trainer makes of the table (see
 ``test_processes.py``).
 """
 
@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,15 @@ def responses(case: int) -> list[str]:
 
 def rows(repeat: int = 1) -> Dataset:
     prompts = ["a " * (i + 1) + "b" for i in range(len(CASES))] * repeat
-    return Dataset.from_dict({"prompt": prompts, "problem_id": [f"p{i % 8}" for i in range(8 * repeat)]})
+    return Dataset.from_dict(
+        {"prompt": prompts, "problem_id": [f"p{i % 8}" for i in range(8 * repeat)]}
+    )
 
 
 def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
-    """The table as a TRL rollout function; the place in the global batch says which of the G it is."""
+    """The table as a TRL rollout function; the place in the global batch says which of the G it
+    is.
+    """
     tokenizer: PreTrainedTokenizerBase = trainer.processing_class
     offset = trainer.accelerator.process_index * len(prompts)
     texts = [
@@ -71,7 +76,9 @@ def trainer_parts() -> dict[str, Any]:
 
 
 def run(output_dir: str, per_device: int) -> dict[str, Any]:
-    """Two generations of the whole table with rho = 0.5: records and metrics of the first process."""
+    """Two generations of the whole table with rho = 0.5: records and metrics of the first
+    process.
+    """
     from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
 
     from .conftest import common_args, make_model, make_tokenizer
@@ -118,5 +125,4 @@ if __name__ == "__main__":
     output_dir, per_device = sys.argv[1], int(sys.argv[2])
     result = run(output_dir, per_device)
     if int(os.environ.get("RANK", "0")) == 0:
-        with open(f"{output_dir}/result.json", "w") as file:
-            json.dump(result, file)
+        Path(output_dir, "result.json").write_text(json.dumps(result))

@@ -6,11 +6,13 @@ import torch
 from mcbench.errors import UserError
 
 OPTIONS = {
-    "max_steps": 8,
+    "max_steps": 12,
     "steps_per_generation": 4,
     "gradient_accumulation_steps": 2,
     "truncation_mask": "conditional",
     "mask_ratio": 0.5,
+    "mask_when": "correct",
+    "repeat_window": 2,
     "temperature_stages": [(0, 0.8), (6, 1.2)],
     "beta": 0.01,
     "max_completion_length": 6,
@@ -23,23 +25,24 @@ def history(trainer, first):
     return [{k: v for k, v in line.items() if not k.startswith(UNTIMED)} for line in lines]
 
 
-def test_resume_repeats_the_uninterrupted_run(make_trainer, tmp_path):
+@pytest.mark.parametrize("step", [4, 8, 10])  # an epoch has 8 steps
+def test_resume_repeats_the_uninterrupted_run(make_trainer, tmp_path, step):
     whole, rest = [], []
     trainer = make_trainer(
-        trainer={"on_generation": whole.append}, save_strategy="steps", save_steps=4, **OPTIONS
+        trainer={"on_generation": whole.append}, save_strategy="steps", save_steps=2, **OPTIONS
     )
     trainer.train()
     resumed = make_trainer(trainer={"on_generation": rest.append}, **OPTIONS)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+    resumed.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
 
-    assert [batch.step for batch in whole] == [0, 2, 4, 6]
-    assert [batch.step for batch in rest] == [4, 6]
+    assert [batch.step for batch in whole] == list(range(0, 12, 2))
+    assert [batch.step for batch in rest] == list(range(step, 12, 2))
     assert any(batch.masked.any() for batch in rest)
-    for one, other in zip(whole[2:], rest, strict=True):
+    for one, other in zip(whole[step // 2 :], rest, strict=True):
         assert one.masked.tolist() == other.masked.tolist()
         assert one.completions == other.completions
         assert one.temperature == other.temperature
-    assert history(resumed, 5) == history(trainer, 5)
+    assert history(resumed, step + 1) == history(trainer, step + 1)
     final = trainer.model.state_dict()
     assert all(torch.equal(value, final[k]) for k, value in resumed.model.state_dict().items())
 

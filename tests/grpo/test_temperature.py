@@ -94,7 +94,10 @@ def test_sampling_follows_every_stage_change(make_trainer):
 def test_length_stages_extend_the_context(make_trainer):
     records = []
     trainer = make_trainer(
-        trainer={"model": model_with_logits(torch.eye(len(WORDS))[5] * 60), "on_generation": records.append},
+        trainer={
+            "model": model_with_logits(torch.eye(len(WORDS))[5] * 60),
+            "on_generation": records.append,
+        },
         length_stages="0:8,2:12",
         steps_per_generation=2,
         max_steps=4,
@@ -115,7 +118,15 @@ def test_a_stage_inside_a_generated_batch_is_refused(config):
 
 @pytest.mark.parametrize(
     ("accumulation", "per_generation", "iterations", "period"),
-    [(1, 1, 1, 1), (1, 4, 1, 4), (2, 4, 1, 2), (4, 4, 1, 1), (4, 2, 1, 1), (6, 4, 1, 2), (2, 2, 3, 3)],
+    [
+        (1, 1, 1, 1),
+        (1, 4, 1, 4),
+        (2, 4, 1, 2),
+        (4, 4, 1, 1),
+        (4, 2, 1, 1),
+        (6, 4, 1, 2),
+        (2, 2, 3, 3),
+    ],
 )
 def test_generation_period(accumulation, per_generation, iterations, period):
     assert generation_period(accumulation, per_generation, iterations) == period
@@ -174,5 +185,3 @@ def test_chosen_temperature_is_used_and_kept_with_the_checkpoint(make_trainer, t
         make_trainer(max_steps=2, **options).train(
             resume_from_checkpoint=str(tmp_path / "checkpoint-1")
         )
-
-

@@ -1,0 +1,85 @@
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mcbench.grpo import diversity
+from mcbench.grpo.diversity import distinct_n, last_code_block, self_bleu, unique_programs
+
+
+def ngrams(ids, n):
+    return [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
+
+
+def brute_distinct(groups, n):
+    pooled = [[g for ids in group for g in ngrams(ids, n)] for group in groups]
+    return float(np.mean([len(set(grams)) / len(grams) for grams in pooled if grams]))
+
+
+def brute_self_bleu(group):
+    scores = []
+    for i, hypothesis in enumerate(group):
+        others = [ids for j, ids in enumerate(group) if j != i]
+        score = 0.0
+        for n in range(1, 5):
+            counts = Counter(ngrams(hypothesis, n))
+            references = [Counter(ngrams(ids, n)) for ids in others]
+            clipped = sum(min(c, max(r[g] for r in references)) for g, c in counts.items())
+            score += math.log((clipped or 0.1) / max(1, len(hypothesis) - n + 1)) / 4
+        closest = min((abs(len(ids) - len(hypothesis)), len(ids)) for ids in others)[1]
+        brevity = 1 if len(hypothesis) >= closest else math.exp(1 - closest / len(hypothesis))
+        scores.append(brevity * math.exp(score))
+    return float(np.mean(scores))
+
+
+def random_groups(vocabulary, seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 40, size=(6, 4))
+    return [[rng.integers(0, vocabulary, n).tolist() for n in row] for row in sizes]
+
+
+@pytest.mark.parametrize("vocabulary", [3, 12, 150_000])
+@pytest.mark.parametrize("packed_bits", [16, 1])  # 1: every group takes the large-vocabulary path
+def test_against_brute_force(vocabulary, packed_bits, monkeypatch):
+    monkeypatch.setattr(diversity, "_PACKED_BITS", packed_bits)
+    groups = random_groups(vocabulary)
+    measured = distinct_n(groups)
+    assert measured == pytest.approx({n: brute_distinct(groups, n) for n in range(1, 5)})
+    assert self_bleu(groups) == pytest.approx(np.mean([brute_self_bleu(g) for g in groups]))
+
+
+def test_extremes():
+    same = [[list(range(10, 30))] * 8]
+    assert distinct_n(same)[4] == pytest.approx(1 / 8)  # the floor of G equal responses
+    assert self_bleu(same) == pytest.approx(1.0)
+    different = [[list(range(20 * i, 20 * i + 20)) for i in range(8)]]
+    assert distinct_n(different)[1] == 1.0
+    assert self_bleu(different) < 0.01
+    assert distinct_n([[[1], [2]], [[3, 3], [3]]], (1, 2)) == {1: (1 + 1 / 3) / 2, 2: 1.0}
+    assert math.isnan(distinct_n([[[1], [2]]], (4,))[4])
+    assert math.isnan(self_bleu([[[1, 2]]]))
+
+
+def test_self_bleu_scores_evenly_spread_groups_within_the_budget():
+    groups = random_groups(5)
+    total = sum(len(ids) for group in groups for ids in group)
+    assert self_bleu(groups, token_budget=total // 2) == pytest.approx(
+        self_bleu(groups[::3]), rel=1
+    )
+    assert self_bleu(groups, token_budget=1) == pytest.approx(self_bleu(groups[:1]))
+
+
+def test_programs_are_compared_without_layout():
+    one = 'def f(a):\n    """Add."""\n    # one more\n    return (a + 1)\n'
+    same = "def f(a): return a+1"
+    renamed = "def f(b): return b+1"
+    assert unique_programs([[one, same, renamed, None]]) == 2 / 4
+    assert unique_programs([["x ==", " x ==\n", "x =", 'print("\\d")'], [None] * 4]) == 3 / 4 / 2
+    assert unique_programs([["(" * 500 + ")" * 500, "x"]]) == 1.0
+
+
+def test_last_complete_fenced_block():
+    text = "a\n```python\nx = 1\n```\nb\n```\ny = 2\n```\n```python\nunfinished"
+    assert last_code_block(text) == "y = 2\n"
+    assert last_code_block("no block") is None
