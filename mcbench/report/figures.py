@@ -7,7 +7,7 @@ and from three seeds on the mean's 95 % t interval as a band. Traces carry the a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -217,6 +217,11 @@ def entropy(arms: Arms) -> go.Figure:
     return step_figure(arms, "entropy", "Token entropy", "Entropy (nats per token)")
 
 
+def kl(arms: Arms) -> go.Figure:
+    """KL divergence to the untrained model, in the arms that have a KL term."""
+    return step_figure(arms, "kl", "KL to the untrained model", "KL (nats per token)")
+
+
 def clip_ratio(arms: Arms, side: str) -> go.Figure:
     """Share of tokens whose probability ratio was clipped, at the ``low`` or the ``high`` bound."""
     bound = "below 1 − ε_low" if side == "low" else "above 1 + ε_high"
@@ -379,16 +384,4 @@ def overview(arms: Arms, lengths: Sequence[int], title: str = "") -> go.Figure:
     figure.update_layout(
         height=300 * rows + 60, margin={"t": 84}, legend={"y": 1.08 if rows > 1 else 1.14}
     )
-    return figure
-
-
-def temperature_curves(rows: Mapping[str, Sequence[float]], target: float | None) -> go.Figure:
-    """Diversity D over sampling temperature T of one model, and the target that T(D) must reach."""
-    figure = new_figure("Diversity by temperature", "Distinct-4", x_title="Temperature")
-    line = {"color": "#0072B2", "width": 2.4}
-    figure.add_scatter(
-        x=list(rows["temperature"]), y=list(rows["distinct_4"]), line=line, mode="lines+markers"
-    )
-    if target is not None:
-        figure.add_hline(target, line={"color": NEUTRAL_TEXT, "width": 1, "dash": "dot"})
     return figure

@@ -193,6 +193,7 @@ def policy_panels(arms: Arms, prefix: str) -> list[Panel]:
         for column in figures.DIVERSITY
         if step_curves(arms, column)
     ]
+    kl = [(f"{prefix}-kl", "KL to the untrained model", figures.kl(arms))]
     panels = [
         _step_panel(
             arms,
@@ -206,7 +207,8 @@ def policy_panels(arms: Arms, prefix: str) -> list[Panel]:
             arms,
             "Entropy and clipping",
             "Entropy of the policy on its own samples, and the share of tokens where the clip "
-            "cut the update off. A higher upper bound leaves rare tokens more room to grow.",
+            "cut the update off. A higher upper bound leaves rare tokens more room to grow. KL is "
+            "measured only where it is part of the loss.",
             [
                 (f"{prefix}-entropy", "Token entropy", figures.entropy(arms)),
                 (
@@ -219,6 +221,7 @@ def policy_panels(arms: Arms, prefix: str) -> list[Panel]:
                     "Clipped at the upper bound",
                     figures.clip_ratio(arms, "high"),
                 ),
+                *(kl if step_curves(arms, "kl") else []),
             ],
             {"entropy": ("nats", 1), "clip_ratio/high_mean": ("% clipped high", 100)},
         ),

@@ -56,8 +56,11 @@ class Table:
 
 
 def cell_means(per_problem: Iterable[Mapping[str, Any]]) -> tuple[float | None, ...]:
-    """pass@1 in percent for the twelve columns: the mean over problems of passes / attempts."""
-    problems = list(per_problem)
+    """pass@1 in percent for the twelve columns: the mean over problems of passes / attempts.
+
+    A problem without a judged attempt (the evaluator itself failed) is left out.
+    """
+    problems = [problem for problem in per_problem if problem["attempts"]]
     values: list[float | None] = []
     for form in FORMS:
         for difficulty in DIFFICULTIES:

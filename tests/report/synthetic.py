@@ -61,6 +61,8 @@ def make_steps(arm: str, steps: int, rng: np.random.Generator) -> list[dict[str,
             "clip_ratio/high_mean": 0.006 * t + 0.001 * abs(noise[2]),
             "step_time": 1.4,
         }
+        if arm == "grpo":
+            line["kl"] = 0.1 * t
         if step % 2:
             mean = 60 + (30 if arm == "microcoder" else 8) * t + noise[3]
             fail = 0.45 - 0.2 * t
