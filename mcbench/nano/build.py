@@ -31,16 +31,16 @@ class Build:
     intermediate: int
     style: Style
     steps: int
-    batch_tokens: int = 8192
-    lr: float = 3e-3
-    warmup: int = 100
+    batch_tokens: int = 4096
+    lr: float = 6e-3
+    warmup: int = 50
     weight_decay: float = 0.1
 
 
 BUILDS = {
-    "nano-s": Build(hidden=160, layers=3, intermediate=448, style=MODERN, steps=3000),
-    "nano-m": Build(hidden=224, layers=4, intermediate=608, style=MODERN, steps=3000),
-    "nano-old": Build(hidden=160, layers=3, intermediate=448, style=OLD, steps=1500),
+    "nano-s": Build(hidden=128, layers=3, intermediate=352, style=MODERN, steps=2000),
+    "nano-m": Build(hidden=192, layers=4, intermediate=528, style=MODERN, steps=2000),
+    "nano-old": Build(hidden=128, layers=3, intermediate=352, style=OLD, steps=1000),
 }
 
 
@@ -66,7 +66,9 @@ def new_model(build: Build) -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(config)
 
 
-def batches(style: Style, seed: int, batch_tokens: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def batches(
+    style: Style, seed: int, batch_tokens: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Endless (input ids, labels), each (N, T) with N * T close to ``batch_tokens``.
 
     Sequences of like length share a batch, padded on the right; labels cover the response only.
@@ -78,7 +80,7 @@ def batches(style: Style, seed: int, batch_tokens: int) -> Iterator[tuple[torch.
     while True:
         prompts, responses = zip(*islice(stream, 2048), strict=True)
         pairs = [
-            (p, r + [eos] if len(r) < MAX_RESPONSE else r[:MAX_RESPONSE])
+            (p, [*r, eos] if len(r) < MAX_RESPONSE else r[:MAX_RESPONSE])
             for p, r in zip(
                 tokenizer(list(prompts)).input_ids,
                 tokenizer(list(responses), verbose=False).input_ids,
@@ -120,31 +122,38 @@ def build(
     total = spec.steps if steps is None else steps
     torch.manual_seed(seed)
     model = new_model(spec)
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": matrices, "weight_decay": spec.weight_decay},
-            {"params": vectors, "weight_decay": 0.0},
-        ],
-        lr=spec.lr,
-        betas=(0.9, 0.95),
-    )
+    optimizers = make_optimizers(model, spec)
     started = time.monotonic()
     progress(f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters, {total} steps")
-    for step, (ids, labels) in enumerate(islice(batches(spec.style, seed, spec.batch_tokens), total), 1):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, total, spec)
+    for step, (ids, labels) in enumerate(
+        islice(batches(spec.style, seed, spec.batch_tokens), total), 1
+    ):
         loss = model(input_ids=ids, labels=labels, use_cache=False).loss
-        optimizer.zero_grad()
+        model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(step, total, spec)
+            optimizer.step()
         if step % 100 == 0 or step == total:
             seconds = time.monotonic() - started
             left = seconds / step * (total - step)
             progress(f"{name}: step {step}/{total} loss {loss.item():.3f} {left / 60:.0f} min left")
     return save(model, out, {"name": name, "seed": seed, "steps": total, **asdict(spec)})
+
+
+def make_optimizers(model: Qwen3ForCausalLM, spec: Build) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of the layers, AdamW for embedding and norms.
+
+    With AdamW alone the same loss takes about three times the steps.
+    """
+    inside = [p for n, p in model.named_parameters() if p.dim() == 2 and "embed" not in n]
+    rest = [p for n, p in model.named_parameters() if p.dim() != 2 or "embed" in n]
+    muon = torch.optim.Muon(
+        inside, lr=spec.lr, weight_decay=spec.weight_decay, adjust_lr_fn="match_rms_adamw"
+    )
+    return [muon, torch.optim.AdamW(rest, lr=spec.lr, betas=(0.9, 0.95), weight_decay=0.0)]
 
 
 def learning_rate(step: int, total: int, spec: Build) -> float:
@@ -156,7 +165,7 @@ def learning_rate(step: int, total: int, spec: Build) -> float:
 def save(model: Qwen3ForCausalLM, out: Path, made: dict[str, object]) -> Path:
     """Write weights (half precision, to stay small), tokenizer and how the model was made."""
     out.mkdir(parents=True, exist_ok=True)
-    model.to(torch.float16).save_pretrained(out)
+    model.half().save_pretrained(out)
     load_tokenizer().save_pretrained(out)
     (out / "build.json").write_text(json.dumps(made, indent=1) + "\n")
     return out

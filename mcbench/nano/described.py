@@ -22,12 +22,37 @@ class Op:
 
 
 OPS = (
-    Op("add", ("add {k} to each", "increase all by {k}"), "[v + {k} for v in a]", tuple(range(1, 10))),
+    Op(
+        "add",
+        ("add {k} to each", "increase all by {k}"),
+        "[v + {k} for v in a]",
+        tuple(range(1, 10)),
+    ),
     Op("times", ("multiply each by {k}", "scale all by {k}"), "[v * {k} for v in a]", (2, 3, 4, 5)),
-    Op("less", ("subtract {k} from each", "lower all by {k}"), "[v - {k} for v in a]", tuple(range(1, 10))),
-    Op("mod", ("take each modulo {k}", "reduce all modulo {k}"), "[v % {k} for v in a]", tuple(range(3, 10))),
-    Op("above", ("keep values above {k}", "drop values up to {k}"), "[v for v in a if v > {k}]", tuple(range(2, 10))),
-    Op("below", ("keep values below {k}", "drop values from {k} on"), "[v for v in a if v < {k}]", tuple(range(8, 18))),
+    Op(
+        "less",
+        ("subtract {k} from each", "lower all by {k}"),
+        "[v - {k} for v in a]",
+        tuple(range(1, 10)),
+    ),
+    Op(
+        "mod",
+        ("take each modulo {k}", "reduce all modulo {k}"),
+        "[v % {k} for v in a]",
+        tuple(range(3, 10)),
+    ),
+    Op(
+        "above",
+        ("keep values above {k}", "drop values up to {k}"),
+        "[v for v in a if v > {k}]",
+        tuple(range(2, 10)),
+    ),
+    Op(
+        "below",
+        ("keep values below {k}", "drop values from {k} on"),
+        "[v for v in a if v < {k}]",
+        tuple(range(8, 18)),
+    ),
     Op("even", ("keep even values", "drop odd values"), "[v for v in a if v % 2 == 0]"),
     Op("odd", ("keep odd values", "drop even values"), "[v for v in a if v % 2 == 1]"),
     Op("sort", ("sort ascending", "put in ascending order"), "sorted(a)"),

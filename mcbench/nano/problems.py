@@ -59,7 +59,9 @@ def _test(source: str, form: Form, value: Any) -> dict[str, Any]:
     return {"args": [value], "expected": execute(source, form, value)}
 
 
-def _problem(task: induced.Induced | described.Described, source: str, inputs: list[Any]) -> Problem:
+def _problem(
+    task: induced.Induced | described.Described, source: str, inputs: list[Any]
+) -> Problem:
     kind = "induced" if isinstance(task, induced.Induced) else "described"
     statement = task.statement()
     digest = hashlib.blake2b(statement.encode(), digest_size=5).hexdigest()
@@ -106,7 +108,8 @@ def described_problem(task: described.Described, rng: random.Random) -> Problem 
         for other_final in range(len(described.FINALS)):
             if all(described.run(other, other_final, probes[i]) == wanted[i] for i in inputs):
                 differs = (
-                    i for i, a in enumerate(probes)
+                    i
+                    for i, a in enumerate(probes)
                     if described.run(other, other_final, a) != wanted[i]
                 )
                 if (i := next(differs, None)) is None:

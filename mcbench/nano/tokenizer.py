@@ -42,8 +42,11 @@ def _phrases() -> list[str]:
     for op in (*described.OPS, *described.FINALS):
         phrases.append(f" {op.name}")
         for text in (*op.wordings, op.code):
-            phrases += [part.rstrip() if text in op.wordings else part.replace(" {k", "")
-                        for part in re.split(r" ?\{k\}", text) if part]
+            phrases += [
+                part.rstrip() if text in op.wordings else part.replace(" {k", "")
+                for part in re.split(r" ?\{k\}", text)
+                if part
+            ]
     phrases += ["*a"]
     return sorted(set(phrases) - {""})
 

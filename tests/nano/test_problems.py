@@ -1,0 +1,91 @@
+"""The generated problems: sound references, tests that single them out, splits that do not meet."""
+
+from itertools import combinations, islice
+
+import pytest
+
+from mcbench.data.schema import Problem
+from mcbench.errors import UserError
+from mcbench.nano import described, induced, load_split, model_path
+from mcbench.nano.corpus import MODERN, demonstrations
+from mcbench.nano.problems import execute, induced_programs, split_of
+
+TEST = load_split("test")
+TRAIN = load_split("train", size=400)
+
+
+def inputs(problem: Problem) -> list:
+    return [t["stdin"].strip() if problem.form == "stdin" else t["args"][0] for t in problem.tests]
+
+
+@pytest.mark.parametrize("problems", [TEST, TRAIN], ids=["test", "train"])
+def test_references_pass_their_own_tests(problems):
+    for problem in problems:
+        for value, test in zip(inputs(problem), problem.tests, strict=True):
+            assert execute(problem.reference, problem.form, value) == test["expected"]
+
+
+def test_splits_share_no_program_and_no_statement():
+    assert not {p.metadata["program"] for p in TEST} & {p.metadata["program"] for p in TRAIN}
+    assert not {p.statement for p in TEST} & {p.statement for p in TRAIN}
+
+
+def test_no_two_induced_programs_compute_the_same_function():
+    tables = [induced.values(*p) for split in ("train", "test") for p in induced_programs(split)]
+    assert len(tables) == len(set(tables))
+    assert not any(table == induced.DOMAIN or len(set(table)) == 1 for table in tables)
+
+
+def test_examples_of_an_induced_problem_fit_one_function_only():
+    problem = induced.Induced(1, 3, ((2, 7), (5, 13), (1, 5), (8, 19)), "stdin")
+    assert induced.consistent(problem.examples) == {induced.values(1, 3)}
+    # y = 4 for one example only: many functions fit
+    assert len(induced.consistent(((1, 4),))) > 5
+
+
+def test_described_pipelines_need_every_step():
+    """A pipeline whose second sort changes nothing is rejected, whatever inputs are drawn."""
+    import random
+
+    from mcbench.nano.problems import described_problem
+
+    sort = next(i for i, op in enumerate(described.OPS) if op.name == "sort")
+    twice = described.Described(((sort, None), (sort, None)), 0, "stdin", (0, 0, 0))
+    once = described.Described(((sort, None),), 0, "stdin", (0, 0))
+    assert described_problem(twice, random.Random(0)) is None
+    assert described_problem(once, random.Random(0)) is not None
+
+
+def test_a_shorter_pipeline_fails_some_test():
+    for problem in [p for p in TRAIN if p.kind == "described" and p.form == "call"][:40]:
+        lines = problem.reference.splitlines()
+        head, body, result = lines[:2], lines[2:-1], lines[-1]
+        for n in range(len(body)):
+            for kept in combinations(body, n):
+                source = "\n".join([*head, *kept, result]) + "\n"
+                assert any(
+                    execute(source, "call", t["args"][0]) != t["expected"] for t in problem.tests
+                )
+
+
+def test_test_set_has_every_form_and_difficulty_equally_often():
+    cells = [(p.form, p.difficulty) for p in TEST]
+    assert {cells.count(cell) for cell in cells} == {len(TEST) // 6}
+
+
+def test_sets_are_the_same_every_time():
+    load_split.cache_clear()
+    assert load_split("test") == TEST
+
+
+def test_demonstrations_keep_the_test_programs_out():
+    for statement, _ in islice(demonstrations(0, MODERN), 300):
+        assert statement not in {p.statement for p in TEST}
+    assert split_of("induced:x+1") in ("train", "test")
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(UserError, match="allowed: test, train"):
+        load_split("dev")
+    with pytest.raises(UserError, match="allowed: nano-m, nano-old, nano-s"):
+        model_path("nano-xl")
