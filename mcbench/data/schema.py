@@ -20,8 +20,8 @@ class Problem:
     """Statement, tests and metadata.
 
     ``form`` is ``stdin`` (a program reads standard input and prints, as on AtCoder) or ``call``
-    (a method ``fn_name`` of ``class Solution``, as on LeetCode). A test is ``{"stdin", "expected"}``
-    or ``{"args", "expected"}``; ``expected`` never leaves the trusted process.
+    (a method ``fn_name`` of ``class Solution``, as on LeetCode). A test has the keys ``stdin`` and
+    ``expected``, or ``args`` and ``expected``; ``expected`` never leaves the trusted process.
 
     Raises:
         UserError: no tests, an unknown form or difficulty, a test that lacks a field.
