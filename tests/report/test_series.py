@@ -36,7 +36,7 @@ def test_running_mean_shortens_at_the_ends() -> None:
 
 
 def test_an_arm_that_never_logged_a_column_has_no_curve() -> None:
-    arms = {"grpo": [make_record("grpo", 0)]}
+    arms = {"grpo_plus": [make_record("grpo_plus", 0)]}
     assert series.step_curves(arms, "kl") == []
     assert series.eval_lengths(arms) == [128, 256]
 
