@@ -11,22 +11,24 @@ import os
 import sys
 import threading
 import traceback
-from types import ModuleType
+from collections.abc import Callable
+from types import CodeType, ModuleType
+from typing import Any, Literal
 
 STDIN, STDOUT, STDERR, RESULT = 0, 1, 2, 3
 
 # What LeetCode imports for every submission; builtins last, so that open and pow stay themselves.
-_STAR_IMPORTS = (
-    "typing string re collections heapq bisect copy math random statistics itertools "
-    "functools operator io json datetime builtins"
-).split()
+_STAR_IMPORTS = [
+    *("typing", "string", "re", "collections", "heapq", "bisect", "copy", "math", "random"),
+    *("statistics", "itertools", "functools", "operator", "io", "json", "datetime", "builtins"),
+]
 _NAMED_IMPORTS = [*_STAR_IMPORTS, "sys", "decimal", "fractions", "array", "time"]
 _NAMED_IMPORTS.remove("datetime")  # the class of that name is what people use
 
 
-def leetcode_namespace() -> dict:
+def leetcode_namespace() -> dict[str, Any]:
     """The names a call-based submission may use without importing them."""
-    names: dict = {}
+    names: dict[str, Any] = {}
     for module in _STAR_IMPORTS:
         exec(f"from {module} import *", names)
     for module in _NAMED_IMPORTS:
@@ -41,7 +43,13 @@ def run_program(code: bytes) -> int:
     return _run(lambda: exec(_compile(code), module.__dict__))
 
 
-def run_call(code: bytes, call: dict, args: list, names: dict, dumps) -> int:  # noqa: ANN001
+def run_call(
+    code: bytes,
+    call: dict[str, Any],
+    args: list[Any],
+    names: dict[str, Any],
+    dumps: Callable[[object], bytes],
+) -> int:
     """Define the submission, call its function, write the encoded result to descriptor 3."""
 
     def define_and_call() -> None:
@@ -71,24 +79,25 @@ def _main_module(name: str) -> ModuleType:
     sys.stdin = _text(STDIN, "r")
     sys.stdout = _text(STDOUT, "w")
     sys.stderr = io.TextIOWrapper(
-        open(STDERR, "wb", buffering=0, closefd=False),
+        open(STDERR, "wb", buffering=0, closefd=False),  # noqa: SIM115 (lives as long as we)
         encoding="utf-8",
         errors="backslashreplace",
         write_through=True,
     )
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    for name in ("stdin", "stdout", "stderr"):
+        setattr(sys, f"__{name}__", getattr(sys, name))
     return module
 
 
-def _text(descriptor: int, mode: str) -> io.TextIOWrapper:
+def _text(descriptor: int, mode: Literal["r", "w"]) -> io.TextIOWrapper:
     return open(descriptor, mode, encoding="utf-8", errors="surrogateescape", closefd=False)
 
 
-def _compile(code: bytes):  # noqa: ANN202 (a code object)
+def _compile(code: bytes) -> CodeType:
     return compile(code, "main.py", "exec", dont_inherit=True)
 
 
-def _resolve(names: dict, fn_name: str):  # noqa: ANN202 (any callable)
+def _resolve(names: dict[str, Any], fn_name: str) -> Callable[..., Any]:
     solution = names.get("Solution")
     if isinstance(solution, type) and hasattr(solution, fn_name):
         return getattr(solution(), fn_name)
@@ -97,25 +106,26 @@ def _resolve(names: dict, fn_name: str):  # noqa: ANN202 (any callable)
     raise NameError(f"neither class Solution nor the module defines {fn_name!r}")
 
 
-def _run(body) -> int:  # noqa: ANN001 (a function without arguments)
+def _run(body: Callable[[], None]) -> int:
     """What the interpreter does around a program: errors, threads, exit hooks, flushing."""
     status = 0
     try:
         body()
     except SystemExit as error:
         status = _exit_status(error.code)
-    except BaseException as error:  # noqa: BLE001 (the interpreter's own last resort)
+    except BaseException as error:  # the interpreter's own last resort
         status = 1
         _print_error(error)
-    for finish in (threading._shutdown, atexit._run_exitfuncs):
+    wait_for_threads: Callable[[], None] = vars(threading)["_shutdown"]
+    for finish in (wait_for_threads, atexit._run_exitfuncs):
         try:
             finish()
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             _print_error(error)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         _print_error(error)
         status = status or 120
     return status
@@ -138,5 +148,5 @@ def _print_error(error: BaseException) -> None:
             shown = shown.tb_next
         text = "".join(traceback.format_exception(type(error), error, shown, limit=-20))
         os.write(STDERR, text[-8000:].encode("utf-8", "backslashreplace"))
-    except BaseException:  # noqa: BLE001, S110 (a broken __str__; the status still says it failed)
+    except BaseException:  # a broken __str__; the status still says it failed
         pass

@@ -28,10 +28,10 @@ import json
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from mcbench.errors import UserError
+from mcbench.errors import unknown
 from mcbench.evaluator.submission import Checker
 
 DEFAULT_RTOL = 1e-6
@@ -86,6 +86,9 @@ class Rules:
         return abs(expected - actual) <= max((rtol or 0.0) * abs(expected), atol or 0.0)
 
 
+RULE_NAMES = tuple(field.name for field in fields(Rules))
+
+
 def outputs_match(expected: Any, actual: Any, **options: Any) -> bool:
     """Whether ``actual`` answers ``expected``: text if both are str, values otherwise.
 
@@ -94,9 +97,8 @@ def outputs_match(expected: Any, actual: Any, **options: Any) -> bool:
     Raises:
         UserError: an unknown option.
     """
-    known = list(Rules.__dataclass_fields__)
-    if unknown := sorted(options.keys() - set(known)):
-        raise UserError(f"unknown comparison option {unknown[0]!r}; allowed: {', '.join(known)}")
+    if strange := sorted(options.keys() - set(RULE_NAMES)):
+        raise unknown("comparison option", strange[0], RULE_NAMES)
     rules = Rules(**options)
     if isinstance(expected, str) and isinstance(actual, str):
         return compare_text(expected, actual, rules).accepted
@@ -111,7 +113,7 @@ def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comp
         count = 2
     try:
         accepted = checker(expected, actual, test) if count >= 3 else checker(expected, actual)
-    except Exception as error:  # noqa: BLE001 (user code; the reason is reported)
+    except Exception as error:  # user code; the reason is reported
         return Comparison(None, f"the checker raised {type(error).__name__}: {error}")
     return Comparison("checker") if accepted else Comparison(None, "the checker refused")
 
@@ -125,16 +127,19 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
         return run_checker(rules.checker, expected, actual, test)
     if expected == actual:
         return Comparison("exact")
-    if rules.space_sensitive:
-        expected_spaces, actual_spaces = re.findall(r"\s+", expected), re.findall(r"\s+", actual)
-        leading = expected[:1].isspace() == actual[:1].isspace()
-        if expected_spaces != actual_spaces or not leading:
-            return Comparison(None, "white space differs")
-    elif _lines(expected) == _lines(actual):
+    if rules.space_sensitive and not _same_spaces(expected, actual):
+        return Comparison(None, "white space differs")
+    if _lines(expected) == _lines(actual):
         return Comparison("lines")
     wanted, got = expected.split(), actual.split()
     if wanted == got:
         return Comparison("tokens")
+    return _compare_tokens(wanted, got, expected, actual, rules)
+
+
+def _compare_tokens(
+    wanted: list[str], got: list[str], expected: str, actual: str, rules: Rules
+) -> Comparison:
     if len(wanted) == len(got):
         for strategy in ("numeric", "words"):
             pairs = zip(wanted, got, strict=True)
@@ -143,6 +148,11 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
     if rules.any_order and _unordered_text(expected, actual, rules):
         return Comparison("any_order")
     return Comparison(None, _first_difference(wanted, got, rules))
+
+
+def _same_spaces(expected: str, actual: str) -> bool:
+    starts = expected[:1].isspace() == actual[:1].isspace()
+    return starts and re.findall(r"\s+", expected) == re.findall(r"\s+", actual)
 
 
 def _lines(text: str) -> list[str]:

@@ -8,6 +8,7 @@ item is a tag. Nothing is ever unpickled.
 
 import json
 import struct
+from typing import Any
 
 PREFIX = struct.Struct("!II")
 MAX_FRAME = 1 << 30
@@ -17,13 +18,13 @@ _TAG_OF = {list: "l", tuple: "t", set: "s", frozenset: "z"}
 _TYPE_OF = {tag: kind for kind, tag in _TAG_OF.items()}
 
 
-def frame(header: dict, body: bytes = b"") -> bytes:
+def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
     """One message, ready to be written to a stream."""
     head = json.dumps(header).encode()
     return PREFIX.pack(len(head), len(body)) + head + body
 
 
-def parse_frame(buffer: bytearray) -> "tuple[dict, bytes] | None":
+def parse_frame(buffer: bytearray) -> "tuple[dict[str, Any], bytes] | None":
     """Take the first complete message off ``buffer``; None when it is not there yet.
 
     Raises:
@@ -65,24 +66,11 @@ def loads(data: bytes) -> object:
         raise ValueError(f"not an encoded value ({error})") from None
 
 
-def _pack(value: object, depth: int) -> object:
+def _pack(value: Any, depth: int) -> object:
     if depth > MAX_DEPTH:
         raise TypeError(f"a value nested more than {MAX_DEPTH} levels deep")
-    # Subclasses are reduced to their builtin base through the base's own methods, so that an
-    # overridden __iter__ or __eq__ plays no part.
-    if value is None or value is True or value is False:
-        return value
-    if isinstance(value, int):
-        number = int.__int__(value)
-        return number if -(1 << 63) < number < 1 << 63 else ["i", hex(number)]
-    if isinstance(value, float):
-        number = float.__float__(value)
-        finite = number - number == 0
-        return number if finite else ["f", float.__repr__(number)]
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, (bytes, bytearray)):
-        return ["b", bytes(value).hex()]
+    if value is None or isinstance(value, (int, float, str, bytes, bytearray)):
+        return _pack_scalar(value)
     for kind, tag in _TAG_OF.items():
         if isinstance(value, kind):
             return [tag, *(_pack(item, depth + 1) for item in kind.__iter__(value))]
@@ -96,7 +84,24 @@ def _pack(value: object, depth: int) -> object:
     raise TypeError(f"a value of type {type(value).__name__}")
 
 
-def _unpack(item: object) -> object:
+def _pack_scalar(value: Any) -> object:
+    # Subclasses are reduced to their builtin base through the base's own methods, so that an
+    # overridden __iter__ or __eq__ plays no part.
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, int):
+        number = int.__int__(value)
+        return number if -(1 << 63) < number < 1 << 63 else ["i", hex(number)]
+    if isinstance(value, float):
+        real = float.__float__(value)
+        finite = real - real == 0
+        return real if finite else ["f", float.__repr__(real)]
+    if isinstance(value, str):
+        return str.__str__(value)
+    return ["b", bytes(value).hex()]
+
+
+def _unpack(item: Any) -> Any:
     if not isinstance(item, list):
         if isinstance(item, dict):
             raise ValueError("a bare JSON object is no encoded value")

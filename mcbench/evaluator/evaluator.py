@@ -18,9 +18,17 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator import encoding
-from mcbench.evaluator.compare import Rules, compare_text, compare_values
+from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
 from mcbench.evaluator.pool import Job, Worker
-from mcbench.evaluator.submission import CallTest, Result, Submission, Test, TestResult
+from mcbench.evaluator.submission import (
+    CallTest,
+    Result,
+    StdioTest,
+    Submission,
+    Test,
+    TestResult,
+    Verdict,
+)
 
 OUTPUT_BYTES = 16 << 20  # of standard output, standard error, the result and any file written
 _MAX_FAILURES = 2  # a test whose run failed through no fault of its own is repeated once
@@ -104,10 +112,9 @@ class Evaluator:
     def _evaluate(
         self, submissions: Sequence[Submission], early_exit: bool, cancelled: threading.Event
     ) -> list[Result]:
-        for submission in submissions:
-            if not isinstance(submission, Submission):
-                name = type(submission).__name__
-                raise UserError(f"evaluate takes a list of Submission, found {name}")
+        for given in map(type, submissions):
+            if not issubclass(given, Submission):
+                raise UserError(f"evaluate takes a list of Submission, found {given.__name__}")
         first_of: dict[Any, int] = {}
         copies = [first_of.setdefault(_key(s), i) for i, s in enumerate(submissions)]
         unique = sorted(set(first_of.values()))
@@ -121,8 +128,12 @@ class Evaluator:
 
 def _key(submission: Submission) -> Any:
     """Equal for submissions that must get equal results. Tests may hold unhashable values."""
-    tests = submission.tests
-    return submission.code, submission.time_limit_s, submission.memory_limit_mb, repr(tests)
+    tests: Any = submission.tests
+    try:
+        tests = repr(tests)
+    except (ValueError, RecursionError):  # an integer too long to print, a list in itself
+        tests = id(tests)
+    return submission.code, submission.time_limit_s, submission.memory_limit_mb, tests
 
 
 class _Call:
@@ -295,49 +306,58 @@ def _judge(
     stdout_size, result_size, _ = outcome["sizes"]
     stdout = output[:stdout_size]
     returned = output[stdout_size : stdout_size + result_size]
-    stderr = output[stdout_size + result_size :].decode("utf-8", "replace").strip()
-    last_line = stderr.rsplit("\n", 1)[-1][:300]
-    measured = {key: outcome[key] for key in ("wall_s", "memory_mb")}
-    measured["time_s"] = outcome["cpu_s"]
+    stderr = output[stdout_size + result_size :].decode("utf-8", "replace")
+    strategy = None
+    broken = _broken_limit(submission, outcome) or _bad_ending(outcome, stderr)
+    if broken is not None:
+        verdict, message = broken
+    else:
+        verdict, strategy, message = _compare(test, stdout, returned)
+    return TestResult(
+        verdict=verdict,
+        time_s=outcome["cpu_s"],
+        wall_s=outcome["wall_s"],
+        memory_mb=outcome["memory_mb"],
+        strategy=strategy,
+        message=message,
+    )
 
+
+def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> tuple[Verdict, str] | None:
+    stopped = outcome["stopped"]
     if outcome["too_much_output"]:
-        return TestResult("OLE", **measured, message="wrote more than the output limit")
-    if outcome["stopped"] == "memory" or outcome["memory_mb"] > submission.memory_limit_mb:
-        limit = f"used more than {submission.memory_limit_mb:g} MiB"
-        return TestResult("MLE", **measured, message=limit)
-    if outcome["stopped"] == "time" or outcome["cpu_s"] > submission.time_limit_s:
-        limit = f"used more than {submission.time_limit_s:g} s of CPU time"
-        return TestResult("TLE", **measured, message=limit)
-    if outcome["stopped"] == "wall":
-        limit = f"did not end within {_wall_limit(submission):g} s"
-        return TestResult("TLE", **measured, message=limit)
-    if outcome["status"] != 0:
-        if last_line.startswith("MemoryError"):
-            return TestResult("MLE", **measured, message=last_line)
-        ended = f"exit status {outcome['status']}"
-        if outcome["status"] < 0:
-            ended = f"killed by signal {-outcome['status']}"
-        return TestResult("RE", **measured, message=f"{ended}: {last_line}".rstrip(": "))
+        return "OLE", "wrote more than the output limit"
+    if stopped == "memory" or outcome["memory_mb"] > submission.memory_limit_mb:
+        return "MLE", f"used more than {submission.memory_limit_mb:g} MiB"
+    if stopped == "time" or outcome["cpu_s"] > submission.time_limit_s:
+        return "TLE", f"used more than {submission.time_limit_s:g} s of CPU time"
+    if stopped == "wall":
+        return "TLE", f"did not end within {_wall_limit(submission):g} s"
+    return None
 
-    if isinstance(test, CallTest):
-        if not returned:
-            return TestResult("RE", **measured, message="ended before the function returned")
+
+def _bad_ending(outcome: dict[str, Any], stderr: str) -> tuple[Verdict, str] | None:
+    status = outcome["status"]
+    if status == 0:
+        return None
+    last_line = stderr.strip().rsplit("\n", 1)[-1][:300]
+    if last_line.startswith("MemoryError"):  # the limit on address space
+        return "MLE", last_line
+    ended = f"exit status {status}" if status > 0 else f"killed by signal {-status}"
+    return "RE", f"{ended}: {last_line}".rstrip(": ")
+
+
+def _compare(test: Test, stdout: bytes, returned: bytes) -> tuple[Verdict, str | None, str]:
+    rules = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
+    if isinstance(test, StdioTest):
+        text = stdout.decode("utf-8", "surrogateescape")
+        comparison = compare_text(test.expected, text, rules, test)
+    elif not returned:
+        return "RE", None, "ended before the function returned"
+    else:
         try:
             value = encoding.loads(returned)
         except ValueError:
-            return TestResult("RE", **measured, message="the returned value is damaged")
-        rules = Rules(test.rtol, test.atol, any_order=test.any_order, checker=test.checker)
+            return "RE", None, "the returned value is damaged"
         comparison = compare_values(test.expected, value, rules, test)
-    else:
-        rules = Rules(
-            test.rtol,
-            test.atol,
-            test.case_sensitive,
-            test.space_sensitive,
-            test.any_order,
-            test.checker,
-        )
-        text = stdout.decode("utf-8", "surrogateescape")
-        comparison = compare_text(test.expected, text, rules, test)
-    verdict = "AC" if comparison.accepted else "WA"
-    return TestResult(verdict, **measured, strategy=comparison.strategy, message=comparison.reason)
+    return ("AC" if comparison.accepted else "WA"), comparison.strategy, comparison.reason

@@ -3,6 +3,8 @@
 Every layer is tried on its own. What the machine grants and what it refuses, with the reason, is
 recorded in `Layers`, which the zygote reports to the evaluator.
 """
+# Plain string paths: pathlib would cost every start and every test.
+# ruff: noqa: PTH102, PTH103, PTH106, PTH112, PTH114, PTH116, PTH118, PTH120, PTH123, PTH208
 
 import contextlib
 import ctypes
@@ -12,10 +14,12 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Iterator
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 
@@ -49,7 +53,7 @@ class Layers:
         self.scratch_is_mount = False
 
     @contextlib.contextmanager
-    def attempt(self, name: str):  # noqa: ANN201 (a generator of None)
+    def attempt(self, name: str) -> Iterator[None]:
         """Record a layer as granted, or as missing when the system refuses it."""
         try:
             yield
@@ -69,7 +73,7 @@ def default_thread_stack() -> None:
 
 
 def enter_namespaces(layers: Layers) -> None:
-    """Leave the host's namespaces, before the zygote proper is forked into the new pid namespace."""
+    """Leave the host's namespaces; the zygote proper is then forked into the new pid namespace."""
     if os.geteuid() != 0:
         uid, gid = os.geteuid(), os.getegid()
         with layers.attempt("user namespace"):
@@ -96,60 +100,106 @@ def enter_namespaces(layers: Layers) -> None:
 
 def enter_file_system(layers: Layers) -> None:
     """Inside the pid namespace: own /proc, everything read-only, one small scratch directory."""
-    if os.geteuid() == 0:
-        layers.test_uid = _unused_uid(layers)
-    uid = layers.test_uid if layers.test_uid is not None else os.geteuid()
-    gid = layers.test_uid if layers.test_uid is not None else os.getegid()
-    if "mount namespace" not in layers.granted:
-        layers.missing["scratch mount"] = "no mount namespace"
-        return
-    if layers.pid_namespace:
-        with layers.attempt("own /proc"):
-            _call("mount", b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
-    with layers.attempt("read-only file system"):
-        attributes = struct.pack("=4Q", MOUNT_ATTR_RDONLY, 0, 0, 0)
-        _call(
-            "syscall", SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, len(attributes)
-        )
-    with layers.attempt("scratch mount"):
-        point = _mount_point()
-        options = f"size={SCRATCH_MB}m,nr_inodes=4096,mode=0700,uid={uid},gid={gid}".encode()
-        _call("mount", b"tmpfs", point.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options)
-        layers.scratch, layers.scratch_is_mount = point, True
-        if os.path.isdir("/dev/shm"):
-            _call("mount", point.encode(), b"/dev/shm", None, MS_BIND, None)
+    root = os.geteuid() == 0
+    # A user id of this zygote's own: RLIMIT_NPROC counts per user, and root is exempt from it.
+    # The number is made of the supervisor's host pid, unique among live zygotes.
+    uid = 1_000_000 + int(os.environ.pop("MCBENCH_ZYGOTE")) if root else os.geteuid()
+    gid = uid if root else os.getegid()
+    if "mount namespace" in layers.granted:
+        if layers.pid_namespace:
+            with layers.attempt("own /proc"):
+                flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+                _call("mount", b"proc", b"/proc", b"proc", flags, None)
+        with layers.attempt("read-only file system"):
+            attributes = struct.pack("=4Q", MOUNT_ATTR_RDONLY, 0, 0, 0)
+            size = len(attributes)
+            _call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, size)
+        with layers.attempt("scratch mount"):
+            layers.scratch = _mount_point()
+            _mount_tmpfs(layers.scratch, f"size={SCRATCH_MB}m,mode=0700,uid={uid},gid={gid}")
+            layers.scratch_is_mount = True
+            if os.path.isdir("/dev/shm"):
+                _bind(layers.scratch, "/dev/shm")
+    if root:
+        with layers.attempt("unprivileged user"):
+            if layers.scratch_is_mount:
+                _open_path_to_interpreter(layers.scratch)
+            _check_user(uid)
+            layers.test_uid = uid
+
+
+def _mount_tmpfs(point: str, options: str) -> None:
+    flags = MS_NOSUID | MS_NODEV
+    _call("mount", b"tmpfs", point.encode(), b"tmpfs", flags, f"nr_inodes=4096,{options}".encode())
+
+
+def _bind(source: str, point: str) -> None:
+    _call("mount", source.encode(), point.encode(), None, MS_BIND | MS_REC, None)
+
+
+def _needed_paths() -> list[str]:
+    """The folders Python imports from, without those inside another one."""
+    folders = {sys.base_prefix, sys.prefix, *filter(os.path.isdir, sys.path)}
+    return [
+        path
+        for path in sorted(map(os.path.realpath, folders))
+        if not any(path != other and path.startswith(other + "/") for other in folders)
+    ]
 
 
 def _mount_point() -> str:
     """An existing directory to cover, so that nothing is left on disk; not one we import from."""
-    for point in ("/tmp", "/var/tmp", "/mnt", "/media"):  # noqa: S108 (covered, not used)
-        needed = any(path.startswith(point + "/") for path in [*sys.path, sys.prefix])
+    for point in ("/tmp", "/var/tmp", "/mnt", "/media"):
+        needed = any(path.startswith(point + "/") for path in _needed_paths())
         if os.path.isdir(point) and not os.path.islink(point) and not needed:
             return point
     raise OSError("no directory to mount the scratch space on")
 
 
-def _unused_uid(layers: Layers) -> int | None:
-    """A user id of this zygote's own: RLIMIT_NPROC counts per user, and root is exempt from it."""
-    chosen: int | None = None
-    with layers.attempt("unprivileged user"):
-        # Host pid, not the one in the namespace: unique among live zygotes.
-        uid = 1_000_000 + int(os.environ.pop("MCBENCH_ZYGOTE", "1"))
-        library = os.path.dirname(os.__file__)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                _drop_to(uid)
-                os.listdir(library)
-                with open(os.path.join(library, "os.py"), "rb") as file:
-                    file.read(1)
-                os._exit(0)
-            except OSError:
-                os._exit(1)
-        if os.waitpid(pid, 0)[1] != 0:
-            raise OSError(f"another user cannot be assumed, or cannot read {library}")
-        chosen = uid
-    return chosen
+def _open_path_to_interpreter(stash: str) -> None:
+    """Let another user reach a Python that is installed in a private home.
+
+    Each ancestor that others may not enter is covered by an empty directory in which only the
+    needed folders appear again, at their old places. As a side effect the rest of it is hidden.
+    """
+    hidden: dict[str, list[str]] = {}
+    for path in _needed_paths():
+        parts = path.split("/")
+        ancestors = ["/".join(parts[:size]) for size in range(2, len(parts))]
+        closed = next((a for a in ancestors if not os.stat(a).st_mode & 0o001), None)
+        if closed is not None:
+            hidden.setdefault(closed, []).append(path)
+    for closed, paths in hidden.items():
+        kept = [f"{stash}/{number}" for number in range(len(paths))]
+        for path, place in zip(paths, kept, strict=True):
+            os.mkdir(place)
+            _bind(path, place)
+        _mount_tmpfs(closed, "mode=0755")
+        for path, place in zip(paths, kept, strict=True):
+            os.makedirs(path)
+            _bind(place, path)
+            _call("umount2", place.encode(), MNT_DETACH)
+            os.rmdir(place)
+
+
+def _check_user(uid: int) -> None:
+    """Try the user in a forked process.
+
+    Raises:
+        OSError: it cannot be assumed, or cannot read Python's own library.
+    """
+    library = os.path.dirname(os.__file__)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _drop_to(uid)
+            with open(os.path.join(library, "os.py"), "rb") as file:
+                file.read(1)
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    if os.waitpid(pid, 0)[1] != 0:
+        raise OSError(f"another user cannot be assumed, or cannot read {library}")
 
 
 def _drop_to(uid: int) -> None:
@@ -162,6 +212,12 @@ def protect_self() -> None:
     """Keep children from reading or tracing this process even where they share its user."""
     _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def return_free_memory() -> None:
+    """Give freed memory back, so that the next child starts as small as the first."""
+    with contextlib.suppress(AttributeError):  # glibc only
+        _libc.malloc_trim(0)
 
 
 def die_with_parent() -> None:

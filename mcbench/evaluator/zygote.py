@@ -8,6 +8,8 @@ init of its pid namespace. It reads one request at a time from the control socke
 child, waits with an eye on CPU time, wall time and memory, kills everything the child left
 behind, and reports the raw outcome. It never sees an expected output and gives no verdict.
 """
+# Plain string paths: pathlib would cost every start and every test.
+# ruff: noqa: PTH100, PTH101, PTH108, PTH118, PTH120
 
 import contextlib
 import gc
@@ -21,23 +23,29 @@ import socket
 import sys
 import tempfile
 import time
+from typing import TYPE_CHECKING, Any, NoReturn
 
 POLL_MS = 20  # how often a running child is inspected
 PARENT_POLL_S = 0.5
 STDERR_KEPT = 4096
+LARGE = 1 << 20  # bytes in or out after which free memory is given back
 
 
-def _load(name):  # noqa: ANN001, ANN202 (a sibling file, without making its folder importable)
+def _load(name: str) -> Any:
+    """A sibling file, without making its folder importable."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
     spec = importlib.util.spec_from_file_location("_mcbench_" + name, path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-child = _load("child")
-encoding = _load("encoding")
-isolation = _load("isolation")
+if TYPE_CHECKING:
+    from mcbench.evaluator import child, encoding, isolation
+else:
+    child, encoding, isolation = map(_load, ("child", "encoding", "isolation"))
 
 
 def main() -> None:
@@ -61,7 +69,7 @@ def main() -> None:
     supervise(zygote_pid, evaluator_pid, layers)
 
 
-def supervise(zygote_pid: int, evaluator_pid: int, layers) -> None:  # noqa: ANN001
+def supervise(zygote_pid: int, evaluator_pid: int, layers: "isolation.Layers") -> None:
     """Wait for the zygote; kill it when the evaluator's process is gone."""
     handle = os.pidfd_open(zygote_pid)
     while not select.select([handle], [], [], PARENT_POLL_S)[0]:
@@ -76,7 +84,7 @@ def supervise(zygote_pid: int, evaluator_pid: int, layers) -> None:  # noqa: ANN
         isolation.kill_everything(layers, zygote_pid)
 
 
-def serve(control: socket.socket, layers) -> None:  # noqa: ANN001
+def serve(control: socket.socket, layers: "isolation.Layers") -> None:
     """Answer requests until the evaluator closes its end."""
     make_scratch(layers)
     names = child.leetcode_namespace()
@@ -93,6 +101,10 @@ def serve(control: socket.socket, layers) -> None:  # noqa: ANN001
             except OSError as error:  # our own failure: no descriptor, no process, no memory
                 outcome, output = {"failure": f"{type(error).__name__}: {error}"}, b""
             control.sendall(encoding.frame(outcome | {"id": header["id"]}, output))
+            large = len(body) + len(output) > LARGE
+            del header, body, output  # the next child must not inherit them
+            if large:
+                isolation.return_free_memory()
     except (EvaluatorGoneError, BrokenPipeError, ConnectionResetError):
         pass
     finally:
@@ -104,7 +116,7 @@ class EvaluatorGoneError(OSError):
     """The other end of the control socket was closed."""
 
 
-def read_request(control: socket.socket):  # noqa: ANN201
+def read_request(control: socket.socket) -> tuple[dict[str, Any], bytes]:
     """One request and not a byte more: a later one has no business in this test's memory."""
     header_size, body_size = encoding.PREFIX.unpack(read_exactly(control, encoding.PREFIX.size))
     header = json.loads(read_exactly(control, header_size))
@@ -124,7 +136,7 @@ def read_exactly(control: socket.socket, size: int) -> bytearray:
     return data
 
 
-def make_scratch(layers) -> None:  # noqa: ANN001
+def make_scratch(layers: "isolation.Layers") -> None:
     """The working directory of the tests: a mount of our own or, failing that, a temporary one."""
     if not layers.scratch:
         layers.scratch = tempfile.mkdtemp(prefix="mcbench-")
@@ -135,7 +147,13 @@ def make_scratch(layers) -> None:  # noqa: ANN001
     tempfile.tempdir = None
 
 
-def run_test(header: dict, body: bytes, control, layers, names):  # noqa: ANN001, ANN201
+def run_test(
+    header: dict[str, Any],
+    body: bytes,
+    control: socket.socket,
+    layers: "isolation.Layers",
+    names: dict[str, Any],
+) -> tuple[dict[str, Any], bytes]:
     """Fork, wait, clean up, read the output: the raw outcome and stdout + stderr + result."""
     # Standard streams are files in memory: nothing to drain, RLIMIT_FSIZE is the cap, and
     # standard input has a size and can be seeked, as when a judge redirects it from a file.
@@ -181,7 +199,14 @@ def run_test(header: dict, body: bytes, control, layers, names):  # noqa: ANN001
                 os.close(descriptor)
 
 
-def become_submission(header, body, files, setup_write, layers, names) -> None:  # noqa: ANN001
+def become_submission(
+    header: dict[str, Any],
+    body: bytes,
+    files: list[int],
+    setup_write: int,
+    layers: "isolation.Layers",
+    names: dict[str, Any],
+) -> NoReturn:
     """In the child: real descriptors, limits, then the program. Does not return.
 
     The set-up pipe is closed before any of the submission runs, so only our own failures can be
@@ -200,10 +225,10 @@ def become_submission(header, body, files, setup_write, layers, names) -> None: 
             os.lseek(child.STDIN, 0, os.SEEK_SET)
             os.setsid()
             code = body[: header["code_size"]]
-            args = encoding.loads(body[header["code_size"] :]) if is_call else []
+            args: Any = encoding.loads(body[header["code_size"] :]) if is_call else []
             file_bytes = header["output_bytes"] + 1  # one more, to see that it was exceeded
             isolation.confine_child(layers, header["cpu_s"], header["memory_bytes"], file_bytes)
-        except BaseException as error:  # noqa: BLE001 (our failure, not the submission's)
+        except BaseException as error:  # our failure, not the submission's
             os.write(setup_write, f"child set-up: {type(error).__name__}: {error}".encode()[:900])
             os._exit(1)
         os.close(setup)
@@ -215,7 +240,9 @@ def become_submission(header, body, files, setup_write, layers, names) -> None: 
         os._exit(status)
 
 
-def watch(pid: int, header: dict, control, layers) -> "str | None":  # noqa: ANN001
+def watch(
+    pid: int, header: dict[str, Any], control: socket.socket, layers: "isolation.Layers"
+) -> "str | None":
     """Wait until the child ends (None) or exceeds a limit ("time", "wall" or "memory")."""
     handle = os.pidfd_open(pid)
     try:
