@@ -1,48 +1,17 @@
-"""The wire between evaluator, zygote and child. Standard library only: the zygote loads this file.
+"""How arguments and returned values travel. Standard library only: the zygote loads this file.
 
-A frame is two big-endian 32-bit lengths, a JSON header and a binary body. Values (arguments and
-returned values) travel as tagged JSON and are rebuilt as exact builtin types: None, bool, str,
-ints of up to 63 bits and finite floats stand for themselves, everything else is a list whose first
-item is a tag. Nothing is ever unpickled.
+Tagged JSON, rebuilt as exact builtin types: None, bool, str, ints of up to 63 bits and finite
+floats stand for themselves, everything else is a list whose first item is a tag. Nothing is ever
+unpickled.
 """
 
 import json
-import struct
 from typing import Any
 
-PREFIX = struct.Struct("!II")
-MAX_FRAME = 1 << 30
 MAX_DEPTH = 400
 
 _TAG_OF = {list: "l", tuple: "t", set: "s", frozenset: "z"}
 _TYPE_OF = {tag: kind for kind, tag in _TAG_OF.items()}
-
-
-def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
-    """One message, ready to be written to a stream."""
-    head = json.dumps(header).encode()
-    return PREFIX.pack(len(head), len(body)) + head + body
-
-
-def parse_frame(buffer: bytearray) -> "tuple[dict[str, Any], bytes] | None":
-    """Take the first complete message off ``buffer``; None when it is not there yet.
-
-    Raises:
-        ValueError: the bytes are no message.
-    """
-    if len(buffer) < PREFIX.size:
-        return None
-    head_size, body_size = PREFIX.unpack_from(buffer)
-    if head_size > MAX_FRAME or body_size > MAX_FRAME:
-        raise ValueError("frame too large")
-    start = PREFIX.size + head_size
-    end = start + body_size
-    if len(buffer) < end:
-        return None
-    header = json.loads(bytes(buffer[PREFIX.size : start]))
-    body = bytes(buffer[start:end])
-    del buffer[:end]
-    return header, body
 
 
 def dumps(value: object) -> bytes:

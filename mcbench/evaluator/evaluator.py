@@ -1,8 +1,9 @@
 """Scheduling and judging: many submissions over a few zygotes, verdicts in the trusted process.
 
-The life of one test: `_request` encodes program and input (never the expected output); a worker's
-zygote forks a child, which runs the program under limits; the raw outcome comes back (exit status,
-what was printed or returned, time, memory); `_judge` turns it into a verdict.
+The life of one test: `_job` puts program and input (never the expected output) into files in
+memory; a worker's zygote forks a child, which runs the program under limits and writes to further
+such files; the zygote reports how it ended (status, time, memory); `_judge` turns that and the
+written output into a verdict.
 """
 
 from __future__ import annotations
@@ -216,37 +217,33 @@ class _Call:
                 continue
             submission = self.submissions[index]
             try:
-                request = _request((index, number), submission, self.output_bytes)
+                return _job((index, number), submission, self.output_bytes)
             except (TypeError, ValueError, RecursionError) as error:
                 raise UserError(f"test {number}: an argument cannot be sent: {error}") from None
-            return Job((index, number), request, _wall_limit(submission))
         return None
 
     def _advance(self, selector: selectors.BaseSelector) -> None:
-        for worker in self.workers:
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.has_output else 0)
-            selector.modify(worker, wanted, worker)
-        for key, events in selector.select(timeout=0.25):
+        for key, _ in selector.select(timeout=0.25):
             worker = key.data
             try:
-                if events & selectors.EVENT_WRITE:
-                    worker.write()
-                if events & selectors.EVENT_READ:
-                    for job, outcome, output in worker.read():
-                        self._record(job, outcome, output)
+                for job, outcome in worker.read():
+                    self._record(job, outcome)
             except (OSError, ValueError):
                 self._replace(worker, selector)
         for worker in self.workers:
             if worker.overdue:
                 self._replace(worker, selector)
 
-    def _record(self, job: Job, outcome: dict[str, Any], output: bytes) -> None:
+    def _record(self, job: Job, outcome: dict[str, Any]) -> None:
         if "failure" in outcome:
+            job.close()
             self._failed(job, outcome["failure"])
             return
         index, number = job.key
         submission = self.submissions[index]
-        self.results[index][number] = _judge(submission, submission.tests[number], outcome, output)
+        outputs = job.outputs(self.output_bytes)
+        job.close()
+        self.results[index][number] = _judge(submission, submission.tests[number], outcome, outputs)
 
     def _failed(self, job: Job, reason: str) -> None:
         job.failures += 1
@@ -277,8 +274,8 @@ def _wall_limit(submission: Submission) -> float:
     return 2 * submission.time_limit_s + 1.0
 
 
-def _request(key: tuple[int, int], submission: Submission, output_bytes: int) -> bytes:
-    """What the zygote gets to know: the program, its input and its limits."""
+def _job(key: tuple[int, int], submission: Submission, output_bytes: int) -> Job:
+    """What the sandbox gets to know: the program, its input and its limits."""
     test = submission.tests[key[1]]
     call = None
     if isinstance(test, CallTest):
@@ -286,33 +283,32 @@ def _request(key: tuple[int, int], submission: Submission, output_bytes: int) ->
         data = encoding.dumps(list(test.args))
     else:
         data = test.stdin.encode("utf-8", "surrogateescape")
-    code = submission.code.encode("utf-8", "surrogatepass")
-    header = {
-        "id": key,
+    request = {
         "call": call,
-        "code_size": len(code),
         "cpu_s": submission.time_limit_s,
         "wall_s": _wall_limit(submission),
         "memory_bytes": int(submission.memory_limit_mb * 2**20),
         "output_bytes": output_bytes,
     }
-    return encoding.frame(header, code + data)
+    return Job(key, request, submission.code.encode("utf-8", "surrogatepass"), data)
 
 
 def _judge(
-    submission: Submission, test: Test, outcome: dict[str, Any], output: bytes
+    submission: Submission,
+    test: Test,
+    outcome: dict[str, Any],
+    outputs: tuple[bytes, bytes, bytes] | None,
 ) -> TestResult:
     """The verdict on a raw outcome: limits first, then how it ended, then what it answered."""
-    stdout_size, result_size, _ = outcome["sizes"]
-    stdout = output[:stdout_size]
-    returned = output[stdout_size : stdout_size + result_size]
-    stderr = output[stdout_size + result_size :].decode("utf-8", "replace")
     strategy = None
-    broken = _broken_limit(submission, outcome) or _bad_ending(outcome, stderr)
-    if broken is not None:
+    verdict: Verdict
+    broken = _broken_limit(submission, outcome)
+    if outputs is None:
+        verdict, message = "OLE", "wrote more than the output limit"
+    elif broken := broken or _bad_ending(outcome, outputs[1].decode("utf-8", "replace")):
         verdict, message = broken
     else:
-        verdict, strategy, message = _compare(test, stdout, returned)
+        verdict, strategy, message = _compare(test, outputs[0], outputs[2])
     return TestResult(
         verdict=verdict,
         time_s=outcome["cpu_s"],
@@ -325,8 +321,6 @@ def _judge(
 
 def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> tuple[Verdict, str] | None:
     stopped = outcome["stopped"]
-    if outcome["too_much_output"]:
-        return "OLE", "wrote more than the output limit"
     if stopped == "memory" or outcome["memory_mb"] > submission.memory_limit_mb:
         return "MLE", f"used more than {submission.memory_limit_mb:g} MiB"
     if stopped == "time" or outcome["cpu_s"] > submission.time_limit_s:

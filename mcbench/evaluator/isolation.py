@@ -214,12 +214,6 @@ def protect_self() -> None:
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def return_free_memory() -> None:
-    """Give freed memory back, so that the next child starts as small as the first."""
-    with contextlib.suppress(AttributeError):  # glibc only
-        _libc.malloc_trim(0)
-
-
 def die_with_parent() -> None:
     """Ask the kernel for SIGKILL when the parent process ends."""
     _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)

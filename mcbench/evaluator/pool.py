@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import resource
@@ -16,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mcbench.evaluator import encoding
-
 _log = logging.getLogger(__name__)
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 # The main thread's stack cannot grow beyond what was set when its program was started, and deep
@@ -26,21 +25,63 @@ _STACK_BYTES = 1 << 30
 _START_SECONDS = 30.0
 _GRACE_SECONDS = 10.0  # beyond a test's wall limit, before the zygote itself counts as dead
 
+_MAX_PACKET = 1 << 16
+_STDERR_KEPT = 4096
+
 _said: set[str] = set()
 
 
 @dataclass
 class Job:
-    """One test on its way: ``key`` is the scheduler's, ``wall_s`` the limit the zygote enforces."""
+    """One test on its way: ``key`` is the scheduler's, ``request`` its description.
+
+    Program, input and outputs are files in memory that both sides hold; only their descriptors
+    and ``request`` pass through the socket.
+    """
 
     key: tuple[int, int]
-    request: bytes
-    wall_s: float
+    request: dict[str, Any]
+    code: bytes
+    data: bytes
     failures: int = 0
     deadline: float = 0.0
+    files: list[int] = field(default_factory=list)
+
+    def open(self) -> None:
+        """Fresh files, also for a repeated test: the first run may have written to all of them."""
+        self.close()
+        for name, content in (("code", self.code), ("input", self.data)):
+            self.files.append(os.memfd_create(name))
+            _write(self.files[-1], content)
+        for name in ("stdout", "stderr", "result"):
+            self.files.append(os.memfd_create(name))
+
+    def outputs(self, cap: int) -> tuple[bytes, bytes, bytes] | None:
+        """What the test wrote: stdout, the end of stderr, result; None if one exceeds ``cap``."""
+        sizes = [os.fstat(file).st_size for file in self.files[2:]]
+        if max(sizes) > cap:
+            return None
+        stdout, stderr, result = self.files[2:]
+        start = max(0, sizes[1] - _STDERR_KEPT)
+        return (
+            os.pread(stdout, sizes[0], 0),
+            os.pread(stderr, _STDERR_KEPT, start),
+            os.pread(result, sizes[2], 0),
+        )
+
+    def close(self) -> None:
+        """Let go of the files. Idempotent."""
+        while self.files:
+            os.close(self.files.pop())
 
 
-@dataclass
+def _write(descriptor: int, content: bytes) -> None:
+    done = 0
+    while done < len(content):
+        done += os.pwrite(descriptor, memoryview(content)[done:], done)
+
+
+@dataclass(eq=False)
 class Worker:
     """A zygote and the jobs it was given, in order.
 
@@ -51,15 +92,13 @@ class Worker:
     layers: dict[str, Any] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _socket: socket.socket | None = None
-    _incoming: bytearray = field(default_factory=bytearray)
-    _outgoing: bytearray = field(default_factory=bytearray)
 
     def start(self) -> None:
         """Start the zygote; `finish_start` waits until it is ready, so that several start at once.
 
         The environment is emptied: it may hold secrets, and hashing must not depend on it.
         """
-        ours, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-s", "-P", "-B", str(_ZYGOTE), str(theirs.fileno())]
         environment = {
             "PATH": os.defpath,
@@ -78,8 +117,6 @@ class Worker:
                 start_new_session=True,
             )
         self._socket = ours
-        self._incoming.clear()
-        self._outgoing.clear()
 
     def finish_start(self) -> None:
         """Wait for the zygote's greeting, which names the isolation layers it got.
@@ -89,15 +126,13 @@ class Worker:
         """
         assert self._socket is not None
         self._socket.settimeout(_START_SECONDS)
-        greeting = None
+        data = b""
         with contextlib.suppress(OSError):
-            while greeting is None and (data := self._socket.recv(1 << 16)):
-                self._incoming += data
-                greeting = encoding.parse_frame(self._incoming)
-        if greeting is None:
+            data = self._socket.recv(_MAX_PACKET)
+        if not data:
             self.stop()
             raise RuntimeError("a sandbox process of the evaluator could not be started")
-        self.layers = greeting[0]
+        self.layers = json.loads(data)
         for layer, reason in self.layers["missing"].items():
             if layer not in _said:
                 _said.add(layer)
@@ -115,32 +150,21 @@ class Worker:
         assert self._socket is not None
         return self._socket.fileno()
 
-    @property
-    def has_output(self) -> bool:
-        """Whether bytes wait to be written."""
-        return bool(self._outgoing)
-
     def give(self, job: Job) -> None:
-        """Hand over one more job."""
-        if not self.jobs:
-            job.deadline = time.monotonic() + job.wall_s + _GRACE_SECONDS
-        self.jobs.append(job)
-        self._outgoing += job.request
-        self.write()
-
-    def write(self) -> None:
-        """Send what the socket takes now.
+        """Hand over one more job.
 
         Raises:
             OSError: the zygote is gone.
         """
         assert self._socket is not None
-        with contextlib.suppress(BlockingIOError):
-            while self._outgoing:
-                sent = self._socket.send(memoryview(self._outgoing)[: 1 << 20])
-                del self._outgoing[:sent]
+        self.jobs.append(job)
+        if len(self.jobs) == 1:
+            self._start_clock()
+        job.open()
+        message = json.dumps({**job.request, "id": job.key}).encode()
+        socket.send_fds(self._socket, [message], job.files)
 
-    def read(self) -> list[tuple[Job, dict[str, Any], bytes]]:
+    def read(self) -> list[tuple[Job, dict[str, Any]]]:
         """The outcomes that have arrived, each with its job.
 
         Raises:
@@ -148,23 +172,25 @@ class Worker:
             ValueError: it sent something that is no outcome.
         """
         assert self._socket is not None
+        outcomes = []
         with contextlib.suppress(BlockingIOError):
             while True:
-                data = self._socket.recv(1 << 20)
-                if not data:
+                data = self._socket.recv(_MAX_PACKET)
+                if not data and not outcomes:
                     raise ConnectionResetError("the zygote ended")
-                self._incoming += data
-                if len(data) < 1 << 16:
-                    break
-        outcomes = []
-        while (message := encoding.parse_frame(self._incoming)) is not None:
-            header, body = message
-            if not self.jobs or list(self.jobs[0].key) != header.get("id"):
-                raise ValueError("an outcome that belongs to no job")
-            outcomes.append((self.jobs.popleft(), header, body))
-            if self.jobs:
-                self.jobs[0].deadline = time.monotonic() + self.jobs[0].wall_s + _GRACE_SECONDS
+                if not data:
+                    break  # the next read will say so again
+                outcome = json.loads(data)
+                if not self.jobs or list(self.jobs[0].key) != outcome.get("id"):
+                    raise ValueError("an outcome that belongs to no job")
+                outcomes.append((self.jobs.popleft(), outcome))
+                self._start_clock()
         return outcomes
+
+    def _start_clock(self) -> None:
+        if self.jobs:
+            head = self.jobs[0]
+            head.deadline = time.monotonic() + head.request["wall_s"] + _GRACE_SECONDS
 
     @property
     def overdue(self) -> bool:
@@ -185,6 +211,8 @@ class Worker:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+        for job in self.jobs:
+            job.close()
         self.jobs.clear()
 
 

@@ -12,6 +12,7 @@ behind, and reports the raw outcome. It never sees an expected output and gives 
 # ruff: noqa: PTH100, PTH101, PTH108, PTH118, PTH120
 
 import contextlib
+import fcntl
 import gc
 import importlib.util
 import json
@@ -27,8 +28,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 POLL_MS = 20  # how often a running child is inspected
 PARENT_POLL_S = 0.5
-STDERR_KEPT = 4096
-LARGE = 1 << 20  # bytes in or out after which free memory is given back
+MAX_PACKET = 1 << 16
+MAX_DESCRIPTOR = 4096
+FILES = 5  # program, input, stdout, stderr, result
 
 
 def _load(name: str) -> Any:
@@ -90,21 +92,20 @@ def serve(control: socket.socket, layers: "isolation.Layers") -> None:
     names = child.leetcode_namespace()
     gc.collect()
     gc.freeze()  # the collector of a child need not touch, and so copy, our pages
-    control.sendall(encoding.frame({"granted": layers.granted, "missing": layers.missing}))
+    send(control, {"granted": layers.granted, "missing": layers.missing})
     try:
         while True:
-            header, body = read_request(control)
+            request, files = receive(control)
             try:
-                outcome, output = run_test(header, body, control, layers, names)
+                outcome = run_test(request, files, control, layers, names)
             except EvaluatorGoneError:
                 raise
             except OSError as error:  # our own failure: no descriptor, no process, no memory
-                outcome, output = {"failure": f"{type(error).__name__}: {error}"}, b""
-            control.sendall(encoding.frame(outcome | {"id": header["id"]}, output))
-            large = len(body) + len(output) > LARGE
-            del header, body, output  # the next child must not inherit them
-            if large:
-                isolation.return_free_memory()
+                outcome = {"failure": f"{type(error).__name__}: {error}"}
+            finally:
+                for file in files:
+                    os.close(file)
+            send(control, outcome | {"id": request["id"]})
     except (EvaluatorGoneError, BrokenPipeError, ConnectionResetError):
         pass
     finally:
@@ -116,24 +117,21 @@ class EvaluatorGoneError(OSError):
     """The other end of the control socket was closed."""
 
 
-def read_request(control: socket.socket) -> tuple[dict[str, Any], bytes]:
-    """One request and not a byte more: a later one has no business in this test's memory."""
-    header_size, body_size = encoding.PREFIX.unpack(read_exactly(control, encoding.PREFIX.size))
-    header = json.loads(read_exactly(control, header_size))
-    return header, bytes(read_exactly(control, body_size))
+def send(control: socket.socket, message: dict[str, Any]) -> None:
+    """One message, one packet."""
+    control.sendall(json.dumps(message).encode())
 
 
-def read_exactly(control: socket.socket, size: int) -> bytearray:
-    """``size`` bytes of the control socket."""
-    data = bytearray(size)
-    view = memoryview(data)
-    done = 0
-    while done < size:
-        count = control.recv_into(view[done:])
-        if count == 0:
-            raise EvaluatorGoneError
-        done += count
-    return data
+def receive(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """One request: its description, and descriptors of program, input and the three outputs.
+
+    The contents stay in those files. This process never reads them, so that nothing of one test
+    can be found in the memory of the next one's child.
+    """
+    data, files, _, _ = socket.recv_fds(control, MAX_PACKET, FILES)
+    if not data:
+        raise EvaluatorGoneError
+    return json.loads(data), files
 
 
 def make_scratch(layers: "isolation.Layers") -> None:
@@ -148,60 +146,46 @@ def make_scratch(layers: "isolation.Layers") -> None:
 
 
 def run_test(
-    header: dict[str, Any],
-    body: bytes,
+    request: dict[str, Any],
+    files: list[int],
     control: socket.socket,
     layers: "isolation.Layers",
     names: dict[str, Any],
-) -> tuple[dict[str, Any], bytes]:
-    """Fork, wait, clean up, read the output: the raw outcome and stdout + stderr + result."""
-    # Standard streams are files in memory: nothing to drain, RLIMIT_FSIZE is the cap, and
-    # standard input has a size and can be seeked, as when a judge redirects it from a file.
-    files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr", "result")]
+) -> dict[str, Any]:
+    """Fork, wait, clean up: how the program ended and what it used."""
     setup_read, setup_write = os.pipe()
     try:
-        if header["call"] is None:
-            write_all(files[0], memoryview(body)[header["code_size"] :])
         started = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            become_submission(header, body, files, setup_write, layers, names)
+            become_submission(request, files, setup_write, layers, names)
         try:
-            stopped = watch(pid, header, control, layers)
+            stopped = watch(pid, request, control, layers)
         finally:
             isolation.kill_everything(layers, pid)
             _, status, usage = os.wait4(pid, 0)
             isolation.reap_orphans(layers)
             sweep(layers.scratch)
-        wall = time.monotonic() - started
+        wall_s = time.monotonic() - started
         os.close(setup_write)
         setup_write = -1
         if setup_error := os.read(setup_read, 1000):
-            return {"failure": setup_error.decode()}, b""
-        cap = header["output_bytes"]
-        too_much = any(os.fstat(file).st_size > cap for file in files[1:])
-        parts = [os.pread(file, cap, 0) for file in (files[1], files[3])]
-        stderr_size = os.fstat(files[2]).st_size
-        parts.append(os.pread(files[2], STDERR_KEPT, max(0, stderr_size - STDERR_KEPT)))
-        outcome = {
+            return {"failure": setup_error.decode()}
+        return {
             "status": os.waitstatus_to_exitcode(status),
             "stopped": stopped,
             "cpu_s": usage.ru_utime + usage.ru_stime,
-            "wall_s": wall,
+            "wall_s": wall_s,
             "memory_mb": usage.ru_maxrss / 1024,
-            "too_much_output": too_much,
-            "sizes": [len(part) for part in parts],
         }
-        return outcome, b"".join(parts)
     finally:
-        for descriptor in (*files, setup_read, setup_write):
-            if descriptor >= 0:
-                os.close(descriptor)
+        os.close(setup_read)
+        if setup_write >= 0:
+            os.close(setup_write)
 
 
 def become_submission(
-    header: dict[str, Any],
-    body: bytes,
+    request: dict[str, Any],
     files: list[int],
     setup_write: int,
     layers: "isolation.Layers",
@@ -215,33 +199,43 @@ def become_submission(
     status = 1
     try:
         try:
-            setup = os.dup2(setup_write, 60)
-            for number, file in enumerate([os.dup(file) for file in files]):
-                os.dup2(file, number)
-            is_call = header["call"] is not None
-            os.set_inheritable(child.RESULT, False)
-            os.closerange(4 if is_call else 3, setup)
-            os.closerange(setup + 1, 4096)
-            os.lseek(child.STDIN, 0, os.SEEK_SET)
+            call = request["call"]
+            code, data, args = read_all(files[0]), files[1], None
+            if call is not None:
+                args = encoding.loads(read_all(files[1]))
+                data = os.open(os.devnull, os.O_RDONLY)
+            setup = place_descriptors([data, *files[2:]], setup_write, keep_result=call is not None)
             os.setsid()
-            code = body[: header["code_size"]]
-            args: Any = encoding.loads(body[header["code_size"] :]) if is_call else []
-            file_bytes = header["output_bytes"] + 1  # one more, to see that it was exceeded
-            isolation.confine_child(layers, header["cpu_s"], header["memory_bytes"], file_bytes)
+            file_bytes = request["output_bytes"] + 1  # one more, to see that it was exceeded
+            isolation.confine_child(layers, request["cpu_s"], request["memory_bytes"], file_bytes)
         except BaseException as error:  # our failure, not the submission's
-            os.write(setup_write, f"child set-up: {type(error).__name__}: {error}".encode()[:900])
+            message = f"child set-up: {type(error).__name__}: {error}"
+            os.write(setup_write, message.encode()[:900])
             os._exit(1)
         os.close(setup)
-        if is_call:
-            status = child.run_call(code, header["call"], args, names, encoding.dumps)
-        else:
+        if call is None:
             status = child.run_program(code)
+        else:
+            status = child.run_call(code, call, args, names, encoding.dumps)
     finally:
         os._exit(status)
 
 
+def place_descriptors(streams: list[int], setup_write: int, keep_result: bool) -> int:
+    """Put stdin, stdout, stderr (and result) at 0 to 2 (3) and close all else but the pipe."""
+    setup = 10
+    high = [fcntl.fcntl(stream, fcntl.F_DUPFD, setup + 1) for stream in streams]
+    os.dup2(fcntl.fcntl(setup_write, fcntl.F_DUPFD, setup + 1), setup, inheritable=False)
+    for number, stream in enumerate(high):
+        os.dup2(stream, number)
+    os.set_inheritable(child.RESULT, False)
+    os.closerange(child.RESULT + keep_result, setup)
+    os.closerange(setup + 1, MAX_DESCRIPTOR)
+    return setup
+
+
 def watch(
-    pid: int, header: dict[str, Any], control: socket.socket, layers: "isolation.Layers"
+    pid: int, request: dict[str, Any], control: socket.socket, layers: "isolation.Layers"
 ) -> "str | None":
     """Wait until the child ends (None) or exceeds a limit ("time", "wall" or "memory")."""
     handle = os.pidfd_open(pid)
@@ -249,7 +243,7 @@ def watch(
         poller = select.poll()
         poller.register(handle, select.POLLIN)
         poller.register(control, 0)  # only its hang-up: the evaluator is gone
-        deadline = time.monotonic() + header["wall_s"]
+        deadline = time.monotonic() + request["wall_s"]
         while True:
             ready = [descriptor for descriptor, _ in poller.poll(POLL_MS)]
             if handle in ready:
@@ -257,9 +251,9 @@ def watch(
             if ready:
                 raise EvaluatorGoneError
             cpu_s, memory = isolation.usage(layers, pid)
-            if cpu_s > header["cpu_s"]:
+            if cpu_s > request["cpu_s"]:
                 return "time"
-            if memory > header["memory_bytes"]:
+            if memory > request["memory_bytes"]:
                 return "memory"
             if time.monotonic() > deadline:
                 return "wall"
@@ -267,11 +261,9 @@ def watch(
         os.close(handle)
 
 
-def write_all(descriptor: int, data: memoryview) -> None:
-    """Write every byte of ``data`` from the start of a file."""
-    offset = 0
-    while offset < len(data):
-        offset += os.pwrite(descriptor, data[offset:], offset)
+def read_all(descriptor: int) -> bytes:
+    """The whole content of a file."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
 def sweep(scratch: str) -> None:

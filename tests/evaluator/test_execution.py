@@ -114,7 +114,12 @@ CALLS = [
     ("def g(a): return a\ndef f(a): return g(a)", [7], 7, {}),
     ("f = lambda a: a", [[1, [2]]], [1, [2]], {}),
     ("class Solution:\n    @staticmethod\n    def f(a): return a", [1], 1, {}),
-    ("class Solution:\n    def f(self, a: List[int]) -> Optional[int]: return max(a)", [[1]], 1, {}),
+    (
+        "class Solution:\n    def f(self, a: List[int]) -> Optional[int]: return max(a)",
+        [[1]],
+        1,
+        {},
+    ),
     ("def f(a): return dict(Counter(a))", ["aab"], {"a": 2, "b": 1}, {}),
     ("def f(a): return math.gcd(*a) + bisect_left(a, 6) + heapq.heappop(a)", [[4, 6]], 7, {}),
     ("def f(a): return list(accumulate(a))", [[1, 2]], [1, 3], {}),
