@@ -25,10 +25,10 @@ _EXECUTION_ONLY = ("name", "reward_workers", "vllm_memory", "checkpoint_generati
 class RunConfig:
     """Everything that decides what a run computes.
 
-    ``profile`` has the changes applied; ``algorithm`` holds the recipe's trainer arguments with the
-    changes applied. ``recipe`` and ``changes`` say how the user asked for it and are not part of the
-    id, so that two descriptions of the same computation are one run. The digests tie the id to the
-    content of model and data, not to their names.
+    ``profile`` has the changes applied; ``algorithm`` holds the recipe's trainer arguments with
+    the changes applied. ``recipe`` and ``changes`` say how the user asked for it and are not part
+    of the id, so that two descriptions of the same computation are one run. The digests tie the id
+    to the content of model and data, not to their names.
     """
 
     profile: Profile

@@ -111,7 +111,7 @@ def evaluate_model(
     Args:
         evaluator: a :class:`mcbench.evaluator.Evaluator`.
         lengths: maximum response lengths in tokens.
-        sampler: how to sample (:data:`mcbench.lab.sampling.Sampler`); ``model.generate`` where None.
+        sampler: a :data:`mcbench.lab.sampling.Sampler`; ``model.generate`` where None.
 
     Returns:
         One result per length, in the order given.

@@ -1,4 +1,4 @@
-"""Files that survive a crash: atomic replacement, flushed appends, tolerant reading, a process lock."""
+"""Files that survive a crash: atomic replacement, flushed appends, tolerant reading, a lock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcbench.errors import UserError
 
 
 def plain(value: Any) -> Any:
-    """``value`` as strict JSON data: tuples become lists, numpy scalars numbers, NaN and inf None."""
+    """``value`` as strict JSON data: tuples become lists, numpy scalars numbers, NaN None."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -31,11 +31,11 @@ def plain(value: Any) -> Any:
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Replace ``path`` in one step: a reader sees the old file or the new one, never half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "wb") as file:
+    with temporary.open("wb") as file:
         file.write(data.encode() if isinstance(data, str) else data)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -45,7 +45,7 @@ def write_json(path: Path, value: Any) -> None:
 def append_line(path: Path, record: dict[str, Any]) -> None:
     """Append one JSON line, flushed to disk before the call returns."""
     line = json.dumps(plain(record), allow_nan=False) + "\n"
-    with open(path, "ab") as file:
+    with path.open("ab") as file:
         file.write(line.encode())
         file.flush()
         os.fsync(file.fileno())
@@ -124,7 +124,7 @@ class ProcessLock:
         Raises:
             UserError: another live process holds it.
         """
-        with open(self.path, "a+") as file:
+        with self.path.open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             if owner := self.owner():
                 raise UserError(

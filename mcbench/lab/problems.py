@@ -11,12 +11,14 @@ from typing import Any
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError, unknown
 from mcbench.lab.files import digest
+from mcbench.nano import MODEL_NAMES, model_path
 
-NANO_MODELS = ("nano-s", "nano-m", "nano-old")
 SETS = ("nano:train", "nano:test")
 
 # What a chat model is told beside the statement: the reward reads the last complete fenced block.
-CHAT_INSTRUCTION = "Write the complete program in one ```python code block at the end of your answer."
+CHAT_INSTRUCTION = (
+    "Write the complete program in one ```python code block at the end of your answer."
+)
 
 
 def load_problems(name: str) -> tuple[Problem, ...]:
@@ -40,9 +42,9 @@ def load_problems(name: str) -> tuple[Problem, ...]:
 
 @cache
 def _nano(split: str) -> tuple[Problem, ...]:
-    from mcbench.nano import load_split
+    from mcbench.nano.problems import load_split
 
-    return tuple(load_split(split))
+    return load_split("train" if split == "train" else "test")
 
 
 def _problem(name: str, number: int, line: str) -> Problem:
@@ -83,9 +85,7 @@ def model_location(name: str) -> str:
     Raises:
         UserError: the path does not exist or holds no model.
     """
-    if name in NANO_MODELS:
-        from mcbench.nano import model_path
-
+    if name in MODEL_NAMES:
         return str(model_path(name))
     path = Path(name)
     if not path.exists():
@@ -93,7 +93,7 @@ def model_location(name: str) -> str:
         if name.startswith((".", "/", "~")) or name.count("/") != 1:
             raise UserError(
                 f"model or checkpoint {name!r} does not exist; name one of "
-                f"{', '.join(NANO_MODELS)}, a directory with config.json, a run directory, "
+                f"{', '.join(MODEL_NAMES)}, a directory with config.json, a run directory, "
                 "or a hub id such as Qwen/Qwen3-1.7B"
             )
         return name

@@ -105,50 +105,50 @@ _POSITIVE = (
     "reward_workers",
 )
 
-_NANO: dict[str, Any] = dict(
-    model="nano-s",
-    train_set="nano:train",
-    test_set="nano:test",
-    max_completion_length=128,
-    eval_lengths=(128, 256),
-    train_batch_size=16,
-    ppo_mini_batch_size=4,
-    num_generations=8,
-    per_device_batch_size=32,
-    learning_rate=2e-4,
-    temperature=1.0,
-    steps=60,
-    eval_every=20,
-    repeat_window=16,
-)
+_NANO: dict[str, Any] = {
+    "model": "nano-s",
+    "train_set": "nano:train",
+    "test_set": "nano:test",
+    "max_completion_length": 128,
+    "eval_lengths": (128, 256),
+    "train_batch_size": 16,
+    "ppo_mini_batch_size": 4,
+    "num_generations": 8,
+    "per_device_batch_size": 32,
+    "learning_rate": 2e-4,
+    "temperature": 1.0,
+    "steps": 60,
+    "eval_every": 20,
+    "repeat_window": 16,
+}
 
 # Paper §5: 8K responses, temperature 1.2, 64 problems x 8 samples, learning rate 1e-6. The paper
 # leaves the mini batch open; 16 problems give 4 updates per generation. The training data are
 # the generated nano problems in chat form until another file is named with
 # ``--set train_set=problems.jsonl``.
-_PAPER: dict[str, Any] = dict(
-    train_set="nano:train",
-    test_set="nano:test",
-    prompt_style="chat",
-    max_completion_length=8192,
-    eval_lengths=(8192, 16384),
-    train_batch_size=64,
-    ppo_mini_batch_size=16,
-    num_generations=8,
-    per_device_batch_size=8,
-    learning_rate=1e-6,
-    temperature=1.2,
-    steps=600,
-    eval_every=20,
-    warmup_steps=10,
-    repeat_window=128,
-    checkpoint_generations=5,
-    eval_temperature=1.0,
-    precision="bf16",
-    backend="vllm_colocate",
-    gradient_checkpointing=True,
-    reward_workers=8,
-)
+_PAPER: dict[str, Any] = {
+    "train_set": "nano:train",
+    "test_set": "nano:test",
+    "prompt_style": "chat",
+    "max_completion_length": 8192,
+    "eval_lengths": (8192, 16384),
+    "train_batch_size": 64,
+    "ppo_mini_batch_size": 16,
+    "num_generations": 8,
+    "per_device_batch_size": 8,
+    "learning_rate": 1e-6,
+    "temperature": 1.2,
+    "steps": 600,
+    "eval_every": 20,
+    "warmup_steps": 10,
+    "repeat_window": 128,
+    "checkpoint_generations": 5,
+    "eval_temperature": 1.0,
+    "precision": "bf16",
+    "backend": "vllm_colocate",
+    "gradient_checkpointing": True,
+    "reward_workers": 8,
+}
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile

@@ -70,7 +70,7 @@ class Run:
 
     @property
     def state(self) -> str:
-        """``absent``, ``running`` (or interrupted, see :meth:`is_alive`), ``finished``, ``failed``."""
+        """``absent``, ``running`` (or killed, see :meth:`is_alive`), ``finished``, ``failed``."""
         return self.meta.get("state", "absent")
 
     def is_alive(self) -> bool:
@@ -103,7 +103,8 @@ class Run:
 
     def finish(self, ended: float) -> None:
         write_json(
-            self.path / "run.json", {**self.meta, "ended": ended, "state": "finished", "error": None}
+            self.path / "run.json",
+            {**self.meta, "ended": ended, "state": "finished", "error": None},
         )
         self.lock.release()
 
@@ -159,6 +160,17 @@ class Run:
     def final_model(self) -> Path:
         return self.checkpoints / "final"
 
+    def delete(self) -> None:
+        """Remove the run and everything it recorded.
+
+        Raises:
+            UserError: a live process is training it.
+        """
+        if self.is_alive():
+            raise UserError(f"{self.path} is being trained now; stop that process first")
+        if self.path.exists():
+            shutil.rmtree(self.path)
+
     def rewind(self, step: int) -> None:
         """Drop everything recorded after ``step``, and half-written lines and checkpoints.
 
@@ -174,7 +186,7 @@ class Run:
                 shutil.rmtree(path)
 
     def keep_final_model(self, step: int) -> None:
-        """Turn the last checkpoint into the final model: weights and tokenizer, no training state."""
+        """Turn the last checkpoint into the final model: weights and tokenizer only."""
         (self.checkpoints / f"checkpoint-{step}").replace(self.final_model)
         for pattern in _TRAINING_STATE:
             for path in self.final_model.glob(pattern):
@@ -208,7 +220,7 @@ class RunStore:
 class RunRecord:
     """A run as its readers see it, from a run directory or from a compact file.
 
-    ``step_lines`` and ``eval_lines`` are the JSON lines; ``steps`` and ``evals`` the same as tables.
+    ``step_lines`` and ``eval_lines`` are the JSON lines, ``steps`` and ``evals`` their tables.
     """
 
     meta: dict[str, Any]
@@ -261,7 +273,9 @@ class RunRecord:
 
         if step not in self.completion_steps():
             known = ", ".join(map(str, self.completion_steps())) or "none (compact record)"
-            raise UserError(f"no responses stored for step {step} of {self.run_id}; stored: {known}")
+            raise UserError(
+                f"no responses stored for step {step} of {self.run_id}; stored: {known}"
+            )
         return pd.read_parquet(Run(self.path).completions_path(step))
 
 

@@ -133,8 +133,10 @@ def trainer_arguments(config: RunConfig, output: Path) -> Any:
         raise UserError(str(error)) from error
 
 
-def load_model(profile: Profile) -> tuple[Any, Any]:
-    """Model (float32 master weights; bf16 runs in autocast) and tokenizer of a profile.
+def load_model(source: Profile | str) -> tuple[Any, Any]:
+    """Model (float32 master weights; bf16 runs in autocast) and tokenizer.
+
+    ``source`` is a profile, a nano model, a directory (also of a run or checkpoint) or a hub id.
 
     Raises:
         UserError: the model cannot be found or read.
@@ -142,13 +144,14 @@ def load_model(profile: Profile) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    location = model_location(profile.model)
+    name = source.model if isinstance(source, Profile) else source
+    location = model_location(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(location, padding_side="left")
         model = AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"model {profile.model!r} could not be loaded: {reason}") from error
+        raise UserError(f"model {name!r} could not be loaded: {reason}") from error
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer

@@ -70,7 +70,7 @@ def tiny_changes(tiny_model, problem_file):
         "temperature": 1.0,
         "max_completion_length": 12,
         "eval_lengths": [6, 12],
-        "learning_rate": 0.01,
+        "learning_rate": 0.003,
     }
 
 

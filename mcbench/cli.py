@@ -1,0 +1,441 @@
+"""The command line. Heavy imports happen inside the commands, so that ``--help`` is instant."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcbench import __version__
+from mcbench.errors import UserError
+
+if TYPE_CHECKING:
+    from mcbench.lab.config import RunConfig
+
+EXIT_FAILED, EXIT_USER_ERROR, EXIT_INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 2 for wrong input, 1 for a failure."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.command(options)
+    except UserError as error:
+        print(f"mcbench: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    except _Failed as error:
+        print(f"mcbench: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("mcbench: interrupted; the same command resumes", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+class _Failed(Exception):
+    """The command ran and did not succeed."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mcbench", description="Reinforcement learning of code models, on top of TRL."
+    )
+    parser.add_argument("--version", action="version", version=f"mcbench {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_train(commands)
+    _add_sweep(commands)
+    _add_run(commands)
+    _add_evaluate(commands)
+    _add_report(commands)
+    _add_nano(commands)
+    _add_doctor(commands)
+    return parser
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], None], text: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    parser.set_defaults(command=run)
+    return parser
+
+
+def _add_changes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="change one value of the profile or the algorithm, such as --set learning_rate=1e-4; "
+        "VALUE is JSON, or plain text; may be given several times",
+    )
+    parser.add_argument("--steps", type=int, help="optimizer updates (default: the profile's)")
+    parser.add_argument("--runs-dir", default="runs", help="where runs are kept (default: runs)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be done and do nothing"
+    )
+
+
+def _pairs(texts: Sequence[str], what: str) -> dict[str, Any]:
+    """``NAME=VALUE`` texts as a dict; a VALUE that is no JSON is a text."""
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"{what} takes NAME=VALUE, got {text!r}")
+        values[name] = _json_or_text(value)
+    return values
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+# train -------------------------------------------------------------------------------------------
+
+
+def _add_train(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "train",
+        _train,
+        "Train one run; resumes an interrupted one, reuses a finished one.",
+    )
+    parser.add_argument("--profile", default="nano", help="the scale (default: nano)")
+    parser.add_argument(
+        "--recipe", default="microcoder", help="the algorithm (default: microcoder)"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="a resolved configuration, or the run.json of a run, instead of the options above; "
+        "- reads it from standard input",
+    )
+    parser.add_argument("--label", help="how progress lines name the run")
+    _add_changes(parser)
+
+
+def _train(options: argparse.Namespace) -> None:
+    config = _train_config(options)
+    if options.dry_run:
+        _print_dry_run(config, options.runs_dir)
+        return
+    from mcbench.lab.train import train
+
+    train(config, options.runs_dir, label=options.label)
+
+
+def _train_config(options: argparse.Namespace) -> RunConfig:
+    from mcbench.lab.config import RunConfig, resolve
+
+    if options.config is None:
+        changes = _pairs(options.set, "--set")
+        return resolve(options.profile, options.recipe, changes, options.seed, options.steps)
+    if options.set or options.steps is not None:
+        raise UserError("--config is a whole configuration; --set and --steps cannot change it")
+    return RunConfig.from_dict(_read_config(options.config))
+
+
+def _read_config(name: str) -> dict[str, Any]:
+    try:
+        data = json.loads(sys.stdin.read() if name == "-" else Path(name).read_text())
+    except OSError as error:
+        raise UserError(f"configuration {name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"configuration {name} is not JSON: {error}") from error
+    config = data.get("config", data) if isinstance(data, dict) else None
+    if not isinstance(config, dict):
+        raise UserError(f"configuration {name} is not a JSON object")
+    return config
+
+
+def _print_dry_run(config: RunConfig, runs_dir: str) -> None:
+    from mcbench.lab.store import RunStore
+    from mcbench.lab.train import plan, trainer_arguments
+
+    run = RunStore(runs_dir).run(config)
+    trainer_arguments(config, run.checkpoints)  # refuses what training would refuse
+    batch = plan(config.profile)
+    print(json.dumps(config.to_dict(), indent=1))
+    print(f"run id: {config.run_id} ({run.state} in {runs_dir})")
+    print(f"steps: {config.profile.steps}")
+    print(f"updates per generation: {batch.updates_per_generation}")
+    print(batch.describe())
+
+
+# sweep -------------------------------------------------------------------------------------------
+
+
+def _add_sweep(commands: Any) -> None:
+    parser = _command(
+        commands, "sweep", _sweep, "Train the missing runs of an experiment, several at a time."
+    )
+    parser.add_argument("experiment", help="the experiment, such as results")
+    parser.add_argument("--profile", action="append", help="only this profile; may be repeated")
+    parser.add_argument("--seeds", type=_integers, metavar="0,1,2", help="only these seeds")
+    parser.add_argument("--arms", type=_names, metavar="A,B", help="only these arms")
+    parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
+    parser.add_argument("--fresh", action="store_true", help="delete finished runs and train again")
+    parser.add_argument(
+        "--keep", metavar="DIR", help="also write a compact record of each run here"
+    )
+    _add_changes(parser)
+
+
+def _integers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",")
+
+
+def _sweep(options: argparse.Namespace) -> None:
+    from mcbench.lab.experiments import planned_runs, run_experiment
+
+    changes = _pairs(options.set, "--set")
+    chosen = (options.experiment, options.profile, options.seeds, options.steps, options.arms)
+    if options.dry_run:
+        _print_plan(planned_runs(*chosen, changes), options.runs_dir)
+        return
+    runs = run_experiment(
+        *chosen,
+        runs_dir=options.runs_dir,
+        workers=options.workers,
+        fresh=options.fresh,
+        changes=changes,
+    )
+    if options.keep:
+        from mcbench.lab.compact import write_compact
+
+        Path(options.keep).mkdir(parents=True, exist_ok=True)
+        for run in runs:
+            write_compact(run, Path(options.keep))
+        print(f"{len(runs)} compact records in {options.keep}")
+
+
+def _print_plan(plan: Sequence[Any], runs_dir: str) -> None:
+    from mcbench.lab.store import RunStore
+    from mcbench.lab.train import trainer_arguments
+
+    store = RunStore(runs_dir)
+    states = [store.run(planned.config).state for planned in plan]
+    for planned, state in zip(plan, states, strict=True):
+        config = planned.config
+        trainer_arguments(config, store.run(config).checkpoints)
+        print(f"{config.run_id}  {state:8}  {config.profile.steps:5} steps  {planned.label}")
+    distinct = len({planned.config.run_id for planned in plan})
+    finished = states.count("finished")
+    print(f"{len(plan)} runs, {distinct} distinct, {finished} finished")
+
+
+# run ---------------------------------------------------------------------------------------------
+
+
+def _add_run(commands: Any) -> None:
+    parser = _command(
+        commands, "run", _run, "Execute a notebook with parameters and keep it with its outputs."
+    )
+    parser.add_argument("notebook", help="the notebook, such as notebooks/07_results.ipynb")
+    parser.add_argument(
+        "-p",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("NAME", "VALUE"),
+        help="a parameter, as in papermill; VALUE is JSON, or plain text",
+    )
+    parser.add_argument(
+        "-o", "--output", help="the executed notebook (default: runs/notebooks/<name>.ipynb)"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check and print the parameters and do nothing"
+    )
+
+
+def _run(options: argparse.Namespace) -> None:
+    from mcbench.lab.notebook import (
+        NotebookFailedError,
+        check_parameters,
+        notebook_parameters,
+        run_notebook,
+    )
+
+    defaults = notebook_parameters(options.notebook)
+    given = {
+        # a text parameter stays text even where it looks like JSON
+        name: value if isinstance(defaults.get(name), str) else _json_or_text(value)
+        for name, value in options.p
+    }
+    if options.dry_run:
+        print(json.dumps(check_parameters(defaults, given), indent=1))
+        return
+    output = options.output or Path("runs", "notebooks", Path(options.notebook).name)
+    try:
+        run_notebook(options.notebook, given, output)
+    except NotebookFailedError as error:
+        raise _Failed(str(error)) from error
+    print(f"executed notebook: {output}")
+
+
+# evaluate ----------------------------------------------------------------------------------------
+
+
+def _add_evaluate(commands: Any) -> None:
+    parser = _command(
+        commands, "evaluate", _evaluate, "pass@1 of a model or checkpoint on a problem set."
+    )
+    parser.add_argument("model", help="nano-s, a checkpoint or run directory, or a hub id")
+    parser.add_argument("--test-set", default="nano:test", help="problem set (default: nano:test)")
+    parser.add_argument("--limit", type=int, help="only this many problems, evenly spread")
+    parser.add_argument("--attempts", type=int, default=4, help="per problem (default: 4)")
+    parser.add_argument(
+        "--lengths",
+        type=_integers,
+        default=[128, 256],
+        metavar="128,256",
+        help="maximum response lengths in tokens (default: 128,256)",
+    )
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--prompt-style", choices=("plain", "chat"), default="plain")
+    parser.add_argument("--batch-size", type=int, default=256, help="responses sampled at once")
+    parser.add_argument("--workers", type=int, default=2, help="sandboxes that run programs")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-o", "--output", help="also write the results to this JSON file")
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    from mcbench.lab.evaluate import check_request, evaluate_model, select_problems
+    from mcbench.lab.problems import load_problems, model_location
+
+    model_location(options.model)  # first: the most likely mistake, and the cheapest check
+    if options.limit is not None and options.limit < 1:
+        raise UserError(f"--limit must be at least 1, got {options.limit}")
+    problems = select_problems(load_problems(options.test_set), options.limit)
+    check_request(problems, options.lengths, options.attempts, options.temperature)
+
+    from mcbench.evaluator import Evaluator
+    from mcbench.lab.train import load_model
+
+    model, tokenizer = load_model(options.model)
+    print(f"{options.model}: {len(problems)} problems x {options.attempts} attempts", flush=True)
+    with Evaluator(workers=options.workers) as evaluator:
+        results = evaluate_model(
+            model,
+            tokenizer,
+            problems,
+            evaluator=evaluator,
+            lengths=options.lengths,
+            attempts=options.attempts,
+            temperature=options.temperature,
+            seed=options.seed,
+            prompt_style=options.prompt_style,
+            batch_size=options.batch_size,
+        )
+    for result in results:
+        _print_result(result)
+    if options.output:
+        from mcbench.lab.files import write_json
+
+        write_json(Path(options.output), [result.to_dict() for result in results])
+
+
+def _print_result(result: Any) -> None:
+    print(
+        f"up to {result.max_completion_length} tokens: pass@1 {result.pass_at_1:.1%}, "
+        f"mean length {result.mean_length:.0f}, truncated {result.truncated_share:.1%}, "
+        f"Distinct-4 {result.distinct_4:.3f}"
+    )
+    levels = [level for level in ("easy", "medium", "hard") if (level,) in result.by("difficulty")]
+    cells = result.by("form", "difficulty")
+    print("  form   " + "".join(f"{level:>9}" for level in levels) + "      all")
+    for (form,), overall in result.by("form").items():
+        row = [cells.get((form, level)) for level in levels]
+        texts = "".join("        -" if cell is None else f"{cell:9.1%}" for cell in row)
+        print(f"  {form:7}{texts}{overall:9.1%}")
+
+
+# report, nano, doctor ----------------------------------------------------------------------------
+
+
+def _add_report(commands: Any) -> None:
+    parser = _command(
+        commands, "report", _report, "Write a self-contained HTML page from run records."
+    )
+    parser.add_argument(
+        "records",
+        nargs="+",
+        help="run directories, compact records, or folders of them (such as runs)",
+    )
+    parser.add_argument("-o", "--output", default="runs/report.html", help="the page")
+
+
+def _report(options: argparse.Namespace) -> None:
+    from mcbench.lab.compact import read_record
+    from mcbench.report.page import write_page
+    from mcbench.report.results import results_page
+
+    paths = [path for name in options.records for path in _record_paths(Path(name))]
+    reproduce = f"mcbench report {' '.join(options.records)} -o {options.output}"
+    page = results_page([read_record(path) for path in paths], reproduce)
+    print(f"report: {write_page(page, Path(options.output))}")
+
+
+def _record_paths(path: Path) -> list[Path]:
+    if not path.exists():
+        raise UserError(f"no run or record at {path}")
+    if path.is_file() or (path / "run.json").exists():
+        return [path]
+    found = sorted([*(p.parent for p in path.glob("*/run.json")), *path.glob("*.parquet")])
+    if not found:
+        raise UserError(f"folder {path} holds no run and no compact record")
+    return found
+
+
+def _add_nano(commands: Any) -> None:
+    parser = _command(commands, "nano", _nano_help, "The embedded base models.")
+    nested = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    build = _command(nested, "build", _nano_build, "Train a nano base model from scratch on CPU.")
+    build.add_argument("name", help="nano-s, nano-m or nano-old")
+    build.add_argument("-o", "--output", help="folder (default: build/<name>)")
+    build.add_argument("--seed", type=int, default=0)
+    build.add_argument("--steps", type=int, help="optimizer steps (default: the model's own)")
+
+
+def _nano_help(options: argparse.Namespace) -> None:
+    raise UserError("mcbench nano needs a command: build")
+
+
+def _nano_build(options: argparse.Namespace) -> None:
+    from mcbench.errors import unknown
+    from mcbench.nano import MODEL_NAMES
+
+    if options.name not in MODEL_NAMES:
+        raise unknown("nano model", options.name, MODEL_NAMES)
+
+    from mcbench.nano.build import build
+
+    output = Path(options.output or Path("build", options.name))
+    print(f"model: {build(options.name, output, seed=options.seed, steps=options.steps)}")
+
+
+def _add_doctor(commands: Any) -> None:
+    _command(commands, "doctor", _doctor, "Check the machine and the installation.")
+
+
+def _doctor(options: argparse.Namespace) -> None:
+    from mcbench.lab.doctor import checks
+
+    bad = 0
+    for check in checks():
+        print(f"{check.state:5} {check.text}", flush=True)
+        bad += check.state == "bad"
+    if bad:
+        raise _Failed(f"{bad} problem{'s' if bad > 1 else ''} found")

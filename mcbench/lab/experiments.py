@@ -1,0 +1,217 @@
+"""Experiments: arms and seeds, trained where missing and reused where finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcbench.errors import UserError, unknown
+from mcbench.lab.config import RunConfig, resolve
+from mcbench.lab.store import Run, RunStore
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One curve: a recipe and named changes."""
+
+    recipe: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Arms by label, the profiles (sizes) they are trained at, and the seeds of the full run."""
+
+    name: str
+    title: str
+    arms: Mapping[str, Arm]
+    profiles: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "results": Experiment(
+        name="results",
+        title="Fig. 7 and Table 1: three recipes, two model sizes",
+        arms={
+            "grpo": Arm("grpo"),
+            "grpo_plus": Arm("grpo_plus"),
+            "microcoder": Arm("microcoder"),
+        },
+        profiles=("nano", "nano-m"),
+        seeds=(0, 1, 2, 3, 4),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of an experiment before it is trained."""
+
+    label: str
+    config: RunConfig
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment of that name.
+
+    Raises:
+        UserError: an unknown name; the message lists the known ones.
+    """
+    if name not in EXPERIMENTS:
+        raise unknown("experiment", name, EXPERIMENTS)
+    return EXPERIMENTS[name]
+
+
+def planned_runs(
+    name: str,
+    profile: str | Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    arms: Sequence[str] | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> list[PlannedRun]:
+    """The runs of an experiment: seed by seed, so that the first seed of every arm comes first.
+
+    Args:
+        profile: one profile or several; the experiment's own where None. ``seeds`` and ``arms``
+            likewise.
+        changes: applied to every arm, for instance to shorten a trial.
+
+    Raises:
+        UserError: an unknown experiment, profile or arm, or changes that do not fit.
+    """
+    experiment = experiment_named(name)
+    profiles = [profile] if isinstance(profile, str) else list(profile or experiment.profiles)
+    labels = list(experiment.arms) if arms is None else list(arms)
+    for label in labels:
+        if label not in experiment.arms:
+            raise unknown(f"arm of experiment {name!r}", label, experiment.arms)
+    runs = []
+    for seed in experiment.seeds if seeds is None else seeds:
+        for size in profiles:
+            for label in labels:
+                arm = experiment.arms[label]
+                config = resolve(
+                    size, arm.recipe, {**arm.changes, **(changes or {})}, seed=seed, steps=steps
+                )
+                text = label if len(profiles) == 1 else f"{size} {label}"
+                runs.append(PlannedRun(f"{text} seed {seed}", config))
+    if not runs:
+        raise UserError("nothing to run: seeds, profiles and arms need at least one entry each")
+    return runs
+
+
+def run_experiment(
+    name: str,
+    profile: str | Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    arms: Sequence[str] | None = None,
+    runs_dir: str = "runs",
+    progress: Say | None = None,
+    workers: int = 1,
+    fresh: bool = False,
+    changes: Mapping[str, Any] | None = None,
+) -> list[Run]:
+    """Train what is missing of an experiment and return its runs in the order of the plan.
+
+    Finished runs are reused, which is said; ``fresh`` deletes them first. With ``workers`` above 1,
+    that many runs train side by side, each in a process with one thread: on small models two
+    single-threaded runs finish sooner than two runs in turn with two threads.
+
+    Raises:
+        UserError: as :func:`planned_runs`, or a run failed; the other runs are finished first.
+    """
+    from mcbench.lab.recorder import clock, say
+
+    progress = progress or say
+    plan = planned_runs(name, profile, seeds, steps, arms, changes)
+    if workers < 1:
+        raise UserError(f"workers must be at least 1, got {workers}")
+    store = RunStore(runs_dir)
+    if fresh:
+        for planned in plan:
+            store.run(planned.config).delete()
+    missing = [p for p in plan if store.run(p.config).state != "finished"]
+    reused = len(plan) - len(missing)
+    progress(
+        f"{name}: {len(plan)} runs, {reused} finished before and reused, {len(missing)} to train"
+    )
+    started = time.monotonic()
+    if workers == 1 or len(missing) == 1:
+        _train_in_turn(missing, store, progress)
+    else:
+        _train_side_by_side(missing, store, progress, workers)
+    if missing:
+        progress(f"{name}: all runs finished, {clock(time.monotonic() - started)}")
+    return [store.run(planned.config) for planned in plan]
+
+
+def _train_in_turn(missing: Sequence[PlannedRun], store: RunStore, progress: Say) -> None:
+    from mcbench.lab.train import train
+
+    for number, planned in enumerate(missing, start=1):
+        progress(
+            f"[{planned.label}] run {number} of {len(missing)}: {store.run(planned.config).path}"
+        )
+        train(planned.config, store, progress, planned.label)
+
+
+def _train_side_by_side(
+    missing: Sequence[PlannedRun], store: RunStore, progress: Say, workers: int
+) -> None:
+    lock = threading.Lock()
+
+    def tell(line: str) -> None:
+        with lock:
+            progress(line)
+
+    tell(f"training {min(workers, len(missing))} runs side by side")
+    with ThreadPoolExecutor(workers) as pool:
+        failures = [
+            failure
+            for failure in pool.map(lambda planned: _train_apart(planned, store, tell), missing)
+            if failure
+        ]
+    if failures:
+        raise UserError(f"{len(failures)} of {len(missing)} runs failed: {'; '.join(failures)}")
+
+
+def _train_apart(planned: PlannedRun, store: RunStore, tell: Say) -> str | None:
+    """Train one run in a process of its own; the reason where it failed."""
+    command = [sys.executable, "-m", "mcbench", "train", "--config", "-"]
+    command += ["--runs-dir", str(store.root), "--label", planned.label]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(planned.config.to_dict()))
+        process.stdin.close()
+        last = ""
+        for line in process.stdout:
+            last = line.rstrip() or last
+            tell(line.rstrip() if line.startswith("[") else f"[{planned.label}] {line.rstrip()}")
+        status = process.wait()
+    finally:
+        if process.poll() is None:  # interrupted: the run resumes another time
+            process.terminate()
+            process.wait()
+    return None if status == 0 else f"{planned.label} (exit status {status}): {last}"

@@ -1,0 +1,160 @@
+"""Running a notebook in batch, with parameters checked against its ``parameters`` cell.
+
+papermill itself only warns about an unknown parameter, turns a tuple into a string and records no
+defaults; here those are errors, and the resolved parameters are kept in the output notebook.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcbench.errors import UserError, unknown
+
+
+class NotebookFailedError(Exception):
+    """A cell failed, stopped early, or the kernel died; the message says which."""
+
+
+def notebook_parameters(path: str | Path) -> dict[str, Any]:
+    """Names and default values of the notebook's ``parameters`` cell.
+
+    Raises:
+        UserError: no such notebook, no cell tagged ``parameters``, or a default that is no literal.
+    """
+    import nbformat
+
+    if not Path(path).is_file():
+        raise UserError(f"notebook {path} does not exist")
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except Exception as error:  # nbformat raises several unrelated types for a damaged file
+        raise UserError(f"{path} is not a notebook: {error}") from error
+    cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
+    if not cells:
+        raise UserError(f"notebook {path} has no cell tagged 'parameters'")
+    return _assignments(cells[0].source, path)
+
+
+def _assignments(source: str, path: str | Path) -> dict[str, Any]:
+    defaults = {}
+    for node in ast.parse(source).body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.AnnAssign):
+            targets = [node.target]
+        for target in targets:
+            value = node.value  # type: ignore[attr-defined]
+            if not isinstance(target, ast.Name) or value is None:
+                continue
+            try:
+                defaults[target.id] = ast.literal_eval(value)
+            except ValueError:
+                raise UserError(
+                    f"the default of parameter {target.id!r} in {path} must be a literal"
+                ) from None
+    return defaults
+
+
+def check_parameters(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Defaults with the given values in their place.
+
+    A default of None accepts any value; None is accepted for any parameter that defaults to None.
+
+    Raises:
+        UserError: an unknown name, a value of another type than the default, or a value that is
+            not a JSON scalar or a list of them.
+    """
+    for name, value in given.items():
+        if name not in defaults:
+            raise unknown("notebook parameter", name, defaults)
+        _check_json(name, value)
+        _check_like(name, value, defaults[name])
+    return {**defaults, **given}
+
+
+def _check_json(name: str, value: Any) -> None:
+    scalars = (str, int, float, bool, type(None))
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, scalars) for item in items):
+        raise UserError(
+            f"parameter {name!r} must be a text, a number, true, false, null or a list of these, "
+            f"got {value!r}"
+        )
+
+
+def _check_like(name: str, value: Any, default: Any) -> None:
+    if default is None:
+        return
+    kind = list if isinstance(default, (list, tuple)) else type(default)
+    as_float = kind is float and isinstance(value, int) and not isinstance(value, bool)
+    if type(value) is not kind and not as_float:
+        names = {list: "a list", str: "a text", int: "a whole number", float: "a number"}
+        wanted = names.get(kind, "true or false" if kind is bool else kind.__name__)
+        raise UserError(f"parameter {name!r} must be {wanted} such as {default!r}, got {value!r}")
+
+
+def run_notebook(
+    path: str | Path, parameters: Mapping[str, Any], output: str | Path
+) -> dict[str, Any]:
+    """Execute a notebook, showing what its cells print, and save it with outputs to ``output``.
+
+    Returns:
+        All parameters with their values, defaults included.
+
+    Raises:
+        UserError: wrong parameters (nothing is written), or a cell raised UserError.
+        NotebookFailedError: a cell failed or stopped the notebook early, or the kernel died.
+    """
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from traitlets.config import Config
+
+    resolved = check_parameters(notebook_parameters(path), parameters)
+    output = Path(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        notebook = papermill.execute_notebook(
+            str(path),
+            str(output),
+            parameters=dict(parameters),
+            progress_bar=False,
+            stdout_file=sys.stdout,
+            stderr_file=sys.stderr,
+            # Parallel kernels race for TCP ports; sockets in files cannot.
+            config=Config({"KernelManager": {"transport": "ipc"}}),
+        )
+    except papermill.PapermillExecutionError as error:
+        if error.ename == "UserError":
+            raise UserError(error.evalue) from None
+        raise NotebookFailedError(
+            f"cell {error.cell_index} of {path} failed with {error.ename}: {error.evalue}; "
+            f"see {output}"
+        ) from error
+    except DeadKernelError as error:
+        raise NotebookFailedError(
+            f"the kernel running {path} died (out of memory, or killed); see {output}"
+        ) from error
+    _refuse_early_exit(notebook, path, output)
+    _keep_parameters(output, resolved)
+    return resolved
+
+
+def _refuse_early_exit(notebook: Any, path: str | Path, output: Path) -> None:
+    """papermill counts ``exit(0)`` in a cell as success, although the rest never ran."""
+    for index, cell in enumerate(notebook.cells):
+        for result in cell.get("outputs", []):
+            if result.output_type == "error" and result.ename == "SystemExit":
+                raise NotebookFailedError(
+                    f"cell {index} of {path} ended the notebook with SystemExit; see {output}"
+                )
+
+
+def _keep_parameters(output: Path, resolved: dict[str, Any]) -> None:
+    import nbformat
+
+    notebook = nbformat.read(output, as_version=4)
+    notebook.metadata["mcbench"] = {"parameters": resolved}
+    nbformat.write(notebook, output)
