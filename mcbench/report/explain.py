@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -51,7 +52,7 @@ def one_generation(
     profile: str = "nano",
     recipe: str = "microcoder",
     seed: int = 0,
-    changes: Mapping[str, Any] | None = None,
+    changes: Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Generation:
     """Sample one batch, score it, make all updates that follow it, and record what happened.
@@ -59,7 +60,8 @@ def one_generation(
     Nothing is kept on disk.
 
     Args:
-        profile, recipe, seed, changes: as for a run (:func:`mcbench.lab.config.resolve`).
+        profile, recipe, seed: as for a run (:func:`mcbench.lab.config.resolve`).
+        changes: differences from both as ``NAME=VALUE``, VALUE in JSON or plain text.
 
     Raises:
         UserError: a name or value that a run would refuse too.
@@ -72,7 +74,7 @@ def one_generation(
 
     transformers_logging.disable_progress_bar()
     say = progress or print
-    config = resolve(profile, recipe, dict(changes or {}), seed)
+    config = resolve(profile, recipe, parse_changes(changes), seed)
     batch_plan = plan(config.profile)
     with tempfile.TemporaryDirectory() as folder:
         arguments = trainer_arguments(config, Path(folder))
@@ -88,6 +90,24 @@ def one_generation(
     # The key that masking.uniform_draws documents: seed, step, generations before at that step.
     draws = uniform_draws((arguments.seed, 0, 0), len(batch.masked)).numpy()
     return Generation(config, arguments, batch, draws, updates)
+
+
+def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
+    """``["mask_ratio=0.5"]`` as ``{"mask_ratio": 0.5}``; a notebook parameter cannot be a dict.
+
+    Raises:
+        UserError: a text without ``=``.
+    """
+    changes: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"a change must be NAME=VALUE such as mask_ratio=0.5, got {text!r}")
+        try:
+            changes[name] = json.loads(value)
+        except ValueError:
+            changes[name] = value
+    return changes
 
 
 def _run(

@@ -50,23 +50,33 @@ def arm_of(record: Record) -> str:
     return f"{config['recipe']} ({extra})" if extra else str(config["recipe"])
 
 
-def model_of(record: Record) -> str:
-    """The model that was trained."""
-    return str(record.meta["config"]["profile"]["model"])
-
-
 def group_runs(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
     """model -> arm -> runs by seed.
 
-    Models in the order of the records; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others.
+    Models in the order of the records, with the profile's name where several profiles train one
+    model; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others.
     """
     records = list(records)
     order = {arm: index for index, arm in enumerate(KNOWN)}
-    models = list(dict.fromkeys(model_of(record) for record in records))
-    grouped: dict[str, dict[str, list[Record]]] = {model: {} for model in models}
+    names = _size_names(records)
+    grouped: dict[str, dict[str, list[Record]]] = {name: {} for name in names.values()}
     for record in sorted(records, key=lambda r: (order.get(arm_of(r), 99), arm_of(r), seed_of(r))):
-        grouped[model_of(record)].setdefault(arm_of(record), []).append(record)
+        grouped[names[_size_key(record)]].setdefault(arm_of(record), []).append(record)
     return grouped
+
+
+def _size_key(record: Record) -> tuple[str, str]:
+    profile = record.meta["config"]["profile"]
+    return str(profile["model"]), str(profile["name"])
+
+
+def _size_names(records: Sequence[Record]) -> dict[tuple[str, str], str]:
+    keys = list(dict.fromkeys(map(_size_key, records)))
+    models = [model for model, _ in keys]
+    return {
+        (model, profile): model if models.count(model) == 1 else f"{model} ({profile})"
+        for model, profile in keys
+    }
 
 
 def _curves_table(curves: Sequence[Curve], arms: Arms, unit: str) -> pd.DataFrame:
@@ -298,8 +308,8 @@ def _lead_sentence(curves: Mapping[str, Curve], trained: Mapping[str, np.ndarray
     gaps = trained[table.OURS][pick[table.OURS]] - trained[best][pick[best]]
     gap = float(gaps.mean())
     side = "above" if gap >= 0 else "below"
-    text = f"MicroCoder-GRPO ends {abs(gap):.1f} points {side} {arm_styles([best])[best].label}, "
-    text += "the best of the others"
+    where = "level with" if abs(gap) < 0.05 else f"{abs(gap):.1f} points {side}"
+    text = f"MicroCoder-GRPO ends {where} {arm_styles([best])[best].label}, the best of the others"
     half = float(half_width(gaps[:, None])[0])
     if not np.isnan(half):
         low, high = f"{gap - half:+.1f}", f"{gap + half:+.1f}"
@@ -421,6 +431,26 @@ def table_section(sizes: Mapping[str, Arms]) -> Section:
     )
 
 
+def headline_of(records: Iterable[Record]) -> str:
+    """Model, test length and how MicroCoder-GRPO compares, in a sentence or two.
+
+    Raises:
+        UserError: no record holds an evaluation.
+    """
+    sizes = group_runs(records)
+    size, length = _first_size(sizes)
+    _, sentence = headline(sizes[size], length)
+    return f"Held-out pass@1 of {size} with up to {length} tokens. {sentence}".strip()
+
+
+def _first_size(sizes: Mapping[str, Arms]) -> tuple[str, int]:
+    """The first model that has evaluations, and the length it was trained with."""
+    for size, arms in sizes.items():
+        if lengths := eval_lengths(arms):
+            return size, lengths[0]
+    raise UserError("the runs hold no evaluation yet, so there is no page to build")
+
+
 def results_page(records: Iterable[Record], reproduce: str) -> Page:
     """The whole page.
 
@@ -431,24 +461,21 @@ def results_page(records: Iterable[Record], reproduce: str) -> Page:
     Raises:
         UserError: no record holds an evaluation.
     """
+    records = list(records)
     sizes = group_runs(records)
-    lengths = {size: eval_lengths(arms) for size, arms in sizes.items()}
-    if not sizes or not any(lengths.values()):
-        raise UserError("the runs hold no evaluation yet, so there is no page to build")
-    first = next(iter(sizes))
-    tiles, sentence = headline(sizes[first], lengths[first][0])
+    first, length = _first_size(sizes)
+    tiles, _ = headline(sizes[first], length)
     names = dict.fromkeys(arm for arms in sizes.values() for arm in arms)
     nano = all(size.startswith("nano") for size in sizes)
-    lead = f"Held-out pass@1 of {first} with up to {lengths[first][0]} tokens. {sentence}"
     return Page(
         title="GRPO, GRPO+ and MicroCoder-GRPO",
         kicker="mcbench · Figure 7 and Table 1",
-        lead=lead.strip(),
+        lead=headline_of(records),
         tiles=tiles,
         arms=arm_styles(names),
         notes=(NANO_NOTE,) if nano else (),
         sections=[
-            *(results_section(size, arms, lengths[size]) for size, arms in sizes.items()),
+            *(results_section(size, arms, eval_lengths(arms)) for size, arms in sizes.items()),
             table_section(sizes),
             provenance(sizes, reproduce),
         ],

@@ -1,0 +1,201 @@
+"""Figures and a page on what the untrained nano models can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from mcbench.lab.calibration import ATTEMPTS, CalibrationReport
+from mcbench.report.figures import new_figure
+from mcbench.report.page import Page, Panel, Plot, Section
+from mcbench.report.style import (
+    BLUE,
+    GREEN,
+    NEUTRAL_TEXT,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    ArmStyle,
+)
+
+MODEL_STYLES = (
+    ArmStyle("", BLUE, "solid"),
+    ArmStyle("", ORANGE, "dash"),
+    ArmStyle("", GREEN, "dot"),
+    ArmStyle("", PURPLE, "dashdot"),
+)
+LEVELS = ("easy", "medium", "hard")
+
+
+def model_styles(reports: Sequence[CalibrationReport]) -> dict[str, ArmStyle]:
+    """A colour and dash for each model, in the order given."""
+    styles = {}
+    for index, report in enumerate(reports):
+        style = MODEL_STYLES[index % len(MODEL_STYLES)]
+        styles[report.model] = ArmStyle(report.model, style.color, style.dash)
+    return styles
+
+
+def pass_rates(report: CalibrationReport, by: str) -> go.Figure:
+    """pass@1 and pass@8 by a column of the samples (difficulty, kind or form)."""
+    figure = new_figure(f"{report.model}: pass rate by {by}", "Problems solved (%)", x_title="")
+    for k, color in ((1, BLUE), (ATTEMPTS, SKY)):
+        table = report.pass_at(k, by)
+        order = [level for level in LEVELS if level in set(table[by])]
+        table = table.set_index(by).loc[order or sorted(table[by])]
+        figure.add_bar(
+            x=list(table.index),
+            y=100 * table[f"pass@{k}"].to_numpy(),
+            name=f"pass@{k}",
+            marker={"color": color},
+            hovertemplate="%{y:.1f} %",
+        )
+    figure.update_layout(barmode="group", bargap=0.35)
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+GRID = {
+    "entropy": ("Entropy", "Entropy (nats per token)"),
+    "distinct_4": ("Diversity", "Distinct-4"),
+    "pass@1": ("pass@1", "pass@1"),
+}
+
+
+def over_temperature(reports: Sequence[CalibrationReport], column: str) -> go.Figure:
+    """One column of the temperature grids, a line per model."""
+    title, y_title = GRID[column]
+    figure = new_figure(f"{title} by temperature", y_title, x_title="Sampling temperature")
+    for model, style in model_styles(reports).items():
+        grid = next(report.grid for report in reports if report.model == model)
+        figure.add_scatter(
+            x=grid["temperature"].to_numpy(),
+            y=grid[column].to_numpy(),
+            name=model,
+            legendgroup=model,
+            mode="lines+markers",
+            line={"color": style.color, "width": 2.4, "dash": style.dash},
+            marker={"size": 6},
+            hovertemplate="%{y:.3f}",
+        )
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def lengths(report: CalibrationReport) -> go.Figure:
+    """Response lengths at T = 1, right and wrong ones stacked; the last bin holds those cut."""
+    figure = new_figure(f"{report.model}: response length", "Responses", x_title="Length (tokens)")
+    edges = np.linspace(0, report.limit, 33)
+    middles = (edges[1:] + edges[:-1]) / 2
+    for passed, name, color in ((True, "right", GREEN), (False, "wrong or cut", VERMILLION)):
+        rows = report.samples[report.samples["passed"] == passed]
+        counts, _ = np.histogram(rows["length"], bins=edges)
+        figure.add_bar(x=middles, y=counts, name=name, marker={"color": color}, opacity=0.85)
+    figure.add_vline(report.limit, line={"color": NEUTRAL_TEXT, "width": 1, "dash": "dot"})
+    figure.update_layout(barmode="stack", bargap=0.05)
+    return figure
+
+
+def terciles(report: CalibrationReport) -> go.Figure:
+    """Pass rate on hard problems of the short, middle and long third of finished responses."""
+    table = report.terciles()
+    figure = new_figure(
+        f"{report.model}: hard problems", "Pass rate (%)", x_title="Third by response length"
+    )
+    labels = [
+        f"{name}<br>{length:.0f} tokens"
+        for name, length in zip(table["tercile"], table["mean length"], strict=True)
+    ]
+    rates = 100 * table["pass rate"].to_numpy()
+    figure.add_bar(x=labels, y=rates, marker={"color": BLUE}, hovertemplate="%{y:.1f} %")
+    figure.update_layout(bargap=0.45)
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def verdict_table(reports: Sequence[CalibrationReport]) -> pd.DataFrame:
+    """One row a target, one column a model: the measured value, and whether it is met."""
+    columns: dict[str, list[str]] = {}
+    for report in reports:
+        verdicts = report.verdicts()
+        columns["target"] = [
+            f"{name}: {_range(low, high)}"
+            for name, low, high in zip(
+                verdicts["target"], verdicts["from"], verdicts["to"], strict=True
+            )
+        ]
+        columns[report.model] = [
+            f"{value:.3f} ({'met' if met else 'missed'})"
+            for value, met in zip(verdicts["measured"], verdicts["met"], strict=True)
+        ]
+    return pd.DataFrame(columns)
+
+
+def _range(low: float, high: float) -> str:
+    return f"at least {low:g}" if high in (1.0, float("inf")) else f"{low:g} to {high:g}"
+
+
+def _model_section(report: CalibrationReport) -> Section:
+    slug = re.sub(r"[^a-z0-9]+", "-", report.model.lower()).strip("-")
+    return Section(
+        slug,
+        report.model,
+        f"{report.samples['problem'].nunique()} held-out problems, {ATTEMPTS} responses each, at "
+        f"most {report.limit} tokens.",
+        [
+            Panel(
+                "Pass rates at T = 1",
+                "The distance between pass@1 and pass@8 is what reinforcement learning can turn "
+                "into reliable answers without learning anything new.",
+                [
+                    Plot(f"{slug}-{by}", f"By {by}", pass_rates(report, by))
+                    for by in ("difficulty", "kind")
+                ],
+                report.pass_at(1, "kind", "difficulty"),
+            ),
+            Panel(
+                "Length",
+                "Responses cut at the limit are unfinished searches. On hard problems a longer "
+                "finished response should be right more often, or length growth would mean "
+                "nothing.",
+                [
+                    Plot(f"{slug}-length", "Response lengths", lengths(report)),
+                    Plot(f"{slug}-terciles", "Hard problems, by length", terciles(report)),
+                ],
+                report.terciles(),
+            ),
+        ],
+    )
+
+
+def calibration_page(reports: Sequence[CalibrationReport]) -> Page:
+    """The whole calibration: targets first, then the temperature grid, then each model."""
+    from mcbench.report.page import data_table
+
+    grid = Panel(
+        "Temperature",
+        "Higher temperature must raise entropy and diversity, or the temperature experiments "
+        "measure nothing.",
+        [
+            Plot(f"grid-{column.replace('@', '-')}", title, over_temperature(reports, column))
+            for column, (title, _) in GRID.items()
+        ],
+        pd.concat([report.grid.assign(model=report.model) for report in reports]),
+    )
+    return Page(
+        title="The nano world, measured",
+        kicker="mcbench · calibration",
+        lead="Is each untrained model a fair test bed? The targets were fixed before any recipe "
+        "was trained; a missed one is shown as missed.",
+        arms=model_styles(reports),
+        sections=[
+            Section("targets", "Targets", markup=data_table(verdict_table(reports))),
+            Section("grid", "Temperature and diversity", panels=[grid]),
+            *(_model_section(report) for report in reports),
+        ],
+    )
