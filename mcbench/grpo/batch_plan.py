@@ -82,7 +82,7 @@ class BatchPlan:
 
     def describe(self) -> str:
         """One sentence for people."""
-        n = self.updates_per_generation
+        n, passes = self.updates_per_generation, self.gradient_accumulation_steps
         clip = (
             "" if n > 1 else " (with one update the policy ratio is 1 and clipping has no effect)"
         )
@@ -90,7 +90,7 @@ class BatchPlan:
             f"sample {self.train_batch_size} prompts x {self.num_generations} responses, then {n} "
             f"update{'s' if n > 1 else ''} of {self.ppo_mini_batch_size} prompts each{clip}; an "
             f"update "
-            f"accumulates {self.gradient_accumulation_steps} passes of "
+            f"accumulates {passes} pass{'es' if passes > 1 else ''} of "
             f"{self.per_device_batch_size} responses on "
             f"{self.processes} process{'es' if self.processes > 1 else ''}"
         )

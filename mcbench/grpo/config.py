@@ -30,8 +30,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         default="none",
         metadata={
             "help": "Which responses cut at the maximum length lose their advantage: 'none', "
-            "'conditional' (Eq. 2) "
-            "or 'all' (removed from the loss: the same as mask_truncated_completions)."
+            "'conditional' (Eq. 2) or 'all' (removed from the loss: mask_truncated_completions)."
         },
     )
     mask_ratio: float = field(
@@ -42,8 +41,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         default="incorrect",
         metadata={
             "help": "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or "
-            "'non_incorrect' "
-            "responses (everything that is not a scored failure)."
+            "'non_incorrect' responses (everything that is not a scored failure)."
         },
     )
     repeat_window: int = field(
@@ -54,8 +52,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         default="window",
         metadata={
             "help": "'window': the last m tokens equal the m before. 'periodic': any period up to "
-            "m explains the "
-            "last 2m tokens."
+            "m explains the last 2m tokens."
         },
     )
     correct_threshold: float = field(
@@ -88,8 +85,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         default=None,
         metadata={
             "help": "T(D): before the first update, take the lowest temperature of "
-            "temperature_grid whose "
-            "Distinct-4 reaches this value."
+            "temperature_grid whose Distinct-4 reaches this value."
         },
     )
     temperature_grid: list[float] = field(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Ids = Sequence[int] | NDArray[np.int64]
 Group = Sequence[Ids]
 ORDERS = (1, 2, 3, 4)
-SELF_BLEU_TOKEN_BUDGET = 131_072
+SELF_BLEU_TOKEN_BUDGET = 524_288
 _PACKED_BITS = 16
 
 

@@ -6,9 +6,7 @@ and temperature belong to a profile.
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from mcbench.errors import UserError, unknown
@@ -16,35 +14,43 @@ from mcbench.grpo.config import MicroCoderGRPOConfig
 
 
 @dataclass(frozen=True)
+class Setting:
+    """One argument of a recipe and where its value comes from."""
+
+    argument: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
 class Recipe:
-    """A named set of arguments and, for each of them, where the value comes from."""
+    """A named set of arguments, each with its source."""
 
     name: str
     summary: str
-    settings: Mapping[str, Any]
-    sources: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
-        object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
+    choices: tuple[Setting, ...]
 
     def args(self) -> dict[str, Any]:
         """Keyword arguments for ``MicroCoderGRPOConfig``."""
-        return dict(self.settings)
+        return {choice.argument: choice.value for choice in self.choices}
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """For each argument, where its value comes from."""
+        return {choice.argument: choice.source for choice in self.choices}
+
+    def changed(self, **settings: tuple[Any, str]) -> "Recipe":
+        """The recipe with arguments added or replaced: argument=(value, source)."""
+        merged = {choice.argument: choice for choice in self.choices}
+        for argument, (value, source) in settings.items():
+            merged[argument] = Setting(argument, value, source)
+        return dataclasses.replace(self, choices=tuple(merged.values()))
 
 
 def _recipe(
-    name: str, summary: str, base: Recipe | None = None, **choices: tuple[Any, str]
+    name: str, summary: str, base: Recipe | None = None, **settings: tuple[Any, str]
 ) -> Recipe:
-    settings = {
-        **(base.settings if base else {}),
-        **{key: value for key, (value, _) in choices.items()},
-    }
-    sources = {
-        **(base.sources if base else {}),
-        **{key: text for key, (_, text) in choices.items()},
-    }
-    return Recipe(name, summary, settings, sources)
+    return Recipe(name, summary, base.choices if base else ()).changed(**settings)
 
 
 GRPO = _recipe(
@@ -136,7 +142,4 @@ def recipe(name: str, **changes: Any) -> Recipe:
             near = difflib.get_close_matches(key, known)
             hint = f"; similar: {', '.join(near)}" if near else ""
             raise UserError(f"unknown argument {key!r} of recipe {name!r}{hint}")
-    base = RECIPES[name]
-    settings = {**base.settings, **changes}
-    sources = {**base.sources, **dict.fromkeys(changes, "changed by the user")}
-    return Recipe(name, base.summary, settings, sources)
+    return RECIPES[name].changed(**{k: (v, "changed by the user") for k, v in changes.items()})

@@ -98,6 +98,8 @@ def select_temperature(diversity: Mapping[float, float], target: float) -> Choic
         raise UserError(
             f"temperatures must be greater than 0 and at least one, got {sorted(diversity)}"
         )
+    if any(math.isnan(value) for value in diversity.values()):
+        raise UserError("diversity is undefined: every response was shorter than one n-gram")
     table = ", ".join(f"D({t:g}) = {diversity[t]:.3f}" for t in sorted(diversity))
     enough = [t for t in sorted(diversity) if diversity[t] >= target]
     if enough:
@@ -122,15 +124,15 @@ def log_prob_temperature_cell(model: nn.Module) -> Any:
     """The closure cell that holds the temperature of the log-probabilities.
 
     TRL freezes it in ``add_fused_lm_head(temperature=...)``: assigning ``trainer.temperature``
-    alone would change the sampling and leave the log-probabilities at the old temperature.
+    alone would change the sampling and leave the log-probabilities at the old temperature. The head
+    may lie under wrappers (PEFT, FSDP, mixed precision).
     """
-    for function in _wrapped_functions(model.forward):
-        code = getattr(function, "__code__", None)
-        if code is not None and "temperature" in code.co_freevars:
-            return function.__closure__[code.co_freevars.index("temperature")]
-    raise RuntimeError(
-        "the temperature in TRL's fused LM head was not found; this package needs trl>=1.16,<1.17"
-    )
+    for module in model.modules():
+        for function in _wrapped_functions(module.forward):
+            code = getattr(function, "__code__", None)
+            if code is not None and code.co_name == "_fused_forward":
+                return function.__closure__[code.co_freevars.index("temperature")]
+    raise RuntimeError("TRL's fused LM head was not found; this package needs trl>=1.16,<1.17")
 
 
 def set_temperature(trainer: Any, cells: Sequence[Any], temperature: float) -> None:

@@ -86,7 +86,8 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         self.on_generation = on_generation
         self.extract_program = extract_program
         self.temperature_choice: Choice | None = None
-        self._temperature_cells = self._find_temperature_cells()
+        models = [model for model in (self.model, self.ref_model) if model is not None]
+        self._temperature_cells = [log_prob_temperature_cell(model) for model in models]
         self._generated: dict[str, Any] = {}  # what the overridden steps of the current batch saw
         self._train_sampler: Any = None  # none for a streamed dataset, which keeps its own order
         self._last_draw = (-1, -1)  # global step and how many batches it had generated before
@@ -292,15 +293,6 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
 
     # -- temperature and length
 
-    def _find_temperature_cells(self) -> list[Any]:
-        model = self.accelerator.unwrap_model(self.model)
-        policy = model.get_base_model() if hasattr(model, "peft_config") else model
-        cells = [log_prob_temperature_cell(policy)]
-        if self.ref_model is not None:
-            reference = self.accelerator.unwrap_model(self.ref_model)
-            cells.append(log_prob_temperature_cell(reference))
-        return cells
-
     def _enter_stage(self) -> None:
         """Puts the temperature and length of the current step in force; called before a
         generation.
@@ -389,7 +381,8 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         sampler = self._train_sampler
         if not self.shuffle_dataset or sampler is None:
             return
-        batches = len(sampler) // (self.args.generation_batch_size or 1)
+        assert self.args.generation_batch_size is not None  # set by GRPOConfig
+        batches = len(sampler) // self.args.generation_batch_size
         updates = max(1, -(-batches // self.args.gradient_accumulation_steps))
         for _ in range(self.state.global_step // updates):
             torch.randperm(sampler.num_samples, generator=sampler.generator)

@@ -104,6 +104,18 @@ def test_draws_depend_on_their_key_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
+def test_every_batch_of_a_run_has_its_own_key(make_trainer):
+    records = []
+    parts = {**table.trainer_parts(), "on_generation": records.append}
+    options = table.settings(gradient_accumulation_steps=4, steps_per_generation=2, max_steps=2)
+    trainer = make_trainer(trainer=parts, **options)
+    keys, draw_key = [], trainer._draw_key
+    trainer._draw_key = lambda: keys.append(draw_key()) or keys[-1]
+    trainer.train()
+    assert keys == [(7, 0, 0), (7, 0, 1), (7, 1, 0), (7, 1, 1)]  # two batches in each update
+    assert [batch.step for batch in records] == [0, 0, 1, 1]
+
+
 def test_repetition_rules_against_brute_force():
     generator = torch.Generator().manual_seed(0)
     window = 6

@@ -146,6 +146,9 @@ def test_lowest_temperature_that_reaches_the_target():
     short = select_temperature(measured, 0.9)
     assert (short.temperature, short.reached) == (1.4, False)
     assert "no temperature reaches 0.9" in short.explanation
+    for wrong, message in (({0.0: 1.0}, "greater than 0"), ({1.0: float("nan")}, "undefined")):
+        with pytest.raises(UserError, match=message):
+            select_temperature(wrong, 0.5)
 
 
 def test_diversity_of_a_plain_model_rises_with_temperature():

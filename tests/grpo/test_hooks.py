@@ -1,0 +1,96 @@
+"""What a run's log gets: records, metrics, TRL's own completion files, evaluation."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from datasets import Dataset
+
+from mcbench.grpo import diversity
+from mcbench.grpo.generation import completion_text, group_metrics
+
+from . import table
+from .conftest import letter_reward, make_dataset
+
+
+def judged(completions, log_extra, problem_id, **columns):
+    log_extra("verdicts", [f"{p}:{t[:1]}" for p, t in zip(problem_id, completions, strict=True)])
+    return [
+        None if p == "p1" else r for p, r in zip(problem_id, table.right(completions), strict=True)
+    ]
+
+
+def test_record_of_a_batch(make_trainer, tmp_path):
+    records = []
+    parts = {**table.trainer_parts(), "reward_funcs": judged, "on_generation": records.append}
+    trainer = make_trainer(
+        trainer=parts,
+        **table.settings(per_device_train_batch_size=32, max_steps=2, mask_ratio=1.0),
+        log_completions=True,
+        num_completions_to_print=0,
+    )
+    trainer.train()
+    assert [batch.step for batch in records] == [0, 1]
+    batch = records[1]
+    assert batch.columns["problem_id"] == [f"p{i // 4}" for i in range(32)]
+    assert batch.columns["verdicts"][4] == f"p1:{batch.completions[4][0]}"
+    assert batch.group.tolist() == [i // 4 for i in range(32)]
+    assert batch.lengths.tolist() == [len(ids) for ids in batch.completion_ids]
+    assert np.isnan(batch.rewards[4:8]).all()  # unscored: neither eligible nor counted
+    assert not batch.eligible["incorrect"][4:8].any()
+    assert batch.eligible["non_incorrect"][4]
+    metrics = next(line for line in trainer.state.log_history if line["step"] == 2)
+    assert (metrics["group/mixed"], metrics["group/all_fail"]) == (7 / 8, 0.0)
+    groups = [batch.completion_ids[i : i + 4] for i in range(0, 32, 4)]
+    assert metrics["diversity/distinct_2"] == diversity.distinct_n(groups)[2]
+    assert metrics["diversity/self_bleu"] == diversity.self_bleu(groups)
+    assert metrics["length/p50"] == np.median(batch.lengths)
+    assert metrics["time/generate_s"] > 0
+    written = pd.read_parquet(tmp_path / "completions" / "completions_00002.parquet")
+    np.testing.assert_allclose(written["advantage"], batch.advantages)
+    assert written["advantage"][batch.masked].eq(0.0).all()
+
+
+def test_evaluation_is_measured_but_never_masked(make_trainer):
+    records = []
+    trainer = make_trainer(
+        trainer={"eval_dataset": make_dataset(4), "on_generation": records.append},
+        truncation_mask="conditional",
+        mask_when="correct",
+        mask_ratio=1.0,
+        repeat_window=4,
+        per_device_eval_batch_size=4,
+    )
+    measured = trainer.evaluate()
+    assert measured["eval_mask/share"] == 0.0
+    assert measured["eval_mask/eligible_correct"] > 0.0
+    assert 0 < measured["eval_diversity/distinct_4"] <= 1
+    assert records == []
+
+
+def test_programs_and_conversations(make_trainer):
+    tokenizer_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    records = []
+    prompts = [[{"role": "user", "content": "a b"}], [{"role": "user", "content": "c d"}]]
+
+    def even(completions, **columns):
+        return letter_reward([completion_text(c) for c in completions])
+
+    trainer = make_trainer(
+        trainer={
+            "train_dataset": Dataset.from_dict({"prompt": prompts}),
+            "reward_funcs": even,
+            "on_generation": records.append,
+            "extract_program": lambda text: "x = 1",
+        },
+        max_steps=1,
+    )
+    trainer.processing_class.chat_template = tokenizer_template
+    trainer.train()
+    assert all(isinstance(text, str) for text in records[0].completions)
+    assert trainer.state.log_history[0]["diversity/unique_programs"] == pytest.approx(1 / 4)
+
+
+def test_group_shares():
+    rewards = np.array([1, 1, 1, 0, 0, 0, np.nan, np.nan, 1, np.nan])
+    shares = group_metrics(rewards, rewards >= 1, 2)
+    assert shares == {"group/all_fail": 0.2, "group/mixed": 0.2, "group/all_pass": 0.4}
