@@ -198,9 +198,7 @@ def main() -> None:
     result = measure(options)
     for name, value in result["seconds_per_update"].items():
         print(f"{name:8s} median {value:.4f} s/update over {result['updates_each']} updates")
-    print(
-        f"overhead {result['overhead']:+.2%} (of medians), {result['overhead_paired']:+.2%} (paired)"
-    )
+    print(f"overhead {result['overhead']:+.2%}, paired {result['overhead_paired']:+.2%}")
     if options.output is not None:
         options.output.write_text(json.dumps(result, indent=2, default=str) + "\n")
 

@@ -1,6 +1,6 @@
 """MicroCoder-GRPO on top of TRL's ``GRPOTrainer``.
 
-Departures from TRL's GRPO, all off by default:
+Departures from TRL's GRPO; 1 to 3 are off by default:
 
 1. **Conditional truncation mask** (Eq. 2, ``masking.py``): after TRL has computed the advantages of
    a generated batch, those of the masked responses become zero. Once per generation, so the draw
@@ -16,8 +16,8 @@ Departures from TRL's GRPO, all off by default:
    ``recipes.py``.
 
 Beside these, the trainer only observes: metrics of each batch and the ``on_generation`` hook. No
-code of TRL is copied; the methods overridden here call ``super()`` first. Nothing draws from the
-global random state, so that with every option off parameters and losses equal TRL's bit for bit.
+code of TRL is copied: every method overridden here calls ``super()``. Nothing draws from the global
+random state, so that with every option off parameters and losses equal TRL's bit for bit.
 """
 
 import itertools

@@ -75,6 +75,23 @@ def test_readings(make_trainer, reading, masked):
     assert metrics["length/max_allowed"] == table.LIMIT
 
 
+def long_enough(completions, **_):
+    return [float(len(text.split()) > 2) for text in completions]
+
+
+def test_one_of_several_rewards_can_decide_correctness(make_trainer):
+    parts = {**table.trainer_parts(), "reward_funcs": [long_enough, table.right]}
+    trainer = make_trainer(
+        trainer=parts,
+        **table.settings(per_device_train_batch_size=32, mask_ratio=1.0, max_steps=1),
+        correctness_reward="right",
+    )
+    trainer.train()
+    line = trainer.state.log_history[0]
+    assert line["mask/truncated_incorrect"] * 32 == 2
+    assert line["mask/eligible_incorrect"] == line["mask/share"] == 1 / 32
+
+
 def test_unscored_and_partial_responses_are_neither_correct_nor_incorrect():
     read = masking.correctness(torch.tensor([1.0, 0.0, 0.5, float("nan"), -1.0]))
     assert read.reading("correct").tolist() == [True, False, False, False, False]
