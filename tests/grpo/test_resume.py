@@ -29,7 +29,7 @@ def history(trainer, first):
 def test_resume_repeats_the_uninterrupted_run(make_trainer, tmp_path, step):
     whole, rest = [], []
     trainer = make_trainer(
-        trainer={"on_generation": whole.append}, save_strategy="steps", save_steps=2, **OPTIONS
+        trainer={"on_generation": whole.append}, save_strategy="steps", save_steps=step, **OPTIONS
     )
     trainer.train()
     resumed = make_trainer(trainer={"on_generation": rest.append}, **OPTIONS)
