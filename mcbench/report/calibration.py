@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,16 @@ import plotly.graph_objects as go
 
 from mcbench.lab.calibration import ATTEMPTS, CalibrationReport
 from mcbench.report.figures import new_figure
-from mcbench.report.page import Page, Panel, Plot, Section
+from mcbench.report.page import (
+    Page,
+    Panel,
+    Plot,
+    Section,
+    data_table,
+    facts,
+    flat,
+    reproduction,
+)
 from mcbench.report.style import (
     BLUE,
     GREEN,
@@ -108,7 +118,7 @@ def terciles(report: CalibrationReport) -> go.Figure:
         f"{report.model}: hard problems", "Pass rate (%)", x_title="Third by response length"
     )
     labels = [
-        f"{name}<br>{length:.0f} tokens"
+        f"{name}<br>{'no response' if np.isnan(length) else f'{length:.0f} tokens'}"
         for name, length in zip(table["tercile"], table["mean length"], strict=True)
     ]
     rates = 100 * table["pass rate"].to_numpy()
@@ -130,7 +140,7 @@ def verdict_table(reports: Sequence[CalibrationReport]) -> pd.DataFrame:
             )
         ]
         columns[report.model] = [
-            f"{value:.3f} ({'met' if met else 'missed'})"
+            f"{'–' if np.isnan(value) else f'{value:.3f}'} ({'met' if met else 'missed'})"
             for value, met in zip(verdicts["measured"], verdicts["met"], strict=True)
         ]
     return pd.DataFrame(columns)
@@ -173,10 +183,15 @@ def _model_section(report: CalibrationReport) -> Section:
     )
 
 
-def calibration_page(reports: Sequence[CalibrationReport]) -> Page:
-    """The whole calibration: targets first, then the temperature grid, then each model."""
-    from mcbench.report.page import data_table
+def calibration_page(
+    reports: Sequence[CalibrationReport], reproduce: str, origin: Mapping[str, Any]
+) -> Page:
+    """The whole calibration: targets first, then the temperature grid, then each model.
 
+    Args:
+        reproduce: the command that makes the page again, shown as it is.
+        origin: what the measurement was made with (versions, commit, hardware), by name.
+    """
     grid = Panel(
         "Temperature",
         "Higher temperature must raise entropy and diversity, or the temperature experiments "
@@ -197,5 +212,10 @@ def calibration_page(reports: Sequence[CalibrationReport]) -> Page:
             Section("targets", "Targets", markup=data_table(verdict_table(reports))),
             Section("grid", "Temperature and diversity", panels=[grid]),
             *(_model_section(report) for report in reports),
+            Section(
+                "provenance",
+                "Where this comes from",
+                markup=reproduction(reproduce) + facts([(k, flat(v)) for k, v in origin.items()]),
+            ),
         ],
     )

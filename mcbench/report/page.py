@@ -137,6 +137,22 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     return f'<table class="facts"><tbody>{lines}</tbody></table>'
 
 
+def flat(value: object) -> str:
+    """A nested value on one line, for :func:`facts`."""
+    if isinstance(value, Mapping):
+        return ", ".join(
+            f"{name} {flat(item)}" for name, item in sorted(value.items()) if item is not None
+        )
+    if isinstance(value, list | tuple):
+        return ", ".join(map(flat, value)) or "none"
+    return "–" if value is None else str(value)
+
+
+def reproduction(command: str) -> str:
+    """The command that makes a page again, as markup."""
+    return f"<h3>Make this page again</h3><pre>{escape(command)}</pre>"
+
+
 def script_json(value: object) -> str:
     """JSON that may stand inside a ``<script>`` element whatever text it holds."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
@@ -248,7 +264,7 @@ def build_page(page: Page, plotly_src: str | None = None) -> str:
         f"{_arms_html(page.arms) if page.arms else ''}"
         f"<main>{''.join(_section_html(section) for section in page.sections)}</main>"
         "<noscript><p class=note>The figures need JavaScript; the tables do not.</p></noscript>"
-        '<footer class="meta">Made by mcbench from the run records named above.</footer>'
+        '<footer class="meta">Made by mcbench from recorded measurements.</footer>'
     )
     data = f'<script type="application/json" id="figure-data">{_figure_data(page)}</script>'
     return _document(page.title, body, f"{data}{script}<script>{asset('page.js')}</script>")

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,18 @@ import plotly.graph_objects as go
 
 from mcbench.errors import UserError
 from mcbench.report import figures, table
-from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table, facts
+from mcbench.report.page import (
+    NANO_NOTE,
+    Page,
+    Panel,
+    Plot,
+    Section,
+    Tile,
+    data_table,
+    facts,
+    flat,
+    reproduction,
+)
 from mcbench.report.series import (
     Arms,
     Curve,
@@ -343,20 +353,12 @@ def runs_table(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _flat(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_flat(item)}" for name, item in sorted(value.items()))
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return "–" if value is None else str(value)
-
-
 def _shared_and_own(configs: Mapping[str, Mapping[str, Any]]) -> tuple[list[tuple[str, str]], Any]:
     """Settings all arms share as facts, and a table of those in which they differ."""
     names = sorted({name for config in configs.values() for name in config})
     shared, differing = [], []
     for name in names:
-        values = {arm: _flat(config.get(name)) for arm, config in configs.items()}
+        values = {arm: flat(config.get(name)) for arm, config in configs.items()}
         if len(set(values.values())) == 1:
             shared.append((name, next(iter(values.values()))))
         else:
@@ -377,16 +379,15 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
     shared, differing = _shared_and_own(configs)
     first = records[0].meta
     origin = [
-        ("versions", _flat(first.get("versions"))),
-        ("commit", _flat(first.get("commit"))),
-        ("uncommitted changes", _flat(first.get("diff_hash"))),
-        ("data", _flat(first.get("data_hash"))),
-        ("hardware", _flat(first.get("hardware"))),
+        ("versions", flat(first.get("versions"))),
+        ("commit", flat(first.get("commit"))),
+        ("uncommitted changes", flat(first.get("diff_hash"))),
+        ("data", flat(first.get("data_hash"))),
+        ("hardware", flat(first.get("hardware"))),
     ]
     own = "<h3>Settings in which the arms differ</h3>" + data_table(differing)
     markup = (
-        f"<h3>Make this page again</h3><pre>{escape(reproduce)}</pre>"
-        f"<h3>Runs</h3>{data_table(runs_table(records))}"
+        f"{reproduction(reproduce)}<h3>Runs</h3>{data_table(runs_table(records))}"
         f"{own if not differing.empty else ''}"
         f"<details><summary>All other settings</summary>{facts(shared)}</details>"
         f"<h3>Made with</h3>{facts([row for row in origin if row[1] != '–'])}"

@@ -1,0 +1,77 @@
+"""Every notebook runs from its first to its last cell, as ``mcbench run`` and papermill run it."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.lab.notebook import run_notebook
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+def run(name: str, folder: Path, **parameters: Any) -> tuple[str, list[Any]]:
+    """All printed text, and the outputs of the executed notebook."""
+    output = folder / "out.ipynb"
+    run_notebook(NOTEBOOKS / name, parameters, output)
+    cells = nbformat.read(output, as_version=4).cells
+    outputs = [out for cell in cells if cell.cell_type == "code" for out in cell.outputs]
+    text = "".join(out.text for out in outputs if out.output_type == "stream")
+    return text, outputs
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def html_of(outputs: list[Any]) -> str:
+    return "".join(out.data.get("text/html", "") for out in outputs if "data" in out)
+
+
+def test_quickstart_shows_a_group_and_why_it_was_masked(tmp_path: Path) -> None:
+    changes = ["num_generations=4", "per_device_batch_size=8", "max_completion_length=16"]
+    _, outputs = run("00_quickstart.ipynb", tmp_path, profile="tiny", changes=changes)
+    html = html_of(outputs)
+    assert html.count("<details") == 4
+    assert "kept: " in html
+
+
+def test_results_trains_then_reuses_and_names_its_page(tmp_path: Path) -> None:
+    parameters = {
+        "profiles": ["tiny"],
+        "arms": ["grpo_plus", "microcoder"],
+        "steps": 2,
+        "workers": 1,
+        "runs_dir": str(tmp_path / "runs"),
+    }
+    text, outputs = run("07_results.ipynb", tmp_path, **parameters)
+    page = tmp_path / "runs" / "07_results.html"
+    assert f"report: {page}" in text
+    assert "MicroCoder-GRPO" in page.read_text(encoding="utf-8")
+    assert any("application/vnd.plotly.v1+json" in out.get("data", {}) for out in outputs)
+
+    before = page.read_bytes()
+    text, _ = run("07_results.ipynb", tmp_path, **parameters)
+    assert "2 finished before and reused, 0 to train" in text
+    assert page.read_bytes() == before
+
+
+def test_nano_world_shows_every_target(tmp_path: Path) -> None:
+    text, outputs = run(
+        "10_nano_world.ipynb",
+        tmp_path,
+        profiles=["tiny"],
+        temperatures=[0.6, 1.0],
+        report=str(tmp_path / "page.html"),
+    )
+    assert "pass@8 minus pass@1" in html_of(outputs)
+    assert f"report: {tmp_path / 'page.html'}" in text
+
+
+def test_an_unknown_parameter_names_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="runs_dir"):
+        run("07_results.ipynb", tmp_path, sedes=[0])
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.lab.compact import write_compact
+from mcbench.report import site
+
+from .synthetic import make_record
+
+
+def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    for arm in ("grpo", "microcoder"):
+        write_compact(make_record(arm, 0, steps=20), tmp_path / "records")
+    index, page = site.build_site(tmp_path)
+    first = index.read_bytes(), page.read_bytes()
+    site.build_site(tmp_path)
+    assert (index.read_bytes(), page.read_bytes()) == first
+    assert page.name in index.read_text(encoding="utf-8")
+    assert page.stat().st_size < 2_000_000
+    assert (tmp_path / site.PLOTLY).is_file()
+
+
+def test_a_folder_without_records_is_an_error_for_people(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run records"):
+        site.build_site(tmp_path)
+
+
+def test_command_quotes_lists_and_leaves_out_what_is_default() -> None:
+    line = site.command("07_results.ipynb", profiles=["nano"], seeds=[0, 1], steps=None)
+    assert line == (
+        "mcbench run notebooks/07_results.ipynb -p profiles '[\"nano\"]' -p seeds '[0, 1]'"
+    )
+
+
+def test_relative_paths_are_the_projects_from_every_folder_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mcbench").mkdir()
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "pyproject.toml").touch()
+    for folder in (tmp_path, tmp_path / "notebooks"):
+        monkeypatch.chdir(folder)
+        assert site.in_project("runs") == tmp_path / "runs"
+    assert site.in_project(tmp_path / "x") == tmp_path / "x"
