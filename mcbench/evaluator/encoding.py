@@ -10,7 +10,7 @@ from typing import Any
 
 MAX_DEPTH = 400
 
-_TAG_OF = {list: "l", tuple: "t", set: "s", frozenset: "z"}
+_TAG_OF: dict[Any, str] = {list: "l", tuple: "t", set: "s", frozenset: "z"}
 _TYPE_OF = {tag: kind for kind, tag in _TAG_OF.items()}
 
 

@@ -168,7 +168,10 @@ class _Call:
         """Feed the workers until every test is judged, or the call is cancelled."""
         with selectors.DefaultSelector() as selector:
             for worker in self.workers:
-                selector.register(worker, selectors.EVENT_READ, worker)
+                if worker.running:
+                    selector.register(worker, selectors.EVENT_READ, worker)
+                else:  # an earlier call failed to start it
+                    self._restart(worker, selector)
             try:
                 while not cancelled.is_set():
                     self._feed(selector)
@@ -264,9 +267,7 @@ class _Call:
     def _restart(self, worker: Worker, selector: selectors.BaseSelector) -> None:
         with contextlib.suppress(KeyError, ValueError):
             selector.unregister(worker)
-        worker.stop()
-        worker.start()
-        worker.finish_start()
+        worker.restart()
         selector.register(worker, selectors.EVENT_READ, worker)
 
 

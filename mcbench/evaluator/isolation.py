@@ -234,6 +234,8 @@ def confine_child(layers: Layers, cpu_s: float, memory_bytes: int, file_bytes: i
         hard = resource.getrlimit(which)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(which, (value, value))
+    if "ipc namespace" in layers.granted:
+        _call("unshare", CLONE_NEWIPC)  # System V memory outlives processes, not its namespace
     if layers.test_uid is not None:
         _drop_to(layers.test_uid)
     elif os.geteuid() == 0 or layers.user_namespace:

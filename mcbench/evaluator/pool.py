@@ -23,6 +23,7 @@ _ZYGOTE = Path(__file__).with_name("zygote.py")
 # recursion is legal.
 _STACK_BYTES = 1 << 30
 _START_SECONDS = 30.0
+_START_ATTEMPTS = 5
 _GRACE_SECONDS = 10.0  # beyond a test's wall limit, before the zygote itself counts as dead
 
 _MAX_PACKET = 1 << 16
@@ -139,11 +140,33 @@ class Worker:
                 _log.warning("code runs without isolation layer %r: %s", layer, reason)
         self._socket.setblocking(False)
 
+    def restart(self) -> None:
+        """Replace the zygote.
+
+        Raises:
+            RuntimeError: none came up in several attempts.
+        """
+        for attempt in reversed(range(_START_ATTEMPTS)):
+            self.stop()
+            self.start()
+            try:
+                self.finish_start()
+            except RuntimeError:
+                if attempt == 0:
+                    raise
+            else:
+                return
+
     @property
     def pid(self) -> int:
         """Process id of the zygote's supervisor."""
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether a zygote was started and not stopped since."""
+        return self._socket is not None
 
     def fileno(self) -> int:
         """The control socket, for a selector."""
@@ -172,7 +195,7 @@ class Worker:
             ValueError: it sent something that is no outcome.
         """
         assert self._socket is not None
-        outcomes = []
+        outcomes: list[tuple[Job, dict[str, Any]]] = []
         with contextlib.suppress(BlockingIOError):
             while True:
                 data = self._socket.recv(_MAX_PACKET)

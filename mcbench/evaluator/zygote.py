@@ -71,7 +71,7 @@ def main() -> None:
     supervise(zygote_pid, evaluator_pid, layers)
 
 
-def supervise(zygote_pid: int, evaluator_pid: int, layers: "isolation.Layers") -> None:
+def supervise(zygote_pid: int, evaluator_pid: int, layers: "isolation.Layers") -> NoReturn:
     """Wait for the zygote; kill it when the evaluator's process is gone."""
     handle = os.pidfd_open(zygote_pid)
     while not select.select([handle], [], [], PARENT_POLL_S)[0]:
@@ -84,6 +84,7 @@ def supervise(zygote_pid: int, evaluator_pid: int, layers: "isolation.Layers") -
         os.waitpid(zygote_pid, 0)
     if not layers.pid_namespace:
         isolation.kill_everything(layers, zygote_pid)
+    os._exit(0)
 
 
 def serve(control: socket.socket, layers: "isolation.Layers") -> None:
@@ -200,7 +201,8 @@ def become_submission(
     try:
         try:
             call = request["call"]
-            code, data, args = read_all(files[0]), files[1], None
+            code, data = read_all(files[0]), files[1]
+            args: Any = None
             if call is not None:
                 args = encoding.loads(read_all(files[1]))
                 data = os.open(os.devnull, os.O_RDONLY)

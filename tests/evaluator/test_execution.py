@@ -44,7 +44,7 @@ PROGRAMS = {
     "main_block": "def main():\n    print(3)\nif __name__ == '__main__':\n    main()\nx = 1",
     "main_first": "if __name__ == '__main__':\n    x = 3\nprint(x)",
     "import_main": "import __main__\nx = 3\nprint(__main__.x)",
-    "dataclass": "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\nprint(A(3).x)",
+    "dataclass": "import dataclasses as d\n@d.dataclass\nclass A:\n    x: int\nprint(A(3).x)",
     "pickle": "import pickle\nclass A: x = 3\nprint(pickle.loads(pickle.dumps(A())).x)",
     "recursion": (
         "import sys\nsys.setrecursionlimit(10**6)\n"

@@ -1,0 +1,52 @@
+"""What runs on this machine, as the evaluator's own process sees it."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def descendants(root: int) -> set[int]:
+    """Process ids below ``root``, zombies left out."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            if state != "Z":
+                children.setdefault(int(parent), []).append(int(entry.name))
+    found: set[int] = set()
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found.update(below)
+        queue += below
+    return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Those of ``pids`` that still run."""
+    running = set()
+    for pid in pids:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                running.add(pid)
+        except OSError:
+            continue
+    return running
+
+
+def open_descriptors(pid: int) -> int:
+    """How many descriptors a process holds."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Poll until the condition holds; False if it does not within the time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

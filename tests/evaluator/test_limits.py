@@ -1,0 +1,99 @@
+"""Time, memory and output limits, and the verdicts on those who break them."""
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.evaluator import CallTest, Evaluator, StdioTest, Submission
+
+LIMITS = {"time_limit_s": 0.2, "memory_limit_mb": 64}
+
+SLEEPING_THREAD = """
+import threading, time
+print(3)
+threading.Thread(target=time.sleep, args=(99,)).start()
+"""
+DEAF = """
+import signal
+for number in range(1, 20):
+    if number not in (9, 19):
+        signal.signal(number, print)
+while True: pass
+"""
+SPREAD_MEMORY = """
+import os, time
+for i in range(8):
+    if os.fork() == 0:
+        x = bytearray(20 << 20)
+        time.sleep(99)
+time.sleep(99)
+"""
+
+BREAKERS = [
+    ("TLE", "while True: pass"),
+    ("TLE", "print(3, flush=True)\nwhile True: pass"),
+    ("TLE", "import time\nprint(3, flush=True)\ntime.sleep(99)"),
+    ("TLE", SLEEPING_THREAD),
+    ("TLE", "import atexit, time\nprint(3)\natexit.register(time.sleep, 99)"),
+    ("TLE", DEAF),
+    ("TLE", "import os\nwhile os.fork(): pass\nwhile True: pass"),
+    ("TLE", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"),
+    ("TLE", "import os\nfor i in range(3): os.fork()\nwhile True: pass"),
+    ("TLE", "while True:\n  try:\n    while True: pass\n  except BaseException: pass"),
+    ("MLE", "x = bytearray(80 << 20)"),
+    ("MLE", "x = [0] * 10**11"),
+    ("MLE", "x = []\nwhile True: x.append(bytes(10**6))"),
+    ("MLE", SPREAD_MEMORY),
+    ("OLE", "while True: print('x' * 10000)"),
+    ("OLE", "import sys\nwhile True: sys.stderr.write('x' * 10000)"),
+    ("RE", "import os\nos.ftruncate(1, 17 << 20)\nprint(3)"),
+    ("RE", "f = open('f', 'wb')\nwhile True: f.write(bytes(10**6))"),
+    ("RE", "files = [open('/dev/null') for i in range(999)]"),
+]
+
+
+@pytest.mark.parametrize(("verdict", "code"), BREAKERS)
+def test_limit(verdict, code, judge):
+    result = judge(code, "", "3\n", **LIMITS)
+    assert result.verdict == verdict, result
+    assert result.message
+
+
+def test_measures(evaluator):
+    code = "x = bytearray(100 << 20)\nfor i in range(10**6): pass\nprint(3)"
+    result = evaluator.evaluate([Submission(code, [StdioTest("", "3")])])[0].tests[0]
+    assert result.verdict == "AC"
+    assert 100 < result.memory_mb < 200
+    assert 0 < result.time_s <= result.wall_s + 0.01
+
+
+def test_wide_but_legal_use_of_processes(judge):
+    code = "import os\nfor i in range(20):\n  if os.fork() == 0: os._exit(0)\n  os.wait()\nprint(3)"
+    assert judge(code, "", "3", memory_limit_mb=64).verdict == "AC"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Submission("", []), "at least one test"),
+        (lambda: Submission(b"", [StdioTest("", "")]), "code as str"),
+        (lambda: Submission("", ["x"]), "StdioTest or CallTest"),
+        (lambda: Submission("", [StdioTest("", "")], time_limit_s=0), "time_limit_s"),
+        (lambda: Submission("", [StdioTest("", "")], memory_limit_mb=float("nan")), "memory_limit"),
+        (lambda: StdioTest("", 3), "as str"),
+        (lambda: StdioTest("", "", atol=-1), "atol"),
+        (lambda: CallTest("1x", [], None), "fn_name"),
+        (lambda: CallTest("f", 3, None), "args"),
+        (lambda: CallTest("f", [], None, result_arg=0), "result_arg"),
+        (lambda: Evaluator(workers=0), "workers"),
+        (lambda: Evaluator(output_limit_mb=0), "output_limit_mb"),
+    ],
+)
+def test_wrong_input_is_refused(make, message):
+    with pytest.raises(UserError, match=message):
+        make()
+
+
+def test_argument_that_cannot_be_sent(evaluator):
+    with pytest.raises(UserError, match="test 0: an argument cannot be sent"):
+        evaluator.evaluate([Submission("", [CallTest("f", [object()], 1)])])
+    assert evaluator.evaluate([Submission("", [StdioTest("", "")])])[0].passed

@@ -1,0 +1,104 @@
+"""From a model's response to a reward."""
+
+import json
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.evaluator import CodeReward, Result, TestResult, extract_code
+
+EXTRACTIONS = [
+    ("```python\nx = 1\n```", "x = 1\n"),
+    ("```py\nx\n```\nDone.", "x\n"),
+    ("```\nx\n```", "x\n"),
+    ("~~~python\nx\n~~~", "x\n"),
+    ("   ```python\nx\n   ```", "x\n"),
+    ("text\n```python\na\n```\nno, rather\n```python\nb\n```\nend", "b\n"),
+    ("````python\n```\nx\n````", "```\nx\n"),
+    ("```python\r\nx\r\ny\r\n```", "x\ny\n"),
+    ("```python\n\n```", "\n"),
+    ("```python\ns = '```'\n```", "s = '```'\n"),
+    ("```python\nx\n```  ", "x\n"),
+    ("`````python\nx\n```````", "x\n"),
+    ("use ```x``` here\n```python\ny\n```", "y\n"),
+    ("```python\nx\n``` \nThe end: ```inline```", "x\n"),
+    ("```python\nx = 1", None),
+    ("```python\na\n```\n```python\nb", None),
+    ("```python\na\n```\n```", None),
+    ("x = 1", None),
+    ("", None),
+    ("```python x = 1```", None),
+]
+
+
+@pytest.mark.parametrize(("response", "code"), EXTRACTIONS)
+def test_extraction(response, code):
+    assert extract_code(response) == code
+
+
+def block(code: str) -> str:
+    return f"Let me think.\n```python\n{code}\n```"
+
+
+STDIN_TESTS = json.dumps([{"stdin": f"{i}\n", "expected": f"{2 * i}\n"} for i in (1, 2)])
+CALL_TESTS = json.dumps([{"args": [[1, 2]], "expected": [2, 1]}])
+
+
+def test_rewards_and_verdicts(evaluator):
+    reward = CodeReward(evaluator)
+    completions = [
+        block("print(int(input()) * 2)"),
+        block("print(2)"),
+        block("print(int(input()) * 2)")[:-3],
+        "no program",
+        block("class Solution:\n    def f(self, a: List[int]): return a[::-1]"),
+        [{"role": "assistant", "content": block("def f(a): return a")}],
+    ]
+    logged = {}
+    columns = {
+        "tests": [STDIN_TESTS] * 4 + [CALL_TESTS] * 2,
+        "form": ["stdin"] * 4 + ["call"] * 2,
+        "fn_name": [""] * 4 + ["f"] * 2,
+        "problem_id": list("abcdef"),
+        "completion_ids": [[]] * 6,
+        "trainer_state": None,
+        "log_metric": None,
+    }
+    rewards = reward([""] * 6, completions, log_extra=logged.__setitem__, **columns)
+    assert rewards == [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    assert reward.last_verdicts == ["AC,AC", "AC,WA", "no code", "no code", "AC", "WA"]
+    assert logged == {"verdicts": reward.last_verdicts}
+    assert reward.__name__ == "code"
+
+
+def test_infrastructure_failure_is_no_reward():
+    class Broken:
+        def evaluate(self, submissions, early_exit):
+            return [Result((TestResult("AC"), TestResult("IE"))) for _ in submissions]
+
+    rewards = CodeReward(Broken())(
+        [""] * 2, [block("x"), "no program"], tests=[STDIN_TESTS] * 2, form=["stdin"] * 2
+    )
+    assert rewards == [None, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({}, "needs the dataset columns tests and form"),
+        ({"tests": ["[]"], "form": ["stdin"]}, "no tests"),
+        ({"tests": ["{"], "form": ["stdin"]}, "JSON"),
+        ({"tests": [None], "form": ["stdin"]}, "JSON"),
+        ({"tests": [STDIN_TESTS], "form": ["file"]}, "allowed: call, stdin"),
+        ({"tests": [STDIN_TESTS], "form": ["call"], "fn_name": ["f"]}, "does not fit"),
+        ({"tests": [CALL_TESTS], "form": ["call"]}, "needs fn_name"),
+    ],
+)
+def test_unusable_rows_are_refused(columns, message, evaluator):
+    with pytest.raises(UserError, match=message):
+        CodeReward(evaluator)([""], [block("x")], **columns)
+
+
+def test_completion_that_is_no_text_is_refused(evaluator):
+    with pytest.raises(UserError, match="completion must be text"):
+        CodeReward(evaluator)([""], [3], tests=[STDIN_TESTS], form=["stdin"])
