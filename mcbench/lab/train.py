@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ def train(
         return run
     _quiet()
     arguments = trainer_arguments(config, run.checkpoints)
+    if arguments.use_vllm and find_spec("vllm") is None:
+        raise UserError(
+            f"backend {config.profile.backend!r} needs vLLM, which is not installed; install "
+            "'mcbench[gpu]' or use --set backend=transformers"
+        )
     model, tokenizer = load_model(config.profile)
     session = _Session(config, store, run, arguments, model, tokenizer, progress, label)
     session.train()

@@ -1,0 +1,78 @@
+"""Experiments: what is planned, trained, reused, and said."""
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.lab import experiments
+from mcbench.lab.experiments import Arm, Experiment, planned_runs, run_experiment
+from mcbench.lab.store import RunStore
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch, tiny_profile):
+    """An experiment with two arms on the tiny profile."""
+    arms = {"plain": Arm("grpo_plus"), "masked": Arm("microcoder", {"mask_ratio": 0.5})}
+    small = Experiment("small", "", arms, ("tiny",), (0, 1))
+    monkeypatch.setitem(experiments.EXPERIMENTS, "small", small)
+
+
+def test_the_results_experiment_is_three_recipes_two_sizes_five_seeds():
+    results = experiments.EXPERIMENTS["results"]
+    assert list(results.arms) == ["grpo", "grpo_plus", "microcoder"]
+    assert (results.profiles, len(results.seeds)) == (("nano", "nano-m"), 5)
+
+
+def test_the_first_seed_of_every_arm_comes_first(tiny_changes):
+    plan = planned_runs("small", steps=2, changes=tiny_changes)
+    assert [p.label for p in plan] == [
+        "plain seed 0",
+        "masked seed 0",
+        "plain seed 1",
+        "masked seed 1",
+    ]
+    assert plan[1].config.algorithm["mask_ratio"] == 0.5
+    assert plan[1].config.profile.steps == 2
+
+
+def test_missing_runs_are_trained_finished_ones_reused(tiny_changes, tmp_path):
+    def go(arms, **options):
+        lines = []
+        runs = run_experiment(
+            "small", seeds=[0], steps=2, arms=arms, runs_dir=tmp_path, changes=tiny_changes,
+            progress=lines.append, **options,
+        )  # fmt: skip
+        return runs, lines
+
+    (plain,), lines = go(["plain"])
+    assert lines[0] == "small: 1 runs, 0 finished before and reused, 1 to train"
+    assert any(line.startswith("[plain seed 0] step 2/2  reward") for line in lines)
+    started = plain.meta["started"]
+    both, lines = go(None, workers=2)
+    assert lines[0] == "small: 2 runs, 1 finished before and reused, 1 to train"
+    assert [run.state for run in both] == ["finished", "finished"]
+    assert plain.meta["started"] == started
+    go(["plain"], fresh=True)
+    assert plain.meta["started"] > started
+
+
+def test_side_by_side_runs_report_and_a_failure_names_the_run(tiny_changes, tmp_path, monkeypatch):
+    arms = {"good": Arm("grpo"), "bad": Arm("grpo", {"backend": "vllm_server"})}
+    monkeypatch.setitem(
+        experiments.EXPERIMENTS, "mixed", Experiment("mixed", "", arms, ("tiny",), (0,))
+    )
+    lines = []
+    with pytest.raises(UserError, match=r"1 of 2 runs failed: bad seed 0 .* needs vLLM"):
+        run_experiment(
+            "mixed", steps=2, runs_dir=tmp_path, changes=tiny_changes,
+            progress=lines.append, workers=2,
+        )  # fmt: skip
+    assert any(line.startswith("[good seed 0] step 2/2  reward") for line in lines)
+    assert any(line.startswith("[bad seed 0] mcbench: backend 'vllm_server'") for line in lines)
+    assert [run.state for run in RunStore(tmp_path)] == ["finished"]
+
+
+def test_empty_choices_are_refused(tiny_changes, tmp_path):
+    with pytest.raises(UserError, match="nothing to run"):
+        planned_runs("small", seeds=[], changes=tiny_changes)
+    with pytest.raises(UserError, match="workers must be at least 1"):
+        run_experiment("small", seeds=[0], runs_dir=tmp_path, workers=0, changes=tiny_changes)
