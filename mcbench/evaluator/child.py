@@ -74,7 +74,7 @@ def run_call(
 def _main_module(name: str) -> ModuleType:
     module = ModuleType(name)
     module.__dict__["__builtins__"] = builtins
-    sys.modules[name] = module
+    sys.modules[name] = sys.modules["__main__"] = module
     sys.argv = ["main.py"]
     sys.stdin = _text(STDIN, "r")
     sys.stdout = _text(STDOUT, "w")

@@ -36,6 +36,10 @@ from mcbench.evaluator.submission import Checker
 
 DEFAULT_RTOL = 1e-6
 DEFAULT_ATOL = 1e-6
+# Hostile output is refused before it costs the trusted process time and memory: what is this much
+# longer than the expected output cannot be another way to write it.
+MAX_LONGER = 10
+MIN_LONG = 1 << 16
 MAX_UNORDERED = 2000  # items compared pair by pair, after the equal ones were set aside
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -127,6 +131,8 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
         return run_checker(rules.checker, expected, actual, test)
     if expected == actual:
         return Comparison("exact")
+    if len(actual) > MAX_LONGER * len(expected) + MIN_LONG:
+        return Comparison(None, f"{len(actual)} characters, far more than the expected output")
     if rules.space_sensitive and not _same_spaces(expected, actual):
         return Comparison(None, "white space differs")
     if _lines(expected) == _lines(actual):

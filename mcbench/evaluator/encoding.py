@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 MAX_DEPTH = 400
+_INT_BOUND = 1 << 63
 
 _TAG_OF: dict[Any, str] = {list: "l", tuple: "t", set: "s", frozenset: "z"}
 _TYPE_OF = {tag: kind for kind, tag in _TAG_OF.items()}
@@ -42,7 +43,10 @@ def _pack(value: Any, depth: int) -> object:
         return _pack_scalar(value)
     for kind, tag in _TAG_OF.items():
         if isinstance(value, kind):
-            return [tag, *(_pack(item, depth + 1) for item in kind.__iter__(value))]
+            items = list(kind.__iter__(value))
+            if _all_plain(items):
+                return [tag, *items]
+            return [tag, *(_pack(item, depth + 1) for item in items)]
     if isinstance(value, dict):
         pairs = dict.items(value)
         return ["d", *([_pack(k, depth + 1), _pack(v, depth + 1)] for k, v in pairs)]
@@ -53,6 +57,14 @@ def _pack(value: Any, depth: int) -> object:
     raise TypeError(f"a value of type {type(value).__name__}")
 
 
+def _all_plain(items: list[Any]) -> bool:
+    """Whether all stand for themselves; long lists of numbers or words are common."""
+    kinds = set(map(type, items))
+    if items and kinds <= {int}:
+        return -_INT_BOUND < min(items) and max(items) < _INT_BOUND
+    return kinds <= {str, bool, type(None)}
+
+
 def _pack_scalar(value: Any) -> object:
     # Subclasses are reduced to their builtin base through the base's own methods, so that an
     # overridden __iter__ or __eq__ plays no part.
@@ -60,7 +72,7 @@ def _pack_scalar(value: Any) -> object:
         return value
     if isinstance(value, int):
         number = int.__int__(value)
-        return number if -(1 << 63) < number < 1 << 63 else ["i", hex(number)]
+        return number if -_INT_BOUND < number < _INT_BOUND else ["i", hex(number)]
     if isinstance(value, float):
         real = float.__float__(value)
         finite = real - real == 0

@@ -19,7 +19,14 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator import encoding
-from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
+from mcbench.evaluator.compare import (
+    MAX_LONGER,
+    MIN_LONG,
+    RULE_NAMES,
+    Rules,
+    compare_text,
+    compare_values,
+)
 from mcbench.evaluator.pool import Job, Worker
 from mcbench.evaluator.submission import (
     CallTest,
@@ -342,6 +349,16 @@ def _bad_ending(outcome: dict[str, Any], stderr: str) -> tuple[Verdict, str] | N
     return "RE", f"{ended}: {last_line}".rstrip(": ")
 
 
+def _far_larger(expected: Any, returned: bytes) -> bool:
+    if len(returned) <= MIN_LONG:
+        return False
+    try:
+        size = len(encoding.dumps(expected))
+    except (TypeError, ValueError):
+        return False  # compared in full, to fail for the right reason
+    return len(returned) > MAX_LONGER * size + MIN_LONG
+
+
 def _compare(test: Test, stdout: bytes, returned: bytes) -> tuple[Verdict, str | None, str]:
     rules = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
     if isinstance(test, StdioTest):
@@ -349,6 +366,8 @@ def _compare(test: Test, stdout: bytes, returned: bytes) -> tuple[Verdict, str |
         comparison = compare_text(test.expected, text, rules, test)
     elif not returned:
         return "RE", None, "ended before the function returned"
+    elif test.checker is None and _far_larger(test.expected, returned):
+        return "WA", None, f"{len(returned)} bytes returned, far more than expected"
     else:
         try:
             value = encoding.loads(returned)

@@ -58,6 +58,8 @@ def main() -> None:
     layers = isolation.Layers()
     os.environ["MCBENCH_ZYGOTE"] = str(os.getpid())
     isolation.enter_namespaces(layers)
+    if "mount namespace" not in layers.granted:
+        layers.scratch = tempfile.mkdtemp(prefix="mcbench-")
     isolation.protect_self()
     zygote_pid = os.fork()
     if zygote_pid == 0:
@@ -84,6 +86,8 @@ def supervise(zygote_pid: int, evaluator_pid: int, layers: "isolation.Layers") -
         os.waitpid(zygote_pid, 0)
     if not layers.pid_namespace:
         isolation.kill_everything(layers, zygote_pid)
+    if layers.scratch:
+        shutil.rmtree(layers.scratch, ignore_errors=True)
     os._exit(0)
 
 
@@ -139,8 +143,8 @@ def make_scratch(layers: "isolation.Layers") -> None:
     """The working directory of the tests: a mount of our own or, failing that, a temporary one."""
     if not layers.scratch:
         layers.scratch = tempfile.mkdtemp(prefix="mcbench-")
-        if layers.test_uid is not None:
-            os.chown(layers.scratch, layers.test_uid, layers.test_uid)
+    if not layers.scratch_is_mount and layers.test_uid is not None:
+        os.chown(layers.scratch, layers.test_uid, layers.test_uid)
     os.chdir(layers.scratch)
     os.environ.update(HOME=layers.scratch, TMPDIR=layers.scratch)
     tempfile.tempdir = None

@@ -111,6 +111,7 @@ CALLS = {
     "no_function": "x = 1",
     "patched_json": "import json\njson.dumps = lambda v: 'null'\ndef f(a): return 1",
     "huge_value": "def f(a): return 'x' * (40 << 20)",
+    "many_values": "def f(a): return [[]] * 200_000",
     "caller": "import sys\ndef f(a): return str(sys._getframe(1).f_locals)",
 }
 

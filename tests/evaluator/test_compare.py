@@ -90,6 +90,8 @@ REJECTED = [
     ("0.12345", "0.12344", {"atol": 0.0, "rtol": 0.0}),
     ("x" * 10, "x" * 9, {}),
     ("１２", "12", {}),
+    ("12", "12" + " " * 10**6, {}),
+    ("1 2", "ab\n" * 10**6, {}),
 ]
 
 VALUES_ACCEPTED = [
@@ -154,7 +156,7 @@ def test_text_accepted(strategy, expected, actual, options):
     assert outputs_match(expected, actual, **options)
 
 
-@pytest.mark.parametrize(("expected", "actual", "options"), REJECTED)
+@pytest.mark.parametrize(("expected", "actual", "options"), REJECTED, ids=count())
 def test_text_rejected(expected, actual, options):
     assert not outputs_match(expected, actual, **options)
     assert compare_text(expected, actual, Rules(**options)).reason

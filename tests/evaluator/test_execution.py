@@ -1,5 +1,7 @@
 """Every legal way to write a Python program must be accepted."""
 
+from itertools import count
+
 import pytest
 
 READERS = {
@@ -131,6 +133,9 @@ CALLS = [
     ("def f(a): return {i: -i for i in a}", [[1]], {"1": -1}, {}),
     ("def f(a): return {2, 1}", [0], [1, 2], {"any_order": True}),
     ("def f(a): return 2 ** a", [10_000], 2**10_000, {}),
+    ("def f(a): return [a, -a]", [2**63], [2**63, -(2**63)], {}),
+    ("def f(a): return [None, True, 'x', 1, 0.5]", [0], [None, True, "x", 1, 0.5], {}),
+    ("def f(a): return sorted(a)", [list(range(10**6, 0, -1))], list(range(1, 10**6 + 1)), {}),
     ("def f(a): return float(a)", ["nan"], float("nan"), {}),
     ("def f(a): return a", [(1, {2}, b"x", None, True, {(1, 2): 3})], None, {"checker": "tuple"}),
     ("print('noise')\ndef f(a):\n    print(a)\n    return a", [1], 1, {}),
@@ -139,7 +144,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "args", "expected", "options"), CALLS)
+@pytest.mark.parametrize(("code", "args", "expected", "options"), CALLS, ids=count())
 def test_calls(code, args, expected, options, call):
     if options.get("checker") == "tuple":
         options = {"checker": lambda expected, actual: actual == args[0]}
