@@ -21,7 +21,7 @@ from mcbench.errors import UserError
 from mcbench.report.style import ArmStyle
 
 NANO_NOTE = (
-    "This is the nano world: a model of about two million parameters on generated problems. It "
+    "This is the nano world: models of less than two million parameters on generated problems. It "
     "shows whether the mechanisms move as the paper says, on a scale that runs anywhere. It is no "
     "evidence about Qwen3 or any other large model."
 )
