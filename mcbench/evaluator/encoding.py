@@ -61,7 +61,7 @@ def _all_plain(items: list[Any]) -> bool:
     """Whether all stand for themselves; long lists of numbers or words are common."""
     kinds = set(map(type, items))
     if items and kinds <= {int}:
-        return -_INT_BOUND < min(items) and max(items) < _INT_BOUND
+        return min(items) > -_INT_BOUND and max(items) < _INT_BOUND
     return kinds <= {str, bool, type(None)}
 
 
