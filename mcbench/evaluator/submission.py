@@ -149,5 +149,5 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether every test was accepted."""
-        return all(test.verdict == "AC" for test in self.tests)
+        """Whether tests were judged and every one was accepted."""
+        return bool(self.tests) and all(test.verdict == "AC" for test in self.tests)
