@@ -178,17 +178,23 @@ def _train_side_by_side(
             progress(line)
 
     tell(f"training {min(workers, len(missing))} runs side by side")
-    with ThreadPoolExecutor(workers) as pool:
-        failures = [
-            failure
-            for failure in pool.map(lambda planned: _train_apart(planned, store, tell), missing)
-            if failure
-        ]
+    processes: list[subprocess.Popen[str]] = []
+    pool = ThreadPoolExecutor(workers)
+    try:
+        jobs = [pool.submit(_train_apart, planned, store, tell, processes) for planned in missing]
+        failures = [failure for job in jobs if (failure := job.result())]
+    finally:  # interrupted: stop the runs, which resume another time
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        pool.shutdown()
     if failures:
         raise UserError(f"{len(failures)} of {len(missing)} runs failed: {'; '.join(failures)}")
 
 
-def _train_apart(planned: PlannedRun, store: RunStore, tell: Say) -> str | None:
+def _train_apart(
+    planned: PlannedRun, store: RunStore, tell: Say, processes: list[subprocess.Popen[str]]
+) -> str | None:
     """Train one run in a process of its own; the reason where it failed."""
     command = [sys.executable, "-m", "mcbench", "train", "--config", "-"]
     command += ["--runs-dir", str(store.root), "--label", planned.label]
@@ -200,18 +206,14 @@ def _train_apart(planned: PlannedRun, store: RunStore, tell: Say) -> str | None:
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
     )
+    processes.append(process)
     assert process.stdin is not None
     assert process.stdout is not None
-    try:
-        process.stdin.write(json.dumps(planned.config.to_dict()))
-        process.stdin.close()
-        last = ""
-        for line in process.stdout:
-            last = line.rstrip() or last
-            tell(line.rstrip() if line.startswith("[") else f"[{planned.label}] {line.rstrip()}")
-        status = process.wait()
-    finally:
-        if process.poll() is None:  # interrupted: the run resumes another time
-            process.terminate()
-            process.wait()
+    process.stdin.write(json.dumps(planned.config.to_dict()))
+    process.stdin.close()
+    last = ""
+    for line in process.stdout:
+        last = line.rstrip() or last
+        tell(line.rstrip() if line.startswith("[") else f"[{planned.label}] {line.rstrip()}")
+    status = process.wait()
     return None if status == 0 else f"{planned.label} (exit status {status}): {last}"

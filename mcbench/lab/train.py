@@ -55,6 +55,8 @@ def train(
     from mcbench.lab.recorder import say
 
     progress = progress or say
+    if not _is_main():
+        progress = _silent
     label = label or f"{config.recipe} seed {config.seed}"
     store = store if isinstance(store, RunStore) else RunStore(store)
     run = store.run(config)
@@ -188,6 +190,14 @@ def _processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def _is_main() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _silent(line: str) -> None:
+    """The progress of a process that is not the main one."""
+
+
 @dataclass
 class _Session:
     """What the parts of one training share."""
@@ -203,7 +213,7 @@ class _Session:
 
     def __post_init__(self) -> None:
         profile = self.config.profile
-        self.is_main = os.environ.get("RANK", "0") == "0"
+        self.is_main = _is_main()
         self.train_problems = load_problems(profile.train_set)
         self.test_problems = select_problems(load_problems(profile.test_set), profile.test_limit)
         self.test_digest = problems_digest(self.test_problems)
@@ -212,6 +222,8 @@ class _Session:
 
     def train(self) -> None:
         """Train from the last checkpoint, or from the start, and record the end."""
+        from mcbench.lab.recorder import clock
+
         if self.is_main:
             self.run.begin(self._meta())
         try:
@@ -222,7 +234,8 @@ class _Session:
             raise
         if self.is_main:
             self.run.finish(time.time())
-            self.progress(f"[{self.label}] finished in {self._clock()}: {self.run.path}")
+            took = f" in {clock(self.recorder.elapsed_s)}" if self.recorder else ""
+            self.progress(f"[{self.label}] finished{took}: {self.run.path}")
 
     def _meta(self) -> dict[str, Any]:
         from mcbench.lab.provenance import commit, hardware, versions
@@ -312,13 +325,6 @@ class _Session:
             elapsed_before=before[-1]["elapsed_s"] if before else 0.0,
             first_step=done,
         )
-
-    def _clock(self) -> str:
-        from mcbench.lab.files import read_lines
-        from mcbench.lab.recorder import clock
-
-        lines = read_lines(self.run.path / "steps.jsonl")
-        return clock(lines[-1]["elapsed_s"] if lines else 0.0)
 
     # Evaluation ----------------------------------------------------------------------------------
 

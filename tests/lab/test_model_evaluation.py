@@ -91,12 +91,12 @@ def test_each_length_judges_what_a_cut_there_leaves(model_and_tokenizer, evaluat
 
 
 def test_spans_sample_from_the_same_distribution_as_one_generate(model_and_tokenizer, monkeypatch):
-    """Shares of each response length, sampling in spans of two tokens against one span."""
+    """Shares of each response length, sampling in short spans against one span."""
     model, tokenizer = model_and_tokenizer
     prompts = prompt_ids(tokenizer, ["in 1 out 1\nAnswer:\n"] * 3000)
     shares = []
     for span in (2, 64):
-        monkeypatch.setattr("mcbench.lab.sampling.SPAN", span)
+        monkeypatch.setattr("mcbench.lab.sampling.FIRST_SPAN", span)
         sample = transformers_sampler(model, tokenizer, batch_size=1500)
         responses = sample(prompts, 6, 1.0, span)
         shares.append([sum(len(r) == n for r in responses) / 3000 for n in range(1, 7)])
