@@ -42,6 +42,7 @@ def restyle(figure: go.Figure, title: str) -> None:
         height=320,
         hovermode="x unified",
         hoverlabel={"font": {"size": 12}},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL_TEXT},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
     )
     axis = {

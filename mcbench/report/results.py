@@ -416,8 +416,8 @@ def table_section(sizes: Mapping[str, Arms]) -> Section:
     """Table 1 from these runs, and the paper's below it."""
     ours = table.to_html(
         table.results_table(sizes),
-        f"These runs: pass@1 in percent, mean of the last {table.WINDOW} evaluations; ± is the "
-        "standard deviation over seeds.",
+        f"These runs: pass@1 in percent, mean of the last {table.WINDOW} evaluations (or as many "
+        "as there are); ± is the standard deviation over seeds.",
     )
     theirs = table.to_html(
         table.paper_table(), "The paper: Table 1, percent, as printed; bold by us."

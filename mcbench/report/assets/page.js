@@ -42,8 +42,18 @@
 
   const restyleAll = () => divs.forEach((div) => Plotly.relayout(div, theme(specs[div.id].layout)));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyleAll);
-  addEventListener("beforeprint", restyleAll);
-  addEventListener("afterprint", restyleAll);
+
+  // Paper has no resize event: two figures of fixed width side by side fit A4 and Letter.
+  addEventListener("beforeprint", () => {
+    boxes.disconnect();
+    restyleAll();
+    divs.forEach((div) => Plotly.relayout(div, { width: 312, height: 230 }));
+  });
+  addEventListener("afterprint", () => {
+    restyleAll();
+    divs.forEach((div) => Plotly.relayout(div, { width: null, height: null, autosize: true }));
+    divs.forEach((div) => boxes.observe(div));
+  });
 
   document.querySelectorAll(".arms button").forEach((button) => {
     button.addEventListener("click", () => {
