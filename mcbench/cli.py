@@ -367,21 +367,34 @@ def _print_result(result: Any) -> None:
 
 def _add_report(commands: Any) -> None:
     parser = _command(
-        commands, "report", _report, "Write a self-contained HTML page from run records."
+        commands,
+        "report",
+        _report,
+        "Write one HTML page from run records, or rebuild a folder of reports from its records.",
     )
     parser.add_argument(
         "records",
-        nargs="+",
-        help="run directories, compact records, or folders of them (such as runs)",
+        nargs="*",
+        default=["reports"],
+        help="a folder of reports (default: reports), or run directories, compact records and "
+        "folders of them (such as runs)",
     )
-    parser.add_argument("-o", "--output", default="runs/report.html", help="the page")
+    parser.add_argument(
+        "-o", "--output", default="runs/report.html", help="the page (default: runs/report.html)"
+    )
 
 
 def _report(options: argparse.Namespace) -> None:
     from mcbench.lab.compact import read_record
     from mcbench.report.page import write_page
     from mcbench.report.results import results_page
+    from mcbench.report.site import build_site
 
+    first = Path(options.records[0])
+    if len(options.records) == 1 and (first / "records").is_dir():
+        for path in build_site(first):
+            print(path)
+        return
     paths = [path for name in options.records for path in _record_paths(Path(name))]
     reproduce = f"mcbench report {' '.join(options.records)} -o {options.output}"
     page = results_page([read_record(path) for path in paths], reproduce)

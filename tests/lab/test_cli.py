@@ -107,6 +107,7 @@ def test_train_refuses_a_row_without_tests(settings, tmp_path, capsys, in_an_emp
         (["evaluate", "{model}", "--test-set", "x"], "unknown problem set 'x'"),
         (["run", "none.ipynb"], "notebook none.ipynb does not exist"),
         (["report", "none"], "no run or record at none"),
+        (["report"], "no run or record at reports"),
         (["nano", "build", "nano-x"], "unknown nano model 'nano-x'; allowed: nano-m, nano-old"),
     ],
 )
@@ -141,6 +142,17 @@ def test_train_then_evaluate_then_train_from_the_record(settings, problem_file, 
     assert [row["max_completion_length"] for row in rows] == [6, 12]
     assert main(["train", "--config", f"{path}/run.json"]) == 0
     assert "finished before: reusing" in capsys.readouterr().out
+
+
+def test_a_sweep_is_planned_trained_kept_and_reported(settings, capsys):
+    sweep = ["sweep", "results", *settings, "--seeds", "0", "--arms", "grpo", "--steps", "2"]
+    assert main([*sweep, "--dry-run"]) == 0
+    assert "1 runs, 1 distinct, 0 finished" in capsys.readouterr().out
+    assert main([*sweep, "--keep", "reports/records"]) == 0
+    assert "1 compact records in reports/records" in capsys.readouterr().out
+    for records, page in (("runs", "runs.html"), ("reports/records", "kept.html")):
+        assert main(["report", records, "-o", page]) == 0
+        assert "<html" in Path(page).read_text()
 
 
 def test_doctor_reports_versions_cores_and_sandbox(capsys):
