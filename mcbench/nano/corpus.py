@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mcbench.nano import described, induced
-from mcbench.nano.problems import induced_programs, split_of
+from mcbench.nano.problems import draw_induced, induced_programs, split_of
 from mcbench.nano.tokenizer import (
     FAILS,
     FENCE_CLOSE,
@@ -122,14 +122,17 @@ def described_response(rng: random.Random, problem: described.Described, style: 
 
 
 def demonstrations(seed: int, style: Style) -> Iterator[tuple[str, str]]:
-    """An endless stream of (statement, response); no reference program is in the test split."""
+    """An endless stream of (statement, response) without problems of the test split.
+
+    Described pipelines of the test split and example sets of the test split never occur.
+    """
     rng = random.Random(f"corpus-{seed}")
-    programs = induced_programs("train")
+    programs = induced_programs("train") + induced_programs("test")
     while True:
         if rng.random() < style.described_share:
             task = described.draw(rng)
             if split_of(task.key) == "train":
                 yield task.statement(), described_response(rng, task, style)
         else:
-            puzzle = induced.draw(rng, programs)
+            puzzle = draw_induced(rng, programs, "train")
             yield puzzle.statement(), induced_response(rng, puzzle, style)

@@ -1,6 +1,8 @@
 """The nano problem sets: generated problems whose expected outputs come from running a program.
 
-Train and test are disjoint by reference program (and by examples, which fit one program only).
+Train and test are disjoint by reference program and by example set. Demonstrations for the base
+models cover every induced function, or a base model would learn which ones are never the answer,
+and so which ones are kept for test; they never show an example set of the test split.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ PROBES = 60
 
 
 def split_of(key: str) -> Split:
-    """The split that owns a reference program: a fifth of all programs are kept for test."""
+    """The split that owns a reference program or an example set: a fifth are kept for test."""
     return "test" if hashlib.blake2b(key.encode()).digest()[0] % 5 == 0 else "train"
 
 
@@ -34,6 +36,16 @@ def induced_programs(split: Split) -> list[tuple[int, int]]:
     """The (feature, constant) pairs that a split may use as hidden functions."""
     pairs = [(f, k) for f in range(len(induced.FEATURES)) for k in induced.CONSTANTS]
     return [p for p in pairs if split_of(induced.Induced(*p, (), "stdin").key) == split]
+
+
+def draw_induced(
+    rng: random.Random, programs: list[tuple[int, int]], split: Split
+) -> induced.Induced:
+    """Draw an induced problem with one of ``programs`` and an example set that ``split`` owns."""
+    while True:
+        task = induced.draw(rng, programs)
+        if split_of(f"{task.key} {sorted(task.examples)}") == split:
+            return task
 
 
 def execute(source: str, form: Form, value: Any) -> Any:
@@ -122,7 +134,7 @@ def described_problem(task: described.Described, rng: random.Random) -> Problem 
 def _draw(rng: random.Random, kind: str, split: Split) -> Problem:
     while True:
         if kind == "induced":
-            return induced_problem(induced.draw(rng, induced_programs(split)), rng)
+            return induced_problem(draw_induced(rng, induced_programs(split), split), rng)
         task = described.draw(rng)
         if split_of(task.key) == split and (problem := described_problem(task, rng)):
             return problem

@@ -8,7 +8,7 @@ from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.nano import described, induced, load_split, model_path
 from mcbench.nano.corpus import MODERN, demonstrations
-from mcbench.nano.problems import execute, induced_programs, split_of
+from mcbench.nano.problems import execute, induced_programs
 
 TEST = load_split("test")
 TRAIN = load_split("train", size=400)
@@ -25,9 +25,15 @@ def test_references_pass_their_own_tests(problems):
             assert execute(problem.reference, problem.form, value) == test["expected"]
 
 
-def test_splits_share_no_program_and_no_statement():
+def examples(statement: str) -> frozenset[str]:
+    return frozenset(line for line in statement.splitlines() if line.startswith("in "))
+
+
+def test_splits_share_no_program_and_no_examples():
     assert not {p.metadata["program"] for p in TEST} & {p.metadata["program"] for p in TRAIN}
     assert not {p.statement for p in TEST} & {p.statement for p in TRAIN}
+    shown = [{examples(p.statement) for p in ps if p.kind == "induced"} for ps in (TEST, TRAIN)]
+    assert not shown[0] & shown[1]
 
 
 def test_no_two_induced_programs_compute_the_same_function():
@@ -78,10 +84,13 @@ def test_sets_are_the_same_every_time():
     assert load_split("test") == TEST
 
 
-def test_demonstrations_keep_the_test_programs_out():
-    for statement, _ in islice(demonstrations(0, MODERN), 300):
-        assert statement not in {p.statement for p in TEST}
-    assert split_of("induced:x+1") in ("train", "test")
+def test_demonstrations_show_no_test_problem_and_hide_no_induced_program():
+    many = load_split("test", size=600)
+    pipelines = {p.statement for p in many if p.kind == "described"}
+    shown = {examples(p.statement) for p in many if p.kind == "induced"}
+    for statement, _ in islice(demonstrations(0, MODERN), 3000):
+        assert statement not in pipelines
+        assert examples(statement) not in shown
 
 
 def test_unknown_names_are_refused():
