@@ -299,9 +299,8 @@ def _add_evaluate(commands: Any) -> None:
     parser.add_argument(
         "--lengths",
         type=_integers,
-        default=[128, 256],
-        metavar="128,256",
-        help="maximum response lengths in tokens (default: 128,256)",
+        metavar="96,192",
+        help="maximum response lengths in tokens (default: those of the nano profile)",
     )
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--prompt-style", choices=("plain", "chat"), default="plain")
@@ -314,12 +313,14 @@ def _add_evaluate(commands: Any) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     from mcbench.lab.evaluate import check_request, evaluate_model, select_problems
     from mcbench.lab.problems import load_problems, model_location
+    from mcbench.lab.profiles import PROFILES
 
+    lengths = options.lengths or list(PROFILES["nano"].eval_lengths)
     model_location(options.model)  # first: the most likely mistake, and the cheapest check
     if options.limit is not None and options.limit < 1:
         raise UserError(f"--limit must be at least 1, got {options.limit}")
     problems = select_problems(load_problems(options.test_set), options.limit)
-    check_request(problems, options.lengths, options.attempts, options.temperature)
+    check_request(problems, lengths, options.attempts, options.temperature)
 
     from mcbench.evaluator import Evaluator
     from mcbench.lab.train import load_model
@@ -332,7 +333,7 @@ def _evaluate(options: argparse.Namespace) -> None:
             tokenizer,
             problems,
             evaluator=evaluator,
-            lengths=options.lengths,
+            lengths=lengths,
             attempts=options.attempts,
             temperature=options.temperature,
             seed=options.seed,

@@ -18,7 +18,13 @@ from mcbench.lab.problems import (
 from mcbench.lab.profiles import Profile, profile_named
 
 # Where and how fast a run executes, not what it computes: two runs that differ only here are one.
-_EXECUTION_ONLY = ("name", "reward_workers", "vllm_memory", "checkpoint_generations")
+_EXECUTION_ONLY = (
+    "name",
+    "reward_workers",
+    "vllm_memory",
+    "vllm_max_model_length",
+    "checkpoint_generations",
+)
 
 
 @dataclass(frozen=True)

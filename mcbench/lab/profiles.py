@@ -55,6 +55,7 @@ class Profile:
     precision: Literal["fp32", "bf16"] = "fp32"
     backend: Literal["transformers", "vllm_colocate", "vllm_server"] = "transformers"
     vllm_memory: float = 0.3
+    vllm_max_model_length: int | None = None
     gradient_checkpointing: bool = False
     lora_rank: int | None = None
     reward_workers: int = 2
@@ -101,6 +102,7 @@ _POSITIVE = (
     "eval_temperature",
     "eval_batch_size",
     "vllm_memory",
+    "vllm_max_model_length",
     "lora_rank",
     "reward_workers",
 )
@@ -146,6 +148,9 @@ _PAPER: dict[str, Any] = {
     "eval_temperature": 1.0,
     "precision": "bf16",
     "backend": "vllm_colocate",
+    # The longest tested response and a prompt of 4K: a cache for the model's own limit (262,144
+    # tokens for Qwen3-4B-Instruct-2507) would not fit beside the trainer.
+    "vllm_max_model_length": 16384 + 4096,
     "gradient_checkpointing": True,
     "reward_workers": 8,
 }
@@ -186,6 +191,7 @@ PROFILES: dict[str, Profile] = {
                 "model": "Qwen/Qwen2.5-7B-Instruct",
                 "max_completion_length": 4096,
                 "eval_lengths": (4096, 8192),
+                "vllm_max_model_length": 8192 + 4096,
             },
         ),
     )

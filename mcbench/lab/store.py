@@ -87,6 +87,8 @@ class Run:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self.lock.acquire()
+        for path in self.path.glob(".*.tmp"):  # what a killed process was about to put in place
+            path.unlink()
         (self.path / "completions").mkdir(exist_ok=True)
         old = self.meta
         write_json(

@@ -135,6 +135,7 @@ def trainer_arguments(config: RunConfig, output: Path) -> Any:
     if vllm:
         settings["vllm_mode"] = profile.backend.removeprefix("vllm_")
         settings["vllm_gpu_memory_utilization"] = profile.vllm_memory
+        settings["vllm_max_model_length"] = profile.vllm_max_model_length
     try:
         return MicroCoderGRPOConfig(**{**settings, **config.algorithm})
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.lab.evaluate import evaluate_model, pass_at_k, select_problems
 from mcbench.lab.problems import load_problems
-from mcbench.lab.sampling import prompt_ids, transformers_sampler
+from mcbench.lab.sampling import prompt_ids, transformers_sampler, vllm_sampler
 from mcbench.lab.train import load_model
 
 
@@ -109,3 +110,22 @@ def test_a_temperature_of_zero_is_refused(model_and_tokenizer, evaluator, proble
         evaluate_model(
             *model_and_tokenizer, problems, evaluator=evaluator, lengths=[4], temperature=0.0
         )
+
+
+class VllmTrainer:
+    """What the sampler asks of a trainer with a vLLM engine; answers with what it was given."""
+
+    def __init__(self):
+        self.vllm_generation = SimpleNamespace(temperature=1.2, max_completion_length=8)
+        self.accelerator = SimpleNamespace(process_index=0, num_processes=1)
+
+    def _generate_single_turn(self, prompts, images, fields, count):
+        engine = self.vllm_generation
+        return [[*p, engine.max_completion_length, engine.temperature] for p in prompts], None
+
+
+def test_the_vllm_sampler_asks_for_its_own_settings_and_restores_the_trainers():
+    trainer = VllmTrainer()
+    responses = vllm_sampler(trainer)([[1], [2], [3]], 64, 0.7, 0)
+    assert responses == [[1, 64, 0.7], [2, 64, 0.7], [3, 64, 0.7]]
+    assert vars(trainer.vllm_generation) == {"temperature": 1.2, "max_completion_length": 8}
