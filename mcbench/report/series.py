@@ -19,7 +19,7 @@ MIN_SEEDS_FOR_BAND = 3  # with two seeds the t interval is wider than any axis
 
 
 class Record(Protocol):
-    """What a figure needs of a run: ``run.json``, and one row per step and per evaluation."""
+    """What a page needs of a run: ``run.json``, one row per step and per evaluation, responses."""
 
     @property
     def meta(self) -> Mapping[str, Any]: ...
@@ -27,6 +27,8 @@ class Record(Protocol):
     def steps(self) -> pd.DataFrame: ...
     @property
     def evals(self) -> pd.DataFrame: ...
+    def completion_steps(self) -> list[int]: ...
+    def completions(self, step: int) -> pd.DataFrame: ...
 
 
 Arms = Mapping[str, Sequence[Record]]

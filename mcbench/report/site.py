@@ -12,7 +12,8 @@ from mcbench.errors import UserError
 from mcbench.lab.compact import read_compact
 from mcbench.lab.experiments import experiment_named
 from mcbench.report.page import Entry, build_index, write_page, write_plotly
-from mcbench.report.results import arm_of, headline_of, results_page
+from mcbench.report.provenance import arm_of
+from mcbench.report.results import headline_of, results_page
 
 PLOTLY = "assets/plotly.min.js"
 

@@ -107,7 +107,8 @@ class Tab:
 def chromium() -> Iterator[Tab]:
     """A fresh browser with an empty profile, ended with the block."""
     assert CHROMIUM
-    with tempfile.TemporaryDirectory() as profile:
+    # The browser's helpers may still write while the folder is removed.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = subprocess.Popen(
             [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
             stderr=subprocess.PIPE,

@@ -16,7 +16,8 @@ from mcbench.report.page import (
     script_json,
     write_page,
 )
-from mcbench.report.results import group_runs, headline, results_page
+from mcbench.report.provenance import group_runs
+from mcbench.report.results import headline, results_page
 from mcbench.report.style import KNOWN, arm_styles
 
 from .synthetic import make_record, make_records

@@ -1,0 +1,117 @@
+"""Which runs a page was made from: grouped into arms, listed, and with what produced them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from mcbench.report.page import Section, data_table, facts, flat, reproduction
+from mcbench.report.series import Arms, Record, seed_of
+from mcbench.report.style import KNOWN, arm_styles
+
+# Changes that say how long or on what a run trains, not what algorithm it runs.
+_SCALE_CHANGES = ("steps", "model", "max_completion_length", "eval_lengths", "eval_every")
+
+
+def arm_of(record: Record) -> str:
+    """The arm's name: the recipe, and the changes to its algorithm where there are any."""
+    config = record.meta["config"]
+    changes = {k: v for k, v in config.get("changes", {}).items() if k not in _SCALE_CHANGES}
+    extra = ", ".join(f"{name}={json.dumps(value)}" for name, value in sorted(changes.items()))
+    return f"{config['recipe']} ({extra})" if extra else str(config["recipe"])
+
+
+def group_runs(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
+    """model -> arm -> runs by seed.
+
+    Models in the order of the records, with the profile's name where several profiles train one
+    model; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others.
+    """
+    records = list(records)
+    order = {arm: index for index, arm in enumerate(KNOWN)}
+    names = _size_names(records)
+    grouped: dict[str, dict[str, list[Record]]] = {name: {} for name in names.values()}
+    for record in sorted(records, key=lambda r: (order.get(arm_of(r), 99), arm_of(r), seed_of(r))):
+        grouped[names[_size_key(record)]].setdefault(arm_of(record), []).append(record)
+    return grouped
+
+
+def _size_key(record: Record) -> tuple[str, str]:
+    profile = record.meta["config"]["profile"]
+    return str(profile["model"]), str(profile["name"])
+
+
+def _size_names(records: Sequence[Record]) -> dict[tuple[str, str], str]:
+    keys = list(dict.fromkeys(map(_size_key, records)))
+    models = [model for model, _ in keys]
+    return {
+        (model, profile): model if models.count(model) == 1 else f"{model} ({profile})"
+        for model, profile in keys
+    }
+
+
+def runs_table(records: Sequence[Record]) -> pd.DataFrame:
+    """One line per run."""
+    rows = []
+    for record in records:
+        meta, profile = record.meta, record.meta["config"]["profile"]
+        started, ended = meta.get("started"), meta.get("ended")
+        minutes = (ended - started) / 60 if started and ended else None
+        rows.append(
+            {
+                "Run": meta["run_id"],
+                "Arm": arm_styles([arm_of(record)])[arm_of(record)].label,
+                "Model": profile["model"],
+                "Seed": meta["seed"],
+                "Steps": len(record.steps),
+                "State": meta.get("state", ""),
+                "Minutes": round(minutes, 1) if minutes is not None else None,
+                "Commit": str(meta.get("commit") or "")[:10],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _shared_and_own(configs: Mapping[str, Mapping[str, Any]]) -> tuple[list[tuple[str, str]], Any]:
+    """Settings all arms share as facts, and a table of those in which they differ."""
+    names = sorted({name for config in configs.values() for name in config})
+    shared, differing = [], []
+    for name in names:
+        values = {arm: flat(config.get(name)) for arm, config in configs.items()}
+        if len(set(values.values())) == 1:
+            shared.append((name, next(iter(values.values()))))
+        else:
+            differing.append({"Setting": name, **values})
+    return shared, pd.DataFrame(differing)
+
+
+def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
+    """Configuration, versions, hardware, the runs, and the command that makes the page again."""
+    records = [record for arms in sizes.values() for runs in arms.values() for record in runs]
+    configs: dict[str, dict[str, Any]] = {}
+    for size, arms in sizes.items():
+        for arm, runs in arms.items():
+            config = runs[0].meta["config"]
+            label = arm_styles([arm])[arm].label
+            name = f"{label}, {size}" if len(sizes) > 1 else label
+            configs[name] = {**config["profile"], **config.get("algorithm", {})}
+    shared, differing = _shared_and_own(configs)
+    first = records[0].meta
+    origin = [
+        ("versions", flat(first.get("versions"))),
+        ("commit", flat(first.get("commit"))),
+        ("uncommitted changes", flat(first.get("diff_hash"))),
+        ("data", flat(first.get("data_hash"))),
+        ("hardware", flat(first.get("hardware"))),
+    ]
+    own = "<h3>Settings in which the arms differ</h3>" + data_table(differing)
+    markup = (
+        f"{reproduction(reproduce)}<h3>Runs</h3>{data_table(runs_table(records))}"
+        f"{own if not differing.empty else ''}"
+        f"<details><summary>All other settings</summary>{facts(shared)}</details>"
+        f"<h3>Made with</h3>{facts([row for row in origin if row[1] != '–'])}"
+    )
+    return Section("provenance", "Where this comes from", markup=markup)
