@@ -54,7 +54,7 @@ lab: setup  ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter lab --notebook-dir=notebooks
 
 reports: setup  ## rebuild the pages under reports/ from the committed records
-	@$(BIN)/python -m mcbench.report reports
+	@$(BIN)/mcbench report reports
 
 clean:  ## remove caches (never runs, never .venv)
 	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
