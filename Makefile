@@ -51,7 +51,7 @@ format: setup  ## let ruff format and fix what it can
 	@$(BIN)/ruff format .
 
 lab: setup  ## open JupyterLab on the notebooks
-	@$(BIN)/jupyter lab --notebook-dir=notebooks
+	@$(BIN)/jupyter lab --notebook-dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 reports: setup  ## rebuild the pages under reports/ from the committed records
 	@$(BIN)/mcbench report reports
