@@ -127,8 +127,9 @@ def run_experiment(
     """Train what is missing of an experiment and return its runs in the order of the plan.
 
     Finished runs are reused, which is said; ``fresh`` deletes them first. With ``workers`` above 1,
-    that many runs train side by side, each in a process with one thread: on small models two
-    single-threaded runs finish sooner than two runs in turn with two threads.
+    that many runs train side by side, each in a process with one thread: a small model gains
+    little from a second thread. (The number of threads changes rounding, so a single missing run is
+    trained in such a process too.)
 
     Raises:
         UserError: as :func:`planned_runs`, or a run failed; the other runs are finished first.
@@ -143,15 +144,23 @@ def run_experiment(
     if fresh:
         for planned in plan:
             store.run(planned.config).delete()
-    missing = [p for p in plan if store.run(p.config).state != "finished"]
-    reused = len(plan) - len(missing)
+    # Two arms that compute the same are one run, trained under the first arm's label.
+    distinct = {planned.config.run_id: planned for planned in reversed(plan)}
+    missing = [
+        planned
+        for planned in plan
+        if planned is distinct[planned.config.run_id]
+        and store.run(planned.config).state != "finished"
+    ]
+    reused = len(distinct) - len(missing)
     progress(
-        f"{name}: {len(plan)} runs, {reused} finished before and reused, {len(missing)} to train"
+        f"{name}: {len(distinct)} runs, {reused} finished before and reused, "
+        f"{len(missing)} to train"
     )
     started = time.monotonic()
-    if workers == 1 or len(missing) == 1:
+    if workers == 1:
         _train_in_turn(missing, store, progress)
-    else:
+    elif missing:
         _train_side_by_side(missing, store, progress, workers)
     if missing:
         progress(f"{name}: all runs finished, {clock(time.monotonic() - started)}")

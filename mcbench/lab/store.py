@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from mcbench.lab.config import RunConfig
 
-STATES = ("absent", "running", "finished", "failed")
 _COMPLETE = "COMPLETE"
 _TRAINING_STATE = (
     "optimizer.*",
@@ -94,6 +93,7 @@ class Run:
         write_json(
             self.path / "run.json",
             {
+                **old,
                 **meta,
                 "started": old.get("started", meta["started"]),
                 "resumes": old.get("resumes", -1) + 1,
@@ -116,6 +116,10 @@ class Run:
             self.path / "run.json", {**self.meta, "ended": ended, "state": "failed", "error": error}
         )
         self.lock.release()
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to run.json, such as which temperature was chosen and why."""
+        write_json(self.path / "run.json", {**self.meta, **facts})
 
     def append_step(self, record: dict[str, Any]) -> None:
         append_line(self.path / "steps.jsonl", record)

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,8 @@ class _Session:
             if checkpoint:
                 self.progress(f"[{self.label}] resuming after step {done}")
             with Evaluator(workers=self.config.profile.reward_workers) as self.evaluator:
+                if self.is_main:
+                    self.run.note(sandbox=self.evaluator.isolation)
                 self._update(done, checkpoint[1] if checkpoint else None)
         if self.is_main and not self.run.final_model.exists():
             self.run.keep_final_model(steps)
@@ -282,10 +285,17 @@ class _Session:
         trainer.remove_callback(PrinterCallback)
         self.recorder = self._recorder(trainer, max(0, done))
         trainer.add_callback(self.recorder)
-        trainer.on_generation = self.recorder.on_generation
+        trainer.on_generation = partial(self._on_generation, trainer)
         if done < 0:
             self._evaluate(trainer, 0)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+
+    def _on_generation(self, trainer: Any, batch: Any) -> None:
+        choice = trainer.temperature_choice
+        if choice is not None and "temperature_choice" not in self.run.meta:
+            self.run.note(temperature_choice=choice.to_dict())
+            self.progress(f"[{self.label}] {choice.explanation}")
+        self.recorder.on_generation(batch)
 
     def _trainer(self) -> Any:
         from datasets import Dataset
@@ -338,7 +348,9 @@ class _Session:
         profile = self.config.profile
         cache = self.store.base_evals / f"{self._base_key()}.json"
         sampler = vllm_sampler(trainer) if profile.backend != "transformers" else None
-        if step == 0 and cache.exists():
+        cached = step == 0 and cache.exists()
+        PartialState().wait_for_everyone()  # all have looked before one of them writes
+        if cached:
             results = _read_evals(cache)
         elif self.is_main:
             results = self._measure(trainer, sampler)

@@ -8,6 +8,22 @@ from mcbench.lab.experiments import Arm, Experiment, planned_runs, run_experimen
 from mcbench.lab.store import RunStore
 
 
+def test_arms_that_compute_the_same_are_one_run(tiny_changes, tmp_path, monkeypatch):
+    mask = {"truncation_mask": "conditional", "mask_ratio": 0.2, "mask_when": "incorrect"}
+    arms = {
+        "named": Arm("microcoder"),
+        "spelled out": Arm("grpo_plus", {**mask, "repeat_rule": "window"}),
+    }
+    twins = Experiment("twins", "", arms, ("tiny",), (0,))
+    monkeypatch.setitem(experiments.EXPERIMENTS, "twins", twins)
+    lines = []
+    runs = run_experiment(
+        "twins", steps=2, runs_dir=tmp_path, changes=tiny_changes, progress=lines.append
+    )
+    assert lines[0] == "twins: 1 runs, 0 finished before and reused, 1 to train"
+    assert runs[0].path == runs[1].path
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tiny_profile):
     """An experiment with two arms on the tiny profile."""
@@ -47,7 +63,7 @@ def test_missing_runs_are_trained_finished_ones_reused(tiny_changes, tmp_path):
     assert lines[0] == "small: 1 runs, 0 finished before and reused, 1 to train"
     assert any(line.startswith("[plain seed 0] step 2/2  reward") for line in lines)
     started = plain.meta["started"]
-    both, lines = go(None, workers=2)
+    both, lines = go(None)
     assert lines[0] == "small: 2 runs, 1 finished before and reused, 1 to train"
     assert [run.state for run in both] == ["finished", "finished"]
     assert plain.meta["started"] == started

@@ -153,3 +153,14 @@ def test_the_final_model_scores_as_recorded(whole, config):
     recorded = read_run(run.path).eval_lines[-2:]
     assert [r.pass_at_1 for r in results] == [line["pass_at_1"] for line in recorded]
     assert [list(r.per_problem) for r in results] == [line["per_problem"] for line in recorded]
+
+
+def test_the_record_explains_the_chosen_temperature_and_the_sandbox(tiny_profile, tmp_path):
+    choice = {"temperature_target_diversity": 0.01, "temperature_grid": [0.5, 1.0]}
+    choice["temperature_probe_prompts"] = 2
+    lines = []
+    run = train(resolve(tiny_profile, "microcoder", choice, steps=2), tmp_path, lines.append)
+    assert run.meta["temperature_choice"]["temperature"] == 0.5
+    assert "is the lowest temperature" in run.meta["temperature_choice"]["explanation"]
+    assert any("T = 0.5 is the lowest temperature" in line for line in lines)
+    assert {"granted", "missing"} <= set(run.meta["sandbox"])
