@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.lab.compact import read_compact
 from mcbench.lab.experiments import experiment_named
-from mcbench.report.page import Entry, build_index, write_page, write_plotly
+from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
 from mcbench.report.provenance import arm_of
 from mcbench.report.results import headline_of, results_page
 
@@ -44,10 +46,27 @@ def command(notebook: str, **parameters: Any) -> str:
     return " ".join(words)
 
 
+def save(page: Page, path: str | Path) -> Path:
+    """Write a page and return its absolute path.
+
+    It is one file that holds everything, except in a folder of reports that has a shared copy of
+    plotly's script: there it refers to that.
+    """
+    path = Path(path)
+    return write_page(page, path, PLOTLY if (path.parent / PLOTLY).is_file() else None)
+
+
+def _entry(path: Path, summary: str = "") -> Entry:
+    """The index entry of a page, under the title that it gives itself."""
+    title = re.search("<title>(.*?)</title>", path.read_text(encoding="utf-8"))
+    return Entry(path.name, unescape(title[1]) if title else path.stem, summary)
+
+
 def build_site(folder: str | Path) -> list[Path]:
     """Rebuild the pages of a folder from ``records/*.parquet``; the same records, the same bytes.
 
-    The pages share one copy of plotly's script under ``assets/``.
+    The pages share one copy of plotly's script under ``assets/``. The index also lists the pages
+    that notebooks wrote into the folder.
 
     Raises:
         UserError: the folder holds no records.
@@ -66,8 +85,9 @@ def build_site(folder: str | Path) -> list[Path]:
     write_plotly(folder / PLOTLY)
     reproduce = command("07_results.ipynb", profiles=profiles, seeds=seeds)
     page = write_page(results_page(records, reproduce), folder / "07_results.html", PLOTLY)
-    entries = [Entry(page.name, "GRPO, GRPO+ and MicroCoder-GRPO", headline_of(records))]
     index = folder / "index.html"
+    others = sorted(set(folder.glob("*.html")) - {index, folder / page.name})
+    entries = [_entry(page, headline_of(records)), *map(_entry, others)]
     index.write_text(build_index(entries), encoding="utf-8")
     return [index.resolve(), page]
 

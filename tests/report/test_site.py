@@ -5,6 +5,7 @@ import pytest
 from mcbench.errors import UserError
 from mcbench.lab.compact import write_compact
 from mcbench.report import site
+from mcbench.report.page import Page
 
 from .synthetic import make_record
 
@@ -13,13 +14,23 @@ def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     for arm in ("grpo", "microcoder"):
         write_compact(make_record(arm, 0, steps=20), tmp_path / "records")
+    (tmp_path / "other.html").write_text("<title>A &amp; B</title>")
     index, page = site.build_site(tmp_path)
+    assert '<a href="other.html">A &amp; B</a>' in index.read_text(encoding="utf-8")
     first = index.read_bytes(), page.read_bytes()
     site.build_site(tmp_path)
     assert (index.read_bytes(), page.read_bytes()) == first
     assert page.name in index.read_text(encoding="utf-8")
     assert page.stat().st_size < 2_000_000
     assert (tmp_path / site.PLOTLY).is_file()
+
+
+def test_a_page_is_one_file_unless_its_folder_shares_the_script(tmp_path: Path) -> None:
+    page = Page("t", "k", "l", [])
+    assert "plotly.js v" in site.save(page, tmp_path / "page.html").read_text(encoding="utf-8")
+    (tmp_path / "assets").mkdir()
+    (tmp_path / site.PLOTLY).touch()
+    assert site.PLOTLY in site.save(page, tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_folder_without_records_is_an_error_for_people(tmp_path: Path) -> None:
