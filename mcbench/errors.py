@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """Wrong input. The message says what was wrong, what is allowed and what to do, in one sentence.
+    """Wrong input. The message says what was wrong, what is allowed and what to do.
 
     The command line prints it without a traceback and exits with status 2.
     """
