@@ -299,7 +299,7 @@ def _add_evaluate(commands: Any) -> None:
     parser.add_argument(
         "--lengths",
         type=_integers,
-        metavar="80,160",
+        metavar="96,192",
         help="maximum response lengths in tokens (default: those of the nano profile)",
     )
     parser.add_argument("--temperature", type=float, default=1.0)

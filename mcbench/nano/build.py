@@ -19,7 +19,7 @@ from mcbench.nano.tokenizer import load_tokenizer
 
 IGNORE = -100
 MAX_PROMPT, MAX_RESPONSE = 64, 192
-"""In tokens. Responses are trained to more than twice the default limit of 80."""
+"""In tokens. Responses are trained to twice the default limit of 96."""
 
 
 @dataclass(frozen=True)

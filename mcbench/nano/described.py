@@ -151,8 +151,7 @@ def draw_input(rng: random.Random) -> list[int]:
 
 
 def shorter(steps: tuple[Step, ...]) -> list[tuple[Step, ...]]:
-    """Every pipeline that leaves out at least one of the steps."""
+    """Every pipeline that leaves out at least one of the steps, the longest first."""
     n = len(steps)
-    return [
-        tuple(step for i, step in enumerate(steps) if mask >> i & 1) for mask in range(2**n - 1)
-    ]
+    masks = sorted(range(2**n - 1), key=int.bit_count, reverse=True)
+    return [tuple(step for i, step in enumerate(steps) if mask >> i & 1) for mask in masks]

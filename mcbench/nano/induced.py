@@ -8,7 +8,7 @@ functions, giving up early does not, and a response cut at the limit is an unfin
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -111,7 +111,7 @@ def consistent(examples: tuple[tuple[int, int], ...]) -> set[tuple[int, ...]]:
     return fits
 
 
-def draw(rng: random.Random, programs: list[tuple[int, int]]) -> Induced:
+def draw(rng: random.Random, programs: Sequence[tuple[int, int]]) -> Induced:
     """Draw a problem whose reference is one of ``programs`` and whose examples are unambiguous.
 
     Difficulties are drawn evenly, then a program of that difficulty. The identity and constant

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import io
 import random
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from mcbench.nano import described, induced
 
 Split = Literal["train", "test"]
 SPLITS = ("train", "test")
-SIZES = {"train": 3000, "test": 120}
+SIZES = {"train": 1500, "test": 120}
 INDUCED_SHARE = 0.65
 MIN_TESTS = 3
 PROBES = 60
@@ -32,14 +33,15 @@ def split_of(key: str) -> Split:
     return "test" if hashlib.blake2b(key.encode()).digest()[0] % 5 == 0 else "train"
 
 
-def induced_programs(split: Split) -> list[tuple[int, int]]:
+@cache
+def induced_programs(split: Split) -> tuple[tuple[int, int], ...]:
     """The (feature, constant) pairs that a split may use as hidden functions."""
     pairs = [(f, k) for f in range(len(induced.FEATURES)) for k in induced.CONSTANTS]
-    return [p for p in pairs if split_of(induced.Induced(*p, (), "stdin").key) == split]
+    return tuple(p for p in pairs if split_of(induced.Induced(*p, (), "stdin").key) == split)
 
 
 def draw_induced(
-    rng: random.Random, programs: list[tuple[int, int]], split: Split
+    rng: random.Random, programs: Sequence[tuple[int, int]], split: Split
 ) -> induced.Induced:
     """Draw an induced problem with one of ``programs`` and an example set that ``split`` owns."""
     while True:
@@ -131,23 +133,31 @@ def described_problem(task: described.Described, rng: random.Random) -> Problem 
     return _problem(task, source, [probes[i] for i in inputs])
 
 
-def _draw(rng: random.Random, kind: str, split: Split) -> Problem:
+def _draw(rng: random.Random, split: Split) -> induced.Induced | described.Described:
+    if rng.random() < INDUCED_SHARE:
+        return draw_induced(rng, induced_programs(split), split)
     while True:
-        if kind == "induced":
-            return induced_problem(draw_induced(rng, induced_programs(split), split), rng)
         task = described.draw(rng)
-        if split_of(task.key) == split and (problem := described_problem(task, rng)):
-            return problem
+        if split_of(task.key) == split:
+            return task
+
+
+def _with_tests(task: induced.Induced | described.Described, rng: random.Random) -> Problem | None:
+    if isinstance(task, induced.Induced):
+        return induced_problem(task, rng)
+    return described_problem(task, rng)
 
 
 @cache
 def load_split(split: Split, size: int | None = None, seed: int = 0) -> tuple[Problem, ...]:
     """The problems of a split; the same arguments give the same problems on every machine.
 
+    Kinds stand in the proportion 65 : 35 (induced : described); every form and difficulty occurs
+    equally often.
+
     Args:
-        split: ``train`` (kinds in the proportion 65 : 35, forms and difficulties as they fall) or
-            ``test`` (the same share of kinds, every form and difficulty equally often).
-        size: how many problems, at least 12 for ``test``; default 3000 and 120.
+        split: ``train`` or ``test``.
+        size: how many problems, at least 12; default 1500 and 120.
         seed: of the draw. The default sets have seed 0.
 
     Raises:
@@ -156,26 +166,30 @@ def load_split(split: Split, size: int | None = None, seed: int = 0) -> tuple[Pr
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
     size = SIZES[split] if size is None else size
-    if size < (12 if split == "test" else 1):
-        raise UserError(f"split {split!r} of {size} problems: at least 12 for test, 1 for train")
+    if size < 12:
+        raise UserError(f"a split of {size} problems is too small; at least 12 are needed")
     rng = random.Random(f"nano-{split}-{seed}")
     seen: set[str] = set()
     problems: list[Problem] = []
-    quota = _quota(size) if split == "test" else None
+    quota = _quota(size)
     while len(problems) < size:
-        problem = _draw(rng, "induced" if rng.random() < INDUCED_SHARE else "described", split)
-        cell = (problem.kind, problem.form, problem.difficulty)
-        if problem.id in seen or (quota is not None and not quota.get(cell)):
+        task = _draw(rng, split)
+        cell = (
+            "induced" if isinstance(task, induced.Induced) else "described",
+            task.form,
+            task.difficulty,
+        )
+        if task.statement() in seen or not quota[cell]:
             continue
-        if quota is not None:
+        if problem := _with_tests(task, rng):
             quota[cell] -= 1
-        seen.add(problem.id)
-        problems.append(problem)
+            seen.add(problem.statement)
+            problems.append(problem)
     return tuple(problems)
 
 
 def _quota(size: int) -> dict[tuple[str, str, str], int]:
-    """How many problems of each kind, form and difficulty a test set of ``size`` holds."""
+    """How many problems of each kind, form and difficulty a set of ``size`` holds."""
     cells = [(form, difficulty) for form in FORMS for difficulty in DIFFICULTIES]
     quota: dict[tuple[str, str, str], int] = {}
     n_induced = round(size * INDUCED_SHARE)
