@@ -114,13 +114,13 @@ _NANO: dict[str, Any] = {
     "max_completion_length": 96,
     "eval_lengths": (96, 192),
     "train_batch_size": 16,
-    "ppo_mini_batch_size": 4,
+    "ppo_mini_batch_size": 2,
     "num_generations": 8,
-    "per_device_batch_size": 32,
+    "per_device_batch_size": 16,
     "learning_rate": 2e-4,
     "temperature": 1.0,
-    "steps": 60,
-    "eval_every": 20,
+    "steps": 160,
+    "eval_every": 32,
     "repeat_window": 16,
 }
 

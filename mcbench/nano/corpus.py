@@ -45,7 +45,7 @@ class Style:
 
 
 MODERN = Style()
-OLD = Style(give_up=0.55, loop=0.0, plan=0.05)
+OLD = Style(give_up=0.4, loop=0.0, plan=0.1)
 """An older generation: it answers at once, in short responses."""
 
 ORDER_WEIGHT = {"easy": 4.0, "medium": 2.0, "hard": 1.0}
