@@ -8,6 +8,7 @@ recorded in `Layers`, which the zygote reports to the evaluator.
 
 import contextlib
 import ctypes
+import functools
 import os
 import resource
 import signal
@@ -137,6 +138,7 @@ def _bind(source: str, point: str) -> None:
     _call("mount", source.encode(), point.encode(), None, MS_BIND | MS_REC, None)
 
 
+@functools.cache  # the links are resolved once, before anything is covered
 def _needed_paths() -> list[str]:
     """The folders Python imports from, without those inside another one."""
     folders = {sys.base_prefix, sys.prefix, *filter(os.path.isdir, sys.path)}
