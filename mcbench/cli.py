@@ -20,8 +20,8 @@ EXIT_FAILED, EXIT_USER_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 2 for wrong input, 1 for a failure."""
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         options.command(options)
     except UserError as error:
         print(f"mcbench: {error}", file=sys.stderr)
@@ -190,7 +190,10 @@ def _add_sweep(commands: Any) -> None:
 
 
 def _integers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"expected whole numbers such as 0,1,2, got {text!r}") from None
 
 
 def _names(text: str) -> list[str]:
@@ -317,8 +320,10 @@ def _evaluate(options: argparse.Namespace) -> None:
 
     lengths = options.lengths or list(PROFILES["nano"].eval_lengths)
     model_location(options.model)  # first: the most likely mistake, and the cheapest check
-    if options.limit is not None and options.limit < 1:
-        raise UserError(f"--limit must be at least 1, got {options.limit}")
+    for name in ("limit", "batch_size", "workers"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
     problems = select_problems(load_problems(options.test_set), options.limit)
     check_request(problems, lengths, options.attempts, options.temperature)
 

@@ -11,6 +11,21 @@ from mcbench.grpo.masking import READINGS, REPEAT_RULES, TRUNCATION_MASKS
 from mcbench.grpo.probe import check_grid
 from mcbench.grpo.temperature import check_stages, generation_period, parse_stages
 
+# What TRL 1.16 knows. It finds a wrong name or number only in the middle of the first update.
+_TRL_NAMES = {
+    "loss_type": ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo"),
+    "scale_rewards": ("batch", "group", "none"),
+    "importance_sampling_level": ("sequence", "token"),
+}
+_TRL_RANGES = {
+    "epsilon": (0, math.inf),
+    "epsilon_high": (0, math.inf),
+    "beta": (0, math.inf),
+    "top_entropy_quantile": (0, 1),
+    "top_p": (0, 1),
+    "num_iterations": (1, math.inf),
+}
+
 
 def _points(stages: list[Any] | str | None) -> list[list[Any]]:
     assert not isinstance(stages, str)  # __post_init__ has parsed the text
@@ -108,7 +123,9 @@ class MicroCoderGRPOConfig(GRPOConfig):
             self.length_stages = parse_stages(self.length_stages, "length_stages")
         if self.truncation_mask == "all":
             self.mask_truncated_completions = True
+        self._check_ranges()
         super().__post_init__()
+        self._check_names()
         self._check_temperature()
         self._check_stages()
 
@@ -154,9 +171,22 @@ class MicroCoderGRPOConfig(GRPOConfig):
                 "methods; choose truncation_mask='conditional' or truncation_mask='all'"
             )
 
+    def _check_names(self) -> None:
+        for name, allowed in _TRL_NAMES.items():
+            if getattr(self, name) not in allowed:
+                raise unknown(name, getattr(self, name), allowed)
+
+    def _check_ranges(self) -> None:
+        for name, (low, high) in _TRL_RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                wanted = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
+                raise UserError(f"{name} must be {wanted}, got {value}")
+
     def _check_temperature(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise UserError(f"temperature must be greater than 0, got {self.temperature}")
+        check_grid(self.temperature_grid)
         if self.temperature_target_diversity is None:
             return
         if not 0 < self.temperature_target_diversity <= 1:
@@ -174,7 +204,6 @@ class MicroCoderGRPOConfig(GRPOConfig):
                 f"temperature_probe_prompts must be a positive multiple of the {self.world_size} "
                 f"process(es), got {self.temperature_probe_prompts}"
             )
-        check_grid(self.temperature_grid)
 
     def _check_stages(self) -> None:
         for name, points in (

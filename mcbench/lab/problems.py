@@ -89,8 +89,7 @@ def model_location(name: str) -> str:
         return str(model_path(name))
     path = Path(name)
     if not path.exists():
-        # A hub id is "owner/name"; anything else that looks like a path was meant as one.
-        if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        if _meant_as_path(name):
             raise UserError(
                 f"model or checkpoint {name!r} does not exist; name one of "
                 f"{', '.join(MODEL_NAMES)}, a directory with config.json, a run directory, "
@@ -102,6 +101,18 @@ def model_location(name: str) -> str:
     if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
         raise UserError(f"{path} holds no model: config.json is missing")
     return str(path)
+
+
+def _meant_as_path(name: str) -> bool:
+    """Whether a name that does not exist can be no hub id, which has the form "owner/name".
+
+    A name in a folder that exists, or in one that mcbench writes, is not looked up on the hub: with
+    no network that takes most of a minute.
+    """
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        return True
+    folder = name.partition("/")[0]
+    return folder in ("runs", "build") or Path(folder).is_dir()
 
 
 def model_digest(location: str) -> str:

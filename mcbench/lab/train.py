@@ -64,7 +64,6 @@ def train(
     if run.state == "finished":
         progress(f"[{label}] finished before: reusing {run.path}")
         return run
-    _quiet()
     arguments = trainer_arguments(config, run.checkpoints)
     if arguments.use_vllm and find_spec("vllm") is None:
         raise UserError(
@@ -156,6 +155,7 @@ def load_model(source: Profile | str) -> tuple[Any, Any]:
 
     name = source.model if isinstance(source, Profile) else source
     location = model_location(name)
+    _quiet()
     try:
         tokenizer = AutoTokenizer.from_pretrained(location, padding_side="left")
         model = AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32)

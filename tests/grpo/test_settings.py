@@ -29,6 +29,13 @@ from mcbench.grpo import RECIPES, BatchPlan, MicroCoderGRPOConfig, recipe, save_
         ({"temperature_target_diversity": 1.5}, "share of unique"),
         ({"temperature_target_diversity": 0.6, "temperature_stages": "0:1"}, "give one"),
         ({"temperature_target_diversity": 0.6, "temperature_grid": [0.0]}, "greater than 0"),
+        ({"temperature_grid": [1.0, -1.0]}, "greater than 0"),
+        ({"loss_type": "ppo"}, "unknown loss_type 'ppo'; allowed: .*dr_grpo, grpo"),
+        ({"scale_rewards": "batches"}, "allowed: batch, group, none"),
+        ({"importance_sampling_level": "word"}, "allowed: sequence, token"),
+        ({"epsilon": -0.1}, "epsilon must be at least 0"),
+        ({"top_p": 1.5}, r"top_p must be in \[0, 1\]"),
+        ({"num_iterations": 0}, "num_iterations must be at least 1"),
         ({"temperature_stages": "0:1", "generation_kwargs": {"temperature": 2.0}}, "drop one"),
     ],
 )
