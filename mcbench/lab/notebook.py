@@ -2,11 +2,14 @@
 
 papermill itself only warns about an unknown parameter, turns a tuple into a string and records no
 defaults; here those are errors, and the resolved parameters are kept in the output notebook.
+Notebooks call :func:`check_injected`, so that plain papermill refuses wrong parameters too.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -94,6 +97,37 @@ def _check_like(name: str, value: Any, default: Any) -> None:
         names = {list: "a list", str: "a text", int: "a whole number", float: "a number"}
         wanted = names.get(kind, "true or false" if kind is bool else kind.__name__)
         raise UserError(f"parameter {name!r} must be {wanted} such as {default!r}, got {value!r}")
+
+
+def check_injected() -> None:
+    """Refuse wrong parameters in a notebook that plain papermill executes.
+
+    The first cell after the parameters calls this. papermill puts its values into a cell of its own
+    between the two, under the comment "# Parameters"; without such a cell there is nothing to
+    check. Its ``-p`` option knows no lists, so the text of a list is read as one.
+
+    Raises:
+        UserError: as :func:`check_parameters`.
+    """
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    cells = shell.user_ns["In"] if shell else []
+    injected = [n for n, source in enumerate(cells) if source.startswith(_INJECTED)]
+    if not injected:
+        return
+    number = injected[-1]
+    defaults = _assignments(cells[number - 1], "this notebook")
+    given = _assignments(cells[number], "this notebook")
+    for name, value in given.items():
+        if isinstance(value, str) and not isinstance(defaults.get(name, ""), str):
+            with contextlib.suppress(ValueError):
+                given[name] = json.loads(value)
+    check_parameters(defaults, given)
+    shell.user_ns.update(given)
+
+
+_INJECTED = "# Parameters\n"
 
 
 def run_notebook(

@@ -1,8 +1,10 @@
 """Notebooks in batch: parameters are checked, failures of every kind are reported."""
 
+import contextlib
 import re
 
 import nbformat
+import papermill
 import pytest
 
 from mcbench.cli import main
@@ -80,3 +82,25 @@ def test_a_failing_notebook_says_how(tmp_path, capsys, cell, status, message):
     path = write(tmp_path / "n.ipynb", cell)
     assert main(["run", path, "-o", str(tmp_path / "out.ipynb")]) == status
     assert re.search(message, capsys.readouterr().err)
+
+
+CHECKED = "from mcbench.lab.notebook import check_injected; check_injected(); print('got', seeds)"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"seed": 1}, "unknown notebook parameter 'seed'; allowed: fresh, profile, rate, seeds"),
+        ({"seeds": 3}, "'seeds' must be a list such as"),
+        ({"seeds": "[1, 2]", "fresh": True}, r"got \[1, 2\]"),  # as papermill's -p passes a list
+        ({}, r"got \[0\]"),
+    ],
+)
+def test_plain_papermill_is_checked_too(tmp_path, given, shown):
+    output = tmp_path / "out.ipynb"
+    with contextlib.suppress(papermill.PapermillExecutionError):
+        papermill.execute_notebook(
+            write(tmp_path / "n.ipynb", CHECKED), output, given, progress_bar=False
+        )
+    outputs = nbformat.read(output, as_version=4).cells[-1].outputs
+    assert re.search(shown, "".join(out.get("text", out.get("evalue", "")) for out in outputs))
