@@ -119,10 +119,15 @@ def _add_train(commands: Any) -> None:
         "- reads it from standard input",
     )
     parser.add_argument("--label", help="how progress lines name the run")
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # for experiments
     _add_changes(parser)
 
 
 def _train(options: argparse.Namespace) -> None:
+    if options.parent is not None:
+        from mcbench.lab.experiments import end_with_parent
+
+        end_with_parent(options.parent)
     config = _train_config(options)
     if options.dry_run:
         _print_dry_run(config, options.runs_dir)

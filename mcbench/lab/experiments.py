@@ -207,6 +207,7 @@ def _train_apart(
     """Train one run in a process of its own; the reason where it failed."""
     command = [sys.executable, "-m", "mcbench", "train", "--config", "-"]
     command += ["--runs-dir", str(store.root), "--label", planned.label]
+    command += ["--parent", str(os.getpid())]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -226,3 +227,16 @@ def _train_apart(
         tell(line.rstrip() if line.startswith("[") else f"[{planned.label}] {line.rstrip()}")
     status = process.wait()
     return None if status == 0 else f"{planned.label} (exit status {status}): {last}"
+
+
+def end_with_parent(pid: int) -> None:
+    """Have this process killed when the one with that id, which started it, ends in any way.
+
+    A run must not train on when its experiment was killed: the same command, given again, would
+    find it locked. (The kernel watches the thread that started us; it waits for our end.)
+    """
+    from mcbench.evaluator.isolation import die_with_parent
+
+    die_with_parent()
+    if os.getppid() != pid:  # it has ended already
+        sys.exit(1)

@@ -1,5 +1,12 @@
 """Experiments: what is planned, trained, reused, and said."""
 
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from mcbench.errors import UserError
@@ -85,6 +92,27 @@ def test_side_by_side_runs_report_and_a_failure_names_the_run(tiny_changes, tmp_
     assert any(line.startswith("[good seed 0] step 2/2  reward") for line in lines)
     assert any(line.startswith("[bad seed 0] mcbench: backend 'vllm_server'") for line in lines)
     assert [run.state for run in RunStore(tmp_path)] == ["finished"]
+
+
+def test_side_by_side_runs_end_when_the_experiment_is_killed(tiny_changes, tmp_path):
+    command = [sys.executable, "-m", "mcbench", "sweep", "results", "--profile", "tiny"]
+    command += ["--seeds", "0", "--steps", "2000", "--workers", "2", "--runs-dir", str(tmp_path)]
+    for name, value in {**tiny_changes, "eval_every": 2000}.items():
+        command += ["--set", f"{name}={json.dumps(value)}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        training = set()
+        while len(training) < 2:
+            line = process.stdout.readline()
+            assert line, "the experiment ended early"
+            training |= {line.partition("]")[0]} if "] step " in line else set()
+        runs = [run for run in RunStore(tmp_path) if run.is_alive()]
+        handles = [os.pidfd_open(run.lock.owner()["pid"]) for run in runs]
+        process.send_signal(signal.SIGKILL)
+        for handle in handles:
+            assert select.select([handle], [], [], 30)[0]
+            os.close(handle)
+    # Killed, not failed: they did not have to print a line to find that nobody reads it.
+    assert [(run.state, run.is_alive()) for run in runs] == [("running", False)] * 2
 
 
 def test_empty_choices_are_refused(tiny_changes, tmp_path):
