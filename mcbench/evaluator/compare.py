@@ -32,7 +32,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from mcbench.errors import unknown
-from mcbench.evaluator.submission import Checker
+from mcbench.evaluator.submission import Checker, check_tolerances
 
 DEFAULT_RTOL = 1e-6
 DEFAULT_ATOL = 1e-6
@@ -99,11 +99,12 @@ def outputs_match(expected: Any, actual: Any, **options: Any) -> bool:
     Options are those of `Rules`.
 
     Raises:
-        UserError: an unknown option.
+        UserError: an unknown option, a tolerance that is negative or not finite.
     """
     if strange := sorted(options.keys() - set(RULE_NAMES)):
         raise unknown("comparison option", strange[0], RULE_NAMES)
     rules = Rules(**options)
+    check_tolerances(rules.rtol, rules.atol)
     if isinstance(expected, str) and isinstance(actual, str):
         return compare_text(expected, actual, rules).accepted
     return compare_values(expected, actual, rules).accepted
@@ -157,6 +158,8 @@ def _compare_tokens(
 
 
 def _same_spaces(expected: str, actual: str) -> bool:
+    """Whether all white space agrees; a newline at the end, which print adds, is free."""
+    expected, actual = expected.removesuffix("\n"), actual.removesuffix("\n")
     starts = expected[:1].isspace() == actual[:1].isspace()
     return starts and re.findall(r"\s+", expected) == re.findall(r"\s+", actual)
 

@@ -16,7 +16,8 @@ VERDICTS: tuple[Verdict, ...] = ("AC", "WA", "RE", "TLE", "MLE", "OLE", "IE")
 Checker = Callable[..., bool]
 
 
-def _check_tolerances(rtol: float | None, atol: float | None) -> None:
+def check_tolerances(rtol: float | None, atol: float | None) -> None:
+    """Refuse a tolerance that is negative or not finite with a UserError."""
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise UserError(f"{name} must be a finite number >= 0, got {value!r}")
@@ -29,7 +30,8 @@ class StdioTest:
     The options are the problem's own rules and default to `mcbench.evaluator.compare`'s:
     ``rtol`` and ``atol`` (relative and absolute tolerance), ``case_sensitive`` (None: only yes/no
     words ignore case; True: never; False: always), ``space_sensitive`` (white space must agree
-    exactly), ``any_order`` (lines, or the tokens of a single line, in any order), ``checker``.
+    exactly, but for one newline at the end), ``any_order`` (lines, or the tokens of a single line,
+    in any order), ``checker``.
 
     Raises:
         UserError: stdin or expected is not text, a tolerance is negative or not finite.
@@ -47,7 +49,7 @@ class StdioTest:
     def __post_init__(self) -> None:
         if not isinstance(self.stdin, str) or not isinstance(self.expected, str):
             raise UserError("StdioTest takes stdin and expected as str")
-        _check_tolerances(self.rtol, self.atol)
+        check_tolerances(self.rtol, self.atol)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class CallTest:
             raise UserError("CallTest takes args as a list or tuple of positional arguments")
         if self.result_arg is not None and self.result_arg not in range(len(self.args)):
             raise UserError(f"result_arg must be between 0 and {len(self.args) - 1}")
-        _check_tolerances(self.rtol, self.atol)
+        check_tolerances(self.rtol, self.atol)
 
 
 Test = StdioTest | CallTest

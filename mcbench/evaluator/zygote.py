@@ -97,8 +97,8 @@ def serve(control: socket.socket, layers: "isolation.Layers") -> None:
     names = child.leetcode_namespace()
     gc.collect()
     gc.freeze()  # the collector of a child need not touch, and so copy, our pages
-    send(control, {"granted": layers.granted, "missing": layers.missing})
     try:
+        send(control, {"granted": layers.granted, "missing": layers.missing})
         while True:
             request, files = receive(control)
             try:

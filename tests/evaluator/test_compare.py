@@ -42,6 +42,7 @@ ACCEPTED = [
     ("any_order", "1 2 2", "2 1 2", {"any_order": True}),
     ("any_order", "0.5\n1", "1\n0.50", {"any_order": True}),
     ("exact", "a  b", "a  b", {"space_sensitive": True}),
+    ("lines", "a  b", "a  b\n", {"space_sensitive": True}),
     ("numeric", "a  0.50", "a  0.5", {"space_sensitive": True}),
     ("checker", "4", "2 2", {"checker": lambda e, a: sum(map(int, a.split())) == int(e)}),
 ]
@@ -83,6 +84,7 @@ REJECTED = [
     ("1 2", "1 2 2", {"any_order": True}),
     ("a b\nc", "b\na c", {"any_order": True}),
     ("a b", "a  b", {"space_sensitive": True}),
+    ("a b", "a b\n\n", {"space_sensitive": True}),
     ("a b", " a b", {"space_sensitive": True}),
     ("a b", "a\nb", {"space_sensitive": True}),
     ("4", "x", {"checker": lambda e, a: int(e) == int(a)}),  # a checker that raises
@@ -182,3 +184,5 @@ def test_reason_names_the_first_differing_token():
 def test_unknown_option_is_named():
     with pytest.raises(UserError, match="'fuzzy'; allowed: any_order, atol"):
         outputs_match("1", "1", fuzzy=True)
+    with pytest.raises(UserError, match="atol must be a finite number >= 0"):
+        outputs_match("1.5", "2.5", atol=-1)

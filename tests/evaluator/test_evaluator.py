@@ -5,16 +5,20 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+import mcbench.evaluator
 from mcbench.errors import UserError
 from mcbench.evaluator import CallTest, Evaluator, StdioTest, Submission
 from tests.evaluator.processes import alive, descendants, eventually, open_descriptors
 
+ZYGOTE = Path(mcbench.evaluator.__file__).with_name("zygote.py")
 DOUBLE = [StdioTest(f"{i}\n", f"{2 * i}\n") for i in range(4)]
 
 
@@ -74,8 +78,9 @@ def test_async_calls_run_beside_other_work(evaluator):
 def test_cancelled_call_leaves_the_evaluator_usable(evaluator):
     async def cancel() -> None:
         slow = Submission("import time\ntime.sleep(99)", [StdioTest("", "")], time_limit_s=50)
+        idle = len(descendants(os.getpid()))
         task = asyncio.create_task(evaluator.aevaluate([slow]))
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(eventually, lambda: len(descendants(os.getpid())) > idle)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -189,7 +194,16 @@ with Evaluator(workers=2) as evaluator:
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert eventually(lambda: not alive(left), seconds=2.0)
+    assert eventually(lambda: not alive(left))
+
+
+def test_a_sandbox_whose_parent_is_gone_before_it_is_ready_ends_quietly():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        ours.close()
+        command = [sys.executable, "-s", "-P", str(ZYGOTE), str(theirs.fileno())]
+        done = subprocess.run(command, pass_fds=[theirs.fileno()], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_isolation_is_reported(evaluator):
