@@ -371,6 +371,9 @@ def _print_result(result: Any) -> None:
         row = [cells.get((form, level)) for level in levels]
         texts = "".join("        -" if cell is None else f"{cell:9.1%}" for cell in row)
         print(f"  {form:7}{texts}{overall:9.1%}")
+    totals = result.by("difficulty")
+    texts = "".join(f"{totals[(level,)]:9.1%}" for level in levels)
+    print(f"  all    {texts}{result.pass_at_1:9.1%}")
 
 
 # report, nano, doctor ----------------------------------------------------------------------------

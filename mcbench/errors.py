@@ -1,10 +1,11 @@
 """Errors addressed to people."""
 
 
-class UserError(Exception):
+class UserError(ValueError):
     """Wrong input. The message says what was wrong, what is allowed and what to do.
 
-    The command line prints it without a traceback and exits with status 2.
+    The command line prints it without a traceback and exits with status 2. It is a ValueError, as
+    TRL and transformers raise for a wrong setting, so that code written for them catches it.
     """
 
 

@@ -143,7 +143,8 @@ def test_train_then_evaluate_then_train_from_the_record(settings, problem_file, 
     assert main(["evaluate", path, *test, "-o", "result.json"]) == 0
     out = capsys.readouterr().out
     assert "up to 6 tokens: pass@1" in out
-    assert "easy   medium     hard" in out
+    assert "easy   medium     hard      all" in out
+    assert out.count("  all    ") == 2
     rows = json.loads(Path("result.json").read_text())
     assert [row["max_completion_length"] for row in rows] == [6, 12]
     assert main(["train", "--config", f"{path}/run.json"]) == 0
