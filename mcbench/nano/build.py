@@ -147,7 +147,7 @@ def build(
 def make_optimizers(model: Qwen3ForCausalLM, spec: Build) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the layers, AdamW for embedding and norms.
 
-    With AdamW alone the same loss takes about three times the steps.
+    With AdamW alone the loss of 500 steps takes about twice as many (docs/lab-log.md).
     """
     inside = [p for n, p in model.named_parameters() if p.dim() == 2 and "embed" not in n]
     rest = [p for n, p in model.named_parameters() if p.dim() != 2 or "embed" in n]
