@@ -20,8 +20,8 @@ EXIT_FAILED, EXIT_USER_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 2 for wrong input, 1 for a failure."""
+    options = _parser().parse_args(arguments)
     try:
-        options = _parser().parse_args(arguments)
         options.command(options)
     except UserError as error:
         print(f"mcbench: {error}", file=sys.stderr)
@@ -79,24 +79,6 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _pairs(texts: Sequence[str], what: str) -> dict[str, Any]:
-    """``NAME=VALUE`` texts as a dict; a VALUE that is no JSON is a text."""
-    values = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UserError(f"{what} takes NAME=VALUE, got {text!r}")
-        values[name] = _json_or_text(value)
-    return values
-
-
-def _json_or_text(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
-
-
 # train -------------------------------------------------------------------------------------------
 
 
@@ -138,10 +120,10 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _train_config(options: argparse.Namespace) -> RunConfig:
-    from mcbench.lab.config import RunConfig, resolve
+    from mcbench.lab.config import RunConfig, parse_changes, resolve
 
     if options.config is None:
-        changes = _pairs(options.set, "--set")
+        changes = parse_changes(options.set, "--set")
         return resolve(options.profile, options.recipe, changes, options.seed, options.steps)
     if options.set or options.steps is not None:
         raise UserError("--config is a whole configuration; --set and --steps cannot change it")
@@ -198,7 +180,8 @@ def _integers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"expected whole numbers such as 0,1,2, got {text!r}") from None
+        message = f"expected whole numbers such as 0,1,2, got {text!r}"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _names(text: str) -> list[str]:
@@ -206,9 +189,10 @@ def _names(text: str) -> list[str]:
 
 
 def _sweep(options: argparse.Namespace) -> None:
+    from mcbench.lab.config import parse_changes
     from mcbench.lab.experiments import planned_runs, run_experiment
 
-    changes = _pairs(options.set, "--set")
+    changes = parse_changes(options.set, "--set")
     chosen = (options.experiment, options.profile, options.seeds, options.steps, options.arms)
     if options.dry_run:
         _print_plan(planned_runs(*chosen, changes), options.runs_dir)
@@ -269,6 +253,7 @@ def _add_run(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from mcbench.lab.config import json_or_text
     from mcbench.lab.notebook import (
         NotebookFailedError,
         check_parameters,
@@ -279,7 +264,7 @@ def _run(options: argparse.Namespace) -> None:
     defaults = notebook_parameters(options.notebook)
     given = {
         # a text parameter stays text even where it looks like JSON
-        name: value if isinstance(defaults.get(name), str) else _json_or_text(value)
+        name: value if isinstance(defaults.get(name), str) else json_or_text(value)
         for name, value in options.p
     }
     if options.dry_run:

@@ -2,10 +2,9 @@
 temperature.
 """
 
-from mcbench.grpo.batch_plan import BatchPlan, save_steps_for
+from mcbench.grpo.batch_plan import BatchPlan
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.generation import GenerationBatch
-from mcbench.grpo.probe import measure_diversity
 from mcbench.grpo.recipes import RECIPES, Recipe, recipe
 from mcbench.grpo.temperature import Choice, select_temperature
 from mcbench.grpo.trainer import MicroCoderGRPOTrainer
@@ -18,8 +17,6 @@ __all__ = [
     "MicroCoderGRPOConfig",
     "MicroCoderGRPOTrainer",
     "Recipe",
-    "measure_diversity",
     "recipe",
-    "save_steps_for",
     "select_temperature",
 ]

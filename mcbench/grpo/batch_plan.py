@@ -96,13 +96,6 @@ class BatchPlan:
         )
 
 
-def save_steps_for(plan: BatchPlan, every: int) -> int:
-    """The checkpoint interval nearest above ``every`` from which a resume repeats the uninterrupted
-    run.
-    """
-    return plan.aligned(every)
-
-
 def _near(value: int, unit: int) -> str:
     below = value // unit * unit
     return f"{below} or {below + unit}" if below else str(unit)

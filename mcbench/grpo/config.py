@@ -8,8 +8,7 @@ from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
 from mcbench.grpo.masking import READINGS, REPEAT_RULES, TRUNCATION_MASKS
-from mcbench.grpo.probe import check_grid
-from mcbench.grpo.temperature import check_stages, generation_period, parse_stages
+from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
 # What TRL 1.16 knows. It finds a wrong name or number only in the middle of the first update.
 _TRL_NAMES = {

@@ -12,6 +12,7 @@ import hashlib
 import re
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,11 @@ Group = Sequence[Ids]
 ORDERS = (1, 2, 3, 4)
 SELF_BLEU_TOKEN_BUDGET = 524_288
 _PACKED_BITS = 16
+
+
+def grouped(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    """Consecutive groups of ``size``."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def distinct_n(groups: Sequence[Group], orders: Sequence[int] = ORDERS) -> dict[int, float]:

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mcbench.grpo.diversity import distinct_n, self_bleu, unique_share
+from mcbench.grpo.diversity import distinct_n, grouped, self_bleu, unique_share
 from mcbench.grpo.masking import READINGS
-from mcbench.grpo.probe import grouped
 
 
 @dataclass(frozen=True)

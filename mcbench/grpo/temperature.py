@@ -73,6 +73,12 @@ def generation_period(
     return every // math.gcd(every, gradient_accumulation_steps)
 
 
+def check_grid(grid: Sequence[float]) -> None:
+    """Refuses a grid that is empty or holds a temperature that is not greater than 0."""
+    if not grid or any(not t > 0 for t in grid):
+        raise UserError(f"a temperature grid needs values greater than 0, got {list(grid)}")
+
+
 @dataclass(frozen=True)
 class Choice:
     """A temperature chosen from measured diversity, and why."""

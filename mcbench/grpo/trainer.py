@@ -39,11 +39,11 @@ from trl import GRPOTrainer
 from mcbench.errors import UserError, unknown
 from mcbench.grpo import generation, masking
 from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.diversity import distinct_n, last_code_block, program_key
+from mcbench.grpo.diversity import distinct_n, grouped, last_code_block, program_key
 from mcbench.grpo.generation import GenerationBatch, completion_text
-from mcbench.grpo.probe import grouped
 from mcbench.grpo.temperature import (
     Choice,
+    check_grid,
     log_prob_temperature_cell,
     select_temperature,
     set_max_completion_length,
@@ -322,6 +322,8 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         Samples through the trainer's own backend, each process its share of the prompts; the global
         random state is left as it was.
         """
+        grid = self.args.temperature_grid if grid is None else grid
+        check_grid(grid)
         count, group_size = self.args.temperature_probe_prompts, self.num_generations
         prompts = [row["prompt"] for row in itertools.islice(iter(self.train_dataset), count)]
         if len(prompts) < count:
@@ -338,7 +340,7 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         device = self.accelerator.device
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(self.args.seed + self.accelerator.process_index)
-            for temperature in grid or self.args.temperature_grid:
+            for temperature in grid:
                 set_temperature(self, self._temperature_cells, temperature)
                 ids, _ = self._generate_single_turn(prompt_ids, images, fields, group_size)
                 values = [distinct_n([group], (4,))[4] for group in grouped(ids, group_size)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import types
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -112,6 +113,29 @@ def known_changes() -> dict[str, Any]:
     """The names a change may have, with their types."""
     hints = get_type_hints(Profile)
     return {**ALGORITHM_FIELDS, **{name: hints[name] for name in Profile.field_names()}}
+
+
+def parse_changes(texts: Sequence[str], what: str = "a change") -> dict[str, Any]:
+    """``["mask_ratio=0.5"]`` as ``{"mask_ratio": 0.5}``; a VALUE that is no JSON is a text.
+
+    Raises:
+        UserError: a text without ``=``; ``what`` names the texts.
+    """
+    changes = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"{what} takes NAME=VALUE such as mask_ratio=0.5, got {text!r}")
+        changes[name] = json_or_text(value)
+    return changes
+
+
+def json_or_text(value: str) -> Any:
+    """What JSON reads in ``value``; the text itself where that is no JSON."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def resolve(

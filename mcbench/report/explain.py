@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -69,7 +68,7 @@ def one_generation(
     from transformers.utils import logging as transformers_logging
 
     from mcbench.grpo.masking import uniform_draws
-    from mcbench.lab.config import resolve
+    from mcbench.lab.config import parse_changes, resolve
     from mcbench.lab.train import load_model, plan, trainer_arguments
 
     transformers_logging.disable_progress_bar()
@@ -90,24 +89,6 @@ def one_generation(
     # The key that masking.uniform_draws documents: seed, step, generations before at that step.
     draws = uniform_draws((arguments.seed, 0, 0), len(batch.masked)).numpy()
     return Generation(config, arguments, batch, draws, updates)
-
-
-def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
-    """``["mask_ratio=0.5"]`` as ``{"mask_ratio": 0.5}``; a notebook parameter cannot be a dict.
-
-    Raises:
-        UserError: a text without ``=``.
-    """
-    changes: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UserError(f"a change must be NAME=VALUE such as mask_ratio=0.5, got {text!r}")
-        try:
-            changes[name] = json.loads(value)
-        except ValueError:
-            changes[name] = value
-    return changes
 
 
 def _run(

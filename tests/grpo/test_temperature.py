@@ -5,10 +5,10 @@ from peft import LoraConfig
 from transformers import Qwen3ForCausalLM, TrainerCallback
 
 from mcbench.errors import UserError
-from mcbench.grpo import measure_diversity, select_temperature
+from mcbench.grpo import select_temperature
 from mcbench.grpo.temperature import generation_period, parse_stages
 
-from .conftest import WORDS, make_dataset, make_model, make_tokenizer
+from .conftest import WORDS, make_model
 
 STAGES = [(0, 0.7), (2, 1.3), (4, 0.5)]
 
@@ -151,15 +151,15 @@ def test_lowest_temperature_that_reaches_the_target():
             select_temperature(wrong, 0.5)
 
 
-def test_diversity_of_a_plain_model_rises_with_temperature():
-    model, before = make_model(), torch.get_rng_state()
-    prompts = make_dataset(8)["prompt"]
-    measured = measure_diversity(model, make_tokenizer(), prompts, [0.2, 1.0, 2.0], 4, 16)
+def test_measured_diversity_rises_with_temperature(make_trainer):
+    trainer = make_trainer(temperature_probe_prompts=8, max_completion_length=16)
+    before = torch.get_rng_state()
+    measured = trainer.measure_diversity([0.2, 1.0, 2.0])
     assert list(measured) == [0.2, 1.0, 2.0]
     assert measured[0.2] < measured[1.0] < measured[2.0]
     assert torch.equal(before, torch.get_rng_state())
     with pytest.raises(UserError, match="greater than 0"):
-        measure_diversity(model, make_tokenizer(), prompts, [0.0])
+        trainer.measure_diversity([0.0])
 
 
 def test_chosen_temperature_is_used_and_kept_with_the_checkpoint(make_trainer, tmp_path):

@@ -66,7 +66,7 @@ def refused(arguments, capsys, folder):
         (["--recipe", "ppo"], "unknown recipe 'ppo'; allowed: deepcoder, dr_grpo, grpo, grpo_plus"),
         (["--profile", "huge"], "unknown profile 'huge'; allowed: nano, nano-m, nano-old"),
         (["--set", "rho=0.1"], "unknown parameter 'rho'; allowed: backend, beta"),
-        (["--set", "mask_ratio"], "--set takes NAME=VALUE, got 'mask_ratio'"),
+        (["--set", "mask_ratio"], "--set takes NAME=VALUE such as mask_ratio=0.5, got"),
         (["--set", "ppo_mini_batch_size=3"], "must be a multiple of ppo_mini_batch_size"),
         (["--set", "per_device_batch_size=3"], "do not divide; per_device_batch_size can be 1"),
         (["--set", "mask_ratio=1.5"], "mask_ratio must be in [0, 1], got 1.5"),
@@ -109,7 +109,6 @@ def test_train_refuses_a_row_without_tests(settings, tmp_path, capsys, in_an_emp
         (["evaluate", "{model}", "--attempts", "0"], "attempts must be at least 1"),
         (["evaluate", "{model}", "--batch-size", "0"], "--batch-size must be at least 1"),
         (["evaluate", "{model}", "--workers", "0"], "--workers must be at least 1"),
-        (["evaluate", "{model}", "--lengths", "80,x"], "expected whole numbers such as 0,1,2"),
         (["evaluate", "{model}", "--test-set", "x"], "unknown problem set 'x'"),
         (["run", "none.ipynb"], "notebook none.ipynb does not exist"),
         (["report", "none"], "no run or record at none"),
@@ -124,6 +123,12 @@ def test_other_commands_refuse_wrong_input(
     if arguments[0] == "evaluate" and "--test-set" not in arguments:
         arguments += ["--test-set", str(problem_file)]
     assert message in refused(arguments, capsys, in_an_empty_folder)
+
+
+def test_numbers_are_asked_for_by_example(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluate", "nano-s", "--lengths", "80,x"])
+    assert "expected whole numbers such as 0,1,2, got '80,x'" in capsys.readouterr().err
 
 
 def test_a_dry_run_says_what_would_happen_and_writes_nothing(settings, capsys, in_an_empty_folder):
