@@ -59,6 +59,7 @@ class BatchPlan:
 
     @property
     def gradient_accumulation_steps(self) -> int:
+        """Forward-backward passes of each process for one update."""
         return (
             self.ppo_mini_batch_size
             * self.num_generations

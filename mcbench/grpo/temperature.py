@@ -90,6 +90,7 @@ class Choice:
     explanation: str
 
     def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form, kept in checkpoints and in the run record."""
         return asdict(self)
 
 

@@ -56,6 +56,7 @@ class EvalResult:
         return {key: mean_pass_at(rows, 1) for key, rows in sorted(groups.items())}
 
     def to_dict(self) -> dict[str, Any]:
+        """The line of evals.jsonl, less step and data set."""
         return {**vars(self), "per_problem": list(self.per_problem)}
 
 

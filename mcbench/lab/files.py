@@ -39,6 +39,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Replace ``path`` in one step with ``value`` as strict JSON."""
     write_atomic(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
 
 
@@ -140,6 +141,7 @@ class ProcessLock:
         self._held = True
 
     def release(self) -> None:
+        """Let go of the lock, if this process took it. Idempotent."""
         if self._held:
             self.path.write_text("")
             self._held = False

@@ -51,6 +51,7 @@ class Recorder(TrainerCallback):
 
     @property
     def elapsed_s(self) -> float:
+        """Seconds spent; a resumed run counts on from the last line that it kept."""
         return self.elapsed_before + time.monotonic() - self._started
 
     def due(self, step: int) -> bool:

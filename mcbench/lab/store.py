@@ -104,6 +104,7 @@ class Run:
         )
 
     def finish(self, ended: float) -> None:
+        """Mark the run as finished at ``ended`` (seconds since 1970) and release the lock."""
         write_json(
             self.path / "run.json",
             {**self.meta, "ended": ended, "state": "finished", "error": None},
@@ -122,9 +123,11 @@ class Run:
         write_json(self.path / "run.json", {**self.meta, **facts})
 
     def append_step(self, record: dict[str, Any]) -> None:
+        """Add one line to steps.jsonl, on disk before the call returns."""
         append_line(self.path / "steps.jsonl", record)
 
     def append_eval(self, record: dict[str, Any]) -> None:
+        """Add one line to evals.jsonl, on disk before the call returns."""
         append_line(self.path / "evals.jsonl", record)
 
     def write_completions(self, step: int, columns: dict[str, list[Any]]) -> None:
@@ -138,12 +141,14 @@ class Run:
         temporary.replace(path)
 
     def completions_path(self, step: int) -> Path:
+        """Where the responses are stored that the update ``step`` used first."""
         return self.path / "completions" / f"step_{step:06d}.parquet"
 
     # Checkpoints ---------------------------------------------------------------------------------
 
     @property
     def checkpoints(self) -> Path:
+        """The folder the trainer writes checkpoints to."""
         return self.path / "checkpoints"
 
     def complete_checkpoint(self, step: int) -> None:
@@ -164,6 +169,7 @@ class Run:
 
     @property
     def final_model(self) -> Path:
+        """The trained model; exists once the last update is made."""
         return self.checkpoints / "final"
 
     def delete(self) -> None:
