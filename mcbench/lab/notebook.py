@@ -139,7 +139,7 @@ def run_notebook(
         All parameters with their values, defaults included.
 
     Raises:
-        UserError: wrong parameters (nothing is written), or a cell raised UserError.
+        UserError: wrong parameters, or a cell raised UserError; no notebook is left.
         NotebookFailedError: a cell failed or stopped the notebook early, or the kernel died.
     """
     import papermill
@@ -148,6 +148,7 @@ def run_notebook(
 
     resolved = check_parameters(notebook_parameters(path), parameters)
     output = Path(output)
+    created = [path for path in (output, *output.parents) if not path.exists()]
     output.parent.mkdir(parents=True, exist_ok=True)
     try:
         notebook = papermill.execute_notebook(
@@ -162,6 +163,7 @@ def run_notebook(
         )
     except papermill.PapermillExecutionError as error:
         if error.ename == "UserError":
+            _remove(created)
             raise UserError(error.evalue) from None
         raise NotebookFailedError(
             f"cell {error.cell_index} of {path} failed with {error.ename}: {error.evalue}; "
@@ -174,6 +176,16 @@ def run_notebook(
     _refuse_early_exit(notebook, path, output)
     _keep_parameters(output, resolved)
     return resolved
+
+
+def _remove(created: list[Path]) -> None:
+    """The new notebook and the new folders above it, the innermost first, where they are empty."""
+    for path in created:
+        if path.is_dir():
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _refuse_early_exit(notebook: Any, path: str | Path, output: Path) -> None:

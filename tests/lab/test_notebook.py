@@ -80,8 +80,10 @@ def test_a_notebook_runs_shows_its_lines_and_keeps_its_parameters(tmp_path, capf
 )
 def test_a_failing_notebook_says_how(tmp_path, capsys, cell, status, message):
     path = write(tmp_path / "n.ipynb", cell)
-    assert main(["run", path, "-o", str(tmp_path / "out.ipynb")]) == status
+    output = tmp_path / "new" / "out.ipynb"
+    assert main(["run", path, "-o", str(output)]) == status
     assert re.search(message, capsys.readouterr().err)
+    assert output.parent.exists() == (status == 1)  # wrong input leaves nothing behind
 
 
 CHECKED = "from mcbench.lab.notebook import check_injected; check_injected(); print('got', seeds)"
