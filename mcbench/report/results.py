@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -312,6 +313,8 @@ def results_section(size: str, arms: Arms, lengths: Sequence[int]) -> Section:
 
 def table_section(sizes: Mapping[str, Arms]) -> Section:
     """Table 1 from these runs, and the paper's below it."""
+    lines = "".join(f"<li>{escape(line)}</li>" for line in verdicts(sizes))
+    ours_against_best = f"<ul>{lines}</ul>" if lines else ""
     ours = table.to_html(
         table.results_table(sizes),
         f"These runs: pass@1 in percent, mean of the last {table.WINDOW} evaluations (or as many "
@@ -326,7 +329,8 @@ def table_section(sizes: Mapping[str, Arms]) -> Section:
         "Δ is MicroCoder-GRPO minus the best other recipe, cell by cell, as in the paper. The two "
         "tables have one shape so that they can be read side by side; their numbers are about "
         "different models and problems and are not comparable.",
-        markup=f"{ours}<details open><summary>The paper's numbers</summary>{theirs}</details>",
+        markup=f"{ours_against_best}{ours}"
+        f"<details open><summary>The paper's numbers</summary>{theirs}</details>",
     )
 
 
@@ -340,6 +344,16 @@ def headline_of(records: Iterable[Record]) -> str:
     size, length = _first_size(sizes)
     _, sentence = headline(sizes[size], length)
     return f"Held-out pass@1 of {size} with up to {length} tokens. {sentence}".strip()
+
+
+def verdicts(sizes: Mapping[str, Arms]) -> list[str]:
+    """One line for every model and test length: how MicroCoder-GRPO compares there."""
+    return [
+        f"{size}, up to {length} tokens: {sentence}"
+        for size, arms in sizes.items()
+        for length in eval_lengths(arms)
+        if (sentence := headline(arms, length)[1])
+    ]
 
 
 def _first_size(sizes: Mapping[str, Arms]) -> tuple[str, int]:

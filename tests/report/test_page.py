@@ -17,7 +17,7 @@ from mcbench.report.page import (
     write_page,
 )
 from mcbench.report.provenance import group_runs
-from mcbench.report.results import headline, results_page
+from mcbench.report.results import headline, results_page, verdicts
 from mcbench.report.style import KNOWN, arm_styles
 
 from .synthetic import make_record, make_records
@@ -53,6 +53,15 @@ def test_one_seed_is_called_exploratory_and_has_no_interval() -> None:
     assert [tile.name for tile in tiles][1:] == ["GRPO", "GRPO+ (DAPO)", "MicroCoder-GRPO"]
     assert "no interval" in sentence
     assert "exploratory" in sentence
+
+
+def test_every_model_and_test_length_gets_a_verdict() -> None:
+    sizes = group_runs(make_records(seeds=3))
+    lines = verdicts(sizes)
+    assert [line.split(": ")[0] for line in lines] == [
+        f"{size}, up to {length} tokens" for size in sizes for length in (128, 256)
+    ]
+    assert all("95 % interval" in line for line in lines)
 
 
 def test_figures_share_arm_colours_and_mark_arms_for_switching() -> None:
