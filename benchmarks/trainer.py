@@ -171,7 +171,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 print(f"round {number}/{options.rounds}", seconds_line(seconds), flush=True)
     ratios = [ours / plain for ours, plain in zip(seconds["mcbench"], seconds["trl"], strict=True)]
     return {
-        "settings": vars(options),
+        "settings": {name: value for name, value in vars(options).items() if name != "output"},
         "updates_each": options.rounds * options.updates,
         "seconds_per_update": {name: statistics.median(v) for name, v in seconds.items()},
         "overhead": statistics.median(seconds["mcbench"]) / statistics.median(seconds["trl"]) - 1,
