@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 FRESH ?= 0
 RUNS ?= runs
 
-# One torch thread per core is slower than one per run on small models, and more than two buy nothing.
+# Runs that train side by side take one thread each, whatever stands here (docs/lab-log.md).
 export OMP_NUM_THREADS ?= 2
 export TOKENIZERS_PARALLELISM ?= false
 export PYTHONUNBUFFERED := 1

@@ -114,7 +114,7 @@ def _normalised(source: str) -> object:
 
 
 def _tree_key(node: object) -> object:
-    """Nested tuples of an AST without positions; several times faster than ``ast.dump``."""
+    """Nested tuples of an AST, without positions, contexts and docstrings."""
     if isinstance(node, ast.AST):
         fields = [getattr(node, name, None) for name in node._fields if name != "ctx"]
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):

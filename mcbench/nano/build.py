@@ -121,7 +121,7 @@ def build(
     spec = BUILDS[name]
     total = spec.steps if steps is None else steps
     torch.manual_seed(seed)
-    torch.set_num_threads(1)  # sums in one order, whatever the machine; two gain little here
+    torch.set_num_threads(1)  # sums in one order, however many cores there are
     model = new_model(spec)
     optimizers = make_optimizers(model, spec)
     started = time.monotonic()
