@@ -26,6 +26,10 @@ _EXECUTION_ONLY = (
     "vllm_max_model_length",
     "checkpoint_generations",
 )
+# Part of the id only where they are not the default, so that runs from before these fields existed
+# keep their ids. The evaluator is there although it is meant to change times only: a run made to
+# time one must not be taken for another's, and the published methods judge by rules of their own.
+_LATER_FIELDS = {"reward_rules": "microcoder", "reward_evaluator": "microcoder"}
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,11 @@ class RunConfig:
     @property
     def run_id(self) -> str:
         """Hash of the resolved configuration and the seed, 12 hexadecimal digits."""
-        profile = {k: v for k, v in asdict(self.profile).items() if k not in _EXECUTION_ONLY}
         # Digests replace the names that they describe.
-        profile = {k: v for k, v in profile.items() if k not in ("model", "train_set", "test_set")}
+        left_out = {*_EXECUTION_ONLY, "model", "train_set", "test_set"}
+        profile = asdict(self.profile)
+        left_out |= {k for k, default in _LATER_FIELDS.items() if profile[k] == default}
+        profile = {k: v for k, v in profile.items() if k not in left_out}
         content = {
             "profile": profile,
             "algorithm": self.algorithm,

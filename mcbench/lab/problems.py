@@ -13,7 +13,7 @@ from mcbench.errors import UserError, unknown
 from mcbench.lab.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
 
-SETS = ("nano:train", "nano:test")
+SETS = ("nano:train", "nano:test", "nano-formats:train", "nano-formats:test")
 
 # What a chat model is told beside the statement: the reward reads the last complete fenced block.
 CHAT_INSTRUCTION = (
@@ -22,7 +22,7 @@ CHAT_INSTRUCTION = (
 
 
 def load_problems(name: str) -> tuple[Problem, ...]:
-    """The problems of a set: ``nano:train``, ``nano:test`` or the path of a ``.jsonl`` file.
+    """The problems of a set: one of ``SETS`` or the path of a ``.jsonl`` file.
 
     A line of the file is a JSON object with the fields of :class:`mcbench.data.schema.Problem`.
 
@@ -31,7 +31,7 @@ def load_problems(name: str) -> tuple[Problem, ...]:
             without tests).
     """
     if name in SETS:
-        return _nano(name.partition(":")[2])
+        return _nano(name)
     if not name.endswith(".jsonl"):
         raise unknown("problem set", name, [*SETS, "the path of a .jsonl file"])
     if not Path(name).is_file():
@@ -41,10 +41,12 @@ def load_problems(name: str) -> tuple[Problem, ...]:
 
 
 @cache
-def _nano(split: str) -> tuple[Problem, ...]:
+def _nano(name: str) -> tuple[Problem, ...]:
+    from mcbench.nano.formats import load_formats
     from mcbench.nano.problems import load_split
 
-    return load_split("train" if split == "train" else "test")
+    load = load_formats if name.startswith("nano-formats:") else load_split
+    return load("train" if name.endswith(":train") else "test")
 
 
 def _problem(name: str, number: int, line: str) -> Problem:

@@ -13,6 +13,7 @@ from mcbench.errors import UserError, unknown
 
 PROMPT_STYLES = ("plain", "chat")
 BACKENDS = ("transformers", "vllm_colocate", "vllm_server")
+REWARD_EVALUATORS = ("microcoder", "single_threaded", "process_per_sample")
 PRECISIONS = ("fp32", "bf16")
 
 
@@ -25,6 +26,12 @@ class Profile:
     ``train_batch_size / ppo_mini_batch_size`` updates. ``per_device_batch_size`` counts responses
     per forward pass. Lengths are in tokens. ``steps`` are optimizer updates, and so are
     ``eval_every`` and ``warmup_steps``.
+
+    ``reward_rules`` names the comparison rules of the training reward
+    (:data:`mcbench.evaluator.rule_sets.RULE_SETS`), ``reward_evaluator`` the program that judges
+    it: MicroCoder-Evaluator, or one of the published methods that it is measured against, which
+    bring their own rules and no sandbox. Held-out problems are always judged by
+    MicroCoder-Evaluator under its own rules.
 
     Raises:
         UserError: a value outside its range; the message names the allowed ones.
@@ -59,12 +66,15 @@ class Profile:
     gradient_checkpointing: bool = False
     lora_rank: int | None = None
     reward_workers: int = 2
+    reward_rules: str = "microcoder"
+    reward_evaluator: Literal["microcoder", "single_threaded", "process_per_sample"] = "microcoder"
 
     def __post_init__(self) -> None:
         for field, allowed in (
             ("prompt_style", PROMPT_STYLES),
             ("backend", BACKENDS),
             ("precision", PRECISIONS),
+            ("reward_evaluator", REWARD_EVALUATORS),
         ):
             if getattr(self, field) not in allowed:
                 raise unknown(field, getattr(self, field), allowed)
@@ -77,6 +87,16 @@ class Profile:
         if not self.eval_lengths or any(length < 1 for length in self.eval_lengths):
             raise UserError(
                 f"eval_lengths must be one or more lengths in tokens, got {self.eval_lengths!r}"
+            )
+        if self.reward_rules == "microcoder":
+            return
+        from mcbench.evaluator.rule_sets import rule_set
+
+        rule_set(self.reward_rules)
+        if self.reward_evaluator != "microcoder":
+            raise UserError(
+                f"reward_evaluator {self.reward_evaluator!r} brings its own rules; "
+                f"leave out reward_rules={self.reward_rules!r}"
             )
 
     @classmethod

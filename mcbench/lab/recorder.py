@@ -48,6 +48,9 @@ class Recorder(TrainerCallback):
     accuracy: float | None = None
     latest: dict[str, Any] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
+    _step_began: float = 0.0
+    _batch_ready: float = 0.0
+    _times: dict[str, float] = field(default_factory=dict)
 
     @property
     def elapsed_s(self) -> float:
@@ -58,6 +61,16 @@ class Recorder(TrainerCallback):
         """Whether the model is evaluated after this step."""
         return step % self.eval_every == 0 or step == self.steps
 
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._step_began = self._batch_ready = time.perf_counter()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        now = time.perf_counter()
+        self._times = {
+            "time/step_s": now - self._step_began,
+            "time/update_s": now - self._batch_ready,
+        }
+
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
@@ -67,9 +80,8 @@ class Recorder(TrainerCallback):
         self.latest.update(logs)  # what a generation logs is absent from its later updates
         if self.is_main:
             values = {key: value for key, value in logs.items() if key != "epoch"}
-            self.run.append_step(
-                {"step": step, "time": time.time(), "elapsed_s": self.elapsed_s, **values}
-            )
+            now = {"step": step, "time": time.time(), "elapsed_s": self.elapsed_s}
+            self.run.append_step({**now, **values, **self._times})
         if self.due(step):
             self.evaluate(step)
         if self.is_main and (step % self.report_every == 0 or step == self.steps):
@@ -100,6 +112,7 @@ class Recorder(TrainerCallback):
                 "group": batch.group.tolist(),
             },
         )
+        self._batch_ready = time.perf_counter()
 
     def report(self, step: int) -> None:
         """One progress line."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -167,6 +168,29 @@ def load_model(source: Profile | str) -> tuple[Any, Any]:
     return model, tokenizer
 
 
+@contextmanager
+def reward_evaluator(profile: Profile, ours: Any) -> Iterator[Any]:
+    """What judges the training responses of a profile.
+
+    ``ours``, an evaluator with our rules, is used where the profile asks for no other.
+    """
+    chosen: Any
+    if profile.reward_evaluator == profile.reward_rules == "microcoder":
+        yield ours
+        return
+    if profile.reward_evaluator == "microcoder":
+        from mcbench.evaluator import Evaluator
+
+        chosen = Evaluator(workers=profile.reward_workers, rules=profile.reward_rules)
+    else:
+        from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
+
+        one_by_one = profile.reward_evaluator == "single_threaded"
+        chosen = SingleThreaded() if one_by_one else ProcessPerSample(profile.reward_workers)
+    with chosen:
+        yield chosen
+
+
 def prompt_schedule(problems: Sequence[Problem], count: int, seed: int) -> list[Problem]:
     """The ``count`` training problems of a run in order: shuffled passes over the set.
 
@@ -219,7 +243,8 @@ class _Session:
         self.train_problems = load_problems(profile.train_set)
         self.test_problems = select_problems(load_problems(profile.test_set), profile.test_limit)
         self.test_digest = problems_digest(self.test_problems)
-        self.evaluator: Any = None
+        self.evaluator: Any = None  # of held-out problems, under our rules
+        self.reward_evaluator: Any = None
         self.recorder: Any = None
 
     def train(self) -> None:
@@ -269,7 +294,11 @@ class _Session:
         if done < steps:
             if checkpoint:
                 self.progress(f"[{self.label}] resuming after step {done}")
-            with Evaluator(workers=self.config.profile.reward_workers) as self.evaluator:
+            profile = self.config.profile
+            with (
+                Evaluator(workers=profile.reward_workers) as self.evaluator,
+                reward_evaluator(profile, self.evaluator) as self.reward_evaluator,
+            ):
                 if self.is_main:
                     self.run.note(sandbox=self.evaluator.isolation)
                 self._update(done, checkpoint[1] if checkpoint else None)
@@ -314,7 +343,7 @@ class _Session:
             args=self.arguments,
             processing_class=self.tokenizer,
             train_dataset=Dataset.from_list(rows),
-            reward_funcs=[CodeReward(self.evaluator)],
+            reward_funcs=[CodeReward(self.reward_evaluator)],
             peft_config=_lora(profile),
         )
 

@@ -100,14 +100,17 @@ def _run(
     from mcbench.evaluator import CodeReward, Evaluator
     from mcbench.grpo import MicroCoderGRPOTrainer
     from mcbench.lab.problems import load_problems, training_row
-    from mcbench.lab.train import prompt_schedule
+    from mcbench.lab.train import prompt_schedule, reward_evaluator
 
     profile = config.profile
     problems = load_problems(profile.train_set)
     schedule = prompt_schedule(problems, profile.train_batch_size, config.seed)
     rows = [training_row(problem, profile.prompt_style) for problem in schedule]
     batches: list[GenerationBatch] = []
-    with Evaluator(workers=profile.reward_workers) as evaluator:
+    with (
+        Evaluator(workers=profile.reward_workers) as ours,
+        reward_evaluator(profile, ours) as evaluator,
+    ):
         trainer = MicroCoderGRPOTrainer(
             model=model,
             args=arguments,
