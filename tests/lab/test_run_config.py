@@ -9,9 +9,12 @@ import pytest
 
 from mcbench.errors import UserError
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
+from mcbench.lab.compact import read_compact
 from mcbench.lab.config import ALGORITHM_FIELDS, RunConfig, resolve
 from mcbench.lab.profiles import PROFILES, Profile
 from mcbench.lab.train import plan, prompt_schedule, trainer_arguments
+
+RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
 
 def test_a_configuration_survives_json(tiny_profile):
@@ -45,6 +48,28 @@ def test_the_id_follows_the_content_of_the_model(tiny_profile, tmp_path):
     assert len({before.run_id, one.run_id, other.run_id}) == 3
 
 
+def test_records_from_before_the_rules_were_a_setting_keep_their_ids(tiny_profile):
+    records = [read_compact(path) for path in sorted(RECORDS.glob("*.parquet"))]
+    old = [r for r in records if "reward_rules" not in r.config["profile"]]
+    assert len(old) == 30
+    for record in old:
+        assert RunConfig.from_dict(record.config).run_id == record.run_id
+    profile, changes = old[0].config["profile"]["name"], old[0].config["changes"]
+    again = resolve(profile, old[0].config["recipe"], changes, old[0].seed)
+    assert again.run_id == old[0].run_id
+    assert again.profile.reward_rules == "microcoder"
+
+
+def test_other_rules_and_other_evaluators_are_other_runs(tiny_profile):
+    changes = ({}, {"reward_rules": "livecodebench"}, {"reward_evaluator": "process_per_sample"})
+    ids = {resolve(tiny_profile, "grpo_plus", change).run_id for change in changes}
+    assert len(ids) == 3
+    spelled_out = {"reward_rules": "microcoder", "reward_evaluator": "microcoder"}
+    assert resolve(tiny_profile, "grpo_plus", spelled_out).run_id in ids
+    with pytest.raises(UserError, match="brings its own rules"):
+        resolve(tiny_profile, "grpo_plus", {**changes[1], **changes[2]})
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -56,7 +81,9 @@ def test_the_id_follows_the_content_of_the_model(tiny_profile, tmp_path):
         ({"eval_lengths": 128}, "eval_lengths must be a list"),
         ({"temperature": 0}, "temperature must be greater than 0"),
         ({"model": "./nowhere"}, "'./nowhere' does not exist"),
-        ({"train_set": "squad"}, "unknown problem set 'squad'; allowed: nano:test, nano:train"),
+        ({"train_set": "squad"}, "unknown problem set 'squad'; allowed: .*nano:test, nano:train"),
+        ({"reward_rules": "strict"}, "unknown rule set 'strict'; allowed: .*livecodebench"),
+        ({"reward_evaluator": "fast"}, "unknown reward_evaluator 'fast'; allowed: microcoder"),
     ],
 )
 def test_a_wrong_change_is_one_clear_sentence(tiny_profile, changes, message):
