@@ -53,17 +53,18 @@ def _size_names(records: Sequence[Record]) -> dict[tuple[str, str], str]:
     }
 
 
-def runs_table(records: Sequence[Record]) -> pd.DataFrame:
-    """One line per run."""
+def runs_table(sizes: Mapping[str, Arms]) -> pd.DataFrame:
+    """One line per run, under its arm's name."""
     rows = []
-    for record in records:
+    named = [(arm, r) for arms in sizes.values() for arm, runs in arms.items() for r in runs]
+    for arm, record in named:
         meta, profile = record.meta, record.meta["config"]["profile"]
         started, ended = meta.get("started"), meta.get("ended")
         minutes = (ended - started) / 60 if started and ended else None
         rows.append(
             {
                 "Run": meta["run_id"],
-                "Arm": arm_styles([arm_of(record)])[arm_of(record)].label,
+                "Arm": arm_styles([arm])[arm].label,
                 "Model": profile["model"],
                 "Seed": meta["seed"],
                 "Steps": len(record.steps),
@@ -90,7 +91,6 @@ def _shared_and_own(configs: Mapping[str, Mapping[str, Any]]) -> tuple[list[tupl
 
 def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
     """Configuration, versions, hardware, the runs, and the command that makes the page again."""
-    records = [record for arms in sizes.values() for runs in arms.values() for record in runs]
     configs: dict[str, dict[str, Any]] = {}
     for size, arms in sizes.items():
         for arm, runs in arms.items():
@@ -99,7 +99,7 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
             name = f"{label}, {size}" if len(sizes) > 1 else label
             configs[name] = {**config["profile"], **config.get("algorithm", {})}
     shared, differing = _shared_and_own(configs)
-    first = records[0].meta
+    first = next(runs[0] for arms in sizes.values() for runs in arms.values()).meta
     origin = [
         ("versions", flat(first.get("versions"))),
         ("commit", flat(first.get("commit"))),
@@ -109,7 +109,7 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
     ]
     own = "<h3>Settings in which the arms differ</h3>" + data_table(differing)
     markup = (
-        f"{reproduction(reproduce)}<h3>Runs</h3>{data_table(runs_table(records))}"
+        f"{reproduction(reproduce)}<h3>Runs</h3>{data_table(runs_table(sizes))}"
         f"{own if not differing.empty else ''}"
         f"<details><summary>All other settings</summary>{facts(shared)}</details>"
         f"<h3>Made with</h3>{facts([row for row in origin if row[1] != '–'])}"

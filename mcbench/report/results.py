@@ -72,7 +72,7 @@ def _arms_table(arms: Arms, columns: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _step_panel(
+def step_panel(
     arms: Arms,
     title: str,
     prose: str,
@@ -129,7 +129,7 @@ def training_panels(arms: Arms, prefix: str) -> list[Panel]:
         for index, (arm, records) in enumerate(arms.items())
     ]
     return [
-        _step_panel(
+        step_panel(
             arms,
             "Reward and response length",
             "Reward is the share of sampled responses that pass every test, on training problems "
@@ -149,7 +149,7 @@ def training_panels(arms: Arms, prefix: str) -> list[Panel]:
             spread,
             _arms_table(arms, LENGTH_COLUMNS),
         ),
-        _step_panel(
+        step_panel(
             arms,
             "Truncation and mask",
             "Left: responses that reached the limit. Right: responses whose advantage was set to "
@@ -173,7 +173,7 @@ def policy_panels(arms: Arms, prefix: str) -> list[Panel]:
     ]
     kl = [(f"{prefix}-kl", "KL to the untrained model", figures.kl(arms))]
     panels = [
-        _step_panel(
+        step_panel(
             arms,
             "Diversity",
             "How much one prompt's responses differ. The paper reads lasting loss of diversity as "
@@ -181,7 +181,7 @@ def policy_panels(arms: Arms, prefix: str) -> list[Panel]:
             measured,
             {"diversity/distinct_4": ("Distinct-4", 1)},
         ),
-        _step_panel(
+        step_panel(
             arms,
             "Entropy and clipping",
             "Entropy of the policy on its own samples, and the share of tokens where the clip "

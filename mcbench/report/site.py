@@ -13,11 +13,17 @@ from typing import Any
 from mcbench.errors import UserError
 from mcbench.lab.compact import read_compact
 from mcbench.lab.experiments import experiment_named
+from mcbench.lab.files import plain
+from mcbench.lab.labelled import SuiteRecord
+from mcbench.lab.store import RunRecord
+from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
 from mcbench.report.provenance import arm_of
 from mcbench.report.results import headline_of, results_page
 
 PLOTLY = "assets/plotly.min.js"
+SUITE = "labelled_suite.json"
+"""The labelled suite's record, beside the runs'."""
 
 
 def in_project(path: str | Path) -> Path:
@@ -63,7 +69,7 @@ def _entry(path: Path, summary: str = "") -> Entry:
 
 
 def build_site(folder: str | Path) -> list[Path]:
-    """Rebuild the pages of a folder from ``records/*.parquet``; the same records, the same bytes.
+    """Rebuild the pages of a folder from ``records/``; the same records, the same bytes.
 
     The pages share one copy of plotly's script under ``assets/``. The index also lists the pages
     that notebooks wrote into the folder.
@@ -75,21 +81,60 @@ def build_site(folder: str | Path) -> list[Path]:
     files = sorted((folder / "records").glob("*.parquet"))
     if not files:
         raise UserError(f"{folder / 'records'} holds no run records (*.parquet)")
-    wanted = experiment_named("results").arms
-    records = [record for record in map(read_compact, files) if arm_of(record) in wanted]
-    profiles = _unique([record.meta["config"]["profile"]["name"] for record in records])
-    order = {name: index for index, name in enumerate(experiment_named("results").profiles)}
-    profiles.sort(key=lambda name: order.get(name, len(order)))
-    records.sort(key=lambda record: profiles.index(record.meta["config"]["profile"]["name"]))
-    seeds = sorted(_unique([record.meta["seed"] for record in records]))
+    records = list(map(read_compact, files))
     write_plotly(folder / PLOTLY)
-    reproduce = command("07_results.ipynb", profiles=profiles, seeds=seeds)
-    page = write_page(results_page(records, reproduce), folder / "07_results.html", PLOTLY)
+    pages: dict[str, Page] = {}
+    summaries: dict[str, str] = {}
+    if results := _results_records(records):
+        name = "07_results.html"
+        pages[name] = _results_page(results)
+        summaries[name] = headline_of(results)
+    suite = folder / "records" / SUITE
+    if suite.exists() and (trained := records_of("code_evaluator", records)):
+        name = "06_code_evaluator.html"
+        seeds = sorted(_unique([record.meta["seed"] for record in trained]))
+        pages[name] = code_evaluator_page(
+            SuiteRecord.read(suite),
+            trained,
+            records_of("evaluator_timing", records),
+            command("06_code_evaluator.ipynb", seeds=seeds),
+        )
+        summaries[name] = pages[name].lead
     index = folder / "index.html"
-    others = sorted(set(folder.glob("*.html")) - {index, folder / page.name})
-    entries = [_entry(page, headline_of(records)), *map(_entry, others)]
+    built = {name: write_page(page, folder / name, PLOTLY) for name, page in pages.items()}
+    others = [path for path in folder.glob("*.html") if path != index]
+    entries = [_entry(path, summaries.get(path.name, "")) for path in sorted(others)]
     index.write_text(build_index(entries), encoding="utf-8")
-    return [index.resolve(), page]
+    return [index.resolve(), *built.values()]
+
+
+def records_of(experiment: str, records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The records of an experiment as it stands: its profiles, its arms, nothing else changed."""
+    wanted = experiment_named(experiment)
+    arms = [(arm.recipe, plain(dict(arm.changes))) for arm in wanted.arms.values()]
+    return [
+        record
+        for record in records
+        if (record.config["recipe"], record.config["changes"]) in arms
+        and record.config["profile"]["name"] in wanted.profiles
+    ]
+
+
+def _results_records(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those of the results experiment's arms at any profile, its own profiles first."""
+    wanted = experiment_named("results")
+    chosen = [record for record in records if arm_of(record) in wanted.arms]
+    profiles = _unique([record.config["profile"]["name"] for record in chosen])
+    order = {name: index for index, name in enumerate(wanted.profiles)}
+    profiles.sort(key=lambda name: order.get(name, len(order)))
+    return sorted(chosen, key=lambda r: profiles.index(r.config["profile"]["name"]))
+
+
+def _results_page(records: Sequence[RunRecord]) -> Page:
+    profiles = _unique([record.config["profile"]["name"] for record in records])
+    seeds = sorted(_unique([record.seed for record in records]))
+    reproduce = command("07_results.ipynb", profiles=profiles, seeds=seeds)
+    return results_page(records, reproduce)
 
 
 def _unique(values: Sequence[Any]) -> list[Any]:

@@ -38,6 +38,12 @@ KNOWN = {
     "microcoder": ArmStyle("MicroCoder-GRPO", GREEN, "solid"),
     "deepcoder": ArmStyle("DeepCoder", VERMILLION, "dashdot"),
     "dr_grpo": ArmStyle("Dr. GRPO", PURPLE, "longdash"),
+    # arms that differ in what judges the training responses
+    "microcoder_rules": ArmStyle("MicroCoder rules", GREEN, "solid"),
+    "livecodebench_rules": ArmStyle("LiveCodeBench rules", VERMILLION, "dash"),
+    "microcoder_evaluator": ArmStyle("MicroCoder-Evaluator", GREEN, "solid"),
+    "process_per_sample": ArmStyle("LiveCodeBench method", VERMILLION, "dash"),
+    "single_threaded": ArmStyle("Single-threaded", BLUE, "dot"),
 }
 _SPARE_COLORS = (SKY, VERMILLION, PURPLE, GREEN, ORANGE, BLUE, YELLOW)
 _SPARE_DASHES = ("longdashdot", "longdash", "dashdot", "dash", "dot", "solid")

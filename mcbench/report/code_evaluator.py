@@ -1,0 +1,341 @@
+"""The page of the code evaluator: the paper's Fig. 6 and its claims E1 to E5 on the user's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from mcbench.errors import UserError
+from mcbench.lab.labelled import SuiteRecord
+from mcbench.report import figures, suite, training_rules
+from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table
+from mcbench.report.provenance import provenance
+from mcbench.report.results import step_panel
+from mcbench.report.series import Arms, Record, eval_lengths, step_curves
+from mcbench.report.style import KNOWN, arm_styles
+from mcbench.report.training_rules import OURS, THEIRS, Number
+
+FULL_SEEDS = 5
+TIMING_COMMAND = "mcbench sweep evaluator_timing"
+NO_TIMES = (
+    "No times are recorded yet. They need a machine that does nothing else, so they are measured "
+    f"on their own: {TIMING_COMMAND}"
+)
+
+
+def suite_sentences(record: SuiteRecord) -> list[str]:
+    """E1 in words: both kinds of error under our rules and under LiveCodeBench's."""
+    table = suite.misjudged(record).set_index("judge")
+    lines = []
+    for judge in (suite.OURS, suite.THEIRS):
+        if judge in table.index:
+            row = table.loc[judge]
+            lines.append(
+                f"E1, {suite.judge_name(judge)} rules: {row['rejected']} of {row['right']} right "
+                f"cases refused, {row['accepted']} of {row['wrong']} wrong ones accepted."
+            )
+    if len(lines) == 2:
+        gain = suite.accepted_difference(record, right=True)
+        loss = suite.accepted_difference(record, right=False)
+        lines.append(f"E1, accepted share of right cases, MicroCoder minus LiveCodeBench: {gain}.")
+        lines.append(f"E1, accepted share of wrong cases, MicroCoder minus LiveCodeBench: {loss}.")
+    return lines
+
+
+def number_sentence(number: Number) -> str:
+    """One number of E2 to E4 with its interval, in words."""
+    estimate = number.difference
+    seeds = f"{estimate.seeds} seed{'s' if estimate.seeds > 1 else ''}"
+    text = f"{number.claim}, {number.name.lower()}: {estimate.value:+.1f} points"
+    if np.isnan(estimate.low):
+        return f"{text} ({seeds}, so no interval).".replace("-", "−")
+    text += f" (95 % interval {estimate.low:+.1f} to {estimate.high:+.1f}, which "
+    reading = number.reading if number.reading == "holds 0" else f"lies {number.reading}"
+    text = f"{text}{reading}; {seeds})".replace(" -", " −").replace("(-", "(−")
+    return text + ("; exploratory." if estimate.seeds < FULL_SEEDS else ".")
+
+
+def time_sentences(timing: Arms) -> list[str]:
+    """E5 in words; says so where no times are recorded."""
+    if not timing:
+        return [f"E5: {NO_TIMES}"]
+    styles = arm_styles(timing)
+    lines = []
+    for arm, saved in training_rules.savings(timing).items():
+        interval = "no interval"
+        if not np.isnan(saved.low):
+            interval = f"95 % interval {saved.low:.0f} to {saved.high:.0f}"
+        lines.append(
+            f"E5, {styles[arm].label}: {saved.value:.0f} % less time per training step than "
+            f"single-threaded ({interval}, {saved.seeds} seeds; the paper: about "
+            f"{training_rules.PAPER_SAVING} %)."
+        )
+    return lines
+
+
+def sentences(record: SuiteRecord, arms: Arms, timing: Arms) -> list[str]:
+    """The numbers of E1 to E5, one a line."""
+    length = _training_length(arms)
+    found = training_rules.numbers(arms, length)
+    return [*suite_sentences(record), *map(number_sentence, found), *time_sentences(timing)]
+
+
+def _training_length(arms: Arms) -> int:
+    lengths = eval_lengths(arms)
+    if not lengths:
+        raise UserError("the runs hold no evaluation yet, so there is nothing to compare")
+    return lengths[0]
+
+
+# Sections ----------------------------------------------------------------------------------------
+
+
+def suite_section(record: SuiteRecord) -> Section:
+    """E1: both kinds of error, by judge and by group of cases."""
+    groups = suite.misjudged(record, "part", "group")
+    named = groups.assign(judge=groups["judge"].map(suite.judge_name))
+    kinds = (("rejected", "Right cases refused"), ("accepted", "Wrong cases accepted"))
+    plots = [
+        Plot(f"suite-{kind}", title, suite.suite_groups(record, kind))
+        for kind, title in kinds
+        if groups[kind].sum()
+    ]
+    panels = [
+        Panel(
+            "Errors in both directions",
+            "Comparisons are pairs of expected and printed output; programs are right and wrong "
+            "ones in many styles; attacks try to be accepted without solving anything. Under every "
+            "set of rules the programs run in MicroCoder-Evaluator; only the entry with its "
+            "execution too runs them as LiveCodeBench does, and it is not given the attacks, "
+            "because it has no sandbox.",
+            [Plot("suite-bars", "Errors in percent of the cases", suite.suite_bars(record))],
+            suite.suite_table(record),
+        )
+    ]
+    if plots:
+        panels.append(
+            Panel("Where they err", "Groups without any error are left out.", plots, named)
+        )
+    return Section(
+        "suite",
+        "E1: judging a labelled suite",
+        "A strict judge refuses right answers, a lenient one accepts wrong ones, and a model "
+        "learns from both mistakes. The labels come from the rules of contests and of Python, "
+        "never from running this code. The suite is a list of styles and traps: it shows where "
+        "judges differ, not how often that happens in practice.",
+        panels,
+    )
+
+
+def training_section(arms: Arms) -> Section:
+    """E2, E3 and E4."""
+    lengths = eval_lengths(arms)
+    found = training_rules.numbers(arms, lengths[0])
+    longer = [n for length in lengths[1:] for n in _at_length(arms, length)]
+    markup = data_table(training_rules.numbers_table([*found, *longer]))
+    seeds = training_rules.shared_seeds(arms)
+    return Section(
+        "training",
+        "E2, E3, E4: training under either set of rules",
+        "GRPO+ on nano problems whose right answers come in several valid formats, chosen so that "
+        "LiveCodeBench's rules refuse a quarter of the reference programs, before anything was "
+        "trained. So E2 holds partly by construction; the first generation, where both arms sample "
+        "the same responses from the same model, shows that part alone. Held-out problems are "
+        "plain ones, judged by MicroCoder's rules in both arms. "
+        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, paired.",
+        [
+            reward_panel(arms),
+            accuracy_panel(arms, lengths),
+            gap_panel(arms, lengths[0]),
+            groups_panel(arms),
+        ],
+        markup=markup,
+    )
+
+
+def _at_length(arms: Arms, length: int) -> list[Number]:
+    """The numbers of E3 and E4 that depend on the test length, named with it."""
+    found = [n for n in training_rules.numbers(arms, length) if "eld-out" in n.name]
+    return [replace(n, name=f"{n.name}, up to {length} tokens") for n in found]
+
+
+def reward_panel(arms: Arms) -> Panel:
+    """Training reward and length."""
+    return step_panel(
+        arms,
+        "Training reward",
+        "Share of sampled responses that pass under the arm's own rules: the paper claims that it "
+        "is higher under the multi-strategy evaluator.",
+        [
+            ("rules-reward", "Training reward", figures.reward(arms)),
+            ("rules-length", "Mean response length", figures.response_length(arms)),
+        ],
+        {"reward": ("% reward", 100), "completions/mean_length": ("tokens", 1)},
+    )
+
+
+def accuracy_panel(arms: Arms, lengths: Sequence[int]) -> Panel:
+    """Held-out accuracy at each test length."""
+    plots = [
+        Plot(f"rules-accuracy-{n}", f"pass@1 with up to {n} tokens", figures.accuracy(arms, n))
+        for n in lengths
+    ]
+    return Panel(
+        "Held-out accuracy",
+        "Judged by MicroCoder's rules in both arms. The paper claims that accuracy rises faster "
+        "and ends higher when training was judged by them too.",
+        plots,
+        training_rules.numbers_table(
+            [n for n in training_rules.numbers(arms, lengths[0]) if n.claim == "E3"]
+        ),
+    )
+
+
+def gap_panel(arms: Arms, length: int) -> Panel:
+    """The difference between the arms over training."""
+    return Panel(
+        "The gap over training",
+        "MicroCoder rules minus LiveCodeBench rules, seed by seed. The shaded thirds are compared: "
+        "the paper claims that the gap is largest early.",
+        [
+            Plot(
+                "rules-gap-accuracy",
+                f"Held-out pass@1, up to {length} tokens",
+                training_rules.accuracy_gap(arms, length),
+            ),
+            Plot("rules-gap-reward", "Training reward", training_rules.reward_gap(arms)),
+        ],
+    )
+
+
+def groups_panel(arms: Arms) -> Panel:
+    """What refused answers do to the groups."""
+    shares: dict[str, dict[str, float]] = {}
+    for column, name, _ in figures.GROUPS:
+        for curve in step_curves(arms, column, scale=100):
+            label = arm_styles(arms)[curve.arm].label
+            shares.setdefault(label, {})[f"{name} (%)"] = float(np.nanmean(curve.mean))
+    rows = [{"Arm": label, **values} for label, values in shares.items()]
+    return Panel(
+        "Group outcomes",
+        "Dark: prompts whose responses all pass; middle: some pass; light: none does. A problem "
+        "whose right answers are all refused falls into the light part and carries no gradient.",
+        [
+            Plot(
+                f"rules-groups-{index}",
+                arm_styles(arms)[arm].label,
+                figures.group_outcomes(arm, records).update_layout(showlegend=False),
+            )
+            for index, (arm, records) in enumerate(arms.items())
+        ],
+        pd.DataFrame(rows),
+    )
+
+
+def timing_section(timing: Arms) -> Section:
+    """E5: where the time of a training step goes with each evaluator."""
+    prose = (
+        "Seconds of one generation and the updates that follow it. Single-threaded: one test after "
+        "another, a fresh python3 each. LiveCodeBench method: a manager and a forked process per "
+        "sample. "
+    )
+    if not timing:
+        return Section("time", "E5: time of a training step", f"{prose}{NO_TIMES}.")
+    return Section(
+        "time",
+        "E5: time of a training step",
+        f"{prose}The dotted line is where the paper's claim would put ours: about "
+        f"{training_rules.PAPER_SAVING} % below single-threaded. How much an evaluator can save "
+        "depends on what the rest of the step costs, so the split says more than the total.",
+        [
+            Panel(
+                "The step split",
+                "Mean over generations and seeds.",
+                [Plot("step-split", "Seconds by part", training_rules.step_split(timing))],
+                training_rules.step_table(timing),
+            )
+        ],
+        markup=data_table(training_rules.step_table(timing)),
+    )
+
+
+# The page ----------------------------------------------------------------------------------------
+
+
+def lead(record: SuiteRecord, arms: Arms) -> str:
+    """The page in a few sentences."""
+    table = suite.misjudged(record).set_index("judge")
+    parts = []
+    for judge in (suite.OURS, suite.THEIRS):
+        if judge in table.index:
+            row = table.loc[judge]
+            parts.append(
+                f"{suite.judge_name(judge)}'s rules refuse {row['rejected']} of {row['right']} "
+                f"right cases of the labelled suite and accept {row['accepted']} of "
+                f"{row['wrong']} wrong ones."
+            )
+    area = next(n for n in training_rules.numbers(arms, _training_length(arms)) if n.claim == "E3")
+    return " ".join([*parts, f"Training: {number_sentence(area)}"])
+
+
+def _tiles(record: SuiteRecord, arms: Arms) -> list[Tile]:
+    table = suite.misjudged(record).set_index("judge")
+    tiles = []
+    for judge, arm in ((suite.OURS, OURS), (suite.THEIRS, THEIRS)):
+        if judge in table.index:
+            row = table.loc[judge]
+            share = 100 * row["rejected"] / max(1, row["right"])
+            under = f"and {row['accepted']} of {row['wrong']} wrong accepted"
+            name = f"Right refused, {suite.judge_name(judge)}"
+            tiles.append(Tile(name, f"{share:.1f}", "%", under, KNOWN[arm]))
+    for number in training_rules.numbers(arms, _training_length(arms)):
+        if number.claim in ("E2", "E3") and "first" not in number.name:
+            low, high = number.difference.low, number.difference.high
+            under = "no interval" if np.isnan(low) else f"95 %: {low:+.1f} to {high:+.1f}"
+            value = f"{number.difference.value:+.1f}".replace("-", "−")
+            tiles.append(Tile(number.name, value, "points", under.replace("-", "−")))
+    return tiles
+
+
+def code_evaluator_page(
+    record: SuiteRecord,
+    records: Iterable[Record],
+    timing: Iterable[Record],
+    reproduce: str,
+) -> Page:
+    """The whole page.
+
+    Args:
+        record: the labelled suite under each judge.
+        records: runs under both sets of rules, any number of seeds.
+        timing: runs that timed the evaluators; may be empty.
+        reproduce: the command that makes the page again, shown as it is.
+
+    Raises:
+        UserError: an arm is missing, or no seed is in both.
+    """
+    arms = training_rules.rule_arms(records)
+    times = training_rules.timing_arms(timing)
+    nano = all(_model(r).startswith("nano") for runs in arms.values() for r in runs)
+    sizes = {"rules": arms} | ({"timing": times} if times else {})
+    return Page(
+        title="The code evaluator",
+        kicker="mcbench · Figure 6",
+        lead=lead(record, arms),
+        tiles=_tiles(record, arms),
+        arms=arm_styles(arms),
+        notes=(NANO_NOTE,) if nano else (),
+        sections=[
+            suite_section(record),
+            training_section(arms),
+            timing_section(times),
+            provenance(sizes, reproduce),
+        ],
+    )
+
+
+def _model(record: Record) -> str:
+    return str(record.meta["config"]["profile"]["model"])

@@ -1,0 +1,195 @@
+"""The labelled suite under several judges, as tables and figures (the paper's claim E1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from mcbench.errors import UserError
+from mcbench.lab.labelled import METHOD, PARTS, SuiteRecord
+from mcbench.report.figures import restyle
+from mcbench.report.style import BLUE, GREEN, ORANGE
+
+OURS, THEIRS = "microcoder", "livecodebench"
+JUDGES = {
+    OURS: "MicroCoder",
+    THEIRS: "LiveCodeBench",
+    METHOD: "LiveCodeBench, its execution too",
+    "deepcoder": "DeepCoder",
+    "verl_prime": "verl (prime)",
+    "sandbox_fusion": "SandboxFusion",
+}
+PART_COLORS = dict(zip(PARTS, (BLUE, GREEN, ORANGE), strict=True))
+DRAWS = 10_000
+
+
+def judge_name(judge: str) -> str:
+    """A judge's name for people."""
+    return JUDGES.get(judge, judge)
+
+
+def misjudged(record: SuiteRecord, *by: str) -> pd.DataFrame:
+    """How often each judge erred, by judge and by any of ``part`` and ``group``.
+
+    Columns: ``right`` and ``wrong`` (cases of that label that the judge was given), ``rejected``
+    (right ones it refused) and ``accepted`` (wrong ones it accepted).
+    """
+    rows = [
+        {
+            "judge": judge,
+            "part": case.part,
+            "group": case.group,
+            "right": int(case.right),
+            "wrong": int(not case.right),
+            "rejected": int(case.right and not case.accepted[judge]),
+            "accepted": int(not case.right and case.accepted[judge]),
+        }
+        for judge in record.judges
+        for case in record.cases
+        if judge in case.accepted
+    ]
+    counts = ["right", "wrong", "rejected", "accepted"]
+    table = pd.DataFrame(rows, columns=["judge", "part", "group", *counts])
+    return table.groupby(["judge", *by], sort=False)[counts].sum().reset_index()
+
+
+def suite_table(record: SuiteRecord) -> pd.DataFrame:
+    """One line per judge and part, for people."""
+    table = misjudged(record, "part")
+    return pd.DataFrame(
+        {
+            "Rules": table["judge"].map(judge_name),
+            "Part": table["part"],
+            "Right cases": table["right"],
+            "wrongly refused": table["rejected"],
+            "% refused": 100 * table["rejected"] / table["right"].where(table["right"] > 0),
+            "Wrong cases": table["wrong"],
+            "wrongly accepted": table["accepted"],
+            "% accepted": 100 * table["accepted"] / table["wrong"].where(table["wrong"] > 0),
+        }
+    )
+
+
+_KINDS = (
+    ("rejected", "right", "Right ones refused"),
+    ("accepted", "wrong", "Wrong ones accepted"),
+)
+
+
+def suite_bars(record: SuiteRecord) -> go.Figure:
+    """False rejects and false accepts in percent, by judge and part of the suite."""
+    titles = [f"{title} (%)" for *_, title in _KINDS]
+    figure = make_subplots(rows=1, cols=2, shared_yaxes=True, subplot_titles=titles)
+    restyle(figure, "")
+    table = misjudged(record, "part")
+    for part in PARTS:
+        rows = table[table["part"] == part]
+        for col, (errors, label, _) in enumerate(_KINDS, start=1):
+            shown = rows[rows[label] > 0]
+            figure.add_bar(
+                x=100 * shown[errors] / shown[label],
+                y=shown["judge"].map(judge_name),
+                text=[f"{e}/{n}" for e, n in zip(shown[errors], shown[label], strict=True)],
+                name=part,
+                orientation="h",
+                marker={"color": PART_COLORS[part]},
+                textposition="outside",
+                cliponaxis=False,
+                showlegend=col == 1,
+                hovertemplate="%{y}: %{x:.1f} % (%{text})",
+                row=1,
+                col=col,
+            )
+    names = [judge_name(judge) for judge in record.judges]
+    figure.update_layout(
+        barmode="group",
+        bargap=0.3,
+        hovermode="closest",
+        height=90 + 62 * len(names),
+        margin={"t": 74},
+        legend={"traceorder": "normal", "y": 1.12},
+    )
+    figure.update_xaxes(rangemode="tozero", showgrid=True)
+    figure.update_yaxes(showgrid=False, categoryorder="array", categoryarray=names[::-1])
+    return figure
+
+
+def suite_groups(record: SuiteRecord, errors: str) -> go.Figure:
+    """Errors by group of cases and judge, in percent; groups without any error are left out.
+
+    Args:
+        errors: ``rejected`` (right cases refused) or ``accepted`` (wrong cases accepted).
+    """
+    label, title = next((label, title) for kind, label, title in _KINDS if kind == errors)
+    table = misjudged(record, "part", "group")
+    table = table[table[label] > 0]
+    table["name"] = table["part"] + ": " + table["group"]
+    totals = table.groupby("name", sort=False)[errors].sum()
+    names = list(totals[totals > 0].index)
+    share = table.assign(share=100 * table[errors] / table[label])
+    cells = share.pivot(index="name", columns="judge", values="share")
+    texts = share.assign(text=share[errors].astype(str) + "/" + share[label].astype(str))
+    words = texts.pivot(index="name", columns="judge", values="text").fillna("")
+    judges = list(record.judges)
+    figure = go.Figure()
+    restyle(figure, f"{title}, by group of cases (%)")
+    figure.add_heatmap(
+        z=cells.reindex(index=names, columns=judges).to_numpy(dtype=float),
+        x=[judge_name(judge) for judge in judges],
+        y=names,
+        text=words.reindex(index=names, columns=judges, fill_value="").to_numpy(),
+        texttemplate="%{text}",
+        colorscale="Cividis",
+        zmin=0,
+        zmax=100,
+        colorbar={"title": {"text": "%"}, "thickness": 10},
+        hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
+    )
+    figure.update_layout(height=120 + 24 * len(names), hovermode="closest")
+    figure.update_xaxes(side="top", title_text="")
+    figure.update_yaxes(autorange="reversed", showgrid=False, nticks=len(names) + 1)
+    return figure
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share or a difference of shares in percent (points), with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        text = f"{self.value:+.1f} points (95 % interval {self.low:+.1f} to {self.high:+.1f})"
+        return text.replace("-", "−")
+
+
+def accepted_difference(
+    record: SuiteRecord, right: bool, ours: str = OURS, theirs: str = THEIRS
+) -> Share:
+    """Accepted share under ``ours`` minus that under ``theirs``, over cases that both judged.
+
+    The interval resamples cases (percentile bootstrap, fixed draws). The suite is a list of styles
+    and traps, not a sample of programs as people write them: it says how far apart two judges are
+    on this list.
+
+    Raises:
+        UserError: the record lacks one of the judges, or cases of that label.
+    """
+    gaps = np.array(
+        [
+            float(case.accepted[ours]) - float(case.accepted[theirs])
+            for case in record.cases
+            if case.right is right and {ours, theirs} <= case.accepted.keys()
+        ]
+    )
+    if not len(gaps):
+        label = "right" if right else "wrong"
+        raise UserError(f"the suite record holds no {label} case under both {ours} and {theirs}")
+    draws = np.random.default_rng(0).integers(0, len(gaps), (DRAWS, len(gaps)))
+    low, high = np.quantile(gaps[draws].mean(axis=1), (0.025, 0.975))
+    return Share(100 * float(gaps.mean()), 100 * float(low), 100 * float(high))
