@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.lab.code_evaluator import SUITE_FILE
 from mcbench.lab.compact import read_compact
 from mcbench.lab.experiments import experiment_named
 from mcbench.lab.files import plain
@@ -22,8 +23,6 @@ from mcbench.report.provenance import arm_of
 from mcbench.report.results import headline_of, results_page
 
 PLOTLY = "assets/plotly.min.js"
-SUITE = "labelled_suite.json"
-"""The labelled suite's record, beside the runs'."""
 
 
 def in_project(path: str | Path) -> Path:
@@ -89,7 +88,7 @@ def build_site(folder: str | Path) -> list[Path]:
         name = "07_results.html"
         pages[name] = _results_page(results)
         summaries[name] = headline_of(results)
-    suite = folder / "records" / SUITE
+    suite = folder / "records" / SUITE_FILE
     if suite.exists() and (trained := records_of("code_evaluator", records)):
         name = "06_code_evaluator.html"
         seeds = sorted(_unique([record.meta["seed"] for record in trained]))

@@ -59,6 +59,25 @@ def test_results_trains_then_reuses_and_names_its_page(tmp_path: Path) -> None:
     assert page.read_bytes() == before
 
 
+def test_code_evaluator_judges_trains_and_names_its_page(tmp_path: Path) -> None:
+    parameters = {
+        "profile": "tiny",
+        "steps": 4,
+        "judges": ["microcoder", "livecodebench", "livecodebench_method"],
+        "suite_limit": 3,
+        "workers": 1,
+        "runs_dir": str(tmp_path / "runs"),
+    }
+    text, outputs = run("06_code_evaluator.ipynb", tmp_path, **parameters)
+    page = tmp_path / "runs" / "06_code_evaluator.html"
+    assert f"report: {page}" in text
+    assert "E1, MicroCoder rules: 0 of " in text
+    assert "E3, held-out pass@1, area under the curve: " in text
+    assert "E5: No times are recorded yet" in text
+    assert "LiveCodeBench rules" in page.read_text(encoding="utf-8")
+    assert any("application/vnd.plotly.v1+json" in out.get("data", {}) for out in outputs)
+
+
 def test_nano_world_shows_every_target(tmp_path: Path) -> None:
     text, outputs = run(
         "10_nano_world.ipynb",
