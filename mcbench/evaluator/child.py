@@ -6,8 +6,11 @@ knows the program and one input, and whatever it reports is only a claimed outpu
 
 import atexit
 import builtins
+import gc
 import io
 import os
+import random
+import site
 import sys
 import threading
 import traceback
@@ -16,6 +19,18 @@ from types import CodeType, ModuleType
 from typing import Any, Literal
 
 STDIN, STDOUT, STDERR, RESULT = 0, 1, 2, 3
+
+# Only objects of these kinds do something when the cycle they are in is let go of.
+_FINALISING = (b"__del__", b"yield", b"open")
+
+_WARM_UPS = 20
+_WARM_UP = b"""
+import sys
+a, b = map(int, input().split())
+def add(x, y):
+    return [x + y for _ in range(2)][0]
+print(add(a, b), f"{a} {b:.3f}", *sorted({"a": 1}.items()))
+"""
 
 # What LeetCode imports for every submission; builtins last, so that open and pow stay themselves.
 _STAR_IMPORTS = [
@@ -37,10 +52,32 @@ def leetcode_namespace() -> dict[str, Any]:
     return names
 
 
+def prepare() -> None:
+    """In the zygote: what every test needs and no test has touched yet.
+
+    The streams are made on files in memory, like those that a child gets at the same descriptors,
+    so that what they remember of their descriptor (a regular file, at its start) holds there. A
+    small program is run first: what is initialised on first use then is so in every child.
+    """
+    _site_builtins()
+    random.seed(0)  # fixed, as for hashing: the same program gets the same verdict
+    saved = [os.dup(descriptor) for descriptor in (STDIN, STDOUT, STDERR)]
+    for _ in range(_WARM_UPS):
+        _open_streams(b"1 2\n")
+        exec(_compile(_WARM_UP), _main_module("__main__", {}).__dict__)
+        sys.stdout.flush()
+    _open_streams(b"")
+    for descriptor, original in enumerate(saved):
+        os.dup2(original, descriptor)
+        os.close(original)
+    sys.argv = ["main.py"]
+    sys.path.insert(0, os.environ["HOME"])  # where a program may write modules of its own
+
+
 def run_program(code: bytes) -> int:
     """Run a stdin/stdout program; returns the exit status."""
-    module = _main_module("__main__")
-    return _run(lambda: exec(_compile(code), module.__dict__))
+    module = _main_module("__main__", {})
+    return _run(lambda: exec(_compile(code), module.__dict__), module, code)
 
 
 def run_call(
@@ -52,11 +89,11 @@ def run_call(
 ) -> int:
     """Define the submission, call its function, write the encoded result to descriptor 3."""
 
+    module = _main_module("solution", names)
+
     def define_and_call() -> None:
-        module = _main_module("solution")
-        module.__dict__.update(names)
         exec(_compile(code), module.__dict__)
-        value = _resolve(module.__dict__, call["fn_name"])(*args)
+        value = _resolve(module.__dict__, call["fn_name"], code, names)(*args)
         if call["result_arg"] is not None:
             value = args[call["result_arg"]]
         try:
@@ -68,14 +105,22 @@ def run_call(
         while offset < len(data):
             offset += os.pwrite(RESULT, data[offset:], offset)
 
-    return _run(define_and_call)
+    return _run(define_and_call, module, code)
 
 
-def _main_module(name: str) -> ModuleType:
-    module = ModuleType(name)
-    module.__dict__["__builtins__"] = builtins
-    sys.modules[name] = sys.modules["__main__"] = module
-    sys.argv = ["main.py"]
+def _site_builtins() -> None:
+    """What `site` adds for a plain `python3`; the zygote starts without it."""
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()
+
+
+def _open_streams(stdin: bytes) -> None:
+    for descriptor in (STDIN, STDOUT, STDERR):
+        placeholder = os.memfd_create("placeholder")
+        os.dup2(placeholder, descriptor)
+        os.close(placeholder)
+    os.pwrite(STDIN, stdin, 0)
     sys.stdin = _text(STDIN, "r")
     sys.stdout = _text(STDOUT, "w")
     sys.stderr = io.TextIOWrapper(
@@ -86,6 +131,13 @@ def _main_module(name: str) -> ModuleType:
     )
     for name in ("stdin", "stdout", "stderr"):
         setattr(sys, f"__{name}__", getattr(sys, name))
+
+
+def _main_module(name: str, names: dict[str, Any]) -> ModuleType:
+    module = ModuleType(name)
+    module.__dict__.update(names)
+    module.__dict__.update(__builtins__=builtins, __file__=f"{os.environ['HOME']}/main.py")
+    sys.modules[name] = sys.modules["__main__"] = module
     return module
 
 
@@ -97,17 +149,31 @@ def _compile(code: bytes) -> CodeType:
     return compile(code, "main.py", "exec", dont_inherit=True)
 
 
-def _resolve(names: dict[str, Any], fn_name: str) -> Callable[..., Any]:
-    solution = names.get("Solution")
+def _resolve(
+    bound: dict[str, Any], fn_name: str, code: bytes, names: dict[str, Any]
+) -> Callable[..., Any]:
+    solution = bound.get("Solution")
     if isinstance(solution, type) and hasattr(solution, fn_name):
         return getattr(solution(), fn_name)
-    if callable(names.get(fn_name)):
-        return names[fn_name]
+    function = bound.get(fn_name)
+    if callable(function) and (function is not names.get(fn_name) or _binds(code, fn_name)):
+        return function
     raise NameError(f"neither class Solution nor the module defines {fn_name!r}")
 
 
-def _run(body: Callable[[], None]) -> int:
-    """What the interpreter does around a program: errors, threads, exit hooks, flushing."""
+def _binds(code: bytes, name: str) -> bool:
+    """Whether the program itself binds a name that is imported for it as well."""
+    import symtable  # rarely needed
+
+    table = symtable.symtable(code.decode("utf-8", "replace"), "main.py", "exec")
+    if name not in table.get_identifiers():
+        return False
+    symbol = table.lookup(name)
+    return symbol.is_assigned() or symbol.is_imported()
+
+
+def _run(body: Callable[[], None], module: ModuleType, code: bytes) -> int:
+    """What the interpreter does around a program: errors, threads, exit hooks, finalisation."""
     status = 0
     try:
         body()
@@ -115,20 +181,50 @@ def _run(body: Callable[[], None]) -> int:
         status = _exit_status(error.code)
     except BaseException as error:  # the interpreter's own last resort
         status = 1
-        _print_error(error)
+        _report(error)
     wait_for_threads: Callable[[], None] = vars(threading)["_shutdown"]
     for finish in (wait_for_threads, atexit._run_exitfuncs):
         try:
             finish()
         except BaseException as error:
             _print_error(error)
+    flushed = _flush(getattr(sys, "stdout", None))
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+    _clear(module.__dict__)
+    if any(word in code for word in _FINALISING):
+        gc.collect()
+    flushed = _flush(sys.__stdout__) and flushed
+    return status or (0 if flushed else 120)
+
+
+def _clear(names: dict[str, Any]) -> None:
+    """Let go of the program's objects, private names first: their finalisers may still print."""
+    for private in (True, False):
+        for name in list(names):
+            if (name[:1] == "_" and name[1:2] != "_") is private and name != "__builtins__":
+                names[name] = None
+
+
+def _flush(stream: Any) -> bool:
+    """Flush an open stream; whether that went well."""
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        if stream is not None and not getattr(stream, "closed", False):
+            stream.flush()
     except BaseException as error:
         _print_error(error)
-        status = status or 120
-    return status
+        return False
+    return True
+
+
+def _report(error: BaseException) -> None:
+    hook = sys.excepthook
+    if hook is sys.__excepthook__:
+        _print_error(error)
+        return
+    try:
+        hook(type(error), error, error.__traceback__)
+    except BaseException as second:
+        _print_error(second)
 
 
 def _exit_status(code: object) -> int:

@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -31,6 +32,7 @@ SCRATCH_MB = 64
 # not memory use. The limit proper is on resident memory and enforced by the zygote.
 ADDRESS_SLACK = 1 << 30
 THREAD_STACK = 8 << 20
+SECCOMP = "system call filter (seccomp)"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -129,6 +131,19 @@ def enter_file_system(layers: Layers) -> None:
             layers.test_uid = uid
 
 
+def put_on_filters(layers: Layers, filters: Any) -> None:
+    """Once the scratch directory is there: no way to other files, no dangerous system calls.
+
+    This project stays out of sight: its problem sets come with their answers.
+    """
+    project = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    with layers.attempt("file filter (Landlock)"):
+        readable = [*_needed_paths(), *filters.SYSTEM_FILES]
+        filters.restrict_files(readable, [project], [layers.scratch, *filters.DEVICES])
+    with layers.attempt(SECCOMP):
+        filters.restrict_system_calls()
+
+
 def _mount_tmpfs(point: str, options: str) -> None:
     flags = MS_NOSUID | MS_NODEV
     _call("mount", b"tmpfs", point.encode(), b"tmpfs", flags, f"nr_inodes=4096,{options}".encode())
@@ -221,31 +236,40 @@ def die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
+def confine_zygote(layers: Layers) -> None:
+    """What every test needs alike and the zygote can bear: done once, inherited by each child."""
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_NOFILE, MAX_FILES)
+    if layers.test_uid is not None:
+        os.setgroups([])
+        os.setresgid(layers.test_uid, layers.test_uid, layers.test_uid)
+    if SECCOMP not in layers.granted:
+        _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
 def confine_child(layers: Layers, cpu_s: float, memory_bytes: int, file_bytes: int) -> None:
     """In the child, before any of the submission runs: limits, then privileges for good."""
-    limits = [
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, int(cpu_s) + 2),
-        (resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK),
-        (resource.RLIMIT_FSIZE, file_bytes),
-        (resource.RLIMIT_NOFILE, MAX_FILES),
-    ]
+    _limit(resource.RLIMIT_CPU, int(cpu_s) + 2)
+    _limit(resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK)
+    _limit(resource.RLIMIT_FSIZE, file_bytes)
     if layers.test_uid is not None or layers.user_namespace:
-        limits.append((resource.RLIMIT_NPROC, MAX_PROCESSES))
-    for which, value in limits:
-        hard = resource.getrlimit(which)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (value, value))
-    if "ipc namespace" in layers.granted:
+        _limit(resource.RLIMIT_NPROC, MAX_PROCESSES)
+    if "ipc namespace" in layers.granted and SECCOMP not in layers.granted:
         _call("unshare", CLONE_NEWIPC)  # System V memory outlives processes, not its namespace
     if layers.test_uid is not None:
-        _drop_to(layers.test_uid)
+        os.setresuid(layers.test_uid, layers.test_uid, layers.test_uid)
     elif os.geteuid() == 0 or layers.user_namespace:
         header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
         _call("capset", header, bytes(24))
-    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # /dev/stdin is /proc/self/fd/0
-    die_with_parent()
+    if not layers.pid_namespace:
+        die_with_parent()
+
+
+def _limit(which: int, value: int) -> None:
+    hard = resource.getrlimit(which)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(which, (value, value))
 
 
 def kill_everything(layers: Layers, child: int) -> None:

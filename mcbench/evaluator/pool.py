@@ -10,6 +10,7 @@ import resource
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -100,7 +101,8 @@ class Worker:
         The environment is emptied: it may hold secrets, and hashing must not depend on it.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-s", "-P", "-B", str(_ZYGOTE), str(theirs.fileno())]
+        command = [sys.executable, "-I", "-S", "-B", str(_ZYGOTE), str(theirs.fileno())]
+        command += _package_folders()
         environment = {
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
@@ -237,6 +239,11 @@ class Worker:
         for job in self.jobs:
             job.close()
         self.jobs.clear()
+
+
+def _package_folders() -> list[str]:
+    """Where installed packages are; not what path files add, such as this project's own folder."""
+    return list(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """The process that runs tests: started by exec, imports only the standard library, forks.
 
-    python zygote.py DESCRIPTOR
+    python -I -S zygote.py DESCRIPTOR PACKAGE_FOLDER...
 
 Two processes. The *supervisor* (the one that was started) enters new namespaces, forks the zygote
 proper and does nothing but wait: when the evaluator is gone it kills the zygote. The *zygote* is
@@ -9,14 +9,22 @@ child, waits with an eye on CPU time, wall time and memory, kills everything the
 behind, and reports the raw outcome. It never sees an expected output and gives no verdict.
 """
 # Plain string paths: pathlib would cost every start and every test.
-# ruff: noqa: PTH100, PTH101, PTH108, PTH118, PTH120
+# ruff: noqa: PTH100, PTH101, PTH108, PTH118, PTH120, E402
+
+import os
+
+# threading, random and others register functions that run in every forked process: a fifth of the
+# cost of a test. A test's process has no threads to forget and no seed to draw, so for it they are
+# left out; in the processes that it forks itself they run.
+_fork_hooks: list[dict] = []
+_register_at_fork = os.register_at_fork
+os.register_at_fork = lambda **hooks: _fork_hooks.append(hooks)
 
 import contextlib
 import fcntl
 import gc
 import importlib.util
 import json
-import os
 import select
 import shutil
 import signal
@@ -25,6 +33,8 @@ import sys
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
+
+os.register_at_fork = _register_at_fork
 
 POLL_MS = 20  # how often a running child is inspected
 PARENT_POLL_S = 0.5
@@ -45,14 +55,15 @@ def _load(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from mcbench.evaluator import child, encoding, isolation
+    from mcbench.evaluator import child, encoding, filters, isolation
 else:
-    child, encoding, isolation = map(_load, ("child", "encoding", "isolation"))
+    child, encoding, filters, isolation = map(_load, ("child", "encoding", "filters", "isolation"))
 
 
 def main() -> None:
     """Set up the supervisor and the zygote."""
-    control = socket.socket(fileno=int(sys.argv[1]))
+    control = reserve_descriptors(int(sys.argv[1]))
+    sys.path += sys.argv[2:]
     evaluator_pid = os.getppid()
     isolation.default_thread_stack()
     layers = isolation.Layers()
@@ -93,8 +104,12 @@ def supervise(zygote_pid: int, evaluator_pid: int, layers: "isolation.Layers") -
 
 def serve(control: socket.socket, layers: "isolation.Layers") -> None:
     """Answer requests until the evaluator closes its end."""
+    os.register_at_fork(after_in_child=forked)
     make_scratch(layers)
+    isolation.put_on_filters(layers, filters)
+    isolation.confine_zygote(layers)
     names = child.leetcode_namespace()
+    child.prepare()
     gc.collect()
     gc.freeze()  # the collector of a child need not touch, and so copy, our pages
     try:
@@ -116,6 +131,17 @@ def serve(control: socket.socket, layers: "isolation.Layers") -> None:
     finally:
         if not layers.scratch_is_mount:
             shutil.rmtree(layers.scratch, ignore_errors=True)
+
+
+_in_test = False
+
+
+def forked() -> None:
+    """Run the hooks of the preloaded modules, but not in a test's first process."""
+    if _in_test:
+        for hooks in _fork_hooks:
+            if "after_in_child" in hooks:
+                hooks["after_in_child"]()
 
 
 class EvaluatorGoneError(OSError):
@@ -201,6 +227,8 @@ def become_submission(
     The set-up pipe is closed before any of the submission runs, so only our own failures can be
     reported on it: a submission cannot pass for a victim of the infrastructure.
     """
+    global _in_test
+    _in_test = True
     status = 1
     try:
         try:
@@ -210,7 +238,7 @@ def become_submission(
             if call is not None:
                 args = encoding.loads(read_all(files[1]))
                 data = os.open(os.devnull, os.O_RDONLY)
-            setup = place_descriptors([data, *files[2:]], setup_write, keep_result=call is not None)
+            place_descriptors([data, *files[2:]], setup_write, keep_result=call is not None)
             os.setsid()
             file_bytes = request["output_bytes"] + 1  # one more, to see that it was exceeded
             isolation.confine_child(layers, request["cpu_s"], request["memory_bytes"], file_bytes)
@@ -218,7 +246,7 @@ def become_submission(
             message = f"child set-up: {type(error).__name__}: {error}"
             os.write(setup_write, message.encode()[:900])
             os._exit(1)
-        os.close(setup)
+        os.close(setup_write)
         if call is None:
             status = child.run_program(code)
         else:
@@ -227,17 +255,25 @@ def become_submission(
         os._exit(status)
 
 
-def place_descriptors(streams: list[int], setup_write: int, keep_result: bool) -> int:
-    """Put stdin, stdout, stderr (and result) at 0 to 2 (3) and close all else but the pipe."""
-    setup = 10
-    high = [fcntl.fcntl(stream, fcntl.F_DUPFD, setup + 1) for stream in streams]
-    os.dup2(fcntl.fcntl(setup_write, fcntl.F_DUPFD, setup + 1), setup, inheritable=False)
-    for number, stream in enumerate(high):
+def place_descriptors(streams: list[int], setup_write: int, keep_result: bool) -> None:
+    """Put stdin, stdout, stderr (and result) at 0 to 2 (3) and close all else but the pipe.
+
+    The zygote keeps these numbers occupied (`reserve_descriptors`): no stream has one of them.
+    """
+    for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.set_inheritable(child.RESULT, False)
-    os.closerange(child.RESULT + keep_result, setup)
-    os.closerange(setup + 1, MAX_DESCRIPTOR)
-    return setup
+    os.closerange(child.RESULT + keep_result, setup_write)
+    os.closerange(setup_write + 1, MAX_DESCRIPTOR)
+
+
+def reserve_descriptors(control: int) -> socket.socket:
+    """Move the control socket up and fill the numbers that a test's streams get."""
+    moved = fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, child.RESULT + 1)
+    os.close(control)
+    while os.dup(child.STDIN) < child.RESULT:
+        pass
+    return socket.socket(fileno=moved)
 
 
 def watch(

@@ -1,0 +1,240 @@
+"""Landlock and seccomp: which files a test may see, which system calls it may make.
+
+Standard library only: the zygote loads this file. Both are put on once, by the zygote, and hold for
+every process that it forks; neither can be taken off again.
+"""
+# Plain string paths: pathlib would cost every start.
+# ruff: noqa: PTH112, PTH118, PTH208
+
+import contextlib
+import ctypes
+import errno
+import os
+import platform
+import struct
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
+
+
+def _checked(what: str, result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _no_new_privileges() -> None:
+    """Give up set-uid programs for good, as both filters require."""
+    _checked("no_new_privs", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+# Landlock ----------------------------------------------------------------------------------------
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_READ_DIR = 8
+_READ = 1 | 4 | _READ_DIR  # execute, read a file, read a directory
+_ON_FILES = 1 | 2 | 4 | 1 << 14 | 1 << 15  # what applies to a file: + write, truncate, ioctl
+# Number of file rights by version of the interface, and what else a version can restrict.
+_FILE_RIGHTS = ((5, 16), (3, 15), (2, 14), (1, 13))
+_TCP, _ABSTRACT_SOCKETS_AND_SIGNALS = 3, 3
+
+# What programs find outside Python's own folders.
+SYSTEM_FILES = (
+    *("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/proc", "/etc/alternatives"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime"),
+    *("/etc/timezone", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"),
+    *("/etc/locale.alias", "/etc/mime.types", "/dev/random", "/dev/urandom"),
+    *("/sys/devices/system/cpu", "/sys/devices/system/node"),
+)
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm", "/dev/fd")
+
+
+def restrict_files(readable: list[str], hidden: list[str], writable: list[str]) -> None:
+    """Let this process and those it forks read and write these paths only.
+
+    What is below a ``hidden`` folder stays out, also where it is inside a readable one.
+
+    Raises:
+        OSError: the kernel has no Landlock, or does not allow it.
+    """
+    version = _checked("landlock", _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
+    rights = (1 << next(bits for least, bits in _FILE_RIGHTS if version >= least)) - 1
+    attributes = struct.pack("=Q", rights)
+    if version >= 4:
+        attributes += struct.pack("=Q", _TCP)
+    if version >= 6:
+        attributes += struct.pack("=Q", _ABSTRACT_SOCKETS_AND_SIGNALS)
+    size = ctypes.c_size_t(len(attributes))
+    ruleset = _checked("landlock", _libc.syscall(_CREATE_RULESET, attributes, size, 0))
+    try:
+        for path in readable:
+            _allow_reading(ruleset, os.path.realpath(path), hidden)
+        for path in writable:
+            _allow(ruleset, path, rights)
+        _no_new_privileges()
+        _checked("landlock", _libc.syscall(_RESTRICT_SELF, ruleset, 0))
+    finally:
+        os.close(ruleset)
+
+
+def _allow_reading(ruleset: int, path: str, hidden: list[str]) -> None:
+    if path in hidden:
+        return
+    if not any(folder.startswith(path + "/") for folder in hidden):
+        _allow(ruleset, path, _READ)
+        return
+    _allow(ruleset, path, _READ_DIR)
+    for name in os.listdir(path):
+        _allow_reading(ruleset, os.path.join(path, name), hidden)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            if not os.path.isdir(path):
+                rights &= _ON_FILES
+            rule = struct.pack("=Qi", rights, handle)
+            _checked("landlock", _libc.syscall(_ADD_RULE, ruleset, 1, rule, 0))
+        finally:
+            os.close(handle)
+
+
+# seccomp -----------------------------------------------------------------------------------------
+
+# Architecture as linux/audit.h numbers it, and the numbers of the refused system calls.
+_ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+_REFUSED: dict[str, tuple[int | None, int | None]] = {
+    # other processes
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "process_madvise": (440, 440),
+    # namespaces and mounts
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_by_handle_at": (304, 265),
+    "quotactl": (179, 60),
+    # System V and POSIX message queues, semaphores and shared memory outlive their makers
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    # keyrings are kept per user
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    # large and rarely needed parts of the kernel
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "fanotify_init": (300, 262),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "modify_ldt": (154, None),
+    # the machine
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171),
+    "acct": (163, 89),
+    "syslog": (103, 116),
+    "vhangup": (153, 58),
+}
+_CLONE, _CLONE3 = (56, 220), (435, 435)
+_SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
+_PRLIMIT = (302, 261)
+_NEW_NAMESPACES = 0x7E020080  # all CLONE_NEW... flags
+_AF_UNIX = 1
+
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+_X32 = 0x40000000
+
+
+def restrict_system_calls() -> None:
+    """Refuse what no test needs and what could touch anything but its own processes.
+
+    Raises:
+        OSError: the kernel does not allow filters, or runs on an unknown architecture.
+    """
+    machine = platform.machine()
+    if machine not in _ARCHITECTURES:
+        raise OSError(errno.ENOSYS, f"seccomp: system call numbers of {machine} are not known")
+    program = b"".join(_filter(*_ARCHITECTURES[machine]))
+    buffer = ctypes.create_string_buffer(program)
+    described = struct.pack("@HP", len(program) // 8, ctypes.addressof(buffer))
+    _no_new_privileges()
+    _checked("seccomp", _libc.prctl(_PR_SET_SECCOMP, 2, described, 0, 0))
+
+
+def _filter(architecture: int, column: int) -> list[bytes]:
+    """The filter program: one jump a refused call, most calls fall through to the end."""
+    refuse = _step(_RETURN, _ERRNO | errno.EPERM)
+    steps = [
+        _step(_LOAD, _ARCHITECTURE),
+        _step(_JUMP_EQUAL, architecture, 1, 0),
+        refuse,  # another calling convention, where the numbers mean other things
+        _step(_LOAD, _NUMBER),
+    ]
+    if column == 0:
+        steps += [_step(_JUMP_AT_LEAST, _X32, 0, 1), refuse]
+    # clone3 takes its flags through memory, which a filter cannot read: libc then uses clone.
+    steps += [_step(_JUMP_EQUAL, _CLONE3[column], 0, 1), _step(_RETURN, _ERRNO | errno.ENOSYS)]
+    for refused in (numbers[column] for numbers in _REFUSED.values()):
+        if refused is not None:
+            steps += [_step(_JUMP_EQUAL, refused, 0, 1), refuse]
+    for numbers, jump, value, allowed in (
+        (_CLONE, _JUMP_ANY_BIT, _NEW_NAMESPACES, 0),
+        (_SOCKET, _JUMP_EQUAL, _AF_UNIX, 1),
+        (_SOCKETPAIR, _JUMP_EQUAL, _AF_UNIX, 1),
+        (_PRLIMIT, _JUMP_EQUAL, 0, 1),  # of this process only
+    ):
+        steps += [
+            _step(_JUMP_EQUAL, numbers[column], 0, 4),
+            _step(_LOAD, _FIRST_ARGUMENT),
+            _step(jump, value, 0 if allowed else 1, 1 if allowed else 0),
+            _step(_RETURN, _ALLOW),
+            refuse,
+        ]
+    return [*steps, _step(_RETURN, _ALLOW)]
+
+
+def _step(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, when_true, when_false, value)
