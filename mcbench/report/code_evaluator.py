@@ -16,7 +16,7 @@ from mcbench.report.provenance import provenance
 from mcbench.report.results import step_panel
 from mcbench.report.series import Arms, Record, eval_lengths, step_curves
 from mcbench.report.style import KNOWN, arm_styles
-from mcbench.report.training_rules import OURS, THEIRS, Number
+from mcbench.report.training_rules import OURS, THEIRS, Number, signed
 
 FULL_SEEDS = 5
 TIMING_COMMAND = "mcbench sweep evaluator_timing"
@@ -49,13 +49,13 @@ def number_sentence(number: Number) -> str:
     """One number of E2 to E4 with its interval, in words."""
     estimate = number.difference
     seeds = f"{estimate.seeds} seed{'s' if estimate.seeds > 1 else ''}"
-    text = f"{number.claim}, {number.name.lower()}: {estimate.value:+.1f} points"
+    text = f"{number.claim}, {number.name[0].lower()}{number.name[1:]}: {signed(estimate.value)} points"
     if np.isnan(estimate.low):
-        return f"{text} ({seeds}, so no interval).".replace("-", "−")
-    text += f" (95 % interval {estimate.low:+.1f} to {estimate.high:+.1f}, which "
+        return f"{text} ({seeds}, so no interval)."
     reading = number.reading if number.reading == "holds 0" else f"lies {number.reading}"
-    text = f"{text}{reading}; {seeds})".replace(" -", " −").replace("(-", "(−")
-    return text + ("; exploratory." if estimate.seeds < FULL_SEEDS else ".")
+    interval = f"95 % interval {signed(estimate.low)} to {signed(estimate.high)}, which {reading}"
+    few = "; exploratory" if estimate.seeds < FULL_SEEDS else ""
+    return f"{text} ({interval}; {seeds}){few}."
 
 
 def time_sentences(timing: Arms) -> list[str]:
@@ -294,9 +294,8 @@ def _tiles(record: SuiteRecord, arms: Arms) -> list[Tile]:
     for number in training_rules.numbers(arms, _training_length(arms)):
         if number.claim in ("E2", "E3") and "first" not in number.name:
             low, high = number.difference.low, number.difference.high
-            under = "no interval" if np.isnan(low) else f"95 %: {low:+.1f} to {high:+.1f}"
-            value = f"{number.difference.value:+.1f}".replace("-", "−")
-            tiles.append(Tile(number.name, value, "points", under.replace("-", "−")))
+            under = "no interval" if np.isnan(low) else f"95 %: {signed(low)} to {signed(high)}"
+            tiles.append(Tile(number.name, signed(number.difference.value), "points", under))
     return tiles
 
 

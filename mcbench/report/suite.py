@@ -164,8 +164,10 @@ class Share:
     high: float
 
     def __str__(self) -> str:
-        text = f"{self.value:+.1f} points (95 % interval {self.low:+.1f} to {self.high:+.1f})"
-        return text.replace("-", "−")
+        value, low, high = (
+            f"{n:+.1f}".replace("-", "−") for n in (self.value, self.low, self.high)
+        )
+        return f"{value} points (95 % interval {low} to {high})"
 
 
 def accepted_difference(

@@ -195,21 +195,22 @@ def _passed(
     return np.array(steps.pop()), ours, theirs
 
 
+def signed(value: float, digits: int = 1) -> str:
+    """A number with its sign, for people; a dash where there is none."""
+    return "–" if np.isnan(value) else f"{value:+.{digits}f}".replace("-", "−")
+
+
 def numbers_table(found: Sequence[Number]) -> pd.DataFrame:
     """The numbers for people."""
-
-    def text(value: float, signed: bool = True) -> str:
-        return "–" if np.isnan(value) else f"{value:{'+' if signed else ''}.1f}".replace("-", "−")
-
     return pd.DataFrame(
         {
             "Claim": [n.claim for n in found],
             "Number (%)": [n.name for n in found],
-            "MicroCoder rules": [text(n.ours, False) for n in found],
-            "LiveCodeBench rules": [text(n.theirs, False) for n in found],
-            "Difference": [text(n.difference.value) for n in found],
+            "MicroCoder rules": [f"{n.ours:.1f}" for n in found],
+            "LiveCodeBench rules": [f"{n.theirs:.1f}" for n in found],
+            "Difference": [signed(n.difference.value) for n in found],
             "95 % interval": [
-                f"{text(n.difference.low)} to {text(n.difference.high)}" for n in found
+                f"{signed(n.difference.low)} to {signed(n.difference.high)}" for n in found
             ],
             "Reads": [n.reading for n in found],
             "Seeds": [n.difference.seeds for n in found],
