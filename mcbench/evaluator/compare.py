@@ -6,19 +6,24 @@ Text, from strict to lenient; the first that accepts is reported:
 2. ``lines``: the same lines but for white space at line ends and empty lines at the end.
 3. ``tokens``: the same words; the amount and kind of white space between them is free.
 4. ``numeric``: as tokens, where an expected token that is a float (has a point or an exponent)
-   accepts a number within ``atol`` or ``rtol``. Integers are exact, unless the problem states a
-   tolerance and the answer is written as a float ("1.0000000" for 1).
+   accepts a number within ``atol`` or ``rtol``. Integers are exact: an expected one accepts only
+   itself, and an integer answer to a float of integer value must be equal to it. A tolerance that
+   the problem states also holds for these, where one of the two is written as a float
+   ("1.0000000" for 1).
 5. ``words``: as numeric, where an expected yes or no is matched in any letter case.
 6. ``any_order``: only on request; the lines (of one line: the tokens) as a multiset.
 7. ``checker``: only on request, and then nothing but the checker decides.
 
+White space is what contest judges (C's isspace) take for it: blank, tab, newline, carriage return,
+vertical tab, form feed. A no-break space is a character like any other.
+
 Values: ``exact`` (equal, types included) and ``structure``: list and tuple alike at every depth,
 bool is not int, str is not a number, an int equals a float of the same value, expected floats
-accept a tolerance, and string keys of an expected dict match the keys that JSON turned into them;
-``any_order`` and ``checker`` as above.
+accept a tolerance as above, and string keys of an expected dict match the keys that JSON turned
+into them; ``any_order`` and ``checker`` as above.
 
 This module runs in the trusted process and treats the actual side as hostile text or as exact
-builtin values.
+builtin values: its cost is near linear in the size of both.
 """
 
 from __future__ import annotations
@@ -27,11 +32,13 @@ import inspect
 import json
 import math
 import re
-from collections import Counter
+import reprlib
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from typing import Any
 
 from mcbench.errors import unknown
+from mcbench.evaluator.pairing import Features, same_multiset
 from mcbench.evaluator.submission import Checker, check_tolerances
 
 DEFAULT_RTOL = 1e-6
@@ -40,10 +47,16 @@ DEFAULT_ATOL = 1e-6
 # longer than the expected output cannot be another way to write it.
 MAX_LONGER = 10
 MIN_LONG = 1 << 16
-MAX_UNORDERED = 2000  # items compared pair by pair, after the equal ones were set aside
+MAX_DIGITS = 5000  # of a number that is compared with a tolerance
+_SHALLOW = 10  # values nested deeper may contain themselves
 
+_SPACE = " \t\n\r\f\v"
+_TOKEN = re.compile(f"[^{_SPACE}]+")
+_SPACES = re.compile(f"[{_SPACE}]+")
+# What str.split takes for white space and judges do not.
+_ODD_SPACE = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = {"nan": "nan", "inf": "inf", "+inf": "inf", "-inf": "-inf"}
 _NOT_FINITE |= {"infinity": "inf", "+infinity": "inf", "-infinity": "-inf"}
 _YES_NO = ("yes", "no")
@@ -87,40 +100,54 @@ class Rules:
         rtol, atol = self.rtol, self.atol
         if not self.stated_tolerance:
             rtol, atol = DEFAULT_RTOL, DEFAULT_ATOL
-        return abs(expected - actual) <= max((rtol or 0.0) * abs(expected), atol or 0.0)
+        limit = max((rtol or 0.0) * abs(expected), atol or 0.0)
+        # What is exactly at the limit in decimals may be a rounding error beyond it in binary.
+        slack = 2 * math.ulp(max(abs(expected), abs(actual))) if limit else 0.0
+        return abs(expected - actual) <= limit + slack
 
 
 RULE_NAMES = tuple(field.name for field in fields(Rules))
 
 
-def outputs_match(expected: Any, actual: Any, **options: Any) -> bool:
+def outputs_match(expected: Any, actual: Any, *, rules: str = "microcoder", **options: Any) -> bool:
     """Whether ``actual`` answers ``expected``: text if both are str, values otherwise.
 
-    Options are those of `Rules`.
+    ``rules`` names a rule set of `mcbench.evaluator.rule_sets`; options are those of `Rules`.
 
     Raises:
-        UserError: an unknown option, a tolerance that is negative or not finite.
+        UserError: an unknown rule set or option, a tolerance that is negative or not finite.
     """
+    from mcbench.evaluator.rule_sets import rule_set  # which builds on this module
+
     if strange := sorted(options.keys() - set(RULE_NAMES)):
         raise unknown("comparison option", strange[0], RULE_NAMES)
-    rules = Rules(**options)
-    check_tolerances(rules.rtol, rules.atol)
-    if isinstance(expected, str) and isinstance(actual, str):
-        return compare_text(expected, actual, rules).accepted
-    return compare_values(expected, actual, rules).accepted
+    stated = Rules(**options)
+    check_tolerances(stated.rtol, stated.atol)
+    chosen = rule_set(rules)
+    text = isinstance(expected, str) and isinstance(actual, str)
+    compare = chosen.compare_text if text else chosen.compare_values
+    return compare(expected, actual, stated, None).accepted
 
 
 def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comparison:
     """Ask the problem's own checker; one that raises has not accepted."""
+    given = (expected, actual, test) if _takes_test(checker) else (expected, actual)
     try:
-        count = len(inspect.signature(checker).parameters)
-    except (TypeError, ValueError):
-        count = 2
-    try:
-        accepted = checker(expected, actual, test) if count >= 3 else checker(expected, actual)
+        accepted = bool(checker(*given))
     except Exception as error:  # user code; the reason is reported
         return Comparison(None, f"the checker raised {type(error).__name__}: {error}")
     return Comparison("checker") if accepted else Comparison(None, "the checker refused")
+
+
+def _takes_test(checker: Checker) -> bool:
+    """Whether it has a third parameter without default, or one named test."""
+    try:
+        parameters = inspect.signature(checker).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in kinds and p.default is p.empty]
+    return len(required) >= 3 or [p.name for p in parameters][2:3] == ["test"]
 
 
 # Text --------------------------------------------------------------------------------------------
@@ -132,85 +159,131 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
         return run_checker(rules.checker, expected, actual, test)
     if expected == actual:
         return Comparison("exact")
-    if len(actual) > MAX_LONGER * len(expected) + MIN_LONG:
+    if far_longer(expected, actual):
         return Comparison(None, f"{len(actual)} characters, far more than the expected output")
     if rules.space_sensitive and not _same_spaces(expected, actual):
         return Comparison(None, "white space differs")
     if _lines(expected) == _lines(actual):
         return Comparison("lines")
-    wanted, got = expected.split(), actual.split()
+    wanted, got = tokens(expected), tokens(actual)
     if wanted == got:
         return Comparison("tokens")
-    return _compare_tokens(wanted, got, expected, actual, rules)
+    strategy, position = _compare_tokens(wanted, got, rules)
+    if strategy is not None:
+        return Comparison(strategy)
+    if rules.any_order:
+        if _unordered_text(expected, actual, rules):
+            return Comparison("any_order")
+        return Comparison(None, "not the expected lines or tokens, in any order")
+    return Comparison(None, _first_difference(wanted, got, position, actual))
 
 
-def _compare_tokens(
-    wanted: list[str], got: list[str], expected: str, actual: str, rules: Rules
-) -> Comparison:
-    if len(wanted) == len(got):
-        for strategy in ("numeric", "words"):
-            pairs = zip(wanted, got, strict=True)
-            if all(_tokens_match(w, g, rules, strategy == "words") for w, g in pairs):
-                return Comparison(strategy)
-    if rules.any_order and _unordered_text(expected, actual, rules):
-        return Comparison("any_order")
-    return Comparison(None, _first_difference(wanted, got, rules))
+def far_longer(expected: str, actual: str) -> bool:
+    """Whether ``actual`` is too long to be another way to write ``expected``."""
+    return len(actual) > MAX_LONGER * len(expected) + MIN_LONG
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text, as contest judges split it."""
+    return _TOKEN.findall(text) if _ODD_SPACE.search(text) else text.split()
+
+
+def _compare_tokens(wanted: list[str], got: list[str], rules: Rules) -> tuple[str | None, int]:
+    """The strategy that accepts all tokens, or None and the position of the first that differs."""
+    strategy = "numeric"
+    for position, (w, g) in enumerate(zip(wanted, got, strict=False)):
+        if w == g or _numbers_match(w, g, rules):
+            continue
+        if not _words_match(w, g, rules):
+            return None, position
+        strategy = "words"
+    if len(wanted) != len(got):
+        return None, min(len(wanted), len(got))
+    return strategy, 0
+
+
+def _first_difference(wanted: list[str], got: list[str], position: int, actual: str) -> str:
+    if position >= len(got):
+        return f"expected {len(wanted)} tokens, got {len(got)}"
+    start = next(m.start() for i, m in enumerate(_TOKEN.finditer(actual)) if i == position)
+    where = f"line {actual.count(chr(10), 0, start) + 1}, token {position + 1}"
+    if position >= len(wanted):
+        return f"{where}: expected the output to end, got {_short(got[position])}"
+    return f"{where}: expected {_short(wanted[position])}, got {_short(got[position])}"
 
 
 def _same_spaces(expected: str, actual: str) -> bool:
     """Whether all white space agrees; a newline at the end, which print adds, is free."""
     expected, actual = expected.removesuffix("\n"), actual.removesuffix("\n")
-    starts = expected[:1].isspace() == actual[:1].isspace()
-    return starts and re.findall(r"\s+", expected) == re.findall(r"\s+", actual)
+    starts = (expected[:1] in _SPACE) == (actual[:1] in _SPACE)
+    return starts and _SPACES.findall(expected) == _SPACES.findall(actual)
 
 
 def _lines(text: str) -> list[str]:
-    lines = [line.rstrip() for line in text.split("\n")]
+    lines = [line.rstrip(_SPACE) for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     return lines
 
 
-def _tokens_match(wanted: str, got: str, rules: Rules, words: bool = True) -> bool:
-    if wanted == got:
-        return True
-    if words and rules.case_sensitive is not True:
-        either_case = rules.case_sensitive is False or wanted.lower() in _YES_NO
-        if either_case and wanted.casefold() == got.casefold():
-            return True
-    if _INTEGER.fullmatch(wanted):
-        as_float = rules.stated_tolerance and not _INTEGER.fullmatch(got)
-        if not as_float:
-            return False
-    pair = _as_float(wanted), _as_float(got)
-    return pair[0] is not None and pair[1] is not None and rules.close(pair[0], pair[1])
+def _numbers_match(wanted: str, got: str, rules: Rules) -> bool:
+    """Whether an expected number accepts a token that is not the same text."""
+    whole_answer = bool(_INTEGER.fullmatch(got))
+    if _INTEGER.fullmatch(wanted) and (whole_answer or not rules.stated_tolerance):
+        return False
+    number, answer = _as_float(wanted), _as_float(got)
+    if number is None or answer is None or wanted in _SHOUTED:
+        return False
+    if whole_answer and number.is_integer() and not rules.stated_tolerance:
+        exact = Decimal(wanted)
+        if exact == exact.to_integral_value():
+            return exact == Decimal(got)
+    return rules.close(number, answer)
+
+
+# Words that problems ask for in capitals ("INF if there is no path"); no program prints a float so.
+_SHOUTED = ("NAN", "INF", "+INF", "-INF", "INFINITY", "+INFINITY", "-INFINITY")
+
+
+def _words_match(wanted: str, got: str, rules: Rules) -> bool:
+    if rules.case_sensitive is True:
+        return False
+    either_case = rules.case_sensitive is False or wanted.lower() in _YES_NO
+    return either_case and _same_letters(wanted, got)
+
+
+def _same_letters(wanted: str, got: str) -> bool:
+    # Some letters outside ASCII have an ASCII one as their other case: K (kelvin) and k.
+    return wanted.isascii() == got.isascii() and wanted.lower() == got.lower()
 
 
 def _as_float(token: str) -> float | None:
-    if len(token) <= 400 and _NUMBER.fullmatch(token):
+    if len(token) <= MAX_DIGITS and _NUMBER.fullmatch(token):
         number = float(token)
         return number if math.isfinite(number) else None  # too large to compare as a float
-    return float(_NOT_FINITE[token.lower()]) if token.lower() in _NOT_FINITE else None
+    spelled = _NOT_FINITE.get(token.lower()) if len(token) <= len("+infinity") else None
+    return None if spelled is None else float(spelled)
 
 
 def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
-    wanted, got = ([line.split() for line in _lines(text)] for text in (expected, actual))
+    wanted, got = ([tokens(line) for line in _lines(text)] for text in (expected, actual))
     if len(wanted) == 1 and len(got) == 1:
         wanted, got = ([[token] for token in line[0]] for line in (wanted, got))
+    if sorted(wanted) == sorted(got):
+        return True
 
     def match(a: list[str], b: list[str]) -> bool:
-        return len(a) == len(b) and all(
-            _tokens_match(x, y, rules) for x, y in zip(a, b, strict=True)
+        return len(a) == len(b) and _compare_tokens(a, b, rules)[0] is not None
+
+    def features(line: list[str]) -> Features:
+        numbers = [_as_float(token) for token in line]
+        shape = tuple(
+            t.lower() if n is None or math.isnan(n) else "#"
+            for t, n in zip(line, numbers, strict=True)
         )
+        return shape, tuple(n for n in numbers if n is not None and not math.isnan(n))
 
-    return _same_multiset(wanted, got, match, key=tuple)
-
-
-def _first_difference(wanted: list[str], got: list[str], rules: Rules) -> str:
-    for number, (w, g) in enumerate(zip(wanted, got, strict=False), start=1):
-        if not _tokens_match(w, g, rules):
-            return f"token {number}: expected {_short(w)}, got {_short(g)}"
-    return f"expected {len(wanted)} tokens, got {len(got)}"
+    return same_multiset(wanted, got, match, features)
 
 
 # Values ------------------------------------------------------------------------------------------
@@ -221,54 +294,71 @@ def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -
     if rules.checker is not None:
         return run_checker(rules.checker, expected, actual, test)
     try:
-        if _identical(expected, actual):
-            return Comparison("exact")
-        if _structurally_equal(expected, actual, rules):
-            return Comparison("structure")
-        if rules.any_order and _unordered_values(expected, actual, rules):
-            return Comparison("any_order")
-    except (RecursionError, ValueError, OverflowError) as error:
+        strategy = _compare_structure(expected, actual, rules)
+        if strategy is None and rules.any_order and _unordered_values(expected, actual, rules):
+            strategy = "any_order"
+    except (RecursionError, ValueError, OverflowError, TypeError) as error:
         return Comparison(None, f"the values cannot be compared: {error}")
+    if strategy is not None:
+        return Comparison(strategy)
     return Comparison(None, f"expected {_short(expected)}, got {_short(actual)}")
 
 
-def _identical(expected: Any, actual: Any) -> bool:
-    if type(expected) is not type(actual):
+def _compare_structure(expected: Any, actual: Any, rules: Rules) -> str | None:
+    """``exact``, ``structure`` or None. Without recursion: values may be nested deeply."""
+    strategy = "exact"
+    pairs: list[tuple[Any, Any, int]] = [(expected, actual, 0)]
+    compared: set[tuple[int, int]] = set()
+    while pairs:
+        e, a, depth = pairs.pop()
+        if depth > _SHALLOW and isinstance(e, (list, tuple, dict)):
+            if (id(e), id(a)) in compared:
+                continue
+            compared.add((id(e), id(a)))
+        parts = _parts(e, a)
+        if parts is not None:
+            pairs.extend((x, y, depth + 1) for x, y in parts)
+        elif not _scalars_equal(e, a, rules):
+            return None
+        keys_differ = isinstance(e, dict) and e.keys() != a.keys()
+        if type(e) is not type(a) or keys_differ or (parts is None and e != a):
+            strategy = "structure"
+    return strategy
+
+
+def _parts(expected: Any, actual: Any) -> list[tuple[Any, Any]] | None:
+    """What two containers of the same form and size hold, in pairs; None for anything else."""
+    if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
+        if len(expected) == len(actual):
+            kinds = set(map(type, expected))
+            alike = len(kinds) == 1 and kinds < _PLAIN and kinds == set(map(type, actual))
+            if alike and list(expected) == list(actual):
+                return []  # long lists of numbers or words are common
+            return list(zip(expected, actual, strict=True))
+    elif isinstance(expected, dict) and isinstance(actual, dict):
+        return _by_key(expected, actual)
+    return None
+
+
+_PLAIN = {bool, int, float, str, type(None)}
+_SETS = (set, frozenset)
+
+
+def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
+    if isinstance(expected, (list, tuple, dict)):  # of another size, or with other keys
         return False
-    if isinstance(expected, (list, tuple)):
-        return len(expected) == len(actual) and all(map(_identical, expected, actual))
-    if isinstance(expected, dict):
-        return _same_items(expected, actual) and all(
-            _identical(value, actual[key]) for key, value in expected.items()
-        )
-    if isinstance(expected, (set, frozenset)):
-        return _same_items(expected, actual)
-    return bool(expected == actual)
-
-
-def _same_items(expected: Any, actual: Any) -> bool:
-    """The same members, or dict keys; by repr, because for == True is 1."""
-    return Counter(map(repr, expected)) == Counter(map(repr, actual))
-
-
-def _structurally_equal(expected: Any, actual: Any, rules: Rules) -> bool:
+    if isinstance(expected, _SETS) and isinstance(actual, _SETS):
+        return len(expected) == len(actual) and _unordered_values(expected, actual, rules)
     if isinstance(expected, bool) or isinstance(actual, bool):
         return type(expected) is type(actual) and expected == actual
     if isinstance(expected, float) and isinstance(actual, (int, float)):
+        if isinstance(actual, int) and expected.is_integer() and not rules.stated_tolerance:
+            return expected == actual
         return _number(actual) is not None and rules.close(expected, float(actual))
     if isinstance(expected, int) and isinstance(actual, (int, float)):
         return expected == actual
-    if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
-        return len(expected) == len(actual) and all(
-            _structurally_equal(e, a, rules) for e, a in zip(expected, actual, strict=True)
-        )
-    if isinstance(expected, dict) and isinstance(actual, dict):
-        return _dicts_equal(expected, actual, rules)
-    sets = (set, frozenset)
-    if isinstance(expected, sets) and isinstance(actual, sets):
-        return len(expected) == len(actual) and _same_multiset(
-            list(expected), list(actual), lambda e, a: _structurally_equal(e, a, rules), repr
-        )
+    if isinstance(expected, str) and isinstance(actual, str) and rules.case_sensitive is False:
+        return _same_letters(expected, actual)
     return type(expected) is type(actual) and bool(expected == actual)
 
 
@@ -279,18 +369,19 @@ def _number(value: float) -> float | None:
         return None
 
 
-def _dicts_equal(expected: dict[Any, Any], actual: dict[Any, Any], rules: Rules) -> bool:
-    if len(expected) != len(actual):
-        return False
-    if all(isinstance(key, str) for key in expected):
-        restored = {_json_key(key): value for key, value in actual.items()}
-        if len(restored) == len(actual):
-            actual = restored
-    bools = sum(isinstance(key, bool) for key in expected)
-    return bools == sum(isinstance(key, bool) for key in actual) and all(
-        key in actual and _structurally_equal(value, actual[key], rules)
-        for key, value in expected.items()
-    )
+def _by_key(expected: dict[Any, Any], actual: dict[Any, Any]) -> list[tuple[Any, Any]] | None:
+    """Pairs of values of the same key; None if the keys differ."""
+    ours, theirs = ({(_key_type(k), k): v for k, v in d.items()} for d in (expected, actual))
+    if ours.keys() != theirs.keys() and all(isinstance(key, str) for key in expected):
+        theirs = {("", _json_key(key)): value for key, value in actual.items()}
+    if len(expected) != len(actual) or ours.keys() != theirs.keys():
+        return None
+    return [(value, theirs[key]) for key, value in ours.items()]
+
+
+def _key_type(key: Any) -> str:
+    """Apart what == takes for one: True and 1."""
+    return "bool" if isinstance(key, bool) else ""
 
 
 def _json_key(key: Any) -> Any:
@@ -301,49 +392,57 @@ def _json_key(key: Any) -> Any:
 
 
 def _unordered_values(expected: Any, actual: Any, rules: Rules) -> bool:
-    collections = (list, tuple, set, frozenset)
+    collections = (list, tuple, *_SETS)
     if not isinstance(expected, collections) or not isinstance(actual, collections):
         return False
 
     def match(e: Any, a: Any) -> bool:
-        return _structurally_equal(e, a, rules)
+        return _compare_structure(e, a, rules) is not None
 
-    return _same_multiset(list(expected), list(actual), match, repr)
+    def features(value: Any) -> Features:
+        numbers: list[float] = []
+        return _shape(value, numbers, rules), tuple(numbers)
+
+    return same_multiset(list(expected), list(actual), match, features)
 
 
-def _same_multiset(wanted: list[Any], got: list[Any], match: Any, key: Any) -> bool:
-    """Pair every wanted item with its own matching one: equal keys first, the rest greedily."""
-    if len(wanted) != len(got):
-        return False
-    surplus = Counter(map(key, got))
-    rest = []
-    for item in wanted:
-        if surplus[key(item)] > 0:
-            surplus[key(item)] -= 1
-        else:
-            rest.append(item)
-    candidates = []
-    for item in got:
-        if surplus[key(item)] > 0:
-            surplus[key(item)] -= 1
-            candidates.append(item)
-    if len(rest) > MAX_UNORDERED:
-        return False
-    for item in rest:
-        for position, candidate in enumerate(candidates):
-            if match(item, candidate):
-                del candidates[position]
-                break
-        else:
-            return False
-    return True
+def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
+    """Equal for values that match but for their numbers, which are appended."""
+    if isinstance(value, (list, tuple)):
+        return ("list", *(_shape(item, numbers, rules) for item in value))
+    if isinstance(value, dict):
+        items = sorted(((str(_json_key(key)), item) for key, item in value.items()), key=_first)
+        return ("dict", *((key, _shape(item, numbers, rules)) for key, item in items))
+    if isinstance(value, _SETS):
+        inner: list[float] = []
+        shapes = [_shape(item, inner, rules) for item in value]
+        numbers.extend(sorted(inner))
+        return ("set", *sorted(map(repr, shapes)))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = _number(value)
+        if number is None or math.isnan(number):
+            return hex(value) if isinstance(value, int) else "nan"
+        numbers.append(number)
+        return "#"
+    if isinstance(value, str) and rules.case_sensitive is False:
+        return ("str", value.lower())
+    return (type(value).__name__, value)
+
+
+def _first(pair: tuple[str, Any]) -> str:
+    return pair[0]
+
+
+class _ShortRepr(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() <= 1000 else f"<an integer of {x.bit_length()} bits>"
+
+
+_REPR = _ShortRepr()
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = _REPR.maxdict = 20
+_REPR.maxstring = _REPR.maxother = 60
 
 
 def _short(value: Any, limit: int = 60) -> str:
-    if isinstance(value, int) and value.bit_length() > 1000:
-        return f"an integer of {value.bit_length()} bits"
-    try:
-        text = repr(value)
-    except ValueError:  # an integer with too many digits, somewhere inside
-        return f"a {type(value).__name__} with very large integers"
+    text = _REPR.repr(value)
     return text if len(text) <= limit else text[:limit] + "…"

@@ -1,8 +1,11 @@
 """Labelled comparison cases: right answers in other clothes, and wrong answers that look alike."""
 
 import math
+import random
+from fractions import Fraction
 from itertools import count
 
+import numpy as np
 import pytest
 
 from mcbench.errors import UserError
@@ -44,6 +47,12 @@ ACCEPTED = [
     ("exact", "a  b", "a  b", {"space_sensitive": True}),
     ("lines", "a  b", "a  b\n", {"space_sensitive": True}),
     ("numeric", "a  0.50", "a  0.5", {"space_sensitive": True}),
+    ("numeric", "2000000.0", "2000000", {}),
+    ("numeric", "1e6", "1000000", {}),
+    ("numeric", "2000000.0", "2000000.5", {}),
+    ("numeric", "2000000.0", "2000001", {"rtol": 1e-6}),
+    ("numeric", "0." + "3" * 1000, "0.333333333333", {}),
+    ("tokens", "a\u00a0b c", "a\u00a0b\n\nc", {}),
     ("checker", "4", "2 2", {"checker": lambda e, a: sum(map(int, a.split())) == int(e)}),
 ]
 
@@ -94,6 +103,16 @@ REJECTED = [
     ("１２", "12", {}),
     ("12", "12" + " " * 10**6, {}),
     ("1 2", "ab\n" * 10**6, {}),
+    ("2000000.0", "2000001", {}),
+    ("1e6", "1000001", {}),
+    ("9007199254740993.0", "9007199254740992", {}),
+    ("1 2", "1\u00a02", {}),
+    ("1 2", "1\x1c2", {}),
+    ("a\u00a0b", "a b", {}),
+    ("YES", "ye\u017f", {}),  # long s, whose upper case is S
+    ("kg", "\u212ag", {"case_sensitive": False}),  # the sign of kelvin
+    ("Straße", "STRASSE", {"case_sensitive": False}),
+    ("INF", "inf", {}),
 ]
 
 VALUES_ACCEPTED = [
@@ -115,6 +134,8 @@ VALUES_ACCEPTED = [
     ("any_order", [3, 1, 2], [1, 2, 3], {"any_order": True}),
     ("any_order", [[1], [2]], [(2,), (1,)], {"any_order": True}),
     ("any_order", [1, 2], {1, 2}, {"any_order": True}),
+    ("structure", ["abc"], ["ABC"], {"case_sensitive": False}),
+    ("structure", 2000000.0, 2000001, {"rtol": 1e-6}),
     ("checker", 2, -2, {"checker": lambda e, a: abs(a) == e}),
     ("checker", 2, 2, {"checker": lambda e, a, test: test is None}),
 ]
@@ -143,6 +164,8 @@ VALUES_REJECTED = [
     (0.5, math.nan, {}),
     (math.inf, 10**400, {}),
     (0.5, True, {}),
+    (2000000.0, 2000001, {}),
+    ("abc", "ABC", {}),
     ({"1": 2}, {1: 3}, {}),
     ({"a": 1}, {"a": 1, "b": 2}, {}),
     ({"1": 0}, {1: 0, "1": 0}, {}),
@@ -176,9 +199,108 @@ def test_value_rejected(expected, actual, options):
     assert not compare_values(expected, actual, Rules(**options)).accepted
 
 
-def test_reason_names_the_first_differing_token():
-    reason = compare_text("1 2 3", "1 5 3", Rules()).reason
-    assert reason == "token 2: expected '2', got '5'"
+def test_reason_names_the_first_difference():
+    def reason(expected, actual, **options):
+        return compare_text(expected, actual, Rules(**options)).reason
+
+    assert reason("1 2 3", "1 5 3") == "line 1, token 2: expected '2', got '5'"
+    assert reason("yes\n1 2", "YES\n\n1 3\n") == "line 3, token 3: expected '2', got '3'"
+    assert reason("1 2", "1\n") == "expected 2 tokens, got 1"
+    assert reason("1", "1\n\n2") == "line 3, token 2: expected the output to end, got '2'"
+    assert "in any order" in reason("1 2", "1 3", any_order=True)
+
+
+def test_a_checker_gets_the_test_only_if_it_asks_for_it():
+    assert outputs_match("1", "1", checker=lambda e, a, digits=3: digits == 3)
+    assert not outputs_match("1", "1", checker=lambda e, a, test=1: test == 1)
+    assert not outputs_match("1", "1", checker=lambda e, a: np.array([1, 1]))  # has no truth value
+
+
+def test_unordered_numbers_are_paired_as_well_as_they_can_be():
+    options = {"any_order": True, "atol": 0.1}
+    assert outputs_match("0.0 0.1", "0.1 0.2", **options)
+    assert not outputs_match("0.0 0.1", "0.2 0.3", **options)
+    assert outputs_match("1.05 2.0\n1.0 7.0", "1.04 7.0\n1.06 2.0", **options)  # crosswise
+    assert not outputs_match("1.05 2.0\n1.0 7.0", "1.04 7.0\n1.06 7.0", **options)
+    assert outputs_match([[0.0], [0.1]], [[0.2], [0.1]], **options)
+    assert outputs_match([math.nan, 1.0], [1.0, math.nan], any_order=True)
+    assert outputs_match([{"1": 0.5}, {"2": 0.5}], [{2: 0.5}, {1: 0.5}], any_order=True)
+    assert outputs_match([{1, 2}, {3}], [{3}, {2, 1}], any_order=True)
+
+
+def test_hostile_sizes_cost_little():
+    many = "1 " * 10**5
+    assert outputs_match(many, "1\n" * 10**5)
+    assert not outputs_match(many, many + "x")
+    assert outputs_match(many + "2", "2 " + many, any_order=True)
+    assert not outputs_match("0.5 " * 10**5, ("1" * 400 + "x ") * 5000, any_order=True)
+    lines = [f"{i}.5 {i}" for i in range(10**4)]
+    others = [f"{i}.50 {i}" for i in range(10**4)]
+    assert outputs_match("\n".join(lines), "\n".join(reversed(others)), any_order=True)
+    assert not outputs_match("0.5", "9" * 10**7)
+    assert not outputs_match([[1]], [[0]] * 10**5)
+
+
+def test_values_that_are_deep_or_contain_themselves():
+    deep, other = [], ()
+    for _ in range(5000):
+        deep, other = [deep], (other,)
+    assert outputs_match(deep, other)
+    assert not outputs_match(deep, [other])
+    ring, loop = [1], [1]
+    ring.append(ring)
+    loop.append(loop)
+    assert outputs_match(ring, loop)
+    assert not outputs_match(ring, [2, loop])
+    twice = shared = []
+    for _ in range(200):
+        twice, shared = [twice, twice], (shared, shared)
+    assert outputs_match(twice, shared)
+
+
+def test_agrees_with_a_naive_judge_on_random_outputs():
+    rng = random.Random(3)
+    words = [
+        "1",
+        "01",
+        "2",
+        "12",
+        "0.5",
+        ".50",
+        "0.500001",
+        "0.6",
+        "1.0",
+        "yes",
+        "YES",
+        "Yes",
+        "no",
+    ]
+    spaces = [" ", "\n", "  ", "\n\n", "\t", "\r\n"]
+    accepted = 0
+    for _ in range(3000):
+        wanted = [rng.choice(words) for _ in range(rng.randrange(4))]
+        got = [w if rng.random() < 0.6 else rng.choice(words) for w in wanted]
+        got += ["1"] * (rng.random() < 0.05)
+        expected = " ".join(wanted)
+        actual = "".join(word + rng.choice(spaces) for word in got)
+        right = len(wanted) == len(got) and all(map(naive_token_match, wanted, got))
+        assert outputs_match(expected, actual) == right, (expected, actual)
+        accepted += right
+    assert 500 < accepted < 2500
+
+
+def naive_token_match(wanted: str, got: str) -> bool:
+    if wanted.upper() in ("YES", "NO"):
+        return wanted.upper() == got.upper()
+    if "." not in wanted:
+        return wanted == got
+    try:
+        number, answer = Fraction(wanted), Fraction(got)
+    except ValueError:
+        return False
+    if "." not in got and number.denominator == 1:
+        return number == answer
+    return abs(number - answer) <= Fraction(1, 10**6) * max(1, abs(number))
 
 
 def test_unknown_option_is_named():
