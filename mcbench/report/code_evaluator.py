@@ -49,7 +49,8 @@ def number_sentence(number: Number) -> str:
     """One number of E2 to E4 with its interval, in words."""
     estimate = number.difference
     seeds = f"{estimate.seeds} seed{'s' if estimate.seeds > 1 else ''}"
-    text = f"{number.claim}, {number.name[0].lower()}{number.name[1:]}: {signed(estimate.value)} points"
+    name = number.name[0].lower() + number.name[1:]
+    text = f"{number.claim}, {name}: {signed(estimate.value)} points"
     if np.isnan(estimate.low):
         return f"{text} ({seeds}, so no interval)."
     reading = number.reading if number.reading == "holds 0" else f"lies {number.reading}"
