@@ -7,44 +7,10 @@ from mcbench.evaluator import CallTest, Evaluator, StdioTest, Submission
 
 LIMITS = {"time_limit_s": 0.2, "memory_limit_mb": 64}
 
-SLEEPING_THREAD = """
-import threading, time
-print(3)
-threading.Thread(target=time.sleep, args=(99,)).start()
-"""
-DEAF = """
-import signal
-for number in range(1, 20):
-    if number not in (9, 19):
-        signal.signal(number, print)
-while True: pass
-"""
-SPREAD_MEMORY = """
-import os, time
-for i in range(8):
-    if os.fork() == 0:
-        x = bytearray(20 << 20)
-        time.sleep(99)
-time.sleep(99)
-"""
-
+# Those whose verdict hangs on our own limits; the labelled suite has the others.
 BREAKERS = [
-    ("TLE", "while True: pass"),
-    ("TLE", "print(3, flush=True)\nwhile True: pass"),
-    ("TLE", "import time\nprint(3, flush=True)\ntime.sleep(99)"),
-    ("TLE", SLEEPING_THREAD),
-    ("TLE", "import atexit, time\nprint(3)\natexit.register(time.sleep, 99)"),
-    ("TLE", DEAF),
     ("TLE", "import os\nwhile os.fork(): pass\nwhile True: pass"),
-    ("TLE", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"),
     ("TLE", "import os\nfor i in range(3): os.fork()\nwhile True: pass"),
-    ("TLE", "while True:\n  try:\n    while True: pass\n  except BaseException: pass"),
-    ("MLE", "x = bytearray(80 << 20)"),
-    ("MLE", "x = [0] * 10**11"),
-    ("MLE", "x = []\nwhile True: x.append(bytes(10**6))"),
-    ("MLE", SPREAD_MEMORY),
-    ("OLE", "while True: print('x' * 10000)"),
-    ("OLE", "import sys\nwhile True: sys.stderr.write('x' * 10000)"),
     ("RE", "import os\nos.ftruncate(1, 17 << 20)\nprint(3)"),
     ("RE", "f = open('f', 'wb')\nwhile True: f.write(bytes(10**6))"),
     ("RE", "files = [open('/dev/null') for i in range(999)]"),

@@ -48,7 +48,7 @@ _RIGHT = [  # table, what precedes and follows each of its programs, the tests
 _WRONG = {  # table, and verdict: time limit in seconds, memory limit in MiB
     "wa": (2.0, 512),
     "re": (2.0, 512),
-    "tle": (0.3, 512),
+    "tle": (0.25, 512),
     "mle": (2.0, 128),
     "ole": (2.0, 512),
 }

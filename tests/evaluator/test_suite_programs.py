@@ -1,0 +1,73 @@
+"""The labelled programs and attacks: no false accept, no false reject, no harm done."""
+
+from collections import Counter
+
+import pytest
+
+from mcbench.evaluator import Evaluator, Result, StdioTest, Submission, TestResult
+from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
+from tests.evaluator.processes import descendants
+
+# Finds its folder empty, and may write to it.
+HONEST = """
+import os, tempfile
+assert os.listdir() == []
+with open("f", "x") as file, tempfile.TemporaryFile() as other:
+    file.write("1")
+    other.write(b"1")
+print(int(input()) * 2)
+"""
+HONEST_RUN = Submission(HONEST, [StdioTest("21\n", "42\n")])
+
+
+def deciding(result: Result) -> TestResult:
+    return next((test for test in result.tests if test.verdict != "AC"), result.tests[-1])
+
+
+def test_the_suite_is_large_and_labelled():
+    right = Counter(case.right for case in EXECUTIONS)
+    assert right[True] >= 80
+    assert right[False] >= 30
+    assert len(ATTACKS) >= 60
+    cases = EXECUTIONS + ATTACKS
+    assert len({case.id for case in cases}) == len(cases)
+    unknown = [case for case in ATTACKS if case.group not in ("escape", "state")]
+    assert all("AC" not in case.verdicts for case in unknown)
+    # No program tells what it should answer, or it would be none to be judged.
+    assert not any(str(test.expected) in case.code for case in unknown for test in case.tests)
+
+
+def test_every_program_gets_its_verdict(evaluator):
+    submissions = [case.submission for case in EXECUTIONS]
+    results = evaluator.evaluate(submissions, early_exit=True)
+    judged = [(case, deciding(result)) for case, result in zip(EXECUTIONS, results, strict=True)]
+    wrong = {case.id: test for case, test in judged if test.verdict not in case.verdicts}
+    assert not wrong
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """An evaluator with one sandbox, so that what runs next runs where the attack ran."""
+    with Evaluator(workers=1) as evaluator:
+        yield evaluator
+
+
+@pytest.fixture
+def lone(shared):
+    """The same; after an attack that did harm the next one finds a new sandbox."""
+    yield shared
+    if shared.evaluate([HONEST_RUN])[0].verdicts != ["AC"]:
+        shared._workers[0].restart()
+
+
+@pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.id)
+def test_attack_fails_and_harms_nothing(case, lone):
+    if lone.isolation["missing"] and case.group in ("harm", "escape", "state"):
+        pytest.skip("this machine does not grant every layer of isolation")
+    sandbox = lone._workers[0].pid
+    attack = deciding(lone.evaluate([case.submission])[0])
+    assert attack.verdict in case.verdicts, attack
+    after = lone.evaluate([HONEST_RUN])[0].tests[0]
+    assert after.verdict == "AC", after
+    assert lone._workers[0].pid == sandbox, "the sandbox was lost"
+    assert len(descendants(sandbox)) == 1  # the zygote
