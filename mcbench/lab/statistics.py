@@ -23,12 +23,14 @@ from mcbench.errors import UserError
 from mcbench.lab.evaluate import mean_pass_at, pass_at_k
 
 __all__ = [
+    "HELD_OUT",
     "ChangePoint",
     "Estimate",
     "area_under_curve",
     "change_point",
     "drop_from_peak",
     "estimate",
+    "fall_from_peak",
     "first_peak_step",
     "first_window",
     "growth",
@@ -36,12 +38,14 @@ __all__ = [
     "holm",
     "iqm",
     "last_window",
+    "late_fall",
     "mean_pass_at",
     "paired_difference",
     "pass_at_k",
     "peak",
     "peak_step",
     "resample_problems",
+    "rise_to_peak",
     "slope",
     "smooth",
     "tail_probability",
@@ -51,6 +55,9 @@ CONFIDENCE = 0.95
 RESAMPLES = 500
 LAST = 0.25  # the last window: this share of the steps at the end
 FIRST = 0.10  # the first window
+# Seeds choose each other's peak, so values at held-out peaks are correlated and their mean varies
+# up to twice as much as their scatter says (simulated: 2-8 seeds, 6-41 points, flat and rising).
+HELD_OUT_INFLATION = 2.0
 _NODES, _WEIGHTS = hermegauss(41)  # integrates over a standard normal
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -73,7 +80,11 @@ def last_window(x: np.ndarray, y: Curve, share: float = LAST) -> np.ndarray:
 
 def first_window(x: np.ndarray, y: Curve, share: float = FIRST) -> np.ndarray:
     """Mean over the first ``share`` of the steps, the first point at least."""
-    return y[..., x <= x[0] + share * (x[-1] - x[0])].mean(axis=-1)
+    return y[..., _early(x, share)].mean(axis=-1)
+
+
+def _early(x: np.ndarray, share: float) -> np.ndarray:
+    return x <= x[0] + share * (x[-1] - x[0])
 
 
 def _late(x: np.ndarray, share: float) -> np.ndarray:
@@ -121,25 +132,25 @@ def peak_step(x: np.ndarray, y: Curve) -> np.ndarray:
 
 
 def drop_from_peak(x: np.ndarray, y: Curve) -> np.ndarray:
-    """Peak minus last-window value. Noise lifts it: see :func:`held_out_peak` for an unbiased one.
+    """Peak minus last-window value. Noise lifts it: see :func:`fall_from_peak` for an unbiased one.
 
     The difference of two arms is unbiased as long as their noise is alike.
     """
     return peak(x, y) - last_window(x, y)
 
 
-def first_peak_step(x: np.ndarray, y: Curve, prominence: float) -> np.ndarray:
-    """The step of the first smoothed maximum that stands out by ``prominence`` (unit of y).
+def first_peak_step(x: np.ndarray, y: Curve, prominence: float = 0.5) -> np.ndarray:
+    """The step of the first smoothed maximum that stands out, by a share of the curve's own range.
 
-    A curve without one, such as one that still rises, has its peak where it is highest.
+    A curve without one, such as one that rises to its end, has its peak where it is highest.
     """
     smoothed = smooth(x, y)
     rows = smoothed.reshape(-1, len(x))
-    found = [signal.find_peaks(row, prominence=prominence)[0] for row in rows]
-    first = [
-        peaks[0] if len(peaks) else row.argmax() for peaks, row in zip(found, rows, strict=True)
-    ]
-    return x[np.array(first, dtype=int)].reshape(smoothed.shape[:-1])
+    steps = []
+    for row in rows:
+        peaks, _ = signal.find_peaks(row, prominence=prominence * np.ptp(row))
+        steps.append(x[peaks[0] if len(peaks) and np.ptp(row) else row.argmax()])
+    return np.array(steps).reshape(smoothed.shape[:-1])
 
 
 @dataclass(frozen=True)
@@ -173,25 +184,60 @@ def change_point(x: np.ndarray, y: Curve) -> ChangePoint:
     return ChangePoint(x[best + 1], chosen[..., 1], chosen[..., 1] + chosen[..., 2])
 
 
-def held_out_peak(x: np.ndarray, y: np.ndarray, share: float = LAST) -> np.ndarray:
-    """For each seed the index of the highest point before the last window, found on other seeds.
+def held_out_peak(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """For each seed the index of the highest point between the first and the last window, found on
+    the other seeds.
 
     A seed's own maximum is high by selection, so a fall from it says nothing. Chosen on the mean of
-    the other seeds, the place is independent of the seed's own noise: its value there minus its
-    last-window value is 0 on average when nothing falls, and negative when the curve still rises.
+    the other seeds, the place is independent of the seed's own noise; :func:`estimate` has to be
+    told (``held_out``), because the seeds' values then depend on each other.
 
     Args:
-        y: (..., S, N) with at least two seeds; one seed uses its own maximum.
+        y: (..., S, N); a single seed uses its own maximum.
 
     Returns:
         Indices (..., S) into x.
+
+    Raises:
+        UserError: no point lies between the windows.
     """
+    inner = np.flatnonzero(~_early(x, FIRST) & ~_late(x, LAST))
+    if not len(inner):
+        raise UserError(f"a peak needs points between the first and last window, got x = {x}")
+    smoothed = smooth(x, y)[..., inner]
     seeds = y.shape[-2]
-    smoothed = smooth(x, y)[..., ~_late(x, share)] if len(x) > 1 else y
-    if seeds == 1:
-        return smoothed.argmax(axis=-1)
-    others = (smoothed.sum(axis=-2, keepdims=True) - smoothed) / (seeds - 1)
-    return others.argmax(axis=-1)
+    if seeds > 1:
+        smoothed = (smoothed.sum(axis=-2, keepdims=True) - smoothed) / (seeds - 1)
+    return inner[smoothed.argmax(axis=-1)]
+
+
+def _at(y: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(y, index[..., None], axis=-1)[..., 0]
+
+
+def rise_to_peak(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Value at the :func:`held_out_peak` minus first-window value; (..., S, N) -> (..., S).
+
+    0 on average in noise, negative when the curve only falls.
+    """
+    return _at(smooth(x, y), held_out_peak(x, y)) - first_window(x, y)
+
+
+def fall_from_peak(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Value at the :func:`held_out_peak` minus last-window value; (..., S, N) -> (..., S).
+
+    0 on average in noise, negative when the curve still rises.
+    """
+    return _at(smooth(x, y), held_out_peak(x, y)) - last_window(x, y)
+
+
+HELD_OUT = (rise_to_peak, fall_from_peak)
+
+
+def late_fall(x: np.ndarray, y: Curve) -> np.ndarray:
+    """First minus last value of the last window: what is still lost when it should have settled."""
+    late = smooth(x, y)[..., _late(x, LAST)]
+    return late[..., 0] - late[..., -1]
 
 
 # Intervals ------------------------------------------------------------------------------------
@@ -231,7 +277,10 @@ def tail_probability(
 
 
 def estimate(
-    values: np.ndarray, resampled: np.ndarray | None = None, resolution: float = 0.0
+    values: np.ndarray,
+    resampled: np.ndarray | None = None,
+    resolution: float = 0.0,
+    held_out: bool = False,
 ) -> Estimate:
     """Mean and interval of a statistic that was computed once per seed.
 
@@ -244,6 +293,7 @@ def estimate(
         resampled: (R, S) the same statistic on resampled problems, one resample for all seeds
             (:func:`resample_problems`); None where problems are no source of variance.
         resolution: the spacing of values that can only fall on a grid, such as the step of a peak.
+        held_out: whether the values depend on each other through :func:`held_out_peak`.
     """
     values = np.asarray(values, dtype=float)
     seeds = len(values)
@@ -252,6 +302,7 @@ def estimate(
     if seeds < 2 or not np.isfinite(values).all():
         return none
     seed_variance = (values.var(ddof=1) + resolution**2 / 12) / seeds
+    seed_variance *= HELD_OUT_INFLATION if held_out else 1.0
     problem_variance = 0.0 if resampled is None else _problem_variance(resampled)
     scale = np.sqrt(seed_variance + problem_variance)
     if not seed_variance > (1e-9 * max(1.0, abs(mean))) ** 2:

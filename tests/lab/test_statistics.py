@@ -51,9 +51,9 @@ def test_peak_step_and_drop() -> None:
     assert st.peak_step(X, np.stack([tent, X])).tolist() == [50, 100]
     assert st.drop_from_peak(X, tent) == pytest.approx(5 - 1)
     twice = np.array([0, 4, 0, 1, 0, 0, 9, 0, 0, 0, 0.0])
-    assert st.first_peak_step(X, twice, prominence=2) == 10
-    assert st.first_peak_step(X, twice, prominence=5) == 60
-    assert st.first_peak_step(X, X, prominence=1) == 100
+    assert st.first_peak_step(X, twice, prominence=0.3) == 10
+    assert st.first_peak_step(X, twice, prominence=0.5) == 60
+    assert st.first_peak_step(X, X) == 100
 
 
 def test_change_point_of_a_broken_line() -> None:
@@ -75,18 +75,39 @@ def test_change_point_slopes_of_noise_are_even() -> None:
 
 def test_held_out_peak_is_chosen_without_the_seed_itself() -> None:
     y = np.zeros((3, 11))
-    y[0, 2], y[1, 5], y[2, 5] = 9, 1, 1
-    assert st.held_out_peak(X, y).tolist() == [5, 2, 2]
-    y[:, 10] = 99  # the last window is no candidate
-    assert st.held_out_peak(X, y).tolist() == [5, 2, 2]
+    y[0, 3], y[1, 5], y[2, 5] = 9, 1, 1
+    assert st.held_out_peak(X, y).tolist() == [5, 3, 3]
+    y[:, [0, 1, 8, 9, 10]] = 99  # the first and the last window are no candidates
+    assert st.held_out_peak(X, y).tolist() == [5, 3, 3]
+    assert st.rise_to_peak(X, y).tolist() == [-99, -99, -99]
+    with pytest.raises(UserError, match="between the first and last window"):
+        st.held_out_peak(X[:2], y[:, :2])
 
 
-def test_a_fall_from_a_held_out_peak_is_zero_on_average_in_noise() -> None:
-    y = np.random.default_rng(1).normal(size=(4000, 3, 11))
-    index = st.held_out_peak(X, y)
-    falls = np.take_along_axis(y, index[..., None], -1)[..., 0] - st.last_window(X, y)
-    assert falls.mean() == pytest.approx(0, abs=0.03)
-    assert st.drop_from_peak(X, y).mean() > 1  # which is why the other one exists
+def test_rise_fall_and_late_fall_of_a_tent() -> None:
+    tent = np.array([[0, 0, 2, 4, 6, 4, 2, 2, 2, 2, 1.0]] * 2)
+    assert st.rise_to_peak(X, tent) == pytest.approx([6, 6])
+    assert st.fall_from_peak(X, tent) == pytest.approx([6 - 5 / 3] * 2)
+    assert st.late_fall(X, tent) == pytest.approx([1, 1])
+
+
+def test_rise_and_fall_are_zero_on_average_in_noise() -> None:
+    y = np.random.default_rng(1).normal(size=(20000, 3, 11))
+    assert st.rise_to_peak(X, y).mean() == pytest.approx(0, abs=0.03)
+    assert st.fall_from_peak(X, y).mean() == pytest.approx(0, abs=0.03)
+    assert st.drop_from_peak(X, y).mean() > 1  # why a seed's own peak is no measure of a fall
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("points", [6, 11, 41])
+def test_falls_from_held_out_peaks_are_covered(seeds: int, points: int) -> None:
+    """They depend on each other; the interval allows for it. The curves rise to a plateau."""
+    x = np.linspace(0, 100, points)
+    y = np.random.default_rng([seeds, points]).normal(size=(1000, seeds, points))
+    falls = st.fall_from_peak(x, y + 3 * np.minimum(1, x / 40))
+    found = [st.estimate(values, held_out=True) for values in falls]
+    assert np.mean([f.low <= 0 <= f.high for f in found]) >= 0.93
+    assert np.mean([f.low > 0 for f in found]) <= 0.05
 
 
 def test_without_problems_the_interval_is_students() -> None:

@@ -1,0 +1,36 @@
+"""The 34 insights of the paper as executable claims: ``INSIGHTS[id].assess(records)``.
+
+One module a section; :mod:`.verdict` holds how a claim is decided, :mod:`.arms` which runs it
+compares, :mod:`.measurements` what it needs beside run records.
+"""
+
+from mcbench.lab.insights import batch, context, data, evaluator, kl, mask, temperature
+from mcbench.lab.insights.arms import ARMS
+from mcbench.lab.insights.measurements import read_measurements, write_measurements
+from mcbench.lab.insights.verdict import (
+    STATES,
+    Insight,
+    Verdict,
+    assess_all,
+    count_states,
+    summary_rows,
+)
+
+INSIGHTS: dict[str, Insight] = {
+    insight.id: insight
+    for section in (evaluator, temperature, data, context, mask, batch, kl)
+    for insight in section.INSIGHTS
+}
+
+__all__ = [
+    "ARMS",
+    "INSIGHTS",
+    "STATES",
+    "Insight",
+    "Verdict",
+    "assess_all",
+    "count_states",
+    "read_measurements",
+    "summary_rows",
+    "write_measurements",
+]

@@ -1,0 +1,213 @@
+"""From run records to the curves that insights compare, aligned by seed and by problem.
+
+Axis letters: S seeds, N points of a curve, P problems, R resampled problem sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mcbench.errors import UserError
+from mcbench.lab.insights.measurements import Measurements, table_of
+from mcbench.lab.statistics import HELD_OUT, Estimate, Statistic, estimate, resample_problems
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mcbench.lab.store import RunRecord
+
+REWARD, LENGTH, DIVERSITY = "reward", "completions/mean_length", "diversity/distinct_4"
+
+
+@dataclass(frozen=True)
+class RunCurves:
+    """What insights read of one run.
+
+    ``logged`` maps a column to its steps and values, (N,) each. ``accuracy`` (N, P) is the share of
+    attempts that passed, in percent, at ``eval_steps`` (N,) and for ``problems`` (P,), sorted, with
+    responses of up to the shortest evaluated length, which is the training length.
+    """
+
+    logged: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    eval_steps: np.ndarray
+    problems: tuple[str, ...]
+    accuracy: np.ndarray
+
+
+def run_curves(record: RunRecord) -> RunCurves:
+    """The curves of a record; what it does not hold stays empty."""
+    logged = {}
+    for column in (REWARD, LENGTH, DIVERSITY):
+        points = {
+            int(line["step"]): float(line[column])
+            for line in record.step_lines
+            if line.get(column) is not None
+        }
+        if points:
+            steps = sorted(points)
+            logged[column] = (np.array(steps, float), np.array([points[step] for step in steps]))
+    shortest = min((line["max_completion_length"] for line in record.eval_lines), default=None)
+    rates: dict[int, dict[str, float]] = {
+        int(line["step"]): {
+            row["id"]: 100 * row["passes"] / row["attempts"]
+            for row in line["per_problem"]
+            if row["attempts"]
+        }
+        for line in record.eval_lines
+        if line["max_completion_length"] == shortest
+    }
+    steps = sorted(rates)
+    # A problem whose attempts were all lost to our own infrastructure is left out everywhere.
+    problems = sorted(set.intersection(*map(set, rates.values()))) if rates else []
+    values = [[rates[step][problem] for problem in problems] for step in steps]
+    return RunCurves(
+        logged, np.array(steps, float), tuple(problems), np.array(values).reshape(len(steps), -1)
+    )
+
+
+@dataclass(frozen=True)
+class Series:
+    """One arm's curves: ``x`` (N,), ``y`` (S, N); ``resampled`` (R, S, N) where problems count."""
+
+    x: np.ndarray
+    y: np.ndarray
+    resampled: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One statement of a claim, as a number that is positive when the statement holds."""
+
+    name: str
+    estimate: Estimate
+    unit: str
+
+
+Term = tuple[float, Series, Statistic]
+
+
+def part(
+    name: str, unit: str, *terms: Term, constant: float = 0.0, resolution: float = 0.0
+) -> Part:
+    """``constant`` plus the sum of factor x statistic of a series: per seed, then over seeds.
+
+    Args:
+        terms: (factor, series, statistic); the series of all terms have the same seeds.
+        resolution: the spacing of the values that a statistic can take, such as steps.
+    """
+    values = constant + sum(factor * statistic(s.x, s.y) for factor, s, statistic in terms)
+    resampled = None
+    if any(s.resampled is not None for _, s, _ in terms):
+        resampled = constant + sum(
+            factor * statistic(s.x, s.y if s.resampled is None else s.resampled)
+            for factor, s, statistic in terms
+        )
+    spacing = resolution * float(np.sqrt(sum(factor**2 for factor, _, _ in terms)))
+    assert isinstance(values, np.ndarray)
+    assert resampled is None or isinstance(resampled, np.ndarray)
+    held_out = any(statistic in HELD_OUT for _, _, statistic in terms)
+    return Part(name, estimate(values, resampled, spacing, held_out), unit)
+
+
+def mean_of(series: Sequence[Series], statistic: Statistic, factor: float = 1.0) -> list[Term]:
+    """Terms for the mean of a statistic over several arms."""
+    return [(factor / len(series), one, statistic) for one in series]
+
+
+def trend_of(
+    series: Sequence[Series],
+    positions: Sequence[float],
+    statistic: Statistic,
+    factor: float = 1.0,
+) -> list[Term]:
+    """Terms for the least-squares line of a statistic over arms: its rise from the lowest to the
+    highest position, times ``factor``.
+    """
+    centred = np.asarray(positions, float) - np.mean(positions)
+    weights = factor * np.ptp(centred) * centred / (centred @ centred)
+    return [(float(weight), one, statistic) for weight, one in zip(weights, series, strict=True)]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The runs of an insight's arms, ``arms[arm][seed]``, and measurements beside them."""
+
+    arms: Mapping[str, Mapping[int, RunCurves]]
+    measurements: Measurements = ()
+    experiment: str = ""
+    seeds: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        shared = set.intersection(*(set(runs) for runs in self.arms.values())) if self.arms else ()
+        object.__setattr__(self, "seeds", tuple(sorted(shared)))
+
+    def reward(self, arm: str) -> Series:
+        """Mean reward of a generation, in points (percent)."""
+        series = self.logged(arm, REWARD)
+        return Series(series.x, 100 * series.y)
+
+    def length(self, arm: str) -> Series:
+        """Mean response length of a generation, in tokens."""
+        return self.logged(arm, LENGTH)
+
+    def diversity(self, arm: str) -> Series:
+        """Distinct-4 of a generation."""
+        return self.logged(arm, DIVERSITY)
+
+    def logged(self, arm: str, column: str) -> Series:
+        """A column of the step records at the steps that all seeds have.
+
+        Raises:
+            UserError: a run lacks the column.
+        """
+        runs = [self.arms[arm][seed] for seed in self.seeds]
+        if any(column not in run.logged for run in runs):
+            raise UserError(f"arm {arm} has runs that did not log {column}")
+        return _aligned([run.logged[column] for run in runs], f"{column} of arm {arm}")
+
+    def accuracy(self, arm: str) -> Series:
+        """Held-out pass@1 in percent, with resampled problems.
+
+        Raises:
+            UserError: a run has no evaluations.
+        """
+        runs = [self.arms[arm][seed] for seed in self.seeds]
+        if not all(len(run.eval_steps) for run in runs) or not self._problems:
+            raise UserError(f"arm {arm} has runs without evaluations on common problems")
+        columns = [np.searchsorted(run.problems, self._problems) for run in runs]
+        tables = [run.accuracy[:, at] for run, at in zip(runs, columns, strict=True)]
+        steps = [run.eval_steps for run in runs]
+        means = [table.mean(axis=1) for table in tables]
+        series = _aligned(list(zip(steps, means, strict=True)), f"accuracy of arm {arm}")
+        shared = [t[np.isin(x, series.x)] for x, t in zip(steps, tables, strict=True)]
+        weights = resample_problems(len(self._problems))
+        resampled = np.einsum("snp,rp->rsn", np.stack(shared), weights, optimize=True)
+        return Series(series.x, series.y, resampled)
+
+    @cached_property
+    def _problems(self) -> list[str]:
+        runs = [self.arms[arm][seed] for arm in self.arms for seed in self.seeds]
+        return sorted(set.intersection(*(set(run.problems) for run in runs))) if runs else []
+
+    def table(self, kind: str) -> pd.DataFrame:
+        """Measurements of one kind.
+
+        Raises:
+            UserError: there are none.
+        """
+        return table_of(self.measurements, kind, self.experiment)
+
+
+def _aligned(curves: Sequence[tuple[np.ndarray, np.ndarray]], what: str) -> Series:
+    """Curves of several seeds at the steps that all of them have."""
+    steps: Any = curves[0][0]
+    for x, _ in curves[1:]:
+        steps = np.intersect1d(steps, x)
+    if not len(steps):
+        raise UserError(f"the seeds have no step in common: {what}")
+    return Series(steps, np.stack([y[np.isin(x, steps)] for x, y in curves]))

@@ -1,0 +1,299 @@
+"""Run records made by formula for the insights: effect present (1), absent (0) or reversed (-1).
+
+Noise is of the size seen on the nano models: a run's accuracy is off by a standard deviation of two
+points, one point more comes with each evaluation, and 120 problems are answered four times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mcbench.lab.insights import INSIGHTS
+from mcbench.lab.insights.arms import settings
+from mcbench.lab.insights.evidence import DIVERSITY, LENGTH, REWARD, RunCurves
+from mcbench.lab.profiles import PROFILES
+from mcbench.lab.store import RunRecord
+
+NANO = {**asdict(PROFILES["nano"]), "eval_every": 16}
+PROBLEMS = 120
+FLAT = {"accuracy": 45.0, "reward": 45.0, "length": 50.0, "diversity": 0.5}
+RUN_NOISE = {"reward": 2.0, "length": 2.0, "diversity": 0.01}
+POINT_NOISE = {"reward": 4.0, "length": 2.0, "diversity": 0.02}
+COLUMNS = {"reward": REWARD, "length": LENGTH, "diversity": DIVERSITY}
+
+T = np.ndarray
+Curves = dict[str, T | float]
+
+
+def arch(t: T) -> T:
+    """Rises to 1 at 0.4, falls to 0.3 at 0.7, then stays."""
+    return np.interp(t, [0, 0.4, 0.7, 1], [0, 1, 0.3, 0.3])
+
+
+def arch_or_rise(t: T, e: int, height: float) -> T:
+    return 45 + height * {1: arch(t), 0: 0 * t, -1: t}[e]
+
+
+def bell(t: T, place: float, height: float) -> T:
+    return 45 + height * np.exp(-(((t - place) / 0.12) ** 2))
+
+
+def masking(arm: str) -> int:
+    """Rank among the masked arms, -1.5 (little) to 1.5 (all)."""
+    return ("rho_01", "rho_02", "rho_03", "all").index(arm) - 1.5
+
+
+def rho(arm: str) -> float:
+    return {"none": 0.0, "rho_01": 0.1, "rho_02": 0.2, "rho_03": 0.3, "all": 0.33}[arm] / 0.3
+
+
+def share(arm: str) -> float:
+    """-1 (short) to 1 (long)."""
+    return {"short": -1, "middle": 0, "long": 1}[arm.partition("_")[0]]
+
+
+def swing(t: T) -> T:
+    return np.where(np.round(t * 20) % 2, 0.06, -0.06)
+
+
+def t4(arm: str, t: T, e: int) -> Curves:
+    if arm != "t_06":
+        return {}
+    return {"diversity": 0.35 - 0.1 * e * t, "accuracy": arch_or_rise(t, e, 18)}
+
+
+def t6(arm: str, t: T, e: int) -> Curves:
+    below = {1: 0, 0: 5, -1: 16}[e] if arm == "t_18" else 0
+    return {"accuracy": 45 + 10 * t - below * (t > 0)}
+
+
+def t7(arm: str, t: T, e: int) -> Curves:
+    temperature = int(arm[2:]) / 10
+    return {"diversity": 0.5 + 0.25 * (temperature - 1.15) * (1 - 0.8 * e * t)}
+
+
+def t8(arm: str, t: T, e: int) -> Curves:
+    restless = {1: "t_18", 0: "", -1: "t_of_d"}[e]
+    worse = 10 * e * (arm == "t_06")
+    return {"accuracy": 45 - worse * t, "diversity": 0.5 + (arm == restless) * swing(t)}
+
+
+def t10(arm: str, t: T, e: int) -> Curves:
+    moved = {1: "ramp_06_18", 0: "", -1: "step_06_18"}[e]
+    return {"diversity": 0.5 - 0.2 * (arm == moved) * (t > 0.5)}
+
+
+def d4(arm: str, t: T, e: int) -> Curves:
+    return {"length": 50 + 20 * e * t * (arm == "harder")}
+
+
+def c6(arm: str, t: T, e: int) -> Curves:
+    lacking = e * arm.endswith("late") * (t > 0.55)
+    return {"length": 50 - 12 * lacking, "diversity": 0.5 - 0.1 * lacking}
+
+
+def m3(arm: str, t: T, e: int) -> Curves:
+    return {"accuracy": bell(t, 0.45 - 0.17 * e * masking(arm), 25)}
+
+
+def m4(arm: str, t: T, e: int) -> Curves:
+    less = -e * masking(arm)
+    return {"accuracy": bell(t, 0.45 + 0.15 * less, 18 + 5 * less)}
+
+
+def m5(arm: str, t: T, e: int) -> Curves:
+    if arm != "all":
+        return {"diversity": 0.5 - 0.2 * e * rho(arm) * t}
+    lifted = np.interp(t, [0, 0.4, 0.8, 1], [0, 0.2, -0.2, -0.2])
+    return {"diversity": 0.5 + {1: lifted, 0: 0 * t, -1: 0.2 * t}[e]}
+
+
+def m6(arm: str, t: T, e: int) -> Curves:
+    falls = {1: ("none", "all"), 0: (), -1: ("rho_01", "rho_02", "rho_03")}[e]
+    return {"accuracy": 45 + 20 * (arch(t) if arm in falls else np.minimum(1, t / 0.4))}
+
+
+def b1(arm: str, t: T, e: int) -> Curves:
+    bend = 0.45 - 0.25 * e * (1 if arm == "small" else -1)
+    length = {1: 25 * arch(t), 0: 0 * t, -1: 25 * t}[e]
+    return {"diversity": 0.6 - 0.2 * np.minimum(1, t / bend), "length": 50 + length}
+
+
+def k1(arm: str, t: T, e: int) -> Curves:
+    if arm == "no_kl_high_clip":
+        return {"accuracy": 45 + 15 * e * t, "length": 50 + 15 * e * t, "diversity": 0.5}
+    return {"accuracy": arch_or_rise(t, e, 18), "diversity": 0.5 - 0.15 * e * t}
+
+
+def k2(arm: str, t: T, e: int) -> Curves:
+    return {"accuracy": arch_or_rise(t, e, 18), "diversity": 0.6 - 0.2 * e * t}
+
+
+def ours(arm: str, *names: str) -> int:
+    return int(arm in names)
+
+
+EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
+    "E2": lambda arm, t, e: {"reward": 45 + 12 * e * ours(arm, "microcoder")},
+    "E3": lambda arm, t, e: {"accuracy": 45 + 12 * e * ours(arm, "microcoder") * (t > 0)},
+    "E4": lambda arm, t, e: {"accuracy": 45 + 18 * e * ours(arm, "microcoder") * (1 - t) * (t > 0)},
+    "T3": lambda arm, t, e: {"diversity": 0.6 - 0.2 * e * t},
+    "T4": t4,
+    "T5": lambda arm, t, e: {"accuracy": arch_or_rise(t, e, 20)},
+    "T6": t6,
+    "T7": t7,
+    "T8": t8,
+    "T9": lambda arm, t, e: {"accuracy": 45 + 12 * e * arm.startswith("step") * (t > 0.5)},
+    "T10": t10,
+    "D1": lambda arm, t, e: {"accuracy": 45 + 18 * e * ours(arm, "harder") * t},
+    "D2": lambda arm, t, e: {"reward": 45 + 12 * e * ours(arm, "easier")},
+    "D3": lambda arm, t, e: {
+        "reward": 40 + 18 * t,
+        "accuracy": 45 + 18 * e * ours(arm, "harder") * t,
+    },
+    "D4": d4,
+    "C1": lambda arm, t, e: {"accuracy": 45 + 8 * e * share(arm) * t},
+    "C2": lambda arm, t, e: {"length": 50 + 12 * e * share(arm) * t},
+    "C3": lambda arm, t, e: {"diversity": 0.5 + 0.1 * e * share(arm) * t},
+    "C4": lambda arm, t, e: {
+        "length": 50 + 12 * e * ours(arm, "long"),
+        "diversity": 0.5 + 0.1 * e * ours(arm, "long"),
+    },
+    "C5": lambda arm, t, e: {
+        "length": 50 + 12 * e * arm.startswith("middle"),
+        "diversity": 0.5 + 0.1 * e * arm.startswith("middle"),
+    },
+    "C6": c6,
+    "M1": lambda arm, t, e: {"accuracy": 45 + 20 * e * arch(t)},
+    "M2": lambda arm, t, e: {"length": 50 + 30 * e * rho(arm) * t},
+    "M3": m3,
+    "M4": m4,
+    "M5": m5,
+    "M6": m6,
+    "B1": b1,
+    "B2": lambda arm, t, e: {"accuracy": 45 + 12 * e * ours(arm, "medium") * (t > 0)},
+    "K1": k1,
+    "K2": k2,
+}
+
+
+def curves_of(name: str, arm: str, effect: int, t: T) -> dict[str, T]:
+    """What the insight's effect makes of an arm; flat where it says nothing."""
+    made = EFFECTS[name](arm, t, effect)
+    return {
+        key: np.broadcast_to(np.asarray(made.get(key, FLAT[key]), float), t.shape) for key in FLAT
+    }
+
+
+def generations(profile: dict[str, Any]) -> T:
+    """The updates that begin a generation, from 1."""
+    period = profile["train_batch_size"] // profile["ppo_mini_batch_size"]
+    return np.arange(1, profile["steps"] + 1, period)
+
+
+def passes_of(accuracy: T, rng: np.random.Generator) -> T:
+    """Passes out of four, (N, P), around a curve in percent (N,)."""
+    difficulty = np.random.default_rng(7).uniform(-0.2, 0.2, PROBLEMS)
+    noisy = accuracy + rng.normal(0, 2) + rng.normal(0, 1, len(accuracy))
+    return rng.binomial(4, (noisy[:, None] / 100 + difficulty).clip(0, 1))
+
+
+def noisy_log(curves: dict[str, T], rng: np.random.Generator) -> dict[str, T]:
+    return {
+        COLUMNS[key]: curves[key]
+        + rng.normal(0, RUN_NOISE[key])
+        + rng.normal(0, POINT_NOISE[key], len(curves[key]))
+        for key in COLUMNS
+    }
+
+
+def make_run(name: str, arm: str, effect: int, seed: int, draw: int = 0) -> RunCurves:
+    """The curves of a run, without the detour over a record."""
+    profile = settings(INSIGHTS[name].experiment, arm, NANO)["profile"]
+    rng = np.random.default_rng([draw, seed, sum(map(ord, name + arm)), effect + 1])
+    steps, evals = generations(profile), np.arange(0, profile["steps"] + 1, profile["eval_every"])
+    logged = noisy_log(curves_of(name, arm, effect, steps / profile["steps"]), rng)
+    passes = passes_of(curves_of(name, arm, effect, evals / profile["steps"])["accuracy"], rng)
+    return RunCurves(
+        {column: (steps.astype(float), values) for column, values in logged.items()},
+        evals.astype(float),
+        tuple(f"p{i:03d}" for i in range(PROBLEMS)),
+        passes * 25.0,
+    )
+
+
+def make_record(name: str, arm: str, effect: int, seed: int) -> RunRecord:
+    """A finished run of an insight's arm, as it would be read from a file."""
+    run = make_run(name, arm, effect, seed)
+    columns = list(run.logged)
+    steps = run.logged[columns[0]][0]
+    lines = [
+        {"step": int(step), **{column: float(run.logged[column][1][i]) for column in columns}}
+        for i, step in enumerate(steps)
+    ]
+    for line in lines:
+        line[REWARD] /= 100
+    evals = [
+        {
+            "step": int(step),
+            "max_completion_length": 96,
+            "per_problem": [
+                {"id": problem, "passes": int(rate) // 25, "attempts": 4}
+                for problem, rate in zip(run.problems, rates, strict=True)
+            ],
+        }
+        for step, rates in zip(run.eval_steps, run.accuracy, strict=True)
+    ]
+    config = {**settings(INSIGHTS[name].experiment, arm, NANO), "seed": seed}
+    meta = {"run_id": f"{arm}-{seed}", "seed": seed, "state": "finished", "config": config}
+    return RunRecord(meta, lines, evals, Path("absent"))
+
+
+def make_records(name: str, effect: int, seeds: int = 5) -> list[RunRecord]:
+    arms = INSIGHTS[name].arms
+    return [make_record(name, arm, effect, seed) for arm in arms for seed in range(seeds)]
+
+
+def make_measurements(effect: int, seeds: int = 5) -> list[dict[str, Any]]:
+    """The temperature grid (T1, T2) and the judged solutions (E1)."""
+    rng = np.random.default_rng(effect + 1)
+    rows: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        for step in (0, 80, 160):
+            holds = 1.2 + 0.4 * effect * (step - 80) / 80 + rng.normal(0, 0.04)
+            for temperature in (0.4, 0.8, 1.2, 1.6, 2.0):
+                accuracy = 0.45 - 0.5 * max(0.0, temperature - holds)
+                rows.append(
+                    {
+                        "kind": "temperature_grid",
+                        "experiment": "temperature",
+                        "run_id": f"run-{seed}",
+                        "seed": seed,
+                        "step": step,
+                        "temperature": temperature,
+                        "distinct_4": 0.5 + 0.1 * effect * temperature + rng.normal(0, 0.01),
+                        "accuracy": accuracy + rng.normal(0, 0.01),
+                    }
+                )
+    better, worse = {1: (0.95, 0.75), 0: (0.85, 0.85), -1: (0.75, 0.95)}[effect]
+    for case in range(300):
+        right = case % 2 == 0
+        for rules, share_right in (("microcoder", better), ("livecodebench", worse)):
+            chance = share_right if right else 0.03
+            rows.append(
+                {
+                    "kind": "labelled_solution",
+                    "experiment": "code_evaluator",
+                    "rules": rules,
+                    "case": f"case-{case}",
+                    "group": "any",
+                    "right": right,
+                    "accepted": bool(rng.random() < chance),
+                }
+            )
+    return rows
