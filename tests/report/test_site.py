@@ -3,11 +3,16 @@ from pathlib import Path
 import pytest
 
 from mcbench.errors import UserError
+from mcbench.lab.code_evaluator import SUITE_FILE
 from mcbench.lab.compact import write_compact
+from mcbench.lab.experiments import experiment_named
+from mcbench.lab.labelled import LabelledCase, SuiteRecord
 from mcbench.report import site
 from mcbench.report.page import Page
 
 from .synthetic import make_record
+
+_RULES = ("microcoder", "livecodebench")
 
 
 def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
@@ -23,6 +28,35 @@ def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
     assert page.name in index.read_text(encoding="utf-8")
     assert page.stat().st_size < 2_000_000
     assert (tmp_path / site.PLOTLY).is_file()
+
+
+def test_the_code_evaluator_has_a_page_where_its_records_are(tmp_path: Path) -> None:
+    records = tmp_path / "records"
+    records.mkdir()
+    for name, arm in experiment_named("code_evaluator").arms.items():
+        record = make_record(arm.recipe, 0, steps=20)
+        record.meta["run_id"] = name
+        record.meta["config"]["changes"] = dict(arm.changes)
+        record.meta["config"]["profile"]["reward_rules"] = name
+        write_compact(record, records)
+    other = make_record("grpo_plus", 1, steps=20)  # the same recipe on the plain problems
+    write_compact(other, records)
+    assert [path.name for path in site.build_site(tmp_path)] == ["index.html", "07_results.html"]
+    SuiteRecord(
+        _RULES,
+        tuple(
+            LabelledCase("programs", "style", str(right), right, dict.fromkeys(_RULES, right))
+            for right in (True, False)
+        ),
+        "0",
+    ).write(records / SUITE_FILE)
+    page = site.build_site(tmp_path)[2]
+    text = page.read_text(encoding="utf-8")
+    assert page.name == "06_code_evaluator.html"
+    assert "-p seeds &#x27;[0]&#x27;" in text
+    assert text[: text.index("</header>")].split('class="lead">')[1].split(".")[0] in (
+        tmp_path / "index.html"
+    ).read_text(encoding="utf-8")
 
 
 def test_a_page_is_one_file_unless_its_folder_shares_the_script(tmp_path: Path) -> None:
