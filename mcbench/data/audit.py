@@ -1,0 +1,151 @@
+"""The audit log: what a rule did to a record and why, and the funnel counted from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from mcbench.data.schema import ProblemRecord
+from mcbench.errors import UserError
+
+Action = Literal["keep", "change", "drop", "flag"]
+ACTIONS: tuple[Action, ...] = ("keep", "change", "drop", "flag")
+_DETAIL, _EXCERPT = 300, 160  # characters kept
+
+SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("record", "stage", "rule", "action", "detail", "excerpt")]
+)
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One thing a rule did.
+
+    ``keep`` is written where there was a choice (one of several near-duplicates); ``excerpt`` is
+    the beginning of the statement of a dropped record.
+    """
+
+    record: str
+    stage: str
+    rule: str
+    action: Action
+    detail: str
+    excerpt: str = ""
+
+
+class Ledger:
+    """Collects the entries of one stage over one batch."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self.entries: list[AuditEntry] = []
+
+    def _add(self, record: str, rule: str, action: Action, detail: str, text: str = "") -> None:
+        entry = AuditEntry(record, self.stage, rule, action, shorten(detail, _DETAIL), text)
+        self.entries.append(entry)
+
+    def keep(self, record: ProblemRecord, rule: str, detail: str) -> ProblemRecord:
+        """Note why a record was preferred."""
+        self._add(record.id, rule, "keep", detail)
+        return record
+
+    def change(self, record: ProblemRecord, rule: str, detail: str, **values: Any) -> ProblemRecord:
+        """The record with ``values`` replaced."""
+        self._add(record.id, rule, "change", detail)
+        return replace(record, **values)
+
+    def flag(self, record: ProblemRecord, rule: str, detail: str) -> ProblemRecord:
+        """The record with ``rule`` among its flags."""
+        self._add(record.id, rule, "flag", detail)
+        if rule in record.flags:
+            return record
+        return replace(record, flags=(*record.flags, rule))
+
+    def drop(self, record: ProblemRecord, rule: str, detail: str) -> ProblemRecord | None:
+        """Drop the record: a rule returns this, which is None."""
+        self._add(record.id, rule, "drop", detail, excerpt(record))
+        return None
+
+    def reject(self, name: str, rule: str, detail: str) -> None:
+        """Drop something that never became a record."""
+        self._add(name, rule, "drop", detail)
+
+
+class StageFailed(UserError):
+    """The stage cannot go on, whatever the record: ends the build, which can be resumed."""
+
+
+Rule = Callable[[ProblemRecord, Ledger], ProblemRecord | None]
+
+
+# What foreign text does to parsers; anything else is our own mistake and ends the build.
+_FOREIGN = (ValueError, LookupError, RecursionError, OverflowError, AssertionError)
+
+
+def apply_rules(
+    batch: Sequence[ProblemRecord], rules: Sequence[tuple[str, Rule]], ledger: Ledger
+) -> list[ProblemRecord]:
+    """Run named rules over records in order; a rule that returns None has dropped the record.
+
+    A rule that fails on a record (foreign text can exhaust a parser's recursion) drops that record
+    and no other.
+    """
+    finished = (_finish(record, rules, ledger) for record in batch)
+    return [record for record in finished if record is not None]
+
+
+def _finish(
+    record: ProblemRecord, rules: Sequence[tuple[str, Rule]], ledger: Ledger
+) -> ProblemRecord | None:
+    for name, rule in rules:
+        try:
+            changed = rule(record, ledger)
+        except StageFailed:
+            raise
+        except _FOREIGN as error:
+            return ledger.drop(record, name, f"failed: {type(error).__name__}: {error}")
+        if changed is None:
+            return None
+        record = changed
+    return record
+
+
+def shorten(text: str, limit: int) -> str:
+    """One line of at most ``limit`` characters that any file can hold."""
+    line = " ".join(text[: 4 * limit].split()).encode("utf-8", "replace").decode()
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def excerpt(record: ProblemRecord) -> str:
+    """The beginning of the statement, for the log of what was dropped."""
+    return shorten(record.statement, _EXCERPT)
+
+
+def to_table(entries: Iterable[AuditEntry]) -> pa.Table:
+    """Entries as an arrow table."""
+    return pa.Table.from_pylist([asdict(entry) for entry in entries], schema=SCHEMA)
+
+
+Counts = dict[str, dict[str, int]]
+"""How often each rule did what: rule -> action -> number of records."""
+
+
+def count(entries: Iterable[AuditEntry]) -> Counts:
+    """Count entries by rule and action, each record once."""
+    seen = {(entry.rule, entry.action, entry.record) for entry in entries}
+    counts: Counts = {}
+    for rule, action, _ in sorted(seen):
+        actions = counts.setdefault(rule, {})
+        actions[action] = actions.get(action, 0) + 1
+    return counts
+
+
+def add_counts(total: Counts, more: Counts) -> None:
+    """Add the numbers of ``more`` to ``total``."""
+    for rule, actions in more.items():
+        mine = total.setdefault(rule, {})
+        for action, number in actions.items():
+            mine[action] = mine.get(action, 0) + number

@@ -1,0 +1,303 @@
+"""Running stages over shards: cached by content, resumable, in bounded memory.
+
+A shard is one parquet file of records. What a stage makes of it is kept in the cache under the hash
+of the shard's bytes, the stage's code and its configuration, as three files: records, audit log
+and, last, a small JSON file with their hashes. Without that last file, or when a hash does not
+fit, the work is done again. So a build may be killed anywhere, and a change of one stage repeats
+only what depends on it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib import metadata
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mcbench.data import audit
+from mcbench.data.audit import AuditEntry, Counts
+from mcbench.data.schema import ProblemRecord
+from mcbench.data.storage import (
+    digest,
+    file_digest,
+    read_records,
+    write_atomic,
+    write_records,
+    write_table,
+)
+
+Outcome = tuple[list[ProblemRecord], list[AuditEntry]]
+Progress = Callable[[str, int, int], None]
+"""Called with a stage's name, the shards done and the shards there are."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: a function of a batch, and what identifies it.
+
+    ``modules`` and ``libraries`` are the code that decides the outcome: their source and versions
+    are part of the cache key. Subclasses hold their configuration in fields that JSON can write.
+    """
+
+    name: ClassVar[str] = ""
+    modules: ClassVar[tuple[str, ...]] = ()
+    libraries: ClassVar[tuple[str, ...]] = ()
+    in_workers: ClassVar[bool] = True  # False: runs in the calling process, one shard at a time
+    batch_rows: ClassVar[int | None] = None  # records per cached unit, when a shard is too much
+
+    def run(self, batch: list[ProblemRecord]) -> Outcome:
+        """What the stage makes of a batch."""
+        raise NotImplementedError
+
+    def configuration(self) -> Any:
+        """What else decides the outcome, as JSON; by default the fields."""
+        return asdict(self)
+
+    @property
+    def key(self) -> str:
+        """Hash of code and configuration."""
+        configuration = json.dumps(self.configuration(), sort_keys=True)
+        return digest([self.name, code_version(self.modules, self.libraries), configuration])
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a global stage decided on one record: log entries, and fields to change."""
+
+    entries: tuple[AuditEntry, ...] = ()
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GlobalStage(Stage):
+    """A stage that has to see all records: summaries of batches, one decision, applied per batch.
+
+    A summary is an arrow table with a column ``id`` and a row per record; all summaries are in
+    memory at once, the records are not.
+    """
+
+    def summarise(self, batch: list[ProblemRecord]) -> pa.Table:
+        """What the decision needs to know of a batch."""
+        raise NotImplementedError
+
+    def decide(self, summary: pa.Table) -> dict[str, Decision]:
+        """Decisions by record id; a record that is not named is kept as it is."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A cached shard and what is known of it."""
+
+    path: Path
+    sha256: str
+    rows: int
+    audit: Path | None = None
+    counts: Counts = field(default_factory=dict)
+
+
+@cache
+def code_version(modules: tuple[str, ...], libraries: tuple[str, ...]) -> str:
+    """Hash of the source of ``modules`` (and of this machinery) and the libraries' versions."""
+    shared = ("mcbench.data.schema", "mcbench.data.storage", "mcbench.data.audit", __name__)
+    parts: list[str | bytes] = []
+    for name in (*shared, *modules):
+        file = importlib.import_module(name).__file__
+        assert file is not None
+        parts.append(Path(file).read_bytes())
+    parts += [f"{name} {metadata.version(name)}" for name in ("pyarrow", *libraries)]
+    return digest(parts)
+
+
+class Pipeline:
+    """Runs stages over shards.
+
+    Args:
+        cache: the folder that keeps what stages gave.
+        workers: processes side by side; 1 runs everything in this one.
+        progress: is told of every finished shard.
+    """
+
+    def __init__(self, cache: Path, workers: int = 1, progress: Progress | None = None) -> None:
+        self.cache = cache
+        self.workers = workers
+        self.progress = progress or (lambda stage, done, of: None)
+
+    def run(self, stage: Stage, shards: Sequence[Shard]) -> list[Shard]:
+        """One stage over all shards, in order; a shard that is in the cache is not computed."""
+        jobs: list[tuple[Any, ...]]
+        with self._executor(stage, len(shards)) as submit:
+            if not isinstance(stage, GlobalStage):
+                jobs = [(stage, shard, self.cache, None) for shard in shards]
+                return list(self._collect(stage.name, submit, _work, jobs))
+            jobs = [(stage, shard, self.cache) for shard in shards]
+            summaries = list(self._collect(f"{stage.name}: scan", submit, _summarise, jobs))
+            decisions = self._decide(stage, summaries)
+            jobs = [
+                (stage, shard, self.cache, {i: decisions[i] for i in ids if i in decisions})
+                for shard, ids in zip(shards, map(_ids, summaries), strict=True)
+            ]
+            return list(self._collect(stage.name, submit, _work, jobs))
+
+    def _decide(self, stage: GlobalStage, summaries: list[Path]) -> dict[str, Decision]:
+        if not summaries:
+            return {}
+        return stage.decide(pa.concat_tables([pq.read_table(path) for path in summaries]))
+
+    def _collect(
+        self, name: str, submit: Callable[..., Any], work: Callable[..., Any], jobs: list[Any]
+    ) -> Iterator[Any]:
+        pending: list[Any] = [submit(work, *job) for job in jobs]
+        for done, job in enumerate(pending, start=1):
+            yield job.result()
+            self.progress(name, done, len(pending))
+
+    @contextmanager
+    def _executor(self, stage: Stage, jobs: int) -> Iterator[Callable[..., Any]]:
+        if self.workers == 1 or jobs < 2 or not stage.in_workers:
+            yield _Here
+            return
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self.workers, context, initializer=_end_with_parent) as pool:
+            try:
+                yield pool.submit
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+class _Here:
+    """A job that runs in this process, when its result is asked for."""
+
+    def __init__(self, work: Callable[..., Any], *arguments: Any) -> None:
+        self.work, self.arguments = work, arguments
+
+    def result(self) -> Any:
+        return self.work(*self.arguments)
+
+
+def _end_with_parent() -> None:
+    """Workers of a killed build must not outlive it: nobody would ever read their results."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+# One shard --------------------------------------------------------------------------------------
+
+
+def _work(stage: Stage, shard: Shard, cache: Path, decisions: dict[str, Decision] | None) -> Shard:
+    """The stage's outcome on a shard, from the cache or computed."""
+    decided = json.dumps(_plain(decisions), sort_keys=True) if decisions is not None else ""
+    base = cache / stage.name / digest([stage.key, shard.sha256, decided])
+    if found := load_shard(base):
+        return found
+    records = read_records(shard.path)
+    if decisions is not None:
+        return store_shard(base, *_apply(records, decisions))
+    if stage.batch_rows is None or len(records) <= stage.batch_rows:
+        return store_shard(base, *stage.run(records))
+    kept: list[ProblemRecord] = []
+    entries: list[AuditEntry] = []
+    for start in range(0, len(records), stage.batch_rows):
+        part = base.parent / "parts" / f"{base.name}-{start:06}"
+        done = load_shard(part)
+        if done is None:
+            done = store_shard(part, *stage.run(records[start : start + stage.batch_rows]))
+        kept += read_records(done.path)
+        entries += read_audit(done)
+    return store_shard(base, kept, entries)
+
+
+def _plain(decisions: dict[str, Decision]) -> dict[str, Any]:
+    return {name: asdict(decision) for name, decision in decisions.items()}
+
+
+def _apply(records: Iterable[ProblemRecord], decisions: dict[str, Decision]) -> Outcome:
+    kept: list[ProblemRecord] = []
+    entries: list[AuditEntry] = []
+    for record in records:
+        decision = decisions.get(record.id, Decision())
+        dropped = False
+        for entry in decision.entries:
+            if entry.action == "drop":
+                dropped = True
+                entry = replace(entry, excerpt=audit.excerpt(record))
+            entries.append(entry)
+        if not dropped:
+            flags = [e.rule for e in decision.entries if e.action == "flag"]
+            new = tuple(f for f in dict.fromkeys(flags) if f not in record.flags)
+            kept.append(replace(record, flags=record.flags + new, **decision.changes))
+    return kept, entries
+
+
+def _summarise(stage: GlobalStage, shard: Shard, cache: Path) -> Path:
+    path = cache / stage.name / f"{digest([stage.key, shard.sha256])}.summary.parquet"
+    if not _readable(path):
+        write_table(path, stage.summarise(read_records(shard.path)))
+    return path
+
+
+def _readable(path: Path) -> bool:
+    try:
+        pq.read_metadata(path)
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
+
+
+def _ids(summary: Path) -> list[str]:
+    ids: list[str] = pq.read_table(summary, columns=["id"])["id"].to_pylist()
+    return ids
+
+
+def store_shard(base: Path, records: list[ProblemRecord], entries: list[AuditEntry]) -> Shard:
+    """Write records and audit log, and last the file that makes them count."""
+    path, log = base.with_suffix(".parquet"), base.with_suffix(".audit.parquet")
+    write_records(path, records)
+    write_table(log, audit.to_table(entries))
+    shard = Shard(path, file_digest(path), len(records), log, audit.count(entries))
+    about = {
+        "sha256": shard.sha256,
+        "audit_sha256": file_digest(log),
+        "rows": shard.rows,
+        "counts": shard.counts,
+    }
+    write_atomic(base.with_suffix(".json"), json.dumps(about, sort_keys=True))
+    return shard
+
+
+def load_shard(base: Path) -> Shard | None:
+    """A cached shard; None when it is missing, unfinished or damaged."""
+    path, log = base.with_suffix(".parquet"), base.with_suffix(".audit.parquet")
+    try:
+        about = json.loads(base.with_suffix(".json").read_text())
+        intact = (file_digest(path), file_digest(log)) == (about["sha256"], about["audit_sha256"])
+    except (OSError, ValueError, KeyError):
+        return None
+    return Shard(path, about["sha256"], about["rows"], log, about["counts"]) if intact else None
+
+
+def read_audit(shard: Shard) -> list[AuditEntry]:
+    """The audit log of one shard."""
+    if shard.audit is None:
+        return []
+    return [AuditEntry(**row) for row in pq.read_table(shard.audit).to_pylist()]
