@@ -1,0 +1,198 @@
+"""What an adapter is: where a published set lies, which columns it has, how a row is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcbench.data.collect.decode import MB, Limits, Unusable, type_name
+from mcbench.data.schema import ProblemRecord
+from mcbench.errors import unknown
+
+_SHOWN = 10  # reasons kept in a record for tests that were left out
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """How one published set is read.
+
+    Args:
+        about: one line for people: what the set is and where its format is published.
+        subsets: for each subset the patterns of its files, relative to the repository or a copy of
+            it. The first is the default.
+        needs: columns that must be there; each entry lists the names of one column in the versions
+            of the set.
+        reads: other columns that are used where they are there.
+        convert: a row to a record; raises :class:`Unusable` for a row that cannot be one.
+        repo: the data set on the hub; empty for sets that only lie in folders.
+        licence: of the set as its card says it, kept in every record.
+        belongs: whether a row is of a subset, for sets that also come as one file with all of them.
+    """
+
+    name: str
+    about: str
+    subsets: Mapping[str, tuple[str, ...]]
+    needs: tuple[tuple[str, ...], ...]
+    convert: Callable[[dict[str, Any], RowReader], ProblemRecord]
+    reads: tuple[str, ...] = ()
+    repo: str = ""
+    licence: str = ""
+    belongs: Callable[[dict[str, Any], str], bool] | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        return [name for names in self.needs for name in names] + list(self.reads)
+
+    def subset(self, name: str) -> str:
+        """``name``, or the default where it is empty.
+
+        Raises:
+            UserError: the set has no such subset.
+        """
+        name = name or next(iter(self.subsets))
+        if name not in self.subsets:
+            raise unknown(f"subset of {self.name}", name, self.subsets)
+        return name
+
+
+@dataclass
+class RowReader:
+    """Reads the tests of one row and remembers which it left out, and why.
+
+    ``index`` is the row's place in the source, from 0. ``other`` gets another file of the set; it
+    is there where tests that lie in files of their own are asked for.
+    """
+
+    source: str
+    subset: str
+    index: int
+    limits: Limits = field(default_factory=Limits)
+    licence: str = ""
+    other: Callable[[str], Path] | None = None
+    tests: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def stdio(self, number: int, stdin: Any, expected: Any, **options: Any) -> None:
+        """Add a test of standard input; texts may come as lists of lines."""
+        stdin, expected = _joined(stdin), _joined(expected)
+        for name, value in (("input", stdin), ("output", expected)):
+            if not isinstance(value, str):
+                self.left_out.append(f"test {number}: {name} should be text, is {type_name(value)}")
+                return
+        if self._fits(number, stdin, expected):
+            self.tests.append({"stdin": stdin, "expected": expected, **options})
+
+    def call(self, number: int, args: Any, expected: Any) -> None:
+        """Add a test that calls the method with ``args``, a list."""
+        if not isinstance(args, list):
+            self.left_out.append(f"test {number}: arguments should be a list, are {args!r:.60}")
+            return
+        if _lost_keys([*args, expected]):
+            self.left_out.append(f"test {number}: an object whose keys were ints before JSON")
+        elif self._fits(number, json.dumps([args, expected], ensure_ascii=False)):
+            self.tests.append({"args": args, "expected": expected})
+
+    def check(self, code: str, setup: str = "", entry_point: str = "") -> None:
+        """Add Python statements that check the submission."""
+        if self._fits(len(self.tests), code, setup):
+            test = {"code": code, "entry_point": entry_point, "setup": setup}
+            self.tests.append({key: value for key, value in test.items() if value})
+
+    def _fits(self, number: int, *texts: str) -> bool:
+        try:
+            size = sum(len(text.encode()) for text in texts) / MB
+        except UnicodeEncodeError:
+            self.left_out.append(f"test {number}: not valid Unicode (a lone surrogate)")
+            return False
+        if size > self.limits.test_mb:
+            limit = f"{self.limits.test_mb:g} MB"
+            self.left_out.append(f"test {number}: {size:.1f} MB, more than {limit}")
+            return False
+        return True
+
+    def record(
+        self,
+        key: object,
+        metadata: Mapping[str, Any],
+        also_flags: Sequence[str] = (),
+        **values: Any,
+    ) -> ProblemRecord:
+        """The record of this row; ``key`` names it in the source, None: its subset and place.
+
+        Raises:
+            Unusable: no test is left.
+        """
+        if not self.tests:
+            reason = f": {self.left_out[0]}" if self.left_out else ""
+            raise Unusable("no_tests", f"no usable test{reason}")
+        extra = {k: v for k, v in metadata.items() if v not in (None, "", [], {})}
+        flags: tuple[str, ...] = ()
+        if self.left_out:
+            flags = ("tests_left_out",)
+            extra["tests_left_out"] = [f"{len(self.left_out)} in all", *self.left_out[:_SHOWN]]
+        place = f"{self.subset}/{self.index}" if self.subset else f"{self.index}"
+        name = place if key is None else key
+        return ProblemRecord(
+            id=f"{self.source}/{name}",
+            source=self.source,
+            tests=tuple(self.tests),
+            licence=self.licence,
+            metadata=extra,
+            flags=(*flags, *also_flags),
+            **values,
+        )
+
+
+def _joined(value: Any) -> Any:
+    """Text that came as a list of lines, as one text; anything else as it is."""
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return "\n".join(value)
+    return value
+
+
+def _lost_keys(values: list[Any]) -> bool:
+    """Whether one of the values is an object with whole numbers for keys.
+
+    JSON made them text, and nothing tells whether they were text before.
+    """
+    return any(
+        isinstance(value, dict) and value and all(str(key).lstrip("-").isdigit() for key in value)
+        for value in values
+    )
+
+
+def pairs(inputs: Any, outputs: Any, field_name: str) -> list[tuple[Any, Any]]:
+    """Inputs and outputs side by side.
+
+    Raises:
+        Unusable: not two lists of one length.
+    """
+    if not isinstance(inputs, list) or not isinstance(outputs, list):
+        found = f"{type_name(inputs)} and {type_name(outputs)}"
+        raise Unusable("malformed", f"{field_name} needs lists of inputs and outputs, has {found}")
+    if len(inputs) != len(outputs):
+        counts = f"{len(inputs)} inputs and {len(outputs)} outputs"
+        raise Unusable("malformed", f"{field_name} has {counts}")
+    return list(zip(inputs, outputs, strict=True))
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """The texts of a list, with nothing else."""
+    return tuple(item for item in value if isinstance(item, str)) if _is_list(value) else ()
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def level(value: Any, names: Mapping[str, str]) -> dict[str, str]:
+    """The record's difficulty fields for the source's word, or none where it says nothing known."""
+    difficulty = names.get(str(value).strip().lower().replace(" ", "_"), "")
+    return {"difficulty": difficulty, "difficulty_provenance": "source"} if difficulty else {}
+
+
+THREE_LEVELS = {"easy": "easy", "medium": "medium", "hard": "hard"}

@@ -1,0 +1,197 @@
+"""Fields as published data sets encode them, decoded without trusting the data.
+
+Nothing here executes what it reads: a pickle is parsed, not loaded, and whatever unpacks to more
+than it may is refused before it fills the memory.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import json
+import pickletools
+import re
+import zlib
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+MB = 1024 * 1024
+
+# Opcodes of a pickle that holds one str. None of them can name, build or call anything.
+_TEXT = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"})
+_BOOKKEEPING = frozenset({"PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "STOP"})
+_LITERAL_MAX = 20_000  # characters; ast.literal_eval is neither fast nor frugal
+
+
+class Unusable(ValueError):
+    """A field that cannot be read. The message is one line that says what is wrong with it.
+
+    ``rule`` is the name under which the funnel counts it.
+    """
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one row may hold, in MiB of text; what exceeds it is refused, never truncated.
+
+    ``test_mb`` bounds one test (input and expected output together): a longer one is left out and
+    the problem keeps the others. ``unpacked_mb`` bounds what a compressed field unpacks to, and
+    ``row_mb`` one line of a JSON-lines file.
+    """
+
+    test_mb: float = 32.0
+    unpacked_mb: float = 1024.0
+    row_mb: float = 1024.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise ValueError(f"{name} must be greater than 0, got {value}")
+
+
+def parse_json(text: Any, field: str) -> Any:
+    """The data behind a JSON text.
+
+    Raises:
+        Unusable: not text, not JSON, or nested deeper than Python reads.
+    """
+    if not isinstance(text, str):
+        raise Unusable("malformed", f"{field} should be JSON text, found {type_name(text)}")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = str(error).partition(":")[0] or type(error).__name__
+        raise Unusable("malformed", f"{field} is not JSON ({reason})") from None
+
+
+def parse_literal(text: str, field: str) -> Any:
+    """The value of a Python literal such as "['graphs', 'greedy']", which nothing evaluates.
+
+    Raises:
+        Unusable: no literal, or too long to be a list of names.
+    """
+    if len(text) > _LITERAL_MAX:
+        raise Unusable("oversized", f"{field} has {len(text)} characters, a list has fewer")
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise Unusable("malformed", f"{field} is no Python literal: {shorten(text)}") from None
+
+
+def unpack_pickled_json(text: str, field: str, limit_mb: float) -> Any:
+    """What LiveCodeBench's private tests hold: base64 of zlib of a pickled JSON text.
+
+    Raises:
+        Unusable: not of that form; it unpacks to more than ``limit_mb``; the pickle holds anything
+            but one str (such a pickle is never loaded).
+    """
+    try:
+        packed = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise Unusable("malformed", f"{field} is neither JSON nor base64") from None
+    return parse_json(pickled_text(inflate(packed, field, limit_mb), field), field)
+
+
+def inflate(packed: bytes, field: str, limit_mb: float) -> bytes:
+    """zlib's decompression of at most ``limit_mb``.
+
+    Raises:
+        Unusable: not zlib data, cut short, or larger when unpacked.
+    """
+    limit = int(limit_mb * MB)
+    engine = zlib.decompressobj()
+    try:
+        data = engine.decompress(packed, limit + 1)
+    except zlib.error as error:
+        raise Unusable("malformed", f"{field} is not zlib data ({error})") from None
+    if len(data) > limit:
+        raise Unusable(
+            "oversized",
+            f"{field} unpacks from {len(packed) / MB:.1f} MB to more than {limit_mb:g} MB",
+        )
+    if not engine.eof:
+        raise Unusable("malformed", f"{field} is zlib data that ends early")
+    return data
+
+
+def pickled_text(data: bytes, field: str) -> str:
+    """The str in a pickle, read off its opcodes; no unpickler runs.
+
+    Raises:
+        Unusable: the pickle has any opcode that a pickled str does not need.
+    """
+    found: list[str] = []
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            if opcode.name in _TEXT:
+                found.append(str(argument))
+            elif opcode.name not in _BOOKKEEPING:
+                raise Unusable(
+                    "hostile",
+                    f"{field} is a pickle with {opcode.name}, where only text is allowed; "
+                    "it was not loaded",
+                )
+    except Unusable:
+        raise
+    except Exception as error:  # pickletools raises many kinds on damaged data
+        raise Unusable("malformed", f"{field} is no pickle ({shorten(str(error))})") from None
+    if len(found) != 1:
+        raise Unusable("hostile", f"{field} is a pickle of {len(found)} texts, not of one")
+    return found[0]
+
+
+def seconds(value: Any) -> float | None:
+    """A time limit in seconds from a number or a text such as "2.0 seconds" or "500 ms"."""
+    number, unit = _quantity(value)
+    if number is None:
+        return None
+    return number / 1000 if unit in ("ms", "millisecond", "milliseconds") else number
+
+
+def mebibytes(value: Any) -> float | None:
+    """A memory limit in MiB from a number of MiB or a text such as "256.0 megabytes"."""
+    number, unit = _quantity(value)
+    if number is None:
+        return None
+    if unit in ("b", "byte", "bytes"):
+        return number / MB
+    if unit[:1] == "k":
+        return number / 1024
+    return number * 1024 if unit[:1] == "g" else number
+
+
+def _quantity(value: Any) -> tuple[float | None, str]:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return (float(value) if 0 < value < 1e9 else None), ""
+    match = re.match(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([A-Za-z]*)", value or "", re.ASCII)
+    if not match or not float(match[1]):
+        return None, ""
+    return float(match[1]), match[2].lower()
+
+
+def iso_date(value: Any) -> str:
+    """``value`` where it begins with a date written YYYY-MM-DD, else nothing."""
+    text = str(value or "")[:10]
+    try:
+        return text if date.fromisoformat(text).isoformat() == text else ""
+    except ValueError:
+        return ""
+
+
+def type_name(value: Any) -> str:
+    """What a value is, for people."""
+    names = {"str": "text", "dict": "an object", "list": "a list", "NoneType": "nothing"}
+    name = type(value).__name__
+    return names.get(name, name)
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """``text`` on one line, cut to ``limit`` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 3] + "..."

@@ -1,0 +1,142 @@
+"""The files of a source: in a local folder, or on the Hugging Face hub, fetched one by one.
+
+Downloads go through the hub's own client, so they are cached, and one that broke off goes on where
+it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from mcbench.data.collect.decode import shorten
+from mcbench.data.collect.rows import SUFFIXES, Disappeared
+from mcbench.errors import UserError
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file: its name, what identifies its content, and how to get it.
+
+    ``fetch`` raises :class:`Disappeared` when the file can no longer be had. So does ``other``,
+    which gets another file of the same set by its path there.
+    """
+
+    name: str
+    identity: str
+    fetch: Callable[[], Path]
+    other: Callable[[str], Path]
+
+
+def local_files(path: Path, patterns: Sequence[str]) -> list[SourceFile]:
+    """A file, or those of a folder that match the patterns, in the patterns' order.
+
+    A pattern matches a path relative to the folder or the end of one. Without patterns all data
+    files are taken.
+
+    Raises:
+        UserError: nothing there, or nothing that matches.
+    """
+    if path.is_file():
+        return [_local(path, path.parent)]
+    if not path.is_dir():
+        raise UserError(
+            f"{path} does not exist; give a file or folder, or leave the path out to read the hub"
+        )
+    names = {p.relative_to(path).as_posix(): p for p in sorted(path.rglob("*")) if _is_data(p)}
+    chosen = _matching(list(names), patterns)
+    if not chosen:
+        found = ", ".join(list(names)[:8]) or f"no {', '.join(SUFFIXES)} files"
+        wanted = " or ".join(patterns) or "data files"
+        raise UserError(f"{path} holds no {wanted}; found: {found}")
+    return [_local(names[name], path) for name in chosen]
+
+
+def _is_data(path: Path) -> bool:
+    return path.name.endswith(SUFFIXES) and path.is_file() and ".cache" not in path.parts
+
+
+def _local(path: Path, folder: Path) -> SourceFile:
+    def other(name: str) -> Path:
+        if not (folder / name).is_file():
+            raise Disappeared(f"{folder / name} does not exist")
+        return folder / name
+
+    about = path.stat()
+    identity = f"{path.name} {about.st_size} {about.st_mtime_ns}"
+    return SourceFile(path.name, identity, lambda: path, other)
+
+
+def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Names that match, by pattern; within a pattern in the order of the names."""
+    if not patterns:
+        return sorted(names)
+    found = (
+        name
+        for pattern in patterns
+        for name in sorted(names)
+        if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")
+    )
+    return list(dict.fromkeys(found))
+
+
+def hub_files(
+    repo: str, revision: str, patterns: Sequence[str], endpoint: str | None = None
+) -> list[SourceFile]:
+    """The files of a data set on the hub that match the patterns, at one commit.
+
+    Raises:
+        UserError: the hub cannot be reached, or the data set is not there, needs a login or holds
+            no such file.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        about = HfApi(endpoint=endpoint).dataset_info(repo, revision=revision)
+    except Exception as error:  # the client has its own, httpx's and requests' kinds
+        raise UserError(
+            f"the data set {repo} (revision {revision}) cannot be read from the hub: "
+            f"{_reason(error)}. Download it where there is a network and name its folder as path"
+        ) from error
+    names = [file.rfilename for file in about.siblings or []]
+    data = [name for name in names if name.endswith(SUFFIXES)]
+    chosen = _matching(data, patterns)
+    if not chosen:
+        found = ", ".join(data[:8]) or "no data files"
+        raise UserError(
+            f"{repo} at revision {revision} has no {' or '.join(patterns) or 'data file'}; "
+            f"found: {found}. Its layout has changed: name a revision that still has it"
+        )
+    commit = about.sha or revision
+    return [_remote(repo, commit, name, endpoint) for name in chosen]
+
+
+def _remote(repo: str, commit: str, name: str, endpoint: str | None) -> SourceFile:
+    def fetch(name: str) -> Path:
+        from huggingface_hub import hf_hub_download
+
+        try:
+            return Path(
+                hf_hub_download(repo, name, repo_type="dataset", revision=commit, endpoint=endpoint)
+            )
+        except Exception as error:
+            raise Disappeared(f"{name} cannot be fetched ({_reason(error)})") from error
+
+    return SourceFile(name, f"{repo}@{commit} {name}", lambda: fetch(name), fetch)
+
+
+def _reason(error: Exception) -> str:
+    """What happened, for people: the client's messages run over many lines."""
+    known = {
+        "GatedRepoError": "it needs a login (hf auth login) and its terms accepted",
+        "RepositoryNotFoundError": "there is no such data set, or it needs a login",
+        "RevisionNotFoundError": "there is no such revision",
+        "OfflineModeIsEnabled": "offline mode is on (HF_HUB_OFFLINE)",
+        "LocalEntryNotFoundError": "no connection, and it is not in the cache",
+        "ConnectError": "no connection",
+        "ConnectTimeout": "no connection",
+    }
+    name = type(error).__name__
+    return known.get(name) or shorten(f"{name}: {error}", 160)

@@ -1,0 +1,211 @@
+"""Sets whose tests are Python statements about a function: HumanEval, MBPP and KodCode."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, texts
+from mcbench.data.collect.decode import Unusable, type_name
+from mcbench.data.collect.rows import field, text_field
+from mcbench.data.schema import ProblemRecord
+
+
+def humaneval(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+    """A row of HumanEval: the prompt is a module that ends in the signature to complete.
+
+    What the prompt defines before that signature (imports, helper functions) is the tests' setup:
+    some checks use it, and no submission should be able to change it.
+    """
+    prompt, check = text_field(row, "prompt"), text_field(row, "test")
+    name = text_field(row, "entry_point")
+    before, found, _ = prompt.rpartition(f"def {name}(")
+    if not found:
+        raise Unusable("malformed", f"the prompt does not define its entry_point {name}")
+    reader.check(f"{check}\n\ncheck({name})\n", setup=before, entry_point=name)
+    solution = row.get("canonical_solution")
+    return reader.record(
+        text_field(row, "task_id").rpartition("/")[2],
+        {"entry_point": name},
+        statement=prompt,
+        form="assert",
+        fn_name=name,
+        starter_code=prompt,
+        language="en",
+        references=(prompt + solution,) if isinstance(solution, str) else (),
+    )
+
+
+HUMANEVAL = Adapter(
+    name="humaneval",
+    about="HumanEval (https://github.com/openai/human-eval, also openai/openai_humaneval)",
+    repo="openai/openai_humaneval",
+    licence="MIT",
+    subsets={"test": ("openai_humaneval/test-*.parquet", "HumanEval.jsonl.gz", "HumanEval.jsonl")},
+    needs=(("task_id",), ("prompt",), ("entry_point",), ("test",)),
+    reads=("canonical_solution",),
+    convert=humaneval,
+)
+
+
+def mbpp(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+    """A row of MBPP, ``full`` (text, test_setup_code) or ``sanitized`` (prompt, test_imports)."""
+    statement = text_field(row, "text", "prompt")
+    asserts = row.get("test_list")
+    if not texts(asserts):
+        raise Unusable("malformed", f"test_list should be texts, found {type_name(asserts)}")
+    setup = row.get("test_setup_code") or "\n".join(texts(row.get("test_imports")))
+    solution = text_field(row, "code").replace("\r\n", "\n")
+    name = _tested_function(texts(asserts), solution)
+    for statement_text in texts(asserts):
+        reader.check(statement_text, setup=setup, entry_point=name)
+    return reader.record(
+        row.get("task_id"),
+        {"entry_point": name, "shown_tests": list(texts(asserts))},
+        statement=statement.replace("\r\n", "\n"),
+        form="assert",
+        fn_name=name,
+        language="en",
+        references=(solution,),
+    )
+
+
+def _tested_function(asserts: tuple[str, ...], solution: str) -> str:
+    """The function that the solution defines and the tests call; the last one, if several.
+
+    Raises:
+        Unusable: the solution or a test is no Python, or no function of the one is in the other.
+    """
+    defined = [n.name for n in _parse(solution, "code").body if isinstance(n, ast.FunctionDef)]
+    used = {
+        node.id
+        for text in asserts
+        for node in ast.walk(_parse(text, "test_list"))
+        if isinstance(node, ast.Name)
+    }
+    names = [name for name in defined if name in used]
+    if not names:
+        raise Unusable("malformed", "no function of the solution is called by the tests")
+    return names[-1]
+
+
+def _parse(source: str, what: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Unusable("malformed", f"{what} is no Python ({type(error).__name__})") from None
+
+
+# The paper's split by task_id (Austin et al. 2021): 1-10 are the few-shot prompts.
+MBPP_SPLITS = {
+    "test": range(11, 511),
+    "validation": range(511, 601),
+    "train": range(601, 975),
+    "prompt": range(1, 11),
+}
+
+
+def _mbpp_files(version: str, split: str) -> tuple[str, ...]:
+    whole = {"full": "mbpp.jsonl", "sanitized": "sanitized-mbpp.json"}[version]
+    return f"{version}/{split}-*.parquet", whole
+
+
+def _of_mbpp_split(row: dict[str, Any], subset: str) -> bool:
+    return row.get("task_id") in MBPP_SPLITS[subset.partition("-")[2] or "test"]
+
+
+MBPP = Adapter(
+    name="mbpp",
+    about="MBPP (https://huggingface.co/datasets/google-research-datasets/mbpp)",
+    repo="google-research-datasets/mbpp",
+    licence="CC-BY-4.0",
+    subsets={
+        version if split == "test" else f"{version}-{split}": _mbpp_files(version, split)
+        for version in ("full", "sanitized")
+        for split in MBPP_SPLITS
+    },
+    needs=(("task_id",), ("text", "prompt"), ("code",), ("test_list",)),
+    reads=("test_setup_code", "test_imports"),
+    convert=mbpp,
+    belongs=_of_mbpp_split,
+)
+
+
+def kodcode(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+    """A row of KodCode: the tests are a pytest module that imports from ``solution``.
+
+    Each test function becomes one test. Modules that need pytest itself (raises, fixtures,
+    parametrize) are refused: it is no part of what judges submissions here.
+    """
+    statement = text_field(row, "question")
+    setup, names, imported = _pytest_module(text_field(row, "test", "test_code"))
+    info = field(row, "test_info")
+    info = info[0] if isinstance(info, list) and info else info
+    declared = info.get("function_declaration") if isinstance(info, dict) else None
+    entry = (info.get("function_name") if isinstance(info, dict) else None) or imported
+    for name in names:
+        reader.check(f"{name}()", setup=setup, entry_point=entry or "")
+    solution = row.get("solution")
+    return reader.record(
+        row.get("question_id"),
+        {
+            "style": row.get("style"),
+            "subset": row.get("subset"),
+            "entry_point": entry,
+            "source_pass_rate": row.get("gpt_pass_percentage"),
+        },
+        statement=statement,
+        form="assert",
+        fn_name=entry or "",
+        starter_code=declared or "",
+        language="en",
+        references=(solution,) if isinstance(solution, str) and solution.strip() else (),
+        **level(row.get("gpt_difficulty"), THREE_LEVELS),
+    )
+
+
+def _pytest_module(source: str) -> tuple[str, list[str], str]:
+    """A test module without its import of the solution, its test functions, the first import."""
+    module = _parse(source, "test")
+    kept, imported = [], ""
+    for node in module.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "solution":
+            if any(alias.name == "*" or alias.asname for alias in node.names):
+                raise Unusable("unsupported", "its tests rename what they import from solution")
+            imported = imported or node.names[0].name
+        elif not (isinstance(node, ast.Import) and node.names[0].name in ("pytest", "solution")):
+            kept.append(node)
+    used = {node.id for node in ast.walk(ast.Module(kept, [])) if isinstance(node, ast.Name)}
+    if foreign := used & {"pytest", "solution"}:
+        raise Unusable("unsupported", f"its tests need the module {sorted(foreign)[0]}")
+    tests = [
+        node.name
+        for node in kept
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test")
+    ]
+    for node in kept:
+        if isinstance(node, ast.FunctionDef) and node.name in tests and _has_arguments(node):
+            raise Unusable("unsupported", f"its test {node.name} needs a fixture")
+    return ast.unparse(ast.Module(kept, [])), tests, imported
+
+
+def _has_arguments(node: ast.FunctionDef) -> bool:
+    arguments = node.args
+    return bool(arguments.posonlyargs or arguments.args or arguments.kwonlyargs)
+
+
+KODCODE = Adapter(
+    name="kodcode",
+    about="KodCode-V1, synthetic (https://huggingface.co/datasets/KodCode/KodCode-V1)",
+    repo="KodCode/KodCode-V1",
+    licence="CC-BY-NC-4.0",
+    subsets={
+        "train": ("data/train-*.parquet",),
+        "use_with_caution": ("data/use_with_caution-*.parquet",),
+    },
+    needs=(("question_id",), ("question",), ("test", "test_code")),
+    reads=(
+        "style", "subset", "solution", "test_info", "gpt_difficulty", "gpt_pass_percentage",
+    ),
+    convert=kodcode,
+)  # fmt: skip

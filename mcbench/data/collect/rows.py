@@ -1,0 +1,233 @@
+"""Rows of published files, one at a time: JSON lines (also gzip), JSON arrays and parquet.
+
+A broken line costs that line; a file that breaks off costs what comes after, and says so once.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mcbench.data.collect.decode import MB, Limits, Unusable, shorten, type_name
+from mcbench.errors import UserError
+
+SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet")
+_ROWS_TO_JUDGE = 20  # a broken first row must not condemn a file
+_BATCH_ROWS = 8  # of a parquet file; a row of tests may have many megabytes
+
+
+@dataclass(frozen=True)
+class Row:
+    """Row ``number`` (from 1) of a file as published; ``where`` names it for people."""
+
+    number: int
+    where: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BrokenRow:
+    """A row that cannot be read, and why; ``rule`` as in :class:`decode.Unusable`."""
+
+    number: int
+    where: str
+    rule: str
+    reason: str
+
+
+class Disappeared(Exception):
+    """A source ended before its end: the rest of it is missing, what was read is sound."""
+
+
+def read_rows(
+    path: Path, columns: Sequence[str] | None, limits: Limits, start: int = 0
+) -> Iterator[Row | BrokenRow]:
+    """The rows of a file from row ``start`` on (0 is the first), in its order.
+
+    Args:
+        columns: which columns of a parquet file to read, None for all; those that it lacks are
+            left out. Rows of JSON come whole.
+
+    Raises:
+        UserError: a kind of file that is not read.
+        Disappeared: the file ends in the middle, is damaged from here on, or is gone.
+    """
+    name = path.name
+    try:
+        if name.endswith(".parquet"):
+            yield from _parquet(path, columns, start)
+        elif name.endswith(".jsonl.gz"):
+            with gzip.open(path) as file:
+                yield from _json_lines(file, name, limits, start)
+        elif name.endswith(".jsonl"):
+            with path.open("rb") as file:
+                yield from _json_lines(file, name, limits, start)
+        elif name.endswith(".json"):
+            yield from _json_array(path, limits, start)
+        else:
+            raise UserError(f"{path} is of no kind that is read; allowed: {', '.join(SUFFIXES)}")
+    except (OSError, EOFError, zlib.error) as error:
+        raise Disappeared(f"{name} breaks off ({shorten(str(error)) or 'unreadable'})") from error
+
+
+def column_names(path: Path, needed: Sequence[tuple[str, ...]], limits: Limits) -> list[str]:
+    """The columns that a file has.
+
+    Rows of JSON may differ: they are read until all that is needed was seen, or for a few rows.
+    """
+    if path.name.endswith(".parquet"):
+        return _schema(path)
+    found: set[str] = set()
+    rows = (row for row in read_rows(path, None, limits) if isinstance(row, Row))
+    for row in islice(rows, _ROWS_TO_JUDGE):
+        found |= row.data.keys()
+        if all(found & set(names) for names in needed):
+            break
+    return sorted(found)
+
+
+def _json_lines(
+    file: BinaryIO | gzip.GzipFile, name: str, limits: Limits, start: int
+) -> Iterator[Row | BrokenRow]:
+    limit = int(limits.row_mb * MB)
+    number = 0
+    while line := file.readline(limit + 1):
+        number += 1
+        where = f"line {number} of {name}"
+        whole = line.endswith(b"\n") or len(line) <= limit
+        if not whole:
+            _skip_line(file, limit)
+        if number <= start or not line.strip():
+            continue
+        if whole:
+            yield _json_row(line, number, where)
+        else:
+            reason = f"the line has more than {limits.row_mb:g} MB"
+            yield BrokenRow(number, where, "oversized", reason)
+
+
+def _skip_line(file: BinaryIO | gzip.GzipFile, limit: int) -> None:
+    """Read on to the end of a line that is too long to keep, a piece at a time."""
+    while piece := file.readline(min(limit, MB)):
+        if piece.endswith(b"\n"):
+            return
+
+
+def _json_row(line: bytes, number: int, where: str) -> Row | BrokenRow:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return BrokenRow(number, where, "malformed", f"not JSON ({shorten(str(error))})")
+    if not isinstance(data, dict):
+        return BrokenRow(number, where, "malformed", f"holds {type_name(data)}, not an object")
+    return Row(number, where, data)
+
+
+def _json_array(path: Path, limits: Limits, start: int) -> Iterator[Row | BrokenRow]:
+    """A file with one JSON array; it is parsed as a whole, so ``row_mb`` bounds the file."""
+    if path.stat().st_size > limits.row_mb * MB:
+        raise UserError(
+            f"{path} has more than {limits.row_mb:g} MB and is parsed as a whole; "
+            "convert it to one object a line (.jsonl)"
+        )
+    try:
+        items = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise Disappeared(f"{path.name} is not JSON ({shorten(str(error))})") from error
+    if not isinstance(items, list):
+        raise UserError(f"{path} holds {type_name(items)}; a list of objects is needed")
+    for number, item in enumerate(items[start:], start=start + 1):
+        where = f"item {number} of {path.name}"
+        if isinstance(item, dict):
+            yield Row(number, where, item)
+        else:
+            yield BrokenRow(number, where, "malformed", f"holds {type_name(item)}, not an object")
+
+
+def _open_parquet(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, buffer_size=MB, pre_buffer=False)
+    except pa.ArrowInvalid as error:
+        raise Disappeared(
+            f"{path.name} is no whole parquet file ({shorten(str(error))})"
+        ) from error
+
+
+def _schema(path: Path) -> list[str]:
+    with _open_parquet(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def _parquet(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[Row | BrokenRow]:
+    import pyarrow as pa
+
+    with _open_parquet(path) as file:
+        present = file.schema_arrow.names
+        wanted = None if columns is None else [name for name in columns if name in present]
+        number = 0
+        for group in range(file.num_row_groups):
+            size = file.metadata.row_group(group).num_rows
+            if number + size <= start:
+                number += size
+                continue
+            try:
+                for batch in file.iter_batches(
+                    _BATCH_ROWS, row_groups=[group], columns=wanted, use_threads=False
+                ):
+                    for index in range(batch.num_rows):
+                        number += 1
+                        if number > start:
+                            data = {k: batch[k][index].as_py() for k in batch.schema.names}
+                            yield Row(number, f"row {number} of {path.name}", data)
+            except (pa.ArrowException, UnicodeDecodeError) as error:
+                raise Disappeared(
+                    f"{path.name} is damaged after row {number} ({shorten(str(error))})"
+                ) from error
+
+
+def require_columns(
+    found: Sequence[str], needed: Sequence[tuple[str, ...]], source: str, hint: str
+) -> None:
+    """Check that a source has its columns; a tuple of names means that any one of them will do.
+
+    Raises:
+        UserError: names the missing column, what was found and what to do.
+    """
+    missing = [names for names in needed if not set(names) & set(found)]
+    if missing:
+        column = " or ".join(missing[0])
+        raise UserError(
+            f"{source} has no column {column}; found: {', '.join(sorted(found)) or 'no columns'}. "
+            f"{hint}"
+        )
+
+
+def field(row: dict[str, Any], *names: str) -> Any:
+    """The first of ``names`` that the row has with a value, else None."""
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def text_field(row: dict[str, Any], *names: str) -> str:
+    """A text that must be there and hold more than white space.
+
+    Raises:
+        Unusable: it is missing, empty or no text.
+    """
+    value = field(row, *names)
+    label = " or ".join(names)
+    if value is None:
+        raise Unusable("malformed", f"{label} is missing")
+    if not isinstance(value, str):
+        raise Unusable("malformed", f"{label} should be text, found {type_name(value)}")
+    if not value.strip():
+        raise Unusable("malformed", f"{label} is empty")
+    return value
