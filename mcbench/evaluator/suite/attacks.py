@@ -2,8 +2,9 @@
 
 The groups, each a table ``programs/<group>.txt``:
 
-- ``forgery``, ``forgery_call``: answer without knowing. They harm nothing but their own process.
-- ``harm``: attack the judge, its machine or later tests. Only a sandbox should run these.
+- ``forgery``, ``forgery_call``: answer without knowing. Outside a sandbox they spoil at most the
+  working folder and the descriptors they inherit.
+- ``harm``: attack the judge, its machine or later tests. Run them in a sandbox only.
 - ``escape``: try what a sandbox must refuse and print what was permitted: "nothing" is the one
   accepted output, and exactly that is expected.
 - ``state``: look for what an earlier test left, then leave it: every test must find the world new.
