@@ -241,6 +241,23 @@ def test_a_link_out_of_a_package_and_a_pipe_are_not_read(tmp_path):
     assert "password" not in json.dumps(record.to_row())
 
 
+def test_yaml_that_grows_when_written_out_stays_small(tmp_path):
+    laughs = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))
+    settings = f"a0: &a0 [ha]\n{laughs}\nlicense: *a11\nname: *a11\nsource: *a11\nkeywords: *a11\n"
+    published.package(tmp_path / "sum", settings)
+    [record], [] = read("problem-package", tmp_path)
+    assert len(json.dumps(record.to_row())) < 5000
+
+
+@pytest.mark.parametrize(
+    "code", ["(" * 50_000, "-" * 50_000 + "1", "x = " * 50_000, "a" + ".b" * 50_000]
+)
+def test_programs_that_exhaust_a_parser_cost_their_row(tmp_path, code):
+    rows = [published.kodcode(test=code), published.mbpp(code=code)]
+    assert read("kodcode", jsonl(tmp_path / "k.jsonl", rows[0]))[0] == []
+    assert read("mbpp", jsonl(tmp_path / "m.jsonl", rows[1]))[0] == []
+
+
 # Sources that end early --------------------------------------------------------------------------
 
 

@@ -54,10 +54,10 @@ def convert(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
     return reader.record(
         row["name"] if row["name"] != "." else package.resolve().name,
         {
-            "title": name if isinstance(name, str) else None,
-            "contest": source.get("name") if isinstance(source, dict) else source,
+            "title": _text(name),
+            "contest": _text(source.get("name") if isinstance(source, dict) else source),
             "type": " ".join(sorted(kinds)),
-            "package_licence": settings.get("license"),
+            "package_licence": _text(settings.get("license")),
             "checker_protocol": "icpc" if checker else None,
         },
         statement=statement,
@@ -66,7 +66,7 @@ def convert(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
         checker_language=checker_language,
         time_limit_s=_time_limit(package, limits),
         memory_limit_mb=_number(limits.get("memory")),
-        url=url if isinstance(url, str) else "",
+        url=_text(url),
         language=language,
         tags=tuple(_words(settings.get("keywords"))),
         references=_references(package, reader),
@@ -87,6 +87,11 @@ def _yaml(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise Unusable("malformed", f"{path.name} should be a map, found {type_name(data)}")
     return data
+
+
+def _text(value: Any) -> str:
+    """Text, and nothing else: YAML can hold a list of lists that is endless when written out."""
+    return value if isinstance(value, str) else ""
 
 
 def _words(value: Any) -> list[str]:
