@@ -217,10 +217,13 @@ def test_unreadable_private_tests_cost_the_row(tmp_path, text, reason):
 
 
 def test_tests_that_json_or_utf8_cannot_hold_are_left_out(tmp_path):
+    deep: list = []
+    for _ in range(400):
+        deep = [deep]
     tests = {
         "fn_name": "f",
-        "inputs": [[{"1": 2}], [1], 5, ["\ud800"]],
-        "outputs": [[1], [1], [1], [1]],
+        "inputs": [[{"1": 2}], [1], 5, ["\ud800"], deep],
+        "outputs": [[1], [1], [1], [1], [1]],
     }
     path = jsonl(tmp_path / "t.jsonl", published.taco(input_output=json.dumps(tests)))
     [record], [] = read("taco", path)
@@ -256,6 +259,18 @@ def test_programs_that_exhaust_a_parser_cost_their_row(tmp_path, code):
     rows = [published.kodcode(test=code), published.mbpp(code=code)]
     assert read("kodcode", jsonl(tmp_path / "k.jsonl", rows[0]))[0] == []
     assert read("mbpp", jsonl(tmp_path / "m.jsonl", rows[1]))[0] == []
+
+
+def test_values_that_json_cannot_hold_do_not_reach_a_record(tmp_path):
+    row = published.taco(name=b"raw", skill_types=None, picture_num=b"0", url=b"u", date=b"2019")
+    rows = [{**row, "url": None}, published.taco(time_limit=[2], memory_limit=b"1")]
+    path = tmp_path / "t.parquet"
+    parquet(path, rows[0])
+    [record], [] = read("taco", path)
+    assert "name" not in record.metadata
+    assert json.dumps(record.to_row())
+    [record], [] = read("taco", parquet(path, rows[1]))
+    assert (record.time_limit_s, record.memory_limit_mb) == (None, None)
 
 
 # Sources that end early --------------------------------------------------------------------------

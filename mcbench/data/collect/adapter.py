@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mcbench.data.collect.decode import MB, Limits, Unusable, type_name
+from mcbench.data.collect.decode import MB, Limits, Unusable, is_plain, type_name
 from mcbench.data.schema import ProblemRecord
 from mcbench.errors import unknown
 
@@ -93,12 +93,17 @@ class RowReader:
             return
         if _lost_keys([*args, expected]):
             self.left_out.append(f"test {number}: an object whose keys were ints before JSON")
+        elif not is_plain([args, expected]):
+            self.left_out.append(f"test {number}: nested too deep, or no JSON data")
         elif self._fits(number, json.dumps([args, expected], ensure_ascii=False)):
             self.tests.append({"args": args, "expected": expected})
 
-    def check(self, code: str, setup: str = "", entry_point: str = "") -> None:
+    def check(self, code: Any, setup: Any = "", entry_point: str = "") -> None:
         """Add Python statements that check the submission."""
-        if self._fits(len(self.tests), code, setup):
+        number = len(self.tests) + len(self.left_out)
+        if not isinstance(code, str) or not isinstance(setup, str):
+            self.left_out.append(f"test {number}: should be text, is {type_name(code)}")
+        elif self._fits(number, code, setup):
             test = {"code": code, "entry_point": entry_point, "setup": setup}
             self.tests.append({key: value for key, value in test.items() if value})
 
@@ -129,7 +134,7 @@ class RowReader:
         if not self.tests:
             reason = f": {self.left_out[0]}" if self.left_out else ""
             raise Unusable("no_tests", f"no usable test{reason}")
-        extra = {k: v for k, v in metadata.items() if v not in (None, "", [], {})}
+        extra = {k: v for k, v in metadata.items() if v not in (None, "", [], {}) and is_plain(v)}
         flags: tuple[str, ...] = ()
         if self.left_out:
             flags = ("tests_left_out",)

@@ -22,6 +22,8 @@ MB = 1024 * 1024
 # Opcodes of a pickle that holds one str. None of them can name, build or call anything.
 _TEXT = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"})
 _BOOKKEEPING = frozenset({"PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "STOP"})
+_PLAIN = (str, int, float, bool, type(None), dict, list)
+_DEPTH = 100
 _LITERAL_MAX = 20_000  # characters; ast.literal_eval is neither fast nor frugal
 
 
@@ -169,7 +171,9 @@ def mebibytes(value: Any) -> float | None:
 def _quantity(value: Any) -> tuple[float | None, str]:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return (float(value) if 0 < value < 1e9 else None), ""
-    match = re.match(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([A-Za-z]*)", value or "", re.ASCII)
+    if not isinstance(value, str):
+        return None, ""
+    match = re.match(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([A-Za-z]*)", value, re.ASCII)
     if not match or not float(match[1]):
         return None, ""
     return float(match[1]), match[2].lower()
@@ -182,6 +186,27 @@ def iso_date(value: Any) -> str:
         return text if date.fromisoformat(text).isoformat() == text else ""
     except ValueError:
         return ""
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is JSON data nested no deeper than any reader of it can follow.
+
+    A parquet column may hold bytes or times, and JSON text may nest up to Python's own limit, which
+    writing it again from deeper in a program would exceed.
+    """
+    level = [value]
+    for _ in range(_DEPTH):
+        if not level:
+            return True
+        if not all(isinstance(item, _PLAIN) for item in level):
+            return False
+        inner = [
+            item.values() if isinstance(item, dict) else item
+            for item in level
+            if isinstance(item, (dict, list))
+        ]
+        level = [item for items in inner for item in items]
+    return not level
 
 
 def type_name(value: Any) -> str:
