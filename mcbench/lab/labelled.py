@@ -59,6 +59,25 @@ class SuiteRecord:
             },
         )
 
+    def measurements(self) -> list[dict[str, Any]]:
+        """What claim E1 is decided on (:mod:`mcbench.lab.insights.measurements`): one row a case
+        and set of rules. Whole methods are left out, for they judge other things than rules.
+        """
+        return [
+            {
+                "kind": "labelled_solution",
+                "experiment": "code_evaluator",
+                "rules": judge,
+                "case": f"{case.part}/{case.id}",
+                "group": f"{case.part}: {case.group}",
+                "right": case.right,
+                "accepted": case.accepted[judge],
+            }
+            for case in self.cases
+            for judge in self.judges
+            if judge in case.accepted and judge != METHOD
+        ]
+
     @classmethod
     def read(cls, path: Path) -> SuiteRecord:
         """Read a saved record.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from mcbench.errors import UserError
+from mcbench.lab.insights import Verdict
 from mcbench.lab.labelled import SuiteRecord
 from mcbench.report import figures, suite, training_rules
 from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table
@@ -16,9 +16,9 @@ from mcbench.report.provenance import provenance
 from mcbench.report.results import step_panel
 from mcbench.report.series import Arms, Record, eval_lengths, step_curves
 from mcbench.report.style import KNOWN, arm_styles
-from mcbench.report.training_rules import OURS, THEIRS, Number, signed
+from mcbench.report.training_rules import OURS, THEIRS
+from mcbench.report.verdicts import interval, signed, verdict_lines, verdict_table
 
-FULL_SEEDS = 5
 TIMING_COMMAND = "mcbench sweep evaluator_timing"
 NO_TIMES = (
     "No times are recorded yet. They need a machine that does nothing else, so they are measured "
@@ -27,36 +27,15 @@ NO_TIMES = (
 
 
 def suite_sentences(record: SuiteRecord) -> list[str]:
-    """E1 in words: both kinds of error under our rules and under LiveCodeBench's."""
+    """Both kinds of error under our rules and under LiveCodeBench's."""
     table = suite.misjudged(record).set_index("judge")
-    lines = []
-    for judge in (suite.OURS, suite.THEIRS):
-        if judge in table.index:
-            row = table.loc[judge]
-            lines.append(
-                f"E1, {suite.judge_name(judge)} rules: {row['rejected']} of {row['right']} right "
-                f"cases refused, {row['accepted']} of {row['wrong']} wrong ones accepted."
-            )
-    if len(lines) == 2:
-        gain = suite.accepted_difference(record, right=True)
-        loss = suite.accepted_difference(record, right=False)
-        lines.append(f"E1, accepted share of right cases, MicroCoder minus LiveCodeBench: {gain}.")
-        lines.append(f"E1, accepted share of wrong cases, MicroCoder minus LiveCodeBench: {loss}.")
-    return lines
-
-
-def number_sentence(number: Number) -> str:
-    """One number of E2 to E4 with its interval, in words."""
-    estimate = number.difference
-    seeds = f"{estimate.seeds} seed{'s' if estimate.seeds > 1 else ''}"
-    name = number.name[0].lower() + number.name[1:]
-    text = f"{number.claim}, {name}: {signed(estimate.value)} points"
-    if np.isnan(estimate.low):
-        return f"{text} ({seeds}, so no interval)."
-    reading = number.reading if number.reading == "holds 0" else f"lies {number.reading}"
-    interval = f"95 % interval {signed(estimate.low)} to {signed(estimate.high)}, which {reading}"
-    few = "; exploratory" if estimate.seeds < FULL_SEEDS else ""
-    return f"{text} ({interval}; {seeds}){few}."
+    return [
+        f"{suite.judge_name(judge)}'s rules refuse {row['rejected']} of {row['right']} right cases "
+        f"of the labelled suite and accept {row['accepted']} of {row['wrong']} wrong ones."
+        for judge in (suite.OURS, suite.THEIRS)
+        if judge in table.index
+        for row in [table.loc[judge]]
+    ]
 
 
 def time_sentences(timing: Arms) -> list[str]:
@@ -78,17 +57,8 @@ def time_sentences(timing: Arms) -> list[str]:
 
 
 def sentences(record: SuiteRecord, arms: Arms, timing: Arms) -> list[str]:
-    """The numbers of E1 to E5, one a line."""
-    length = _training_length(arms)
-    found = training_rules.numbers(arms, length)
-    return [*suite_sentences(record), *map(number_sentence, found), *time_sentences(timing)]
-
-
-def _training_length(arms: Arms) -> int:
-    lengths = eval_lengths(arms)
-    if not lengths:
-        raise UserError("the runs hold no evaluation yet, so there is nothing to compare")
-    return lengths[0]
+    """The verdicts on E1 to E4 and the times, one a line."""
+    return [*verdict_lines(training_rules.claims(record, arms)), *time_sentences(timing)]
 
 
 # Sections ----------------------------------------------------------------------------------------
@@ -134,9 +104,9 @@ def suite_section(record: SuiteRecord) -> Section:
 def training_section(arms: Arms) -> Section:
     """E2, E3 and E4."""
     lengths = eval_lengths(arms)
-    found = training_rules.numbers(arms, lengths[0])
-    longer = [n for length in lengths[1:] for n in _at_length(arms, length)]
-    markup = data_table(training_rules.numbers_table([*found, *longer]))
+    if not lengths:
+        raise UserError("the runs hold no evaluation yet, so there is nothing to compare")
+    markup = data_table(training_rules.numbers_table(training_rules.numbers(arms)))
     seeds = training_rules.shared_seeds(arms)
     return Section(
         "training",
@@ -155,12 +125,6 @@ def training_section(arms: Arms) -> Section:
         ],
         markup=markup,
     )
-
-
-def _at_length(arms: Arms, length: int) -> list[Number]:
-    """The numbers of E3 and E4 that depend on the test length, named with it."""
-    found = [n for n in training_rules.numbers(arms, length) if "eld-out" in n.name]
-    return [replace(n, name=f"{n.name}, up to {length} tokens") for n in found]
 
 
 def reward_panel(arms: Arms) -> Panel:
@@ -189,9 +153,6 @@ def accuracy_panel(arms: Arms, lengths: Sequence[int]) -> Panel:
         "Judged by MicroCoder's rules in both arms. The paper claims that accuracy rises faster "
         "and ends higher when training was judged by them too.",
         plots,
-        training_rules.numbers_table(
-            [n for n in training_rules.numbers(arms, lengths[0]) if n.claim == "E3"]
-        ),
     )
 
 
@@ -266,23 +227,13 @@ def timing_section(timing: Arms) -> Section:
 # The page ----------------------------------------------------------------------------------------
 
 
-def lead(record: SuiteRecord, arms: Arms) -> str:
+def lead(record: SuiteRecord, verdicts: Mapping[str, Verdict]) -> str:
     """The page in a few sentences."""
-    table = suite.misjudged(record).set_index("judge")
-    parts = []
-    for judge in (suite.OURS, suite.THEIRS):
-        if judge in table.index:
-            row = table.loc[judge]
-            parts.append(
-                f"{suite.judge_name(judge)}'s rules refuse {row['rejected']} of {row['right']} "
-                f"right cases of the labelled suite and accept {row['accepted']} of "
-                f"{row['wrong']} wrong ones."
-            )
-    area = next(n for n in training_rules.numbers(arms, _training_length(arms)) if n.claim == "E3")
-    return " ".join([*parts, f"Training: {number_sentence(area)}"])
+    states = ", ".join(f"{name} {verdict.state}" for name, verdict in verdicts.items())
+    return " ".join([*suite_sentences(record), f"The paper's claims on this scale: {states}."])
 
 
-def _tiles(record: SuiteRecord, arms: Arms) -> list[Tile]:
+def _tiles(record: SuiteRecord, verdicts: Mapping[str, Verdict]) -> list[Tile]:
     table = suite.misjudged(record).set_index("judge")
     tiles = []
     for judge, arm in ((suite.OURS, OURS), (suite.THEIRS, THEIRS)):
@@ -292,12 +243,23 @@ def _tiles(record: SuiteRecord, arms: Arms) -> list[Tile]:
             under = f"and {row['accepted']} of {row['wrong']} wrong accepted"
             name = f"Right refused, {suite.judge_name(judge)}"
             tiles.append(Tile(name, f"{share:.1f}", "%", under, KNOWN[arm]))
-    for number in training_rules.numbers(arms, _training_length(arms)):
-        if number.claim in ("E2", "E3") and "first" not in number.name:
-            low, high = number.difference.low, number.difference.high
-            under = "no interval" if np.isnan(low) else f"95 %: {signed(low)} to {signed(high)}"
-            tiles.append(Tile(number.name, signed(number.difference.value), "points", under))
+    for name in ("E2", "E3"):
+        for part in verdicts[name].parts:
+            found = part.estimate
+            under = f"95 %: {interval(found.low, found.high)}"
+            tiles.append(Tile(f"{name}: {part.name}", signed(found.value), part.unit, under))
     return tiles
+
+
+def verdict_section(verdicts: Mapping[str, Verdict]) -> Section:
+    """E1 to E4 as claims with states."""
+    return Section(
+        "verdicts",
+        "Verdicts on E1 to E4",
+        "Numbers are positive in the direction of the claim; the rule that decides was fixed in "
+        "code before the runs. A state holds at this scale only.",
+        markup=data_table(verdict_table(verdicts)),
+    )
 
 
 def code_evaluator_page(
@@ -319,16 +281,18 @@ def code_evaluator_page(
     """
     arms = training_rules.rule_arms(records)
     times = training_rules.timing_arms(timing)
+    verdicts = training_rules.claims(record, arms)
     nano = all(_model(r).startswith("nano") for runs in arms.values() for r in runs)
     sizes = {"rules": arms} | ({"timing": times} if times else {})
     return Page(
         title="The code evaluator",
         kicker="mcbench · Figure 6",
-        lead=lead(record, arms),
-        tiles=_tiles(record, arms),
+        lead=lead(record, verdicts),
+        tiles=_tiles(record, verdicts),
         arms=arm_styles(arms),
         notes=(NANO_NOTE,) if nano else (),
         sections=[
+            verdict_section(verdicts),
             suite_section(record),
             training_section(arms),
             timing_section(times),

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from mcbench.errors import UserError
 from mcbench.lab.labelled import METHOD, PARTS, SuiteRecord
 from mcbench.report.figures import restyle
 from mcbench.report.style import BLUE, GREEN, ORANGE
@@ -24,7 +20,6 @@ JUDGES = {
     "sandbox_fusion": "SandboxFusion",
 }
 PART_COLORS = dict(zip(PARTS, (BLUE, GREEN, ORANGE), strict=True))
-DRAWS = 10_000
 
 
 def judge_name(judge: str) -> str:
@@ -153,45 +148,3 @@ def suite_groups(record: SuiteRecord, errors: str) -> go.Figure:
     figure.update_xaxes(side="top", title_text="")
     figure.update_yaxes(autorange="reversed", showgrid=False, nticks=len(names) + 1)
     return figure
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share or a difference of shares in percent (points), with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        value, low, high = (
-            f"{n:+.1f}".replace("-", "−") for n in (self.value, self.low, self.high)
-        )
-        return f"{value} points (95 % interval {low} to {high})"
-
-
-def accepted_difference(
-    record: SuiteRecord, right: bool, ours: str = OURS, theirs: str = THEIRS
-) -> Share:
-    """Accepted share under ``ours`` minus that under ``theirs``, over cases that both judged.
-
-    The interval resamples cases (percentile bootstrap, fixed draws). The suite is a list of styles
-    and traps, not a sample of programs as people write them: it says how far apart two judges are
-    on this list.
-
-    Raises:
-        UserError: the record lacks one of the judges, or cases of that label.
-    """
-    gaps = np.array(
-        [
-            float(case.accepted[ours]) - float(case.accepted[theirs])
-            for case in record.cases
-            if case.right is right and {ours, theirs} <= case.accepted.keys()
-        ]
-    )
-    if not len(gaps):
-        label = "right" if right else "wrong"
-        raise UserError(f"the suite record holds no {label} case under both {ours} and {theirs}")
-    draws = np.random.default_rng(0).integers(0, len(gaps), (DRAWS, len(gaps)))
-    low, high = np.quantile(gaps[draws].mean(axis=1), (0.025, 0.975))
-    return Share(100 * float(gaps.mean()), 100 * float(low), 100 * float(high))

@@ -11,6 +11,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mcbench.errors import UserError
+from mcbench.lab.insights import INSIGHTS, Verdict
+from mcbench.lab.insights.verdict import assess_family
+from mcbench.lab.labelled import SuiteRecord
 from mcbench.lab.statistics import (
     Estimate,
     area_under_curve,
@@ -25,12 +28,14 @@ from mcbench.report.series import (
     Record,
     by_step,
     eval_curves,
+    eval_lengths,
     make_curve,
     seed_of,
     smooth,
     step_curves,
 )
 from mcbench.report.style import BLUE, GREY, NEUTRAL_GRID, NEUTRAL_TEXT, ArmStyle, arm_styles
+from mcbench.report.verdicts import interval, signed
 
 OURS, THEIRS = "microcoder_rules", "livecodebench_rules"
 EVALUATORS = ("single_threaded", "process_per_sample", "microcoder_evaluator")
@@ -64,23 +69,16 @@ def _grouped(
 # Numbers -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Number:
-    """One difference, MicroCoder rules minus LiveCodeBench rules, in percentage points."""
+def claims(record: SuiteRecord, arms: Arms) -> dict[str, Verdict]:
+    """The verdicts on E1 to E4, by id, from the labelled suite and the runs of both arms.
 
-    claim: str
-    name: str
-    ours: float
-    theirs: float
-    difference: Estimate
-
-    @property
-    def reading(self) -> str:
-        """What the interval says, in words."""
-        low, high = self.difference.low, self.difference.high
-        if np.isnan(low):
-            return "no interval"
-        return "above 0" if low > 0 else "below 0" if high < 0 else "holds 0"
+    Raises:
+        UserError: an arm is missing, or no seed is in both.
+    """
+    shared_seeds(arms)
+    family = [one for one in INSIGHTS.values() if one.experiment == "code_evaluator"]
+    records: Any = {"microcoder": arms[OURS], "livecodebench": arms[THEIRS]}
+    return assess_family(family, records, record.measurements())
 
 
 def shared_seeds(arms: Arms) -> list[int]:
@@ -98,70 +96,39 @@ def shared_seeds(arms: Arms) -> list[int]:
     return seeds
 
 
-def numbers(arms: Arms, length: int) -> list[Number]:
-    """The numbers of E2, E3 and E4, paired by seed (and by problem where held out).
+@dataclass(frozen=True)
+class Number:
+    """A value in percent under either set of rules, and the difference: ours minus theirs."""
 
-    Windows: the last window is the last quarter of the steps; early and late are the first and the
-    last third. Early leaves out step 0, where both arms are the same model.
+    name: str
+    ours: float
+    theirs: float
+    difference: Estimate
+
+
+def numbers(arms: Arms) -> list[Number]:
+    """What the claims do not say: misjudgement alone, and the ends of the curves in percent.
+
+    In the first generation both arms sample the same responses from the same model, so the gap in
+    reward is made by the rules alone. Pass rates are paired by seed and problem, rewards by seed.
 
     Raises:
         UserError: as :func:`shared_seeds`, or the arms were evaluated at different steps.
     """
     seeds = shared_seeds(arms)
-    rewards = [_rewards(arms[arm], seeds) for arm in (OURS, THEIRS)]
-    at, ours, theirs = rewards[0].index.to_numpy(), *(100 * r.to_numpy().T for r in rewards)
-    x, passed, passed_theirs = _passed(arms, seeds, length)
-
-    def by_seed(claim: str, name: str, a: np.ndarray, b: np.ndarray) -> Number:
-        return Number(claim, name, float(a.mean()), float(b.mean()), estimate(a - b))
-
-    def by_problem(claim: str, name: str, a: np.ndarray, b: np.ndarray) -> Number:
-        return Number(claim, name, float(a.mean()), float(b.mean()), paired_difference(a, b))
-
-    early, late = _thirds(x)
-    gap = passed - passed_theirs
-    first, last = _thirds(at)
-    reward_gap = ours - theirs
-    found = [
-        by_seed("E2", "Training reward, mean over the run", ours.mean(axis=1), theirs.mean(axis=1)),
-        by_seed("E2", "Training reward, first generation", ours[:, 0], theirs[:, 0]),
-        by_problem(
-            "E3",
-            "Held-out pass@1, area under the curve",
-            *_both(area_under_curve, x, passed, passed_theirs),
-        ),
-        by_problem(
-            "E3", "Held-out pass@1, last window", *_both(last_window, x, passed, passed_theirs)
-        ),
+    ours, theirs = (100 * _rewards(arms[arm], seeds).to_numpy().T for arm in (OURS, THEIRS))
+    rewards = [
+        ("Training reward, first generation", ours[:, 0], theirs[:, 0]),
+        ("Training reward, whole run", ours.mean(axis=1), theirs.mean(axis=1)),
     ]
-    if early.any() and late.any():
-        found.append(
-            by_problem(
-                "E4",
-                "Held-out gap, early minus late",
-                gap[..., early].mean(axis=-1),
-                gap[..., late].mean(axis=-1),
-            )
-        )
-    if first.any() and last.any():
-        found.append(
-            by_seed(
-                "E4",
-                "Reward gap, early minus late",
-                reward_gap[:, first].mean(axis=1),
-                reward_gap[:, last].mean(axis=1),
-            )
-        )
+    found = [Number(name, a.mean(), b.mean(), estimate(a - b)) for name, a, b in rewards]
+    for length in eval_lengths(arms):
+        x, passed, passed_theirs = _passed(arms, seeds, length)
+        for name, statistic in (("whole run", area_under_curve), ("at the end", last_window)):
+            a, b = statistic(x, passed), statistic(x, passed_theirs)
+            text = f"Held-out pass@1 with up to {length} tokens, {name}"
+            found.append(Number(text, a.mean(), b.mean(), paired_difference(a, b)))
     return found
-
-
-def _both(statistic: Any, x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> Any:
-    return statistic(x, ours), statistic(x, theirs)
-
-
-def _thirds(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points in the first third of the steps, without step 0, and in the last third."""
-    return (x > 0) & (x <= x[-1] / 3), x > 2 * x[-1] / 3
 
 
 def _rewards(records: Sequence[Record], seeds: Sequence[int]) -> pd.DataFrame:
@@ -195,24 +162,15 @@ def _passed(
     return np.array(steps.pop()), ours, theirs
 
 
-def signed(value: float, digits: int = 1) -> str:
-    """A number with its sign, for people; a dash where there is none."""
-    return "–" if np.isnan(value) else f"{value:+.{digits}f}".replace("-", "−")
-
-
 def numbers_table(found: Sequence[Number]) -> pd.DataFrame:
     """The numbers for people."""
     return pd.DataFrame(
         {
-            "Claim": [n.claim for n in found],
-            "Number (%)": [n.name for n in found],
+            "In percent": [n.name for n in found],
             "MicroCoder rules": [f"{n.ours:.1f}" for n in found],
             "LiveCodeBench rules": [f"{n.theirs:.1f}" for n in found],
             "Difference": [signed(n.difference.value) for n in found],
-            "95 % interval": [
-                f"{signed(n.difference.low)} to {signed(n.difference.high)}" for n in found
-            ],
-            "Reads": [n.reading for n in found],
+            "95 % interval": [interval(n.difference.low, n.difference.high) for n in found],
             "Seeds": [n.difference.seeds for n in found],
         }
     )
@@ -365,9 +323,7 @@ def step_table(arms: Arms) -> pd.DataFrame:
                 "step (s)": round(total, 3),
                 "reward's share (%)": round(100 * split["reward"] / total, 1),
                 "saved (%)": round(gain.value, 1) if gain else None,
-                "95 % interval": f"{gain.low:.1f} to {gain.high:.1f}"
-                if gain and not np.isnan(gain.low)
-                else "–",
+                "95 % interval": interval(gain.low, gain.high) if gain else "–",
                 "Seeds": len(records),
             }
         )

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from mcbench.errors import UserError
@@ -12,6 +11,7 @@ from mcbench.lab.labelled import METHOD, LabelledCase, SuiteRecord
 from mcbench.lab.store import RunRecord
 from mcbench.report import code_evaluator, suite, training_rules
 from mcbench.report.page import build_page
+from mcbench.report.verdicts import verdict_lines, verdict_table
 
 from .synthetic import make_record
 
@@ -58,22 +58,20 @@ def timed(evaluator: str, seed: int, reward_s: float) -> RunRecord:
 
 
 def judged(marks: dict[str, str]) -> SuiteRecord:
-    """Four cases: two right, two wrong; ``marks`` has a digit a case and judge, 1 for accepted."""
+    """Cases in fours: right, wrong, right, wrong; ``marks`` has a character a case and judge: 1 for
+    accepted, 0 for refused, - for not given.
+    """
     labels = (("comparisons", True), ("comparisons", False), ("programs", True), ("attacks", False))
-    cases = [
-        LabelledCase(
-            part, "g<b>", f"c{i}", right, {j: m[i] == "1" for j, m in marks.items() if m[i] != "-"}
-        )
-        for i, (part, right) in enumerate(labels)
-    ]
+    count = len(next(iter(marks.values())))
+    cases = []
+    for index in range(count):
+        part, right = labels[index % 4]
+        accepted = {j: m[index] == "1" for j, m in marks.items() if m[index] != "-"}
+        cases.append(LabelledCase(part, "g<b>", f"c{index}", right, accepted))
     return SuiteRecord(tuple(marks), tuple(cases), "0")
 
 
 SUITE = judged({"microcoder": "1010", "livecodebench": "0110", METHOD: "--0-"})
-
-
-def number(found: list[training_rules.Number], name: str) -> training_rules.Number:
-    return next(n for n in found if name in n.name)
 
 
 def test_errors_are_counted_in_both_directions() -> None:
@@ -82,10 +80,6 @@ def test_errors_are_counted_in_both_directions() -> None:
     assert table.loc["microcoder", columns].tolist() == [2, 0, 2, 0]
     assert table.loc["livecodebench", columns].tolist() == [2, 1, 2, 1]
     assert table.loc[METHOD, columns].tolist() == [1, 1, 0, 0]
-    assert suite.accepted_difference(SUITE, right=True).value == 50
-    assert suite.accepted_difference(SUITE, right=False).value == -50
-    with pytest.raises(UserError, match="no wrong case under both microcoder and"):
-        suite.accepted_difference(SUITE, right=False, theirs=METHOD)
 
 
 def test_a_suite_record_survives_its_file(tmp_path: Path) -> None:
@@ -96,34 +90,44 @@ def test_a_suite_record_survives_its_file(tmp_path: Path) -> None:
         SuiteRecord.read(tmp_path / "bad.json")
 
 
-def test_the_numbers_find_an_effect_that_is_there() -> None:
-    found = training_rules.numbers(both_arms(gain=0.2, fade=0.5), 128)
-    reward, area = number(found, "mean over the run"), number(found, "area under")
-    assert reward.difference.value == pytest.approx(15, abs=1.5)  # from 20 down to 10
-    assert reward.reading == area.reading == "above 0"
-    # Evaluated at 10, 20 and 50, 60: the gain is there 1/1.2, ... of 20 points.
-    fade = number(found, "Held-out gap")
-    expected = 20 * np.mean([1 - 10 / 120, 1 - 20 / 120]) - 20 * np.mean([1 - 50 / 120, 0.5])
-    assert fade.difference.value == pytest.approx(expected, abs=1)
-    assert fade.reading == "above 0"
+def test_the_numbers_pair_both_arms() -> None:
+    found = {n.name: n.difference for n in training_rules.numbers(both_arms(0.2, fade=0.5))}
+    first = found["Training reward, first generation"]
+    assert first.value == pytest.approx(20, abs=1.5)
+    assert found["Training reward, whole run"].value == pytest.approx(15, abs=1.5)
+    assert first.low < first.value < first.high
+    end = found["Held-out pass@1 with up to 128 tokens, at the end"]
+    assert end.value == pytest.approx(20 * (1 - 55 / 120), abs=1)  # evaluated at 50 and 60
+    single = training_rules.numbers(both_arms(0.2, seeds=1))
+    assert all(np.isnan(n.difference.low) for n in single)
 
 
-def test_the_numbers_claim_nothing_without_an_effect_or_with_one_seed() -> None:
-    equal = training_rules.numbers(both_arms(gain=0.0), 128)
-    assert {n.difference.value for n in equal} == {0.0}
-    assert "above 0" not in {n.reading for n in equal}
-    single = training_rules.numbers(both_arms(gain=0.2, seeds=1), 128)
-    assert {n.reading for n in single} == {"no interval"}
-    assert "1 seed, so no interval" in code_evaluator.number_sentence(single[0])
+def test_the_claims_are_decided_on_suite_and_runs() -> None:
+    marks = {"microcoder": "1010" * 20, "livecodebench": "0110" * 20}
+    verdicts = training_rules.claims(judged(marks), both_arms(0.2, fade=0.5))
+    assert {name: v.state for name, v in verdicts.items()} == dict.fromkeys(
+        ("E1", "E2", "E3", "E4"), "supported"
+    )
+    none = training_rules.claims(judged(marks), both_arms(0.0))
+    assert [none[name].state for name in ("E2", "E3", "E4")] == ["inconclusive"] * 3
+    few = training_rules.claims(SUITE, both_arms(0.2, seeds=1))
+    lines = verdict_lines(few)
+    assert lines[0].startswith("E1 inconclusive: at least")
+    assert lines[1].startswith(
+        "E2 inconclusive (exploratory): 1 of the 3 seeds it needs; reward: +"
+    )
+    table = verdict_table(verdicts)
+    assert table["Id"].tolist() == ["E1", "E1", "E2", "E3", "E3", "E4", "E4"]
+    assert table["95 % interval"].str.match(r"\+[\d.]+ to \+[\d.]+").all()
 
 
 def test_the_arms_must_pair() -> None:
     arms = both_arms(0.1, seeds=2)
     with pytest.raises(UserError, match="LiveCodeBench rules; the comparison needs both arms"):
-        training_rules.numbers({"microcoder_rules": arms["microcoder_rules"]}, 128)
+        training_rules.numbers({"microcoder_rules": arms["microcoder_rules"]})
     apart = {arm: [runs[i]] for i, (arm, runs) in enumerate(arms.items())}
     with pytest.raises(UserError, match="share no seed"):
-        training_rules.numbers(apart, 128)
+        training_rules.claims(SUITE, apart)
 
 
 def test_the_step_splits_into_its_parts() -> None:
@@ -156,10 +160,8 @@ def test_the_page_is_built_with_and_without_times() -> None:
 
 
 def test_a_changed_record_changes_the_numbers() -> None:
-    texts = [
-        pd.DataFrame(
-            training_rules.numbers_table(training_rules.numbers(both_arms(g), 128))
-        ).to_csv()
-        for g in (0.1, 0.12)
-    ]
-    assert texts[0] != texts[1]
+    arms = [both_arms(gain) for gain in (0.1, 0.12)]
+    assert (
+        len({training_rules.numbers_table(training_rules.numbers(a)).to_csv() for a in arms}) == 2
+    )
+    assert len({verdict_table(training_rules.claims(SUITE, a)).to_csv() for a in arms}) == 2
