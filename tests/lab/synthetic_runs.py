@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from mcbench.lab.profiles import PROFILES
 from mcbench.lab.store import RunRecord
 
 NANO = {**asdict(PROFILES["nano"]), "eval_every": 16}
-PROBLEMS = 120
+PROBLEMS = tuple(f"p{i:03d}" for i in range(120))
+DIFFICULTY = np.random.default_rng(7).uniform(-0.2, 0.2, len(PROBLEMS))
 FLAT = {"accuracy": 45.0, "reward": 45.0, "length": 50.0, "diversity": 0.5}
 RUN_NOISE = {"reward": 2.0, "length": 2.0, "diversity": 0.01}
 POINT_NOISE = {"reward": 4.0, "length": 2.0, "diversity": 0.02}
@@ -198,9 +200,8 @@ def generations(profile: dict[str, Any]) -> T:
 
 def passes_of(accuracy: T, rng: np.random.Generator) -> T:
     """Passes out of four, (N, P), around a curve in percent (N,)."""
-    difficulty = np.random.default_rng(7).uniform(-0.2, 0.2, PROBLEMS)
     noisy = accuracy + rng.normal(0, 2) + rng.normal(0, 1, len(accuracy))
-    return rng.binomial(4, (noisy[:, None] / 100 + difficulty).clip(0, 1))
+    return rng.binomial(4, (noisy[:, None] / 100 + DIFFICULTY).clip(0, 1))
 
 
 def noisy_log(curves: dict[str, T], rng: np.random.Generator) -> dict[str, T]:
@@ -212,9 +213,14 @@ def noisy_log(curves: dict[str, T], rng: np.random.Generator) -> dict[str, T]:
     }
 
 
+@lru_cache
+def arm_settings(name: str, arm: str) -> dict[str, Any]:
+    return settings(INSIGHTS[name].experiment, arm, NANO)
+
+
 def make_run(name: str, arm: str, effect: int, seed: int, draw: int = 0) -> RunCurves:
     """The curves of a run, without the detour over a record."""
-    profile = settings(INSIGHTS[name].experiment, arm, NANO)["profile"]
+    profile = arm_settings(name, arm)["profile"]
     rng = np.random.default_rng([draw, seed, sum(map(ord, name + arm)), effect + 1])
     steps, evals = generations(profile), np.arange(0, profile["steps"] + 1, profile["eval_every"])
     logged = noisy_log(curves_of(name, arm, effect, steps / profile["steps"]), rng)
@@ -222,7 +228,7 @@ def make_run(name: str, arm: str, effect: int, seed: int, draw: int = 0) -> RunC
     return RunCurves(
         {column: (steps.astype(float), values) for column, values in logged.items()},
         evals.astype(float),
-        tuple(f"p{i:03d}" for i in range(PROBLEMS)),
+        PROBLEMS,
         passes * 25.0,
     )
 
@@ -249,7 +255,7 @@ def make_record(name: str, arm: str, effect: int, seed: int) -> RunRecord:
         }
         for step, rates in zip(run.eval_steps, run.accuracy, strict=True)
     ]
-    config = {**settings(INSIGHTS[name].experiment, arm, NANO), "seed": seed}
+    config = {**arm_settings(name, arm), "seed": seed}
     meta = {"run_id": f"{arm}-{seed}", "seed": seed, "state": "finished", "config": config}
     return RunRecord(meta, lines, evals, Path("absent"))
 

@@ -1,6 +1,8 @@
 """Every insight on synthetic records: present, absent, reversed; honest under noise."""
 
 import dataclasses
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +10,21 @@ import pytest
 import synthetic_runs as synthetic
 
 from mcbench.errors import UserError
+from mcbench.lab.config import resolve
+from mcbench.lab.evaluate import EvalResult
 from mcbench.lab.insights import (
     INSIGHTS,
     assess_all,
     count_states,
+    grid_measurements,
     read_measurements,
     summary_rows,
     write_measurements,
 )
 from mcbench.lab.insights.arms import ARMS, belongs, settings
 from mcbench.lab.insights.verdict import decide
+from mcbench.lab.labelled import LabelledCase, SuiteRecord
+from mcbench.lab.profiles import PROFILES
 
 STATES = {1: "supported", 0: "inconclusive", -1: "contradicted"}
 
@@ -58,12 +65,26 @@ def runs_without_effect(name: str, seeds: int, draw: int) -> dict:
 def test_without_an_effect_at_most_5_percent_are_supported(name: str, seeds: int) -> None:
     """Before Holm's correction, which can only lower it."""
     insight = dataclasses.replace(INSIGHTS[name], seeds=3)
-    findings = [insight.measure(runs_without_effect(name, seeds, draw)) for draw in range(150)]
+    findings = [insight.measure(runs_without_effect(name, seeds, draw)) for draw in range(100)]
     supported = [
         all(part.estimate.low > 0 for part in found.parts) and found.p_for <= 0.05
         for found in findings
     ]
     assert np.mean(supported) <= 0.05
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_intervals_from_runs_cover_the_true_effect(seeds: int) -> None:
+    """Last-window accuracy in two arms 12 points apart: noise of runs, evaluations and answers."""
+    covered = []
+    for draw in range(400):
+        runs = {
+            arm: {seed: synthetic.make_run("E3", arm, 1, seed, draw) for seed in range(seeds)}
+            for arm in INSIGHTS["E3"].arms
+        }
+        found = INSIGHTS["E3"].measure(runs).parts[1].estimate
+        covered.append(found.low <= 12 <= found.high)
+    assert 0.93 <= np.mean(covered) <= 0.97
 
 
 def test_a_changed_record_changes_the_verdict() -> None:
@@ -92,6 +113,19 @@ def test_too_few_seeds_show_the_effect_and_decide_nothing() -> None:
     single = INSIGHTS["D2"].assess(synthetic.make_records("D2", 1, seeds=1))
     assert single.effect > 0
     assert np.isnan(single.interval).all()
+
+
+@pytest.mark.parametrize("name", INSIGHTS)
+def test_a_trial_of_a_few_steps_is_inconclusive(name: str) -> None:
+    records = [
+        dataclasses.replace(
+            record, step_lines=record.step_lines[:4], eval_lines=record.eval_lines[:4]
+        )
+        for record in synthetic.make_records(name, 1, seeds=3)
+    ]
+    verdict = INSIGHTS[name].assess(records)
+    assert verdict.state == "inconclusive"
+    assert ("4 points in common; 5 are needed" in verdict.note) == bool(records)
 
 
 def test_a_missing_arm_is_named() -> None:
@@ -158,6 +192,14 @@ def test_each_arm_is_told_from_every_other_of_its_experiment() -> None:
             assert [other for other in arms if belongs(config, experiment, other)] == [arm]
 
 
+def test_arms_are_what_the_command_line_resolves() -> None:
+    for experiment, arms in ARMS.items():
+        for arm in arms if experiment != "data_quality" else ():
+            made = settings(experiment, arm, asdict(PROFILES["nano"]))
+            config = resolve("nano", made["recipe"], made["changes"]).to_dict()
+            assert belongs(json.loads(json.dumps(config)), experiment, arm)
+
+
 def test_the_usual_run_is_an_arm_of_several_experiments() -> None:
     config = settings("truncation_mask", "none", synthetic.NANO)
     found = {e: [a for a in arms if belongs(config, e, a)] for e, arms in ARMS.items()}
@@ -199,6 +241,35 @@ def test_measurements_come_back_from_their_file(tmp_path: Path) -> None:
         write_measurements([{**rows[0], "accuracy": None}], path)
     with pytest.raises(UserError, match="unknown kind of measurement"):
         write_measurements([{"kind": "guess"}], path)
+
+
+def test_the_labelled_suite_beside_the_records_counts(tmp_path: Path) -> None:
+    cases = [
+        LabelledCase("comparisons", "any", str(i), i % 2 == 0, {"microcoder": i % 2 == 0,
+                     "livecodebench": i % 8 == 0, "other": True})
+        for i in range(120)
+    ]  # fmt: skip
+    attack = LabelledCase("attacks", "any", "a", False, {"microcoder": False})
+    suite = SuiteRecord(("microcoder", "livecodebench", "other"), (*cases, attack), "")
+    suite.write(tmp_path / "labelled_suite.json")
+    verdict = INSIGHTS["E1"].assess([], read_measurements(tmp_path))
+    assert verdict.state == "supported"
+    assert verdict.effect == pytest.approx(75)
+    assert "right solutions accepted (100.0 % against 25.0 %): +75.0 points" in verdict.note
+
+
+def test_evaluations_at_several_temperatures_become_measurements() -> None:
+    rows = []
+    for seed in range(3):
+        for step in (0, 160):
+            results = [
+                EvalResult(96, t, 4, 0.4, 50.0, 0.1, 0.3 * t + 0.01 * seed * t, ())
+                for t in (0.5, 1.0, 1.5)
+            ]
+            rows += grid_measurements("base", seed, step, results)
+    verdict = INSIGHTS["T2"].assess([], rows)
+    assert verdict.effect == pytest.approx(0.31)
+    assert verdict.state == "supported"
 
 
 def test_incomplete_measurements_are_inconclusive() -> None:

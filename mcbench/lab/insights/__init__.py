@@ -6,7 +6,11 @@ compares, :mod:`.measurements` what it needs beside run records.
 
 from mcbench.lab.insights import batch, context, data, evaluator, kl, mask, temperature
 from mcbench.lab.insights.arms import ARMS
-from mcbench.lab.insights.measurements import read_measurements, write_measurements
+from mcbench.lab.insights.measurements import (
+    grid_measurements,
+    read_measurements,
+    write_measurements,
+)
 from mcbench.lab.insights.verdict import (
     STATES,
     Insight,
@@ -30,6 +34,7 @@ __all__ = [
     "Verdict",
     "assess_all",
     "count_states",
+    "grid_measurements",
     "read_measurements",
     "summary_rows",
     "write_measurements",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcbench.lab.store import RunRecord
 
 REWARD, LENGTH, DIVERSITY = "reward", "completions/mean_length", "diversity/distinct_4"
+MIN_POINTS = 5  # of a curve; a trial of a few steps decides nothing
 
 
 @dataclass(frozen=True)
@@ -204,10 +205,14 @@ class Evidence:
 
 
 def _aligned(curves: Sequence[tuple[np.ndarray, np.ndarray]], what: str) -> Series:
-    """Curves of several seeds at the steps that all of them have."""
+    """Curves of several seeds at the steps that all of them have.
+
+    Raises:
+        UserError: those are too few to speak of a curve.
+    """
     steps: Any = curves[0][0]
     for x, _ in curves[1:]:
         steps = np.intersect1d(steps, x)
-    if not len(steps):
-        raise UserError(f"the seeds have no step in common: {what}")
+    if len(steps) < MIN_POINTS:
+        raise UserError(f"{what} has {len(steps)} points in common; {MIN_POINTS} are needed")
     return Series(steps, np.stack([y[np.isin(x, steps)] for x, y in curves]))

@@ -6,6 +6,8 @@ One JSON line a measured value, in ``measurements.jsonl`` beside the compact rec
     experiment, run_id, seed, step, temperature, distinct_4 (share), accuracy (pass@1, share)
 ``labelled_solution`` (E1): one labelled solution judged under one set of rules.
     experiment, rules, case, group, right (is it?), accepted (by the rules?)
+
+The second kind is also read from the labelled suite's own record, where that lies in the folder.
 """
 
 from __future__ import annotations
@@ -16,10 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError, unknown
+from mcbench.lab.code_evaluator import SUITE_FILE
 from mcbench.lab.files import read_lines, write_atomic
+from mcbench.lab.labelled import SuiteRecord
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from mcbench.lab.evaluate import EvalResult
 
 FILE = "measurements.jsonl"
 GRID = "temperature_grid"
@@ -77,16 +83,58 @@ def write_measurements(rows: Iterable[Mapping[str, Any]], path: str | Path) -> P
 
 
 def read_measurements(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a file, or of ``measurements.jsonl`` in a folder; none where there is no file.
+    """The rows of a file, or of a folder's ``measurements.jsonl`` and labelled suite; none where
+    there is no file.
 
     Raises:
         UserError: a row that :func:`check_measurement` refuses.
     """
     path = Path(path)
     rows = read_lines(path / FILE if path.is_dir() else path)
+    if (path / SUITE_FILE).exists():
+        rows += suite_measurements(SuiteRecord.read(path / SUITE_FILE))
     for row in rows:
         check_measurement(row)
     return rows
+
+
+def grid_measurements(
+    run_id: str, seed: int, step: int, results: Iterable[EvalResult]
+) -> list[dict[str, Any]]:
+    """A checkpoint's evaluations at several temperatures (of
+    :func:`mcbench.lab.evaluate.evaluate_model`, at the training length) as rows for T1 and T2.
+    """
+    return [
+        {
+            "kind": GRID,
+            "experiment": "temperature",
+            "run_id": run_id,
+            "seed": seed,
+            "step": step,
+            "temperature": result.temperature,
+            "distinct_4": result.distinct_4,
+            "accuracy": result.pass_at_1,
+        }
+        for result in results
+    ]
+
+
+def suite_measurements(record: SuiteRecord) -> list[dict[str, Any]]:
+    """The labelled suite's right and wrong solutions, without the attacks, as rows for E1."""
+    return [
+        {
+            "kind": SUITE,
+            "experiment": "code_evaluator",
+            "rules": judge,
+            "case": f"{case.part}/{case.id}",
+            "group": case.group,
+            "right": case.right,
+            "accepted": accepted,
+        }
+        for case in record.cases
+        if case.part != "attacks"
+        for judge, accepted in case.accepted.items()
+    ]
 
 
 def table_of(rows: Measurements, kind: str, experiment: str) -> pd.DataFrame:

@@ -125,9 +125,14 @@ def hot_is_stable(evidence: Evidence) -> list[Part]:
     gap = [(1.0, hot, last_window), (-1.0, usual, last_window)]
     away = [(-factor, one, statistic) for factor, one, statistic in gap]
     return [
-        part("5 minus the fall", "points", (-1, hot, fall_from_peak), constant=LITTLE),
-        part("pass@1 at the end above T = 1.2 less 5", "points", *gap, constant=LITTLE),
-        part("pass@1 at the end below T = 1.2 plus 5", "points", *away, constant=LITTLE),
+        part(
+            "fall from the peak stays under 5 by",
+            "points",
+            (-1, hot, fall_from_peak),
+            constant=LITTLE,
+        ),
+        part("end of T = 1.8 is above T = 1.2 less 5 by", "points", *gap, constant=LITTLE),
+        part("end of T = 1.8 is under T = 1.2 plus 5 by", "points", *away, constant=LITTLE),
     ]
 
 
