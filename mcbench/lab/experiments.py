@@ -40,7 +40,7 @@ class Experiment:
 
 
 _FORMATS: dict[str, Any] = {"train_set": "nano-formats:train"}
-_TIMING: dict[str, Any] = {"steps": 24, "eval_every": 24, "test_limit": 6, "eval_attempts": 1}
+_TIMING: dict[str, Any] = {"steps": 16, "eval_every": 16, "test_limit": 6, "eval_attempts": 1}
 
 EXPERIMENTS: dict[str, Experiment] = {
     "results": Experiment(

@@ -1,5 +1,6 @@
 """Experiments: what is planned, trained, reused, and said."""
 
+import dataclasses
 import json
 import os
 import select
@@ -43,6 +44,18 @@ def test_the_results_experiment_is_three_recipes_two_sizes_five_seeds():
     results = experiments.EXPERIMENTS["results"]
     assert list(results.arms) == ["grpo", "grpo_plus", "microcoder"]
     assert (results.profiles, len(results.seeds)) == (("nano", "nano-m"), 5)
+
+
+def test_the_evaluator_experiments_differ_in_the_reward_only():
+    trained = [planned.config for planned in planned_runs("code_evaluator", seeds=[0])]
+    assert [config.profile.reward_rules for config in trained] == ["microcoder", "livecodebench"]
+    timed = [planned.config for planned in planned_runs("evaluator_timing", seeds=[0])]
+    assert len({config.run_id for config in (*trained, *timed)}) == 5
+    for configs, field in ((trained, "reward_rules"), (timed, "reward_evaluator")):
+        same = [dataclasses.replace(c.profile, **{field: "microcoder"}) for c in configs]
+        assert len(set(same)) == 1
+        assert {config.data_digest for config in configs} == {configs[0].data_digest}
+    assert trained[0].profile.test_set == "nano:test"
 
 
 def test_the_first_seed_of_every_arm_comes_first(tiny_changes):
