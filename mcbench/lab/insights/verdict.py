@@ -7,8 +7,9 @@ A claim is a list of parts, numbers that are positive when the claim holds (:mod
 - **contradicted** when some part's interval lies below 0 and the p-value of the opposite does;
 - **inconclusive** otherwise, and always with too few seeds or without the runs that it needs.
 
-All parts must hold, so the largest of their p-values is the claim's own (intersection-union test);
-one failing part is enough against it, so there the smallest counts, times the number of parts. The
+All parts must hold, so the largest of their one-sided p-values is the claim's own
+(intersection-union test). One failing part is enough against it, so there the smallest counts,
+times the number of parts, and two-sided, as nobody predicted which part would turn around. The
 effect and interval of a verdict are those of the part that decides: the weakest one, or the one
 that contradicts.
 """
@@ -77,7 +78,7 @@ Rule = Callable[[Sequence[Part]], tuple[float, float]]
 def every_part(parts: Sequence[Part]) -> tuple[float, float]:
     """The p-values for "all parts hold" and for "some part is reversed"."""
     p_for = max(part.estimate.p_above for part in parts)
-    p_against = min(part.estimate.p_below for part in parts) * len(parts)
+    p_against = 2 * min(part.estimate.p_below for part in parts) * len(parts)
     return p_for, min(1.0, p_against)
 
 
