@@ -249,8 +249,7 @@ def test_the_labelled_suite_beside_the_records_counts(tmp_path: Path) -> None:
                      "livecodebench": i % 8 == 0, "other": True})
         for i in range(120)
     ]  # fmt: skip
-    attack = LabelledCase("attacks", "any", "a", False, {"microcoder": False})
-    suite = SuiteRecord(("microcoder", "livecodebench", "other"), (*cases, attack), "")
+    suite = SuiteRecord(("microcoder", "livecodebench", "other"), tuple(cases), "")
     suite.write(tmp_path / "labelled_suite.json")
     verdict = INSIGHTS["E1"].assess([], read_measurements(tmp_path))
     assert verdict.state == "supported"

@@ -92,7 +92,7 @@ def read_measurements(path: str | Path) -> list[dict[str, Any]]:
     path = Path(path)
     rows = read_lines(path / FILE if path.is_dir() else path)
     if (path / SUITE_FILE).exists():
-        rows += suite_measurements(SuiteRecord.read(path / SUITE_FILE))
+        rows += SuiteRecord.read(path / SUITE_FILE).measurements()
     for row in rows:
         check_measurement(row)
     return rows
@@ -116,24 +116,6 @@ def grid_measurements(
             "accuracy": result.pass_at_1,
         }
         for result in results
-    ]
-
-
-def suite_measurements(record: SuiteRecord) -> list[dict[str, Any]]:
-    """The labelled suite's right and wrong solutions, without the attacks, as rows for E1."""
-    return [
-        {
-            "kind": SUITE,
-            "experiment": "code_evaluator",
-            "rules": judge,
-            "case": f"{case.part}/{case.id}",
-            "group": case.group,
-            "right": case.right,
-            "accepted": accepted,
-        }
-        for case in record.cases
-        if case.part != "attacks"
-        for judge, accepted in case.accepted.items()
     ]
 
 
