@@ -37,6 +37,18 @@ def test_taco(tmp_path):
     assert (record.licence, record.date) == ("Apache-2.0", "2019-12-31")
 
 
+def test_taco_as_the_datahub_publishes_it(tmp_path):
+    import datasets
+
+    datasets.Dataset.from_list([published.taco()] * 3).save_to_disk(tmp_path / "train")
+    records, _ = read("taco", tmp_path)
+    assert [record.id for record in records] == ["taco/train/0", "taco/train/1", "taco/train/2"]
+    assert records[2].tests == SUM_TESTS
+    [file] = (tmp_path / "train").glob("*.arrow")
+    file.write_bytes(file.read_bytes()[:700])
+    assert [r.rule for r in read("taco", tmp_path)[1]] == ["source_disappeared"]
+
+
 def test_taco_tests_of_a_method_lose_the_list_around_results(tmp_path):
     wrapped = {"fn_name": "f", "inputs": [[1, [2]], ["a", []]], "outputs": [[[3]], [None]]}
     plain = {"fn_name": "f", "inputs": [[1]], "outputs": [[1, 2]]}

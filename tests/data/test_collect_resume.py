@@ -215,6 +215,19 @@ def test_files_come_from_the_hub_once(hub, tmp_path):
     assert len(list(read_source(source))) == 2
 
 
+def test_any_set_of_the_hub_through_a_mapping(hub):
+    source = Source(
+        "mapping",
+        name="mine",
+        repo="livecodebench/code_generation_lite",
+        files=("test.jsonl",),
+        columns={"statement": "question_content", "tests": "public_test_cases"},
+        endpoint=hub,
+    )
+    [record] = read_source(source)
+    assert (record.id, record.tests[0]["expected"]) == ("mine/0", "3\n")
+
+
 def test_a_hub_file_that_disappears_ends_that_source_only(hub, tmp_path):
     Hub.gone = {"test2.jsonl"}
     other = Source("taco", str(jsonl(tmp_path / "t.jsonl", published.taco())))

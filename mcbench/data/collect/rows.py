@@ -1,4 +1,4 @@
-"""Rows of published files, one at a time: JSON lines (also gzip), JSON arrays and parquet.
+"""Rows of published files, one at a time: JSON (lines, also gzip, or an array), parquet, arrow.
 
 A broken line costs that line; a file that breaks off costs what comes after, and says so once.
 """
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from mcbench.data.collect.decode import MB, Limits, Unusable, shorten, type_name
 from mcbench.errors import UserError
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet")
+SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet", ".arrow")
 _ROWS_TO_JUDGE = 20  # a broken first row must not condemn a file
 _BATCH_ROWS = 8  # of a parquet file; a row of tests may have many megabytes
 
@@ -51,8 +51,8 @@ def read_rows(
     """The rows of a file from row ``start`` on (0 is the first), in its order.
 
     Args:
-        columns: which columns of a parquet file to read, None for all; those that it lacks are
-            left out. Rows of JSON come whole.
+        columns: which columns of a parquet or arrow file to read, None for all; those that it lacks
+            are left out. Rows of JSON come whole.
 
     Raises:
         UserError: a kind of file that is not read.
@@ -62,6 +62,8 @@ def read_rows(
     try:
         if name.endswith(".parquet"):
             yield from _parquet(path, columns, start)
+        elif name.endswith(".arrow"):
+            yield from _arrow(path, columns, start)
         elif name.endswith(".jsonl.gz"):
             with gzip.open(path) as file:
                 yield from _json_lines(file, name, limits, start)
@@ -81,7 +83,7 @@ def column_names(path: Path, needed: Sequence[tuple[str, ...]], limits: Limits) 
 
     Rows of JSON may differ: they are read until all that is needed was seen, or for a few rows.
     """
-    if path.name.endswith(".parquet"):
+    if path.name.endswith((".parquet", ".arrow")):
         return _schema(path)
     found: set[str] = set()
     rows = (row for row in read_rows(path, None, limits) if isinstance(row, Row))
@@ -163,8 +165,41 @@ def _open_parquet(path: Path) -> Any:
 
 
 def _schema(path: Path) -> list[str]:
+    if path.name.endswith(".arrow"):
+        with path.open("rb") as stream:
+            return list(_open_arrow(stream, path.name).schema.names)
     with _open_parquet(path) as file:
         return list(file.schema_arrow.names)
+
+
+def _open_arrow(stream: BinaryIO, name: str) -> Any:
+    """What `datasets` writes with save_to_disk: an arrow stream."""
+    import pyarrow as pa
+
+    try:
+        return pa.ipc.open_stream(stream)
+    except pa.ArrowInvalid as error:
+        raise Disappeared(f"{name} is no arrow stream ({shorten(str(error))})") from error
+
+
+def _arrow(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[Row | BrokenRow]:
+    import pyarrow as pa
+
+    number = 0
+    with path.open("rb") as stream:
+        reader = _open_arrow(stream, path.name)
+        names = [name for name in reader.schema.names if columns is None or name in columns]
+        try:
+            for batch in reader:
+                for index in range(batch.num_rows):
+                    number += 1
+                    if number > start:
+                        data = {name: batch[name][index].as_py() for name in names}
+                        yield Row(number, f"row {number} of {path.name}", data)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise Disappeared(
+                f"{path.name} is damaged after row {number} ({shorten(str(error))})"
+            ) from error
 
 
 def _parquet(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[Row | BrokenRow]:

@@ -75,7 +75,11 @@ TACO = Adapter(
     about="TACO, contest problems (https://huggingface.co/datasets/BAAI/TACO)",
     repo="BAAI/TACO",
     licence="Apache-2.0",
-    subsets={"train": ("ALL/train-*.parquet",), "test": ("ALL/test-*.parquet",)},
+    # The second pattern is that of the copy on BAAI's own DataHub, which `datasets` saved.
+    subsets={
+        "train": ("ALL/train-*.parquet", "train/data-*.arrow"),
+        "test": ("ALL/test-*.parquet", "test/data-*.arrow"),
+    },
     needs=(("question",), ("input_output",)),
     reads=(
         "solutions", "starter_code", "difficulty", "name", "source", "tags", "skill_types", "url",
