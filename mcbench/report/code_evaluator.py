@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from mcbench.errors import UserError
-from mcbench.lab.insights import Verdict
+from mcbench.lab.insights import INSIGHTS, Verdict
 from mcbench.lab.labelled import SuiteRecord
 from mcbench.report import figures, suite, training_rules
-from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table
+from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table, facts
 from mcbench.report.provenance import provenance
 from mcbench.report.results import step_panel
 from mcbench.report.series import Arms, Record, eval_lengths, step_curves
@@ -66,30 +66,27 @@ def sentences(record: SuiteRecord, arms: Arms, timing: Arms) -> list[str]:
 
 def suite_section(record: SuiteRecord) -> Section:
     """E1: both kinds of error, by judge and by group of cases."""
-    groups = suite.misjudged(record, "part", "group")
-    named = groups.assign(judge=groups["judge"].map(suite.judge_name))
-    kinds = (("rejected", "Right cases refused"), ("accepted", "Wrong cases accepted"))
-    plots = [
-        Plot(f"suite-{kind}", title, suite.suite_groups(record, kind))
-        for kind, title in kinds
-        if groups[kind].sum()
-    ]
     panels = [
         Panel(
             "Errors in both directions",
             "Comparisons are pairs of expected and printed output; programs are right and wrong "
             "ones in many styles; attacks try to be accepted without solving anything. Under every "
             "set of rules the programs run in MicroCoder-Evaluator; only the entry with its "
-            "execution too runs them as LiveCodeBench does, and it is not given the attacks, "
+            "execution runs them as LiveCodeBench does, and it is not given the attacks, "
             "because it has no sandbox.",
-            [Plot("suite-bars", "Errors in percent of the cases", suite.suite_bars(record))],
+            [
+                Plot(
+                    "suite-bars",
+                    "Errors in percent of the cases",
+                    suite.suite_bars(record),
+                    suite.bars_height(record),
+                )
+            ],
             suite.suite_table(record),
         )
     ]
-    if plots:
-        panels.append(
-            Panel("Where they err", "Groups without any error are left out.", plots, named)
-        )
+    kinds = (("rejected", "Right cases refused"), ("accepted", "Wrong cases accepted"))
+    panels += [_groups_panel(record, kind, title) for kind, title in kinds]
     return Section(
         "suite",
         "E1: judging a labelled suite",
@@ -99,6 +96,18 @@ def suite_section(record: SuiteRecord) -> Section:
         "judges differ, not how often that happens in practice.",
         panels,
     )
+
+
+def _groups_panel(record: SuiteRecord, kind: str, title: str) -> Panel:
+    """The errors of one kind by group of cases; without any there is no figure."""
+    groups = suite.misjudged(record, "part", "group")
+    erring = groups[groups[kind] > 0].assign(judge=groups["judge"].map(suite.judge_name))
+    if erring.empty:
+        return Panel(f"{title}, by group", "None.", [])
+    rows = len(erring[["part", "group"]].drop_duplicates())
+    figure = suite.suite_groups(record, kind)
+    plot = Plot(f"suite-{kind}", "Percent, and counts", figure, suite.groups_height(rows))
+    return Panel(f"{title}, by group", "Groups without such an error are left out.", [plot], erring)
 
 
 def training_section(arms: Arms) -> Section:
@@ -258,7 +267,8 @@ def verdict_section(verdicts: Mapping[str, Verdict]) -> Section:
         "Verdicts on E1 to E4",
         "Numbers are positive in the direction of the claim; the rule that decides was fixed in "
         "code before the runs. A state holds at this scale only.",
-        markup=data_table(verdict_table(verdicts)),
+        markup=facts((name, INSIGHTS[name].claim) for name in verdicts)
+        + data_table(verdict_table(verdicts)),
     )
 
 

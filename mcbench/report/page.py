@@ -37,11 +37,15 @@ _DASHES = {
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, its id on the page (unique, stable) and the line above it."""
+    """A figure, its id on the page (unique, stable) and the line above it.
+
+    ``height`` in pixels is for figures with many rows; all others are of one height.
+    """
 
     id: str
     caption: str
     figure: go.Figure
+    height: int | None = None
 
 
 @dataclass(frozen=True)
@@ -169,10 +173,14 @@ def _tile_html(tile: Tile) -> str:
     )
 
 
+def _height(plot: Plot) -> str:
+    return f' style="height:{plot.height}px"' if plot.height else ""
+
+
 def _panel_html(panel: Panel) -> str:
     plots = "".join(
         f"<figure><figcaption>{escape(plot.caption)}</figcaption>"
-        f'<div class="plot" id="{escape(plot.id)}" role="img" '
+        f'<div class="plot" id="{escape(plot.id)}"{_height(plot)} role="img" '
         f'aria-label="{escape(panel.title)}: {escape(plot.caption)}"></div></figure>'
         for plot in panel.plots
     )

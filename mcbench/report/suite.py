@@ -14,7 +14,7 @@ OURS, THEIRS = "microcoder", "livecodebench"
 JUDGES = {
     OURS: "MicroCoder",
     THEIRS: "LiveCodeBench",
-    METHOD: "LiveCodeBench, its execution too",
+    METHOD: "LiveCodeBench with its execution",
     "deepcoder": "DeepCoder",
     "verl_prime": "verl (prime)",
     "sandbox_fusion": "SandboxFusion",
@@ -75,10 +75,19 @@ _KINDS = (
 )
 
 
+def bars_height(record: SuiteRecord) -> int:
+    """Pixels that :func:`suite_bars` needs."""
+    return 90 + 62 * len(record.judges)
+
+
+def groups_height(rows: int) -> int:
+    """Pixels that :func:`suite_groups` needs for so many groups."""
+    return 110 + 24 * rows
+
+
 def suite_bars(record: SuiteRecord) -> go.Figure:
     """False rejects and false accepts in percent, by judge and part of the suite."""
-    titles = [f"{title} (%)" for *_, title in _KINDS]
-    figure = make_subplots(rows=1, cols=2, shared_yaxes=True, subplot_titles=titles)
+    figure = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.08)
     restyle(figure, "")
     table = misjudged(record, "part")
     for part in PARTS:
@@ -104,11 +113,12 @@ def suite_bars(record: SuiteRecord) -> go.Figure:
         barmode="group",
         bargap=0.3,
         hovermode="closest",
-        height=90 + 62 * len(names),
-        margin={"t": 74},
-        legend={"traceorder": "normal", "y": 1.12},
+        height=bars_height(record),
+        legend={"traceorder": "normal"},
     )
     figure.update_xaxes(rangemode="tozero", showgrid=True)
+    for col, (*_, title) in enumerate(_KINDS, start=1):
+        figure.update_xaxes(title_text=f"{title} (%)", col=col)
     figure.update_yaxes(showgrid=False, categoryorder="array", categoryarray=names[::-1])
     return figure
 
@@ -134,7 +144,7 @@ def suite_groups(record: SuiteRecord, errors: str) -> go.Figure:
     restyle(figure, f"{title}, by group of cases (%)")
     figure.add_heatmap(
         z=cells.reindex(index=names, columns=judges).to_numpy(dtype=float),
-        x=[judge_name(judge) for judge in judges],
+        x=[judge_name(judge).replace(" with", "<br>with") for judge in judges],
         y=names,
         text=words.reindex(index=names, columns=judges, fill_value="").to_numpy(),
         texttemplate="%{text}",
@@ -144,7 +154,7 @@ def suite_groups(record: SuiteRecord, errors: str) -> go.Figure:
         colorbar={"title": {"text": "%"}, "thickness": 10},
         hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
     )
-    figure.update_layout(height=120 + 24 * len(names), hovermode="closest")
-    figure.update_xaxes(side="top", title_text="")
-    figure.update_yaxes(autorange="reversed", showgrid=False, nticks=len(names) + 1)
+    figure.update_layout(height=groups_height(len(names)), hovermode="closest")
+    figure.update_xaxes(title_text="", tickangle=0, tickfont={"size": 11})
+    figure.update_yaxes(autorange="reversed", showgrid=False, tickmode="linear")
     return figure

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from mcbench.lab.insights import INSIGHTS, Verdict
+from mcbench.lab.insights import Verdict
 
 FULL_SEEDS = 5  # below this many, conclusions are called exploratory
 
@@ -27,7 +27,7 @@ def verdict_table(verdicts: Mapping[str, Verdict]) -> pd.DataFrame:
     """One row per part of each claim; numbers are positive in the direction of the claim."""
     rows = []
     for name, verdict in verdicts.items():
-        shared = {"Id": name, "Claim": INSIGHTS[name].claim, "State": verdict.state}
+        shared = {"Claim": name, "State": verdict.state}
         for part in verdict.parts:
             found = part.estimate
             rows.append(

@@ -117,7 +117,7 @@ def test_the_claims_are_decided_on_suite_and_runs() -> None:
         "E2 inconclusive (exploratory): 1 of the 3 seeds it needs; reward: +"
     )
     table = verdict_table(verdicts)
-    assert table["Id"].tolist() == ["E1", "E1", "E2", "E3", "E3", "E4", "E4"]
+    assert table["Claim"].tolist() == ["E1", "E1", "E2", "E3", "E3", "E4", "E4"]
     assert table["95 % interval"].str.match(r"\+[\d.]+ to \+[\d.]+").all()
 
 
