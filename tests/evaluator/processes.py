@@ -7,6 +7,11 @@ from pathlib import Path
 
 def descendants(root: int) -> set[int]:
     """Process ids below ``root``, zombies left out."""
+    return set().union(*levels(root))
+
+
+def levels(root: int) -> list[set[int]]:
+    """Process ids below ``root``: its children, their children, and so on; zombies left out."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -16,13 +21,29 @@ def descendants(root: int) -> set[int]:
                 continue
             if state != "Z":
                 children.setdefault(int(parent), []).append(int(entry.name))
-    found: set[int] = set()
-    queue = [root]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found.update(below)
-        queue += below
+    found: list[set[int]] = []
+    level = {root}
+    while level := {child for pid in level for child in children.get(pid, [])}:
+        found.append(level)
     return found
+
+
+def same_namespace(pids: set[int]) -> Callable[[], set[int]]:
+    """Finds the processes in the pid namespaces of ``pids``, other than ours; takes root."""
+
+    def namespace(pid: object) -> str:
+        try:
+            return str(Path(f"/proc/{pid}/ns/pid").readlink())
+        except OSError:
+            return ""
+
+    theirs = set(map(namespace, pids)) - {namespace("self"), ""}
+
+    def find() -> set[int]:
+        running = {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+        return {pid for pid in running if namespace(pid) in theirs}
+
+    return find
 
 
 def alive(pids: set[int]) -> set[int]:

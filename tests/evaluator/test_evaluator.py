@@ -1,24 +1,15 @@
-"""Order, early exit, duplicates, failures of our own, and a clean end."""
+"""Order, early exit, duplicates, calls that share an evaluator, and what a machine refuses."""
 
 import asyncio
-import contextlib
 import os
-import random
-import signal
-import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
-import mcbench.evaluator
-from mcbench.errors import UserError
-from mcbench.evaluator import CallTest, Evaluator, StdioTest, Submission
-from tests.evaluator.processes import alive, descendants, eventually, open_descriptors
+from mcbench.evaluator import CallTest, StdioTest, Submission
 
-ZYGOTE = Path(mcbench.evaluator.__file__).with_name("zygote.py")
 DOUBLE = [StdioTest(f"{i}\n", f"{2 * i}\n") for i in range(4)]
 
 
@@ -75,20 +66,6 @@ def test_async_calls_run_beside_other_work(evaluator):
     assert wrong.verdicts == expected_verdicts(2)
 
 
-def test_cancelled_call_leaves_the_evaluator_usable(evaluator):
-    async def cancel() -> None:
-        slow = Submission("import time\ntime.sleep(99)", [StdioTest("", "")], time_limit_s=50)
-        idle = len(descendants(os.getpid()))
-        task = asyncio.create_task(evaluator.aevaluate([slow]))
-        await asyncio.to_thread(eventually, lambda: len(descendants(os.getpid())) > idle)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancel())
-    assert evaluator.evaluate([doubling(None)])[0].passed
-
-
 def test_threads_share_an_evaluator(evaluator):
     outcomes = {}
 
@@ -101,109 +78,6 @@ def test_threads_share_an_evaluator(evaluator):
     for thread in threads:
         thread.join()
     assert outcomes == {fault: expected_verdicts(fault) for fault in range(4)}
-
-
-def test_killed_zygotes_lose_and_fake_nothing():
-    faults = [None, 0, 1, 2, 3] * 60
-    submissions = [doubling(fault, i) for i, fault in enumerate(faults)]
-    random.seed(0)
-    others = descendants(os.getpid())
-    with Evaluator(workers=2) as evaluator:
-        finished = threading.Event()
-        killed = []
-
-        def kill_at_random():
-            # Far enough apart that one test is hardly ever hit twice, which would be an IE.
-            while not finished.wait(random.uniform(0.2, 0.5)):
-                # Supervisors, zygotes and running programs alike.
-                for pid in random.sample(sorted(descendants(os.getpid()) - others), 1):
-                    killed.append(pid)
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-
-        killer = threading.Thread(target=kill_at_random)
-        killer.start()
-        try:
-            results = evaluator.evaluate(submissions)
-        finally:
-            finished.set()
-            killer.join()
-        assert killed
-        for fault, result in zip(faults, results, strict=True):
-            # A killed child, unlike a killed zygote, is the program's own end by signal 9.
-            for wanted, test in zip(expected_verdicts(fault), result.tests, strict=True):
-                assert test.verdict in (wanted, "IE") or "signal 9" in test.message
-
-
-def test_test_whose_sandbox_always_dies_is_an_infrastructure_error(monkeypatch):
-    with Evaluator(workers=1) as evaluator:
-        worker = evaluator._workers[0]
-        give = type(worker).give
-
-        def give_and_kill(self, job):
-            give(self, job)
-            if job.key[0] == 1:
-                for pid in descendants(self.pid):
-                    os.kill(pid, signal.SIGKILL)
-
-        monkeypatch.setattr(type(worker), "give", give_and_kill)
-        endless = Submission("while True: pass", DOUBLE, time_limit_s=50)
-        results = evaluator.evaluate([doubling(None, 0), endless, doubling(None, 2)])
-    assert [result.passed for result in results] == [True, False, True]
-    assert results[1].verdicts == ["IE"] * 4
-    assert results[1].tests[0].message == "the sandbox process died"
-
-
-def test_close_ends_every_process_and_descriptor():
-    before, descriptors = descendants(os.getpid()), open_descriptors(os.getpid())
-    evaluator = Evaluator(workers=2)
-    evaluator.evaluate([doubling(None)])
-    evaluator.close()
-    evaluator.close()
-    assert descendants(os.getpid()) <= before
-    assert open_descriptors(os.getpid()) == descriptors
-    with pytest.raises(UserError, match="closed"):
-        evaluator.evaluate([doubling(None)])
-
-
-def test_no_descriptor_is_leaked(evaluator):
-    def count() -> int:
-        zygotes = [pid for worker in evaluator._workers for pid in descendants(worker.pid)]
-        return sum(map(open_descriptors, [os.getpid(), *zygotes]))
-
-    evaluator.evaluate([doubling(None)])
-    before = count()
-    evaluator.evaluate([doubling(i % 5, i) for i in range(20)])
-    assert count() == before
-
-
-def test_nothing_survives_the_death_of_the_parent():
-    program = """
-import sys
-from mcbench.evaluator import Evaluator, StdioTest, Submission
-code = "import os, time\\nif os.fork() == 0: os.setsid()\\ntime.sleep(99)"
-with Evaluator(workers=2) as evaluator:
-    print("ready", flush=True)
-    evaluator.evaluate([Submission(code + "#" * i, [StdioTest("", "")], 90) for i in range(2)])
-"""
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert parent.stdout.readline() == b"ready\n"
-    # Two supervisors, two zygotes, two programs and their forks.
-    assert eventually(lambda: len(descendants(parent.pid)) == 8)
-    left = descendants(parent.pid)
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    assert eventually(lambda: not alive(left))
-
-
-def test_a_sandbox_whose_parent_is_gone_before_it_is_ready_ends_quietly():
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        ours.close()
-        command = [sys.executable, "-s", "-P", str(ZYGOTE), str(theirs.fileno())]
-        done = subprocess.run(command, pass_fds=[theirs.fileno()], capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_isolation_is_reported(evaluator):

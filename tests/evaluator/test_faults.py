@@ -1,0 +1,246 @@
+"""What breaks is repeated or reported, and nothing is left behind: real kills, real leaks."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import mcbench.evaluator
+from mcbench.errors import UserError
+from mcbench.evaluator import Evaluator, StdioTest, Submission
+from mcbench.evaluator.suite import ATTACKS
+from tests.evaluator.processes import (
+    alive,
+    descendants,
+    eventually,
+    levels,
+    open_descriptors,
+    same_namespace,
+)
+
+ZYGOTE = Path(mcbench.evaluator.__file__).with_name("zygote.py")
+ROOT = Path(__file__).parents[2]
+DOUBLE = [StdioTest(f"{i}\n", f"{2 * i}\n") for i in range(4)]
+ENDLESS = Submission("while True: pass", [StdioTest("", "")], time_limit_s=50)
+
+
+def doubling(wrong_at: int | None, mark: object = "") -> Submission:
+    lie = "" if wrong_at is None else f"\nif n == {wrong_at}: n = -1"
+    return Submission(f"n = int(input()){lie}\nprint(n * 2) # {mark}", DOUBLE)
+
+
+def expected_verdicts(wrong_at: int | None) -> list[str]:
+    return ["WA" if i == wrong_at else "AC" for i in range(4)]
+
+
+def kill(pids: set[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("level", [0, 1], ids=["supervisor", "zygote"])
+def test_killed_sandboxes_lose_and_fake_nothing(level):
+    faults = [None, 0, 1, 2, 3] * 20
+    submissions = [doubling(fault, i) for i, fault in enumerate(faults)]
+    rng = random.Random(level)
+    others = descendants(os.getpid())
+    finished, kills = threading.Event(), 0
+
+    def kill_at_random() -> None:
+        nonlocal kills
+        # Far enough apart that no test is hit twice, which would be an IE.
+        while not finished.wait(rng.uniform(0.4, 0.8)):
+            found = levels(os.getpid())
+            if len(found) > level and (targets := sorted(found[level] - others)):
+                kill({rng.choice(targets)})
+                kills += 1
+
+    with Evaluator(workers=2) as evaluator:
+        killer = threading.Thread(target=kill_at_random)
+        killer.start()
+        try:
+            for _ in range(20):
+                results = evaluator.evaluate(submissions)
+                assert [r.verdicts for r in results] == [expected_verdicts(f) for f in faults]
+                if kills >= 3:
+                    break
+        finally:
+            finished.set()
+            killer.join()
+        assert kills >= 3, "killed sandboxes were not replaced"
+        sandboxes = [found - others for found in levels(os.getpid())[:2]]
+    assert eventually(lambda: not alive(set.union(*sandboxes)))
+
+
+def test_a_killed_program_has_itself_ended(evaluator):
+    before = descendants(os.getpid())
+    killer = threading.Thread(
+        target=eventually,
+        args=(lambda: bool(kill(descendants(os.getpid()) - before)) or ended.is_set(),),
+    )
+    ended = threading.Event()
+    killer.start()
+    result = evaluator.evaluate([ENDLESS])[0]
+    ended.set()
+    killer.join()
+    assert (result.verdicts, result.tests[0].message) == (["RE"], "killed by signal 9")
+
+
+def test_a_test_whose_sandbox_always_dies_is_an_infrastructure_error():
+    others = descendants(os.getpid())
+    ended = threading.Event()
+
+    def kill_whenever_it_runs() -> bool:
+        found = levels(os.getpid())
+        if len(found) > 2 and found[2] - others:
+            kill((found[0] | found[1]) - others)
+        return ended.is_set()
+
+    with Evaluator(workers=1) as evaluator:
+        killer = threading.Thread(target=eventually, args=(kill_whenever_it_runs, 60))
+        killer.start()
+        result = evaluator.evaluate([ENDLESS])[0]
+        ended.set()
+        killer.join()
+        assert result.verdicts == ["IE"]
+        assert not result.passed
+        assert result.tests[0].message
+        assert evaluator.evaluate([doubling(None)])[0].passed
+
+
+def test_cancelled_calls_leave_the_evaluator_usable(evaluator):
+    async def cancel() -> None:
+        idle = len(descendants(os.getpid()))
+        task = asyncio.create_task(evaluator.aevaluate([ENDLESS, *hostile(8)]))
+        await asyncio.to_thread(eventually, lambda: len(descendants(os.getpid())) > idle)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    idle, descriptors = len(descendants(os.getpid())), open_descriptors(os.getpid())
+    for _ in range(3):
+        asyncio.run(cancel())
+        assert evaluator.evaluate([doubling(2)])[0].verdicts == expected_verdicts(2)
+    assert eventually(lambda: len(descendants(os.getpid())) == idle)
+    assert open_descriptors(os.getpid()) == descriptors
+
+
+def test_close_ends_every_process_and_descriptor():
+    before, descriptors = descendants(os.getpid()), open_descriptors(os.getpid())
+    evaluator = Evaluator(workers=2)
+    evaluator.evaluate([doubling(None)])
+    evaluator.close()
+    evaluator.close()
+    assert descendants(os.getpid()) <= before
+    assert open_descriptors(os.getpid()) == descriptors
+    with pytest.raises(UserError, match="closed"):
+        evaluator.evaluate([doubling(None)])
+
+
+def test_close_waits_for_the_call_in_progress():
+    before = descendants(os.getpid())
+    evaluator = Evaluator(workers=2)
+    faults = [None, 1] * 20
+    submissions = [doubling(fault, i) for i, fault in enumerate(faults)]
+    results = []
+    thread = threading.Thread(target=lambda: results.extend(evaluator.evaluate(submissions)))
+    sandboxes = len(descendants(os.getpid()))
+    thread.start()
+    eventually(lambda: len(descendants(os.getpid())) > sandboxes or not thread.is_alive())
+    evaluator.close()
+    thread.join()
+    assert [r.verdicts for r in results] == [expected_verdicts(fault) for fault in faults]
+    assert descendants(os.getpid()) <= before
+
+
+def hostile(count: int) -> list[Submission]:
+    """Programs of the labelled suite that fork, daemonise, kill and do not want to end."""
+    cases = [case for case in ATTACKS if "TLE" in case.verdicts or "fork" in case.code]
+    assert len(cases) >= 5
+    return [case.submission for case in cases[:count]]
+
+
+HOSTILE_CALLER = """
+import sys
+from mcbench.evaluator import Evaluator
+from tests.evaluator.test_faults import hostile
+with Evaluator(workers=2) as evaluator:
+    print("ready", flush=True)
+    while True:
+        evaluator.evaluate(hostile(30))
+"""
+FORKING_CALLER = """
+from mcbench.evaluator import Evaluator, StdioTest, Submission
+code = "import os, time\\nif os.fork() == 0: os.setsid()\\ntime.sleep(99)"
+with Evaluator(workers=2) as evaluator:
+    print("ready", flush=True)
+    evaluator.evaluate([Submission(code + "#" * i, [StdioTest("", "")], 90) for i in range(2)])
+"""
+
+
+def start_caller(program: str) -> subprocess.Popen:
+    caller = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=ROOT)
+    assert caller.stdout.readline() == b"ready\n"
+    return caller
+
+
+def assert_nothing_survives(caller: subprocess.Popen) -> None:
+    left = descendants(caller.pid)
+    namespaces = same_namespace(left) if os.geteuid() == 0 else set
+    caller.kill()
+    caller.wait()
+    caller.stdout.close()
+    assert eventually(lambda: not alive(left) and not namespaces(), 2.0)
+
+
+def test_nothing_survives_the_death_of_the_parent():
+    caller = start_caller(FORKING_CALLER)
+    # Two supervisors, two zygotes, two programs and their forks.
+    assert eventually(lambda: len(descendants(caller.pid)) == 8)
+    assert_nothing_survives(caller)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_survives_the_death_of_the_parent_amid_attacks(seed):
+    caller = start_caller(HOSTILE_CALLER)
+    # At a moment of its own in each run: after so many different processes were seen.
+    wanted, seen = random.Random(seed).randint(6, 30), set()
+    assert eventually(lambda: seen.update(descendants(caller.pid)) or len(seen) >= wanted, 30)
+    assert_nothing_survives(caller)
+
+
+def test_a_sandbox_whose_parent_is_gone_before_it_is_ready_ends_quietly():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        ours.close()
+        command = [sys.executable, "-s", "-P", str(ZYGOTE), str(theirs.fileno())]
+        done = subprocess.run(command, pass_fds=[theirs.fileno()], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_no_descriptor_is_leaked(evaluator):
+    def count() -> int:
+        sandboxes = [pid for found in levels(os.getpid())[:2] for pid in found]
+        return sum(map(open_descriptors, [os.getpid(), *sandboxes]))
+
+    evaluator.evaluate([doubling(None)])
+    before = count()
+    evaluator.evaluate([doubling(i % 5, i) for i in range(20)])
+    assert count() == before
+
+
+def test_a_soak_leaves_everything_as_it_was():
+    # Verdicts, processes, descriptors, temporary files and memory, with sandboxes killed.
+    command = [sys.executable, "benchmarks/soak.py", "--tests=1500", "--repeats=0"]
+    options = ["--kill-every=2", "--hostile-seconds=0.2", "--batch=250"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
