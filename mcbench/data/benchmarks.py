@@ -71,6 +71,11 @@ NANO = Benchmark(
 BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (LIVECODEBENCH, NANO)}
 
 
+def is_benchmark(name: str) -> bool:
+    """Whether a name is meant as that of an evaluation set, with or without a subset."""
+    return name in BENCHMARKS or (name.partition(":")[0] in BENCHMARKS and ":" in name)
+
+
 def benchmark(name: str) -> Benchmark:
     """An evaluation set by its name; ``livecodebench:SUBSET`` names another release or file.
 
@@ -168,6 +173,11 @@ class BenchmarkSet:
         if entry.shard is None:
             return self._records[entry.id]
         return _shard(entry.shard)[entry.row]
+
+    @property
+    def is_the_papers(self) -> bool:
+        """Whether it has the paper's LiveCodeBench v6, as far as the counts tell."""
+        return self.benchmark.adapter == "livecodebench" and self.counts() == PAPER_COUNTS
 
     def counts(self) -> Counter[tuple[str, str]]:
         """Number of problems by platform and difficulty."""
