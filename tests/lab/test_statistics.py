@@ -120,6 +120,16 @@ def test_without_problems_the_interval_is_students() -> None:
     assert found.p_above + found.p_below == pytest.approx(1)
 
 
+def test_a_slope_has_an_interval_over_seeds() -> None:
+    rng = np.random.default_rng(4)
+    covered = []
+    for _ in range(1000):
+        lines = 0.3 * X + rng.normal(0, 5, (3, 1)) + rng.normal(0, 4, (3, len(X)))
+        found = st.estimate(st.slope(X, lines))
+        covered.append(found.low <= 0.3 <= found.high)
+    assert 0.93 <= np.mean(covered) <= 0.97
+
+
 def test_a_single_seed_or_equal_seeds_give_no_interval() -> None:
     for values in ([3.0], [2.0, 2.0, 2.0]):
         found = st.estimate(np.array(values))
