@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 from evaluator_programs import Program, draw_programs
 
-from mcbench.evaluator import Evaluator, Result, Submission, outputs_match
+from mcbench.evaluator import Evaluator, Result, StdioTest, Submission, outputs_match
 from mcbench.evaluator.suite import ATTACKS, COMPARISONS, EXECUTIONS, ProgramCase
 
 FOLDERS = [Path(name) for name in ("/tmp", "/var/tmp", "/dev/shm")]
@@ -194,9 +194,11 @@ def temporary_files() -> frozenset[str]:
 
 
 def settled(expected: Snapshot) -> Snapshot:
-    """A snapshot, as soon as the number of processes is the expected one or after some seconds."""
+    """A snapshot, once processes and files are the expected ones, or after some seconds."""
     deadline = time.monotonic() + SETTLE_S
-    while len(below()) != expected.processes and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if len(below()) == expected.processes and temporary_files() <= expected.files:
+            break
         time.sleep(0.02)
     return snapshot()
 
@@ -256,6 +258,8 @@ def soak(options: argparse.Namespace) -> list[str]:
     empty = snapshot()
     stream = batches(options)
     with Evaluator(workers=options.workers) as evaluator:
+        # The sandboxes with numpy start when they are first wanted.
+        evaluator.evaluate([Submission("import numpy", [StdioTest("", "")])])
         warm_up = 0
         while warm_up < min(WARM_UP_TESTS, options.tests // 4):
             warm_up += judge(evaluator, next(stream), problems)

@@ -42,6 +42,7 @@ from mcbench.evaluator import encoding
 from mcbench.evaluator.compare import RULE_NAMES, Rules
 from mcbench.evaluator.rule_sets import RuleSet, rule_set
 from mcbench.evaluator.submission import (
+    AssertTest,
     CallTest,
     Result,
     StdioTest,
@@ -118,7 +119,8 @@ with open("result", "wb") as file:
 class SingleThreaded(_Baseline):
     """One test after another, each in a new ``sys.executable main.py`` with default flags.
 
-    The time limit is wall time, as ``subprocess`` offers it; memory is not limited.
+    The time limit is wall time, as ``subprocess`` offers it; memory is not limited. An
+    assert-style test runs in one program with the submission, which can spoil it.
 
     Args:
         rules: how outputs are compared, a name of `mcbench.evaluator.rule_sets.RULE_SETS`.
@@ -136,23 +138,30 @@ class SingleThreaded(_Baseline):
         Raises:
             UserError: the evaluator is closed, or something other than submissions was given.
         """
-        self._check(submissions, (StdioTest, CallTest))
+        self._check(submissions, (StdioTest, CallTest, AssertTest))
         return [self._evaluate_one(submission, early_exit) for submission in submissions]
 
     def _evaluate_one(self, submission: Submission, early_exit: bool) -> Result:
         tests: list[TestResult] = []
         with tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            code = submission.code.encode("utf-8", "surrogatepass")
             for number, test in enumerate(submission.tests):
                 work = folder / str(number)
                 work.mkdir()
-                (work / "main.py").write_bytes(code)
+                program = _with_assertions(submission.code, test)
+                (work / "main.py").write_bytes(program.encode("utf-8", "surrogatepass"))
                 tests.append(_run_plainly(submission, test, work, self._rules))
                 shutil.rmtree(work, ignore_errors=True)
                 if early_exit and tests[-1].verdict != "AC":
                     break
         return Result(tuple(tests))
+
+
+def _with_assertions(code: str, test: Test) -> str:
+    if not isinstance(test, AssertTest):
+        return code
+    name = f"candidate = {test.entry_point}" if test.entry_point else ""
+    return "\n".join([test.setup, code, name, test.code, ""])
 
 
 def _run_plainly(submission: Submission, test: Test, work: Path, rules: RuleSet) -> TestResult:
@@ -166,7 +175,8 @@ def _run_plainly(submission: Submission, test: Test, work: Path, rules: RuleSet)
         except TypeError as error:
             raise UserError(f"an argument cannot be sent: {error}") from None
     else:
-        data = test.stdin.encode("utf-8", "surrogateescape")
+        text = test.stdin if isinstance(test, StdioTest) else ""
+        data = text.encode("utf-8", "surrogateescape")
     (work / "stdin").write_bytes(data)
 
     started = time.monotonic()
@@ -213,7 +223,11 @@ def _judge(
         return "OLE", None, "wrote more than the output limit"
     if status != 0:
         lines = (work / "stderr").read_bytes()[-4096:].decode("utf-8", "replace").splitlines()
-        return "RE", None, f"exit status {status}: {lines[-1] if lines else ''}".rstrip(": ")
+        last = lines[-1] if lines else ""
+        failed = isinstance(test, AssertTest) and last.startswith("AssertionError")
+        return "WA" if failed else "RE", None, f"exit status {status}: {last}".rstrip(": ")
+    if isinstance(test, AssertTest):
+        return "AC", "assertions", ""
     options = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
     if isinstance(test, StdioTest):
         text = (work / "stdout").read_bytes().decode("utf-8", "surrogateescape")
@@ -306,19 +320,19 @@ class ProcessPerSample(_Baseline):
 
 
 def _sample(submission: Submission) -> _Sample:
-    first = submission.tests[0]
-    names = {test.fn_name if isinstance(test, CallTest) else None for test in submission.tests}
-    if len(names) > 1:
+    tests = [test for test in submission.tests if not isinstance(test, AssertTest)]
+    names = [test.fn_name if isinstance(test, CallTest) else None for test in tests]
+    if len(set(names)) > 1:
         raise UserError("ProcessPerSample takes tests of one form and one function")
     inputs = [
         _through_json(list(test.args)) if isinstance(test, CallTest) else test.stdin
-        for test in submission.tests
+        for test in tests
     ]
     return _Sample(
         code=submission.code,
-        fn_name=first.fn_name if isinstance(first, CallTest) else None,
+        fn_name=names[0],
         inputs=inputs,
-        expected=[_through_json(test.expected) for test in submission.tests],
+        expected=[_through_json(test.expected) for test in tests],
         alarm_s=math.ceil(submission.time_limit_s),
     )
 

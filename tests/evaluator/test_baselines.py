@@ -7,6 +7,7 @@ import pytest
 from mcbench.errors import UserError
 from mcbench.evaluator import CallTest, CodeReward, StdioTest, Submission
 from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
+from mcbench.evaluator.submission import AssertTest
 from tests.evaluator.processes import descendants
 
 SUM = [StdioTest("3\n4\n", "7\n"), StdioTest("10\n-4\n", "6\n")]
@@ -154,6 +155,16 @@ def test_in_place_problems():
     # LiveCodeBench knows returned values only.
     assert SingleThreaded().evaluate([submission])[0].verdicts == ["AC"]
     assert ProcessPerSample().evaluate([submission])[0].verdicts == ["WA"]
+
+
+def test_assertions():
+    tests = [AssertTest("assert candidate(2) == 3", entry_point="f")]
+    codes = ["def f(a): return a + 1", "def f(a): return a", "def f(a): return 1 // 0"]
+    submissions = [Submission(code, tests) for code in codes]
+    results = SingleThreaded().evaluate(submissions)
+    assert [result.verdicts for result in results] == [["AC"], ["WA"], ["RE"]]
+    with pytest.raises(UserError, match="takes StdioTest and CallTest"):
+        ProcessPerSample().evaluate(submissions)
 
 
 def test_wrong_input_is_refused():
