@@ -72,7 +72,7 @@ def test_code_evaluator_judges_trains_and_names_its_page(tmp_path: Path) -> None
     page = tmp_path / "runs" / "06_code_evaluator.html"
     assert f"report: {page}" in text
     assert "E1 inconclusive: at least 20 right and as many wrong solutions" in text
-    assert "E2 inconclusive (exploratory): 1 of the 3 seeds it needs; reward: " in text
+    assert "E2 inconclusive: reward of arm microcoder has 2 points in common" in text
     assert "E5: No times are recorded yet" in text
     assert "LiveCodeBench rules" in page.read_text(encoding="utf-8")
     assert any("application/vnd.plotly.v1+json" in out.get("data", {}) for out in outputs)
