@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from mcbench.errors import UserError
+
 MB = 1024 * 1024
 
 # Opcodes of a pickle that holds one str. None of them can name, build or call anything.
@@ -54,7 +56,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not value > 0:
-                raise ValueError(f"{name} must be greater than 0, got {value}")
+                raise UserError(f"{name} must be greater than 0, got {value}")
 
 
 def parse_json(text: Any, field: str) -> Any:
