@@ -4,9 +4,17 @@ from mcbench.evaluator.compare import outputs_match
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
 from mcbench.evaluator.reward import CodeReward
-from mcbench.evaluator.submission import CallTest, Result, StdioTest, Submission, TestResult
+from mcbench.evaluator.submission import (
+    AssertTest,
+    CallTest,
+    Result,
+    StdioTest,
+    Submission,
+    TestResult,
+)
 
 __all__ = [
+    "AssertTest",
     "CallTest",
     "CodeReward",
     "Evaluator",

@@ -10,18 +10,20 @@ import gc
 import io
 import os
 import random
+import signal
 import site
 import sys
 import threading
 import traceback
+import weakref
 from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any, Literal
 
 STDIN, STDOUT, STDERR, RESULT = 0, 1, 2, 3
 
-# Only objects of these kinds do something when the cycle they are in is let go of.
-_FINALISING = (b"__del__", b"yield", b"open")
+# Only programs with one of these words have objects that do something when they are let go of.
+_FINALISING = (b"__del__", b"yield", b"open", b"IO", b"Buffered")
 
 _WARM_UPS = 20
 _WARM_UP = b"""
@@ -64,7 +66,7 @@ def prepare() -> None:
     saved = [os.dup(descriptor) for descriptor in (STDIN, STDOUT, STDERR)]
     for _ in range(_WARM_UPS):
         _open_streams(b"1 2\n")
-        exec(_compile(_WARM_UP), _main_module("__main__", {}).__dict__)
+        exec(_compile(_WARM_UP), _main_module("__main__", {}))
         sys.stdout.flush()
     _open_streams(b"")
     for descriptor, original in enumerate(saved):
@@ -76,8 +78,7 @@ def prepare() -> None:
 
 def run_program(code: bytes) -> int:
     """Run a stdin/stdout program; returns the exit status."""
-    module = _main_module("__main__", {})
-    return _run(lambda: exec(_compile(code), module.__dict__), module, code)
+    return _run(lambda: exec(_compile(code), _main_module("__main__", {})), code)
 
 
 def run_call(
@@ -89,11 +90,10 @@ def run_call(
 ) -> int:
     """Define the submission, call its function, write the encoded result to descriptor 3."""
 
-    module = _main_module("solution", names)
-
     def define_and_call() -> None:
-        exec(_compile(code), module.__dict__)
-        value = _resolve(module.__dict__, call["fn_name"], code, names)(*args)
+        bound = _main_module("solution", names)
+        exec(_compile(code), bound)
+        value = _resolve(bound, call["fn_name"], code, names)(*args)
         if call["result_arg"] is not None:
             value = args[call["result_arg"]]
         try:
@@ -105,7 +105,18 @@ def run_call(
         while offset < len(data):
             offset += os.pwrite(RESULT, data[offset:], offset)
 
-    return _run(define_and_call, module, code)
+    return _run(define_and_call, code)
+
+
+def run_answering(code: bytes, answer: Callable[[dict[str, Any]], None]) -> int:
+    """Define the submission, then answer what an assert-style test asks of it."""
+
+    def define_and_answer() -> None:
+        bound = _main_module("solution", {})
+        exec(_compile(code), bound)
+        answer(bound)
+
+    return _run(define_and_answer, code)
 
 
 def _site_builtins() -> None:
@@ -133,12 +144,13 @@ def _open_streams(stdin: bytes) -> None:
         setattr(sys, f"__{name}__", getattr(sys, name))
 
 
-def _main_module(name: str, names: dict[str, Any]) -> ModuleType:
+def _main_module(name: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Register a fresh module, which holds ``names``, and return its dictionary."""
     module = ModuleType(name)
     module.__dict__.update(names)
     module.__dict__.update(__builtins__=builtins, __file__=f"{os.environ['HOME']}/main.py")
     sys.modules[name] = sys.modules["__main__"] = module
-    return module
+    return module.__dict__
 
 
 def _text(descriptor: int, mode: Literal["r", "w"]) -> io.TextIOWrapper:
@@ -172,8 +184,9 @@ def _binds(code: bytes, name: str) -> bool:
     return symbol.is_assigned() or symbol.is_imported()
 
 
-def _run(body: Callable[[], None], module: ModuleType, code: bytes) -> int:
+def _run(body: Callable[[], None], code: bytes) -> int:
     """What the interpreter does around a program: errors, threads, exit hooks, finalisation."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     status = 0
     try:
         body()
@@ -190,19 +203,31 @@ def _run(body: Callable[[], None], module: ModuleType, code: bytes) -> int:
             _print_error(error)
     flushed = _flush(getattr(sys, "stdout", None))
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
-    _clear(module.__dict__)
     if any(word in code for word in _FINALISING):
-        gc.collect()
+        _finalise()
     flushed = _flush(sys.__stdout__) and flushed
     return status or (0 if flushed else 120)
 
 
-def _clear(names: dict[str, Any]) -> None:
-    """Let go of the program's objects, private names first: their finalisers may still print."""
+def _finalise() -> None:
+    """Let go of the program's objects as the interpreter does: their finalisers may still print.
+
+    The module goes first. What only its functions keep alive is a cycle, whose finalisers the
+    collector calls while every name is still bound. Names of a module that something else holds are
+    unbound one by one, private ones first.
+    """
+    module = weakref.ref(sys.modules["__main__"])
+    for name in ("__main__", "solution"):
+        sys.modules.pop(name, None)
+    gc.collect()
+    if (kept := module()) is None:
+        return
+    names = vars(kept)
     for private in (True, False):
         for name in list(names):
             if (name[:1] == "_" and name[1:2] != "_") is private and name != "__builtins__":
                 names[name] = None
+    gc.collect()
 
 
 def _flush(stream: Any) -> bool:

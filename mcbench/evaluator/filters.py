@@ -1,7 +1,8 @@
 """Landlock and seccomp: which files a test may see, which system calls it may make.
 
-Standard library only: the zygote loads this file. Both are put on once, by the zygote, and hold for
-every process that it forks; neither can be taken off again.
+Standard library only: the zygote loads this file. The zygote puts on the filter of system calls
+once, and every process that it forks has it; it prepares the filter of files, which every test puts
+on first. Neither can be taken off again.
 """
 # Plain string paths: pathlib would cost every start.
 # ruff: noqa: PTH112, PTH118, PTH208
@@ -50,8 +51,8 @@ SYSTEM_FILES = (
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm", "/dev/fd")
 
 
-def restrict_files(readable: list[str], hidden: list[str], writable: list[str]) -> None:
-    """Let this process and those it forks read and write these paths only.
+def file_ruleset(readable: list[str], hidden: list[str], writable: list[str]) -> int:
+    """A descriptor of the rule that these paths, and no others, can be read and written.
 
     What is below a ``hidden`` folder stays out, also where it is inside a readable one.
 
@@ -72,10 +73,19 @@ def restrict_files(readable: list[str], hidden: list[str], writable: list[str]) 
             _allow_reading(ruleset, os.path.realpath(path), hidden)
         for path in writable:
             _allow(ruleset, path, rights)
-        _no_new_privileges()
-        _checked("landlock", _libc.syscall(_RESTRICT_SELF, ruleset, 0))
-    finally:
+    except BaseException:
         os.close(ruleset)
+        raise
+    return ruleset
+
+
+def restrict_files(ruleset: int) -> None:
+    """Put the rule on this process, once for all.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _checked("landlock", _libc.syscall(_RESTRICT_SELF, ruleset, 0))
 
 
 def _allow_reading(ruleset: int, path: str, hidden: list[str]) -> None:
@@ -113,11 +123,9 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "kcmp": (312, 272),
     "pidfd_getfd": (438, 438),
     "process_madvise": (440, 440),
-    # namespaces and mounts
+    # namespaces and mounts (mount itself is the zygote's; for tests the kernel refuses it)
     "unshare": (272, 97),
     "setns": (308, 268),
-    "mount": (165, 40),
-    "umount2": (166, 39),
     "pivot_root": (155, 41),
     "chroot": (161, 51),
     "open_tree": (428, 428),
@@ -142,6 +150,9 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "msgrcv": (70, 188),
     "msgctl": (71, 187),
     "mq_open": (240, 180),
+    # files in memory belong to no process, and so to no limit
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
     # keyrings are kept per user
     "add_key": (248, 217),
     "request_key": (249, 218),

@@ -20,14 +20,21 @@ from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND, MS_REC, MS_PRIVATE = (
+    2,
+    4,
+    8,
+    1024,
+    4096,
+    16384,
+    1 << 18,
+)
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 
 MAX_PROCESSES = 128
 MAX_FILES = 256
-SCRATCH_MB = 64
 # Address space beyond the memory limit: reserved but untouched pages (thread stacks, arenas) are
 # not memory use. The limit proper is on resident memory and enforced by the zygote.
 ADDRESS_SLACK = 1 << 30
@@ -52,8 +59,10 @@ class Layers:
         self.pid_namespace = False
         self.user_namespace = False
         self.test_uid: int | None = None  # children drop to it when we are root
-        self.scratch = ""
-        self.scratch_is_mount = False
+        self.scratch: Any = None  # a scratch.Scratch
+        self.file_filter: Any = None  # makes a Landlock rule set, for each child to put on
+        self.restrict_files: Any = None
+        self.ruleset = -1
 
     @contextlib.contextmanager
     def attempt(self, name: str) -> Iterator[None]:
@@ -107,7 +116,6 @@ def enter_file_system(layers: Layers) -> None:
     # A user id of this zygote's own: RLIMIT_NPROC counts per user, and root is exempt from it.
     # The number is made of the supervisor's host pid, unique among live zygotes.
     uid = 1_000_000 + int(os.environ.pop("MCBENCH_ZYGOTE")) if root else os.geteuid()
-    gid = uid if root else os.getegid()
     if "mount namespace" in layers.granted:
         if layers.pid_namespace:
             with layers.attempt("own /proc"):
@@ -118,39 +126,53 @@ def enter_file_system(layers: Layers) -> None:
             size = len(attributes)
             _call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, size)
         with layers.attempt("scratch mount"):
-            layers.scratch = _mount_point()
-            _mount_tmpfs(layers.scratch, f"size={SCRATCH_MB}m,mode=0700,uid={uid},gid={gid}")
-            layers.scratch_is_mount = True
-            if os.path.isdir("/dev/shm"):
-                _bind(layers.scratch, "/dev/shm")
+            layers.scratch.mount(_mount_point(), (_mount_tmpfs, _bind, _unmount))
     if root:
         with layers.attempt("unprivileged user"):
-            if layers.scratch_is_mount:
-                _open_path_to_interpreter(layers.scratch)
+            if layers.scratch.is_mount:
+                _open_path_to_interpreter(layers.scratch.path)
             _check_user(uid)
-            layers.test_uid = uid
+            layers.test_uid = layers.scratch.uid = uid
 
 
 def put_on_filters(layers: Layers, filters: Any) -> None:
-    """Once the scratch directory is there: no way to other files, no dangerous system calls.
+    """Refuse system calls from here on, and prepare the children's view of the file system.
 
-    This project stays out of sight: its problem sets come with their answers.
+    This project stays out of their sight: its problem sets come with their answers.
     """
     project = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    environment = os.path.dirname(os.path.dirname(sys.executable))  # a virtual one, maybe
+    python = [f"{environment}/bin", f"{environment}/pyvenv.cfg", *_needed_paths()]
+    layers.file_filter = lambda: filters.file_ruleset(
+        [*python, *filters.SYSTEM_FILES],
+        [project],
+        [layers.scratch.path, *filters.DEVICES],
+    )
+    layers.restrict_files = filters.restrict_files
     with layers.attempt("file filter (Landlock)"):
-        readable = [*_needed_paths(), *filters.SYSTEM_FILES]
-        filters.restrict_files(readable, [project], [layers.scratch, *filters.DEVICES])
+        layers.ruleset = layers.file_filter()
     with layers.attempt(SECCOMP):
         filters.restrict_system_calls()
 
 
+def clean_scratch(layers: Layers) -> None:
+    """Give the next test an empty directory. A new mount is a new place for the file filter."""
+    if layers.scratch.clean() and layers.ruleset >= 0:
+        os.close(layers.ruleset)
+        layers.ruleset = layers.file_filter()
+
+
 def _mount_tmpfs(point: str, options: str) -> None:
-    flags = MS_NOSUID | MS_NODEV
-    _call("mount", b"tmpfs", point.encode(), b"tmpfs", flags, f"nr_inodes=4096,{options}".encode())
+    flags = MS_NOSUID | MS_NODEV | MS_NOATIME
+    _call("mount", b"tmpfs", point.encode(), b"tmpfs", flags, options.encode())
 
 
 def _bind(source: str, point: str) -> None:
     _call("mount", source.encode(), point.encode(), None, MS_BIND | MS_REC, None)
+
+
+def _unmount(point: str) -> None:
+    _call("umount2", point.encode(), MNT_DETACH)
 
 
 @functools.cache  # the links are resolved once, before anything is covered
@@ -167,7 +189,8 @@ def _needed_paths() -> list[str]:
 def _mount_point() -> str:
     """An existing directory to cover, so that nothing is left on disk; not one we import from."""
     for point in ("/tmp", "/var/tmp", "/mnt", "/media"):
-        needed = any(path.startswith(point + "/") for path in _needed_paths())
+        paths = (*_needed_paths(), *sys.path, sys.executable)
+        needed = any(path.startswith(point + "/") for path in paths)
         if os.path.isdir(point) and not os.path.islink(point) and not needed:
             return point
     raise OSError("no directory to mount the scratch space on")
@@ -195,7 +218,7 @@ def _open_path_to_interpreter(stash: str) -> None:
         for path, place in zip(paths, kept, strict=True):
             os.makedirs(path)
             _bind(place, path)
-            _call("umount2", place.encode(), MNT_DETACH)
+            _unmount(place)
             os.rmdir(place)
 
 
@@ -243,12 +266,25 @@ def confine_zygote(layers: Layers) -> None:
     if layers.test_uid is not None:
         os.setgroups([])
         os.setresgid(layers.test_uid, layers.test_uid, layers.test_uid)
-    if SECCOMP not in layers.granted:
-        _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    # A change of credentials undoes both.
+    protect_self()
+    die_with_parent()
 
 
-def confine_child(layers: Layers, cpu_s: float, memory_bytes: int, file_bytes: int) -> None:
-    """In the child, before any of the submission runs: limits, then privileges for good."""
+def hide_files(layers: Layers) -> None:
+    """In the child: put on the file filter, for which its descriptor must still be open."""
+    if layers.ruleset >= 0:
+        layers.restrict_files(layers.ruleset)
+
+
+def confine_child(
+    layers: Layers, cpu_s: float, memory_bytes: int, file_bytes: int, secret: bool
+) -> None:
+    """In the child, before any of the submission runs: limits, then privileges for good.
+
+    A process with a ``secret``, the answers, stays closed to others of its user.
+    """
     _limit(resource.RLIMIT_CPU, int(cpu_s) + 2)
     _limit(resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK)
     _limit(resource.RLIMIT_FSIZE, file_bytes)
@@ -261,7 +297,7 @@ def confine_child(layers: Layers, cpu_s: float, memory_bytes: int, file_bytes: i
     elif os.geteuid() == 0 or layers.user_namespace:
         header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
         _call("capset", header, bytes(24))
-    _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # /dev/stdin is /proc/self/fd/0
+    _libc.prctl(PR_SET_DUMPABLE, int(not secret), 0, 0, 0)  # /dev/stdin is /proc/self/fd/0
     if not layers.pid_namespace:
         die_with_parent()
 
@@ -272,8 +308,8 @@ def _limit(which: int, value: int) -> None:
     resource.setrlimit(which, (value, value))
 
 
-def kill_everything(layers: Layers, child: int) -> None:
-    """Kill the test's process and whatever it started; `reap_orphans` waits for the latter."""
+def kill_everything(layers: Layers, children: list[int]) -> None:
+    """Kill the test's processes and whatever they started; `reap_orphans` waits for the latter."""
     if layers.pid_namespace:
         # The zygote is init of its namespace and runs one test at a time: all others belong to
         # it, and the kernel lets no fork slip through this one call.
@@ -282,13 +318,13 @@ def kill_everything(layers: Layers, child: int) -> None:
         return
     for _ in range(MAX_PROCESSES):
         targets = _descendants(os.getpid())
-        for pid in targets or [child]:
+        for pid in targets or children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if set(targets) <= {child}:
+        if set(targets) <= set(children):
             return
         for pid in targets:
-            if pid != child:  # its status is wanted
+            if pid not in children:  # their status is wanted
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 

@@ -87,9 +87,13 @@ def _write(descriptor: int, content: bytes) -> None:
 class Worker:
     """A zygote and the jobs it was given, in order.
 
+    ``flavour`` is what the zygote has loaded: "plain" for the usual modules of the standard
+    library, "numpy" for numpy as well, where it is installed.
+
     A job that is not at the head has not been started: when the zygote dies it is innocent.
     """
 
+    flavour: str = "plain"
     jobs: deque[Job] = field(default_factory=deque)
     layers: dict[str, Any] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -102,7 +106,7 @@ class Worker:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-I", "-S", "-B", str(_ZYGOTE), str(theirs.fileno())]
-        command += _package_folders()
+        command += [self.flavour, *_package_folders()]
         environment = {
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
@@ -239,6 +243,24 @@ class Worker:
         for job in self.jobs:
             job.close()
         self.jobs.clear()
+
+
+def started(workers: list[Worker]) -> list[Worker]:
+    """Start workers side by side; all or none.
+
+    Raises:
+        RuntimeError: one did not come up.
+    """
+    try:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.finish_start()
+    except BaseException:
+        for worker in workers:
+            worker.stop()
+        raise
+    return workers
 
 
 def _package_folders() -> list[str]:

@@ -44,7 +44,7 @@ def rule_set(name: str) -> RuleSet:
     Raises:
         UserError: there is none.
     """
-    if name not in RULE_SETS:
+    if not isinstance(name, str) or name not in RULE_SETS:
         raise unknown("rule set", name, RULE_SETS)
     return RULE_SETS[name]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,11 +17,34 @@ VERDICTS: tuple[Verdict, ...] = ("AC", "WA", "RE", "TLE", "MLE", "OLE", "IE")
 Checker = Callable[..., bool]
 
 
+MAX_TIME_S = 86_400
+MAX_MEMORY_MB = 1 << 20
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite int or float, and no bool."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float can hold
+        return False
+
+
 def check_tolerances(rtol: float | None, atol: float | None) -> None:
     """Refuse a tolerance that is negative or not finite with a UserError."""
     for name, value in (("rtol", rtol), ("atol", atol)):
-        if value is not None and not (math.isfinite(value) and value >= 0):
-            raise UserError(f"{name} must be a finite number >= 0, got {value!r}")
+        if value is not None and not (is_number(value) and value >= 0):
+            raise UserError(f"{name} must be a finite number >= 0, got {short(value)}")
+
+
+def short(value: object) -> str:
+    """A value for an error message."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer too long to print, a deep value
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 60 else text[:60] + "…"
 
 
 @dataclass(frozen=True)
@@ -49,6 +73,10 @@ class StdioTest:
     def __post_init__(self) -> None:
         if not isinstance(self.stdin, str) or not isinstance(self.expected, str):
             raise UserError("StdioTest takes stdin and expected as str")
+        try:
+            self.stdin.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise UserError(f"stdin is not text that a program could read: {error}") from None
         check_tolerances(self.rtol, self.atol)
 
 
@@ -76,7 +104,7 @@ class CallTest:
 
     def __post_init__(self) -> None:
         if not isinstance(self.fn_name, str) or not self.fn_name.isidentifier():
-            raise UserError(f"CallTest needs fn_name, a Python name, got {self.fn_name!r}")
+            raise UserError(f"CallTest needs fn_name, a Python name, got {short(self.fn_name)}")
         if not isinstance(self.args, (list, tuple)):
             raise UserError("CallTest takes args as a list or tuple of positional arguments")
         if self.result_arg is not None and self.result_arg not in range(len(self.args)):
@@ -84,7 +112,52 @@ class CallTest:
         check_tolerances(self.rtol, self.atol)
 
 
-Test = StdioTest | CallTest
+@dataclass(frozen=True)
+class AssertTest:
+    """Run ``code``, a test written as assertions, against the submission (HumanEval, MBPP).
+
+    The test runs in a process of its own, which gives the verdict; the submission runs in another
+    and only sees the arguments of the calls it gets. AC when the code runs to its end, WA when one
+    of its assertions fails, RE for any other exception.
+
+    ``entry_point`` is always the submission's, also under the name ``candidate``. Other names that
+    the code uses are those of ``setup`` (trusted code that is run first, such as a prompt with its
+    helper functions), of Python and its library; what is left is looked up in the submission.
+
+        AssertTest(code=f"{row['test']}\ncheck({row['entry_point']})",
+                   entry_point=row["entry_point"], setup=row["prompt"])          # HumanEval
+        AssertTest(code="\n".join(row["test_list"]), setup=row["test_setup_code"])   # MBPP
+
+    Raises:
+        UserError: code or setup is not Python, entry_point is no name.
+    """
+
+    code: str
+    entry_point: str | None = None
+    setup: str = ""
+
+    def __post_init__(self) -> None:
+        if self.entry_point is not None and not (
+            isinstance(self.entry_point, str) and self.entry_point.isidentifier()
+        ):
+            raise UserError(f"entry_point must be a Python name, got {short(self.entry_point)}")
+        for name in ("code", "setup"):
+            text = getattr(self, name)
+            if not isinstance(text, str):
+                raise UserError(f"AssertTest takes {name} as str, got {type(text).__name__}")
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # such as an odd escape in somebody's test
+                    compile(text, name, "exec", dont_inherit=True)
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                raise UserError(
+                    f"the {name} of an assert-style test is not Python: {error}"
+                ) from None
+        if not self.code.strip():
+            raise UserError("an assert-style test needs code: without it nothing is judged")
+
+
+Test = StdioTest | CallTest | AssertTest
 
 
 @dataclass(frozen=True)
@@ -106,15 +179,20 @@ class Submission:
     def __post_init__(self) -> None:
         if not isinstance(self.code, str):
             raise UserError(f"Submission takes code as str, got {type(self.code).__name__}")
+        if not isinstance(self.tests, (list, tuple)):
+            raise UserError(f"tests is a list or tuple of tests, got {type(self.tests).__name__}")
         if not self.tests:
             raise UserError("a submission needs at least one test: without one nothing is judged")
-        for test in self.tests:
-            if not isinstance(test, (StdioTest, CallTest)):
-                raise UserError(f"tests are StdioTest or CallTest, got {type(test).__name__}")
-        for name in ("time_limit_s", "memory_limit_mb"):
+        for given in map(type, self.tests):
+            if not issubclass(given, (StdioTest, CallTest, AssertTest)):
+                kinds = "StdioTest, CallTest or AssertTest"
+                raise UserError(f"tests are {kinds}, got {given.__name__}")
+        for name, most in (("time_limit_s", MAX_TIME_S), ("memory_limit_mb", MAX_MEMORY_MB)):
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not (math.isfinite(value) and value > 0):
-                raise UserError(f"{name} must be a positive finite number, got {value!r}")
+            if not is_number(value) or not 0 < value <= most:
+                raise UserError(
+                    f"{name} must be a number above 0 and up to {most}, got {short(value)}"
+                )
 
 
 @dataclass(frozen=True)

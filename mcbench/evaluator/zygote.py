@@ -1,6 +1,6 @@
 """The process that runs tests: started by exec, imports only the standard library, forks.
 
-    python -I -S zygote.py DESCRIPTOR PACKAGE_FOLDER...
+    python -I -S zygote.py DESCRIPTOR FLAVOUR PACKAGE_FOLDER...
 
 Two processes. The *supervisor* (the one that was started) enters new namespaces, forks the zygote
 proper and does nothing but wait: when the evaluator is gone it kills the zygote. The *zygote* is
@@ -9,7 +9,7 @@ child, waits with an eye on CPU time, wall time and memory, kills everything the
 behind, and reports the raw outcome. It never sees an expected output and gives no verdict.
 """
 # Plain string paths: pathlib would cost every start and every test.
-# ruff: noqa: PTH100, PTH101, PTH108, PTH118, PTH120, E402
+# ruff: noqa: PTH100, PTH118, PTH120, E402
 
 import os
 
@@ -23,14 +23,13 @@ os.register_at_fork = lambda **hooks: _fork_hooks.append(hooks)
 import contextlib
 import fcntl
 import gc
+import importlib
 import importlib.util
 import json
 import select
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -39,7 +38,6 @@ os.register_at_fork = _register_at_fork
 POLL_MS = 20  # how often a running child is inspected
 PARENT_POLL_S = 0.5
 MAX_PACKET = 1 << 16
-MAX_DESCRIPTOR = 4096
 FILES = 5  # program, input, stdout, stderr, result
 
 
@@ -55,22 +53,26 @@ def _load(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from mcbench.evaluator import child, encoding, filters, isolation
+    from mcbench.evaluator import child, encoding, filters, isolation, link, scratch
 else:
-    child, encoding, filters, isolation = map(_load, ("child", "encoding", "filters", "isolation"))
+    child, encoding, filters, isolation, link, scratch = map(
+        _load, ("child", "encoding", "filters", "isolation", "link", "scratch")
+    )
 
 
 def main() -> None:
     """Set up the supervisor and the zygote."""
     control = reserve_descriptors(int(sys.argv[1]))
-    sys.path += sys.argv[2:]
+    flavour = sys.argv[2]
+    sys.path += sys.argv[3:]
     evaluator_pid = os.getppid()
     isolation.default_thread_stack()
     layers = isolation.Layers()
     os.environ["MCBENCH_ZYGOTE"] = str(os.getpid())
     isolation.enter_namespaces(layers)
+    layers.scratch = scratch.Scratch()
     if "mount namespace" not in layers.granted:
-        layers.scratch = tempfile.mkdtemp(prefix="mcbench-")
+        layers.scratch.make_folder()
     isolation.protect_self()
     zygote_pid = os.fork()
     if zygote_pid == 0:
@@ -78,7 +80,7 @@ def main() -> None:
         os.setpgid(0, 0)
         isolation.protect_self()
         isolation.enter_file_system(layers)
-        serve(control, layers)
+        serve(control, layers, flavour)
         os._exit(0)
     control.close()
     supervise(zygote_pid, evaluator_pid, layers)
@@ -96,20 +98,23 @@ def supervise(zygote_pid: int, evaluator_pid: int, layers: "isolation.Layers") -
     with contextlib.suppress(ChildProcessError):
         os.waitpid(zygote_pid, 0)
     if not layers.pid_namespace:
-        isolation.kill_everything(layers, zygote_pid)
-    if layers.scratch:
-        shutil.rmtree(layers.scratch, ignore_errors=True)
+        isolation.kill_everything(layers, [zygote_pid])
+    layers.scratch.remove()
     os._exit(0)
 
 
-def serve(control: socket.socket, layers: "isolation.Layers") -> None:
+def serve(control: socket.socket, layers: "isolation.Layers", flavour: str) -> None:
     """Answer requests until the evaluator closes its end."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # which does nothing to the init of a namespace
     os.register_at_fork(after_in_child=forked)
-    make_scratch(layers)
+    layers.scratch.enter()
+    child.prepare()
     isolation.put_on_filters(layers, filters)
     isolation.confine_zygote(layers)
+    if flavour == "numpy":
+        with contextlib.suppress(ImportError):  # then it is missing for the submission, too
+            importlib.import_module("numpy")
     names = child.leetcode_namespace()
-    child.prepare()
     gc.collect()
     gc.freeze()  # the collector of a child need not touch, and so copy, our pages
     try:
@@ -126,11 +131,11 @@ def serve(control: socket.socket, layers: "isolation.Layers") -> None:
                 for file in files:
                     os.close(file)
             send(control, outcome | {"id": request["id"]})
-    except (EvaluatorGoneError, BrokenPipeError, ConnectionResetError):
+            isolation.clean_scratch(layers)  # where that fails, this process has had its day
+    except OSError:  # the evaluator is gone, or will notice that we are
         pass
     finally:
-        if not layers.scratch_is_mount:
-            shutil.rmtree(layers.scratch, ignore_errors=True)
+        layers.scratch.remove()
 
 
 _in_test = False
@@ -165,17 +170,6 @@ def receive(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return json.loads(data), files
 
 
-def make_scratch(layers: "isolation.Layers") -> None:
-    """The working directory of the tests: a mount of our own or, failing that, a temporary one."""
-    if not layers.scratch:
-        layers.scratch = tempfile.mkdtemp(prefix="mcbench-")
-    if not layers.scratch_is_mount and layers.test_uid is not None:
-        os.chown(layers.scratch, layers.test_uid, layers.test_uid)
-    os.chdir(layers.scratch)
-    os.environ.update(HOME=layers.scratch, TMPDIR=layers.scratch)
-    tempfile.tempdir = None
-
-
 def run_test(
     request: dict[str, Any],
     files: list[int],
@@ -183,31 +177,39 @@ def run_test(
     layers: "isolation.Layers",
     names: dict[str, Any],
 ) -> dict[str, Any]:
-    """Fork, wait, clean up: how the program ended and what it used."""
+    """Fork, wait, clean up: how the test ended and what it used.
+
+    An assert-style test has two processes: its own, whose end is waited for, and the submission's.
+    """
     setup_read, setup_write = os.pipe()
+    ends = socket.socketpair() if request["kind"] == "assert" else ()
     try:
         started = time.monotonic()
-        pid = os.fork()
-        if pid == 0:
-            become_submission(request, files, setup_write, layers, names)
+        pids = []
+        for role in ("submission", "test") if ends else ("submission",):
+            pid = os.fork()
+            if pid == 0:
+                become(role, request, files, ends, setup_write, layers, names)
+            pids.append(pid)
+        for end in ends:
+            end.close()  # so that either process sees the other's end
         try:
             stopped = watch(pid, request, control, layers)
         finally:
-            isolation.kill_everything(layers, pid)
-            _, status, usage = os.wait4(pid, 0)
+            isolation.kill_everything(layers, pids)
+            ended = [os.wait4(process, 0) for process in reversed(pids)]
             isolation.reap_orphans(layers)
-            sweep(layers.scratch)
         wall_s = time.monotonic() - started
         os.close(setup_write)
         setup_write = -1
         if setup_error := os.read(setup_read, 1000):
             return {"failure": setup_error.decode()}
         return {
-            "status": os.waitstatus_to_exitcode(status),
+            "status": os.waitstatus_to_exitcode(ended[0][1]),
             "stopped": stopped,
-            "cpu_s": usage.ru_utime + usage.ru_stime,
+            "cpu_s": sum(usage.ru_utime + usage.ru_stime for _, _, usage in ended),
             "wall_s": wall_s,
-            "memory_mb": usage.ru_maxrss / 1024,
+            "memory_mb": max(usage.ru_maxrss for _, _, usage in ended) / 1024,
         }
     finally:
         os.close(setup_read)
@@ -215,9 +217,11 @@ def run_test(
             os.close(setup_write)
 
 
-def become_submission(
+def become(
+    role: str,
     request: dict[str, Any],
     files: list[int],
+    ends: "tuple[socket.socket, ...]",
     setup_write: int,
     layers: "isolation.Layers",
     names: dict[str, Any],
@@ -232,46 +236,62 @@ def become_submission(
     status = 1
     try:
         try:
-            call = request["call"]
-            code, data = read_all(files[0]), files[1]
-            args: Any = None
-            if call is not None:
-                args = encoding.loads(read_all(files[1]))
-                data = os.open(os.devnull, os.O_RDONLY)
-            place_descriptors([data, *files[2:]], setup_write, keep_result=call is not None)
+            code, data, stdout, stderr, result = files
+            kind = request["kind"]
+            program = read_all(code)
+            given: Any = None
+            if kind == "call":
+                given = encoding.loads(read_all(data))
+            elif role == "test":
+                given = json.loads(read_all(data))
+            nothing = os.open(os.devnull, os.O_RDWR)
+            streams = {
+                "stdio": [data, stdout, stderr],
+                "call": [nothing, stdout, stderr, result],
+                "assert": [nothing, stdout, stderr, *(end.fileno() for end in ends[:1])],
+            }[kind]
+            if role == "test":
+                streams = [nothing, nothing, nothing, ends[1].fileno(), result]
+            isolation.hide_files(layers)
+            place_descriptors(streams, setup_write)
             os.setsid()
             file_bytes = request["output_bytes"] + 1  # one more, to see that it was exceeded
-            isolation.confine_child(layers, request["cpu_s"], request["memory_bytes"], file_bytes)
+            isolation.confine_child(
+                layers, request["cpu_s"], request["memory_bytes"], file_bytes, role == "test"
+            )
         except BaseException as error:  # our failure, not the submission's
             message = f"child set-up: {type(error).__name__}: {error}"
             os.write(setup_write, message.encode()[:900])
             os._exit(1)
         os.close(setup_write)
-        if call is None:
-            status = child.run_program(code)
+        if role == "test":
+            link.run_test(given, encoding)
+        elif kind == "stdio":
+            status = child.run_program(program)
+        elif kind == "call":
+            status = child.run_call(program, request, given, names, encoding.dumps)
         else:
-            status = child.run_call(code, call, args, names, encoding.dumps)
+            status = child.run_answering(program, lambda found: link.serve(found, encoding))
     finally:
         os._exit(status)
 
 
-def place_descriptors(streams: list[int], setup_write: int, keep_result: bool) -> None:
-    """Put stdin, stdout, stderr (and result) at 0 to 2 (3) and close all else but the pipe.
+def place_descriptors(streams: list[int], setup_write: int) -> None:
+    """Give the streams the numbers from 0 on and close all else but the set-up pipe.
 
     The zygote keeps these numbers occupied (`reserve_descriptors`): no stream has one of them.
     """
     for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-    os.set_inheritable(child.RESULT, False)
-    os.closerange(child.RESULT + keep_result, setup_write)
-    os.closerange(setup_write + 1, MAX_DESCRIPTOR)
+        os.dup2(stream, number, inheritable=number <= child.STDERR)
+    os.closerange(len(streams), setup_write)
+    os.closerange(setup_write + 1, isolation.MAX_FILES)
 
 
 def reserve_descriptors(control: int) -> socket.socket:
     """Move the control socket up and fill the numbers that a test's streams get."""
-    moved = fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, child.RESULT + 1)
+    moved = fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, link.RESULT + 1)
     os.close(control)
-    while os.dup(child.STDIN) < child.RESULT:
+    while os.dup(child.STDIN) < link.RESULT:
         pass
     return socket.socket(fileno=moved)
 
@@ -306,19 +326,6 @@ def watch(
 def read_all(descriptor: int) -> bytes:
     """The whole content of a file."""
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-
-
-def sweep(scratch: str) -> None:
-    """Empty the scratch directory: no test finds what another one left."""
-    with os.scandir(scratch) as entries:
-        left = list(entries)
-    for entry in left:
-        if entry.is_dir(follow_symlinks=False):
-            for folder, _, _ in os.walk(entry.path):
-                os.chmod(folder, 0o700)
-            shutil.rmtree(entry.path)
-        else:
-            os.unlink(entry.path)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def test_wide_but_legal_use_of_processes(judge):
     [
         (lambda: Submission("", []), "at least one test"),
         (lambda: Submission(b"", [StdioTest("", "")]), "code as str"),
-        (lambda: Submission("", ["x"]), "StdioTest or CallTest"),
+        (lambda: Submission("", ["x"]), "CallTest or AssertTest"),
         (lambda: Submission("", [StdioTest("", "")], time_limit_s=0), "time_limit_s"),
         (lambda: Submission("", [StdioTest("", "")], memory_limit_mb=float("nan")), "memory_limit"),
         (lambda: StdioTest("", 3), "as str"),

@@ -1,0 +1,182 @@
+"""Which test goes to which sandbox, and what came of it.
+
+The life of one test: `judge.job_for` puts program and input (never the expected output) into files
+in memory; a worker's zygote forks a child, which runs the program under limits and writes to
+further such files; the zygote reports how it ended (status, time, memory); `judge.judge` turns that
+and the written output into a verdict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import selectors
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from mcbench.evaluator.judge import job_for, judge
+from mcbench.evaluator.pool import Job, Worker
+from mcbench.evaluator.rule_sets import RuleSet
+from mcbench.evaluator.submission import Result, Submission, TestResult
+
+_MAX_FAILURES = 2  # a test whose run failed through no fault of its own is repeated once
+_NUMPY = re.compile(r"\b(numpy|scipy|pandas)\b")
+
+
+class Slot:
+    """A place where one test runs at a time: a worker, and its twin that has numpy loaded."""
+
+    def __init__(self, plain: Worker, numpy: Worker | None) -> None:
+        self.workers = [plain] if numpy is None else [plain, numpy]
+
+    @property
+    def load(self) -> int:
+        """Jobs given and not yet finished."""
+        return sum(len(worker.jobs) for worker in self.workers)
+
+    def takes(self, numpy: bool) -> bool:
+        """Whether a further job of that kind would wait behind, not run beside, the present one."""
+        return self.load == len(self.workers[numpy].jobs)
+
+
+class Schedule:
+    """One call of `Evaluator.evaluate`.
+
+    ``unique`` are the indices of the submissions that differ.
+    """
+
+    def __init__(
+        self,
+        submissions: Sequence[Submission],
+        unique: Sequence[int],
+        early_exit: bool,
+        output_bytes: int,
+        rule_set: RuleSet,
+    ) -> None:
+        self.submissions = submissions
+        self.early_exit = early_exit
+        self.output_bytes = output_bytes
+        self.rule_set = rule_set
+        self.numpy = {index for index in unique if _NUMPY.search(submissions[index].code)}
+        self.results: dict[int, dict[int, TestResult]] = {index: {} for index in unique}
+        # First tests of all, then second tests of all: one submission full of endless loops
+        # delays the others little, and early exit saves most.
+        most = max((len(submissions[index].tests) for index in unique), default=0)
+        self.waiting = deque(
+            (index, number)
+            for number in range(most)
+            for index in unique
+            if number < len(submissions[index].tests)
+        )
+        self.retries: deque[Job] = deque()
+
+    def run(self, slots: Sequence[Slot], cancelled: threading.Event) -> None:
+        """Feed the workers until every test is judged, or the call is cancelled."""
+        workers = [worker for slot in slots for worker in slot.workers]
+        with selectors.DefaultSelector() as selector:
+            for worker in workers:
+                if worker.running:
+                    selector.register(worker, selectors.EVENT_READ, worker)
+                else:  # an earlier call failed to start it
+                    self._restart(worker, selector)
+            try:
+                while not cancelled.is_set():
+                    self._feed(slots, selector)
+                    if not any(worker.jobs for worker in workers):
+                        return
+                    self._advance(workers, selector)
+            finally:
+                # Interrupted or cancelled: the zygotes are mid-test, so they are replaced.
+                for worker in workers:
+                    if worker.jobs:
+                        self._restart(worker, selector)
+
+    def result(self, index: int) -> Result:
+        """The result of one submission; with early exit, up to its first failure."""
+        judged = self.results[index]
+        tests = []
+        for number in sorted(judged):
+            tests.append(judged[number])
+            if self.early_exit and judged[number].verdict != "AC":
+                break
+        return Result(tuple(tests))
+
+    def _feed(self, slots: Sequence[Slot], selector: selectors.BaseSelector) -> None:
+        # A second job per slot hides the round trip; near the end it would only wait in line.
+        for depth in (1, 2):
+            for slot in slots:
+                while slot.load < depth:
+                    if depth == 2 and len(self.waiting) <= 2 * len(slots):
+                        break
+                    job = self._next_job(slot)
+                    if job is None:
+                        break
+                    worker = slot.workers[job.key[0] in self.numpy]
+                    try:
+                        worker.give(job)
+                    except OSError:
+                        self._replace(worker, selector)
+
+    def _next_job(self, slot: Slot) -> Job | None:
+        if self.retries:
+            return self.retries.popleft() if slot.load == 0 else None
+        while self.waiting:
+            index, number = self.waiting[0]
+            judged = self.results[index]
+            if self.early_exit and any(test.verdict != "AC" for test in judged.values()):
+                self.waiting.popleft()
+            elif slot.takes(index in self.numpy):
+                self.waiting.popleft()
+                return job_for((index, number), self.submissions[index], self.output_bytes)
+            else:
+                return None
+        return None
+
+    def _advance(self, workers: Sequence[Worker], selector: selectors.BaseSelector) -> None:
+        for key, _ in selector.select(timeout=0.25):
+            worker = key.data
+            try:
+                for job, outcome in worker.read():
+                    self._record(job, outcome)
+            except (OSError, ValueError):
+                self._replace(worker, selector)
+        for worker in workers:
+            if worker.overdue:
+                self._replace(worker, selector)
+
+    def _record(self, job: Job, outcome: dict[str, Any]) -> None:
+        if "failure" in outcome:
+            job.close()
+            self._failed(job, outcome["failure"])
+            return
+        index, number = job.key
+        outputs = job.outputs(self.output_bytes)
+        job.close()
+        submission = self.submissions[index]
+        self.results[index][number] = judge(
+            submission, submission.tests[number], outcome, outputs, self.rule_set
+        )
+
+    def _failed(self, job: Job, reason: str) -> None:
+        job.failures += 1
+        if job.failures < _MAX_FAILURES:
+            self.retries.append(job)
+        else:
+            index, number = job.key
+            self.results[index][number] = TestResult("IE", message=reason)
+
+    def _replace(self, worker: Worker, selector: selectors.BaseSelector) -> None:
+        """The zygote died: repeat what it was given, and count it against what it was running."""
+        jobs = list(worker.jobs)
+        self._restart(worker, selector)
+        self.retries.extend(jobs[1:])
+        if jobs:
+            self._failed(jobs[0], "the sandbox process died")
+
+    def _restart(self, worker: Worker, selector: selectors.BaseSelector) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            selector.unregister(worker)
+        worker.restart()
+        selector.register(worker, selectors.EVENT_READ, worker)
