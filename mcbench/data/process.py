@@ -1,0 +1,297 @@
+"""Process: one clean, complete statement per problem; every change is recorded with its rule.
+
+The rules run in the order of `RULES`. A statement that needs nothing keeps its bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import ftfy
+
+from mcbench.data.audit import Ledger, Rule, apply_rules
+from mcbench.data.language import detect_language
+from mcbench.data.pipeline import Outcome, Stage
+from mcbench.data.schema import ProblemRecord
+from mcbench.data.text import has_entities, has_html, has_latex, html_to_text, latex_to_text
+from mcbench.data.translate import Chat, Endpoint, translate
+from mcbench.errors import UserError
+
+_FTFY = ftfy.TextFixerConfig(
+    unescape_html=False,  # the html rule's work, and "&lt;" in code must stay
+    uncurl_quotes=False,
+    fix_character_width=False,
+    normalization="NFC",
+)
+# Zero-width and direction marks, byte order marks, and control characters but tab and newline.
+_INVISIBLE = re.compile(r"[\u200b-\u200f\u2028-\u202e\u2060\ufeff\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class ProcessConfig:
+    """What the process stage may do.
+
+    Args:
+        language: ISO 639-1 code that statements are translated to, and expected in by the filter.
+        translator: the model that translates; without one foreign statements are flagged.
+        state_form: add a sentence that says how input and output go, where a statement does not.
+
+    Raises:
+        UserError: no two-letter language code.
+    """
+
+    language: str = "en"
+    translator: Endpoint | None = None
+    state_form: bool = True
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z]{2}", self.language):
+            raise UserError(f"language must be a code such as en, got {self.language!r}")
+
+
+@dataclass(frozen=True)
+class Process(Stage):
+    """The stage; ``answers`` is the folder of kept translations."""
+
+    config: ProcessConfig = ProcessConfig()
+    answers: Path = Path("answers")
+
+    name: ClassVar[str] = "process"
+    modules: ClassVar[tuple[str, ...]] = tuple(
+        f"mcbench.data.{name}" for name in ("process", "text", "language", "translate")
+    )
+    libraries: ClassVar[tuple[str, ...]] = ("ftfy", "markdownify", "pylatexenc", "py3langid")
+
+    def configuration(self) -> Any:
+        """Where answers are kept and how patient we are with the server decide nothing."""
+        translator = self.config.translator
+        return {
+            **asdict(self.config),
+            "translator": [translator.model, translator.max_tokens] if translator else None,
+        }
+
+    def run(self, batch: list[ProblemRecord]) -> Outcome:
+        """Apply the rules to every record."""
+        ledger = Ledger(self.name)
+        chat = Chat(self.config.translator, self.answers) if self.config.translator else None
+        rules: list[tuple[str, Rule]] = [
+            ("unicode", _unicode),
+            ("html", _html),
+            ("latex", _latex),
+            ("noise", _noise),
+            ("images", _images),
+            ("whitespace", _whitespace),
+            ("language", partial(_language, target=self.config.language)),
+            ("translation", partial(_translation, target=self.config.language, chat=chat)),
+            ("starter_code", _starter_code),
+            ("completeness", _completeness),
+            ("form", _state_form if self.config.state_form else _pass),
+        ]
+        return apply_rules(batch, rules, ledger), ledger.entries
+
+
+def _pass(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+    return record
+
+
+def _rewrite(
+    record: ProblemRecord, ledger: Ledger, rule: str, convert: Callable[[str], str], detail: str
+) -> ProblemRecord:
+    statement = convert(record.statement)
+    if statement == record.statement:
+        return record
+    sizes = f"{len(record.statement)} to {len(statement)} characters"
+    return ledger.change(record, rule, f"{detail}; {sizes}", statement=statement)
+
+
+# Text --------------------------------------------------------------------------------------------
+
+
+def _unicode(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+    def convert(text: str) -> str:
+        return _INVISIBLE.sub("", ftfy.fix_text(text, _FTFY))
+
+    return _rewrite(record, ledger, "unicode", convert, "repaired encoding or invisible characters")
+
+
+def _html(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+    if not has_html(record.statement) and not has_entities(record.statement):
+        return record
+    return _rewrite(record, ledger, "html", html_to_text, "converted HTML")
+
+
+def _latex(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+    if not has_latex(record.statement):
+        return record
+    return _rewrite(record, ledger, "latex", latex_to_text, "converted LaTeX")
+
+
+def _whitespace(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+    def convert(text: str) -> str:
+        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
+        text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).lstrip("\n")
+        return re.sub(r"\n{2,}\Z", "\n", re.sub(r"\n{3,}", "\n\n", text))
+
+    return _rewrite(record, ledger, "whitespace", convert, "white space")
+
+
+# Whole lines that say nothing about the task: links, counters, credits of contest sites.
+_NOISE_LINE = re.compile(
+    r"""^[ \t>*_#-]*(?:
+      (?:https?://|www\.)\S+
+    | (?:problem\s+)?(?:source|author|setter|tester|editorial(?:ist)?)s?(?:\s+link)?\s*:.{0,120}
+    | (?:view|read|see)\s+(?:this\s+)?(?:problem|problems?\s+statements?)\s+(?:on|in)\b.{0,120}
+    | (?:share|like|tweet|add\s+to\s+(?:list|favou?rites)|companies|related\s+topics|hide\s+tags)
+    | (?:total\s+)?(?:accepted|submissions?|acceptance(?:\s+rate)?|(?:dis)?likes)\s*:?\s*[\d.,%km]*
+    | (?:log\s*in|sign\s*(?:in|up)|register)\s+to\s.{0,80}
+    | (?:©|\(c\)|copyright)\s.{0,120}
+    | all\s+rights\s+reserved\b.{0,60}
+    | (?:memory|time)\s+limit\s+exceeded\s+policy\b.{0,80}
+    )[ \t*_]*$\n?""",
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+_LINK = re.compile(r"\[([^\]\n]*)\]\((?:https?://|/)[^)\s]*\)")
+_URL = re.compile(r"(?:\s*\(\s*)?\bhttps?://[^\s)>\]]+(?:\s*\))?")
+
+
+def _noise(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+    def outside_code(text: str) -> str:
+        return _URL.sub("", _LINK.sub(r"\1", _NOISE_LINE.sub("", text)))
+
+    def convert(text: str) -> str:
+        parts = re.split(r"(```.*?```)", text, flags=re.DOTALL)
+        return "".join(p if p.startswith("```") else outside_code(p) for p in parts)
+
+    return _rewrite(record, ledger, "noise", convert, "removed links or contest boilerplate")
+
+
+_IMAGE = re.compile(
+    r"!\[[^\]\n]*\]\([^)\n]*\)|<img\b[^>]*>|\[(?:image|img|figure|picture)(?:[^\]\n]{0,60})\]"
+    r"|\\includegraphics(?:\[[^\]]*\])?\{[^}]*\}|<image>",
+    re.IGNORECASE,
+)
+
+
+def _images(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+    statement, removed = _IMAGE.subn("", record.statement)
+    if not removed:
+        return record
+    record = ledger.change(record, "images", f"removed {removed} images", statement=statement)
+    return ledger.flag(record, "image_removed", f"{removed} images cannot be shown to a model")
+
+
+# Language ----------------------------------------------------------------------------------------
+
+
+def _language(record: ProblemRecord, ledger: Ledger, target: str) -> ProblemRecord:
+    found = detect_language(record.statement)
+    if not found or found == record.language:
+        return record
+    said = record.language or "unknown"
+    return ledger.change(record, "language", f"{said} to {found}", language=found)
+
+
+def _translation(
+    record: ProblemRecord, ledger: Ledger, target: str, chat: Chat | None
+) -> ProblemRecord | None:
+    if record.language in ("", target):
+        return record
+    if chat is None:
+        return ledger.flag(record, "foreign", f"written in {record.language}; no translator is set")
+    try:
+        statement = translate(record.statement, target, chat)
+    except UserError as error:
+        if type(error) is not UserError:
+            raise  # the server, not the record
+        return ledger.drop(record, "translation", str(error))
+    return ledger.change(
+        record,
+        "translation",
+        f"from {record.language} by {chat.endpoint.model}",
+        statement=statement,
+        language=target,
+        metadata={**record.metadata, "original_statement": record.statement},
+    )
+
+
+# Form and completeness ---------------------------------------------------------------------------
+
+
+def _starter_code(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+    """The signature that the tests call, read from a reference solution."""
+    if record.form != "call" or record.starter_code:
+        return record
+    for reference in record.references:
+        if code := _signature(reference, record.fn_name):
+            return ledger.change(record, "starter_code", "from a reference", starter_code=code)
+    return record
+
+
+def _signature(code: str, name: str) -> str:
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    owners: list[ast.ClassDef | ast.Module] = [n for n in tree.body if isinstance(n, ast.ClassDef)]
+    for owner in [*owners, tree]:
+        for node in owner.body:
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+                head = f"def {name}({ast.unparse(node.args)}){returns}:"
+                if isinstance(owner, ast.ClassDef):
+                    return f"class {owner.name}:\n    {head}\n        pass\n"
+                return f"{head}\n    pass\n"
+    return ""
+
+
+_READS = re.compile(
+    r"standard\s+(?:in|out)put|\bstd(?:in|out)\b|\binput\b|\b(?:read|print|output)s?\b", re.I
+)
+
+
+def _state_form(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+    """Say in the prompt what the tests expect: a program, or a function of this name."""
+    statement = record.statement.rstrip("\n")
+    if record.form == "stdin":
+        if _READS.search(statement):
+            return record
+        added = "Read the input from standard input and print the answer to standard output."
+    elif record.form == "call":
+        # As code, not as an ordinary word: many a function is called count or merge.
+        if re.search(rf"\b{record.fn_name}\s*\(|`{record.fn_name}`", statement):
+            return record
+        where = "the method" if "class " in record.starter_code else "the function"
+        added = f"Complete {where} `{record.fn_name}`."
+        if record.starter_code:
+            added += f"\n\n```python\n{record.starter_code.rstrip()}\n```"
+    else:
+        return record
+    return ledger.change(
+        record, "form", f"stated form {record.form}", statement=f"{statement}\n\n{added}\n"
+    )
+
+
+_EMPTY = re.compile(
+    r"(?:problem\s+)?(?:statement|description)\s+(?:is\s+)?(?:not\s+available|missing|deleted)"
+    r"|\[(?:deleted|removed)\]|lorem\s+ipsum|\bTBD\b|coming\s+soon",
+    re.IGNORECASE,
+)
+
+
+def _completeness(record: ProblemRecord, ledger: Ledger) -> ProblemRecord | None:
+    text = record.statement.strip()
+    if not re.search(r"\w", text):
+        return ledger.drop(record, "completeness", "the statement is empty")
+    if len(text) < 400 and (found := _EMPTY.search(text)):
+        return ledger.drop(record, "completeness", f"placeholder for a statement: {found[0]!r}")
+    if text.count("```") % 2:
+        return ledger.drop(record, "completeness", "cut off inside a code block")
+    if re.search(r"[a-z]\s*(?:\.\.\.|…)$|[,;(]$|\s(?:the|of|and|an|to|is|are|with)$", text):
+        return ledger.drop(record, "completeness", f"cut off: ends with {text[-20:]!r}")
+    return record
