@@ -145,17 +145,18 @@ class Pipeline:
                 return list(self._collect(stage.name, submit, _work, jobs))
             jobs = [(stage, shard, self.cache) for shard in shards]
             summaries = list(self._collect(f"{stage.name}: scan", submit, _summarise, jobs))
-            decisions = self._decide(stage, summaries)
+            decisions = stage.decide(_joined(stage, summaries))
             jobs = [
                 (stage, shard, self.cache, {i: decisions[i] for i in ids if i in decisions})
                 for shard, ids in zip(shards, map(_ids, summaries), strict=True)
             ]
             return list(self._collect(stage.name, submit, _work, jobs))
 
-    def _decide(self, stage: GlobalStage, summaries: list[Path]) -> dict[str, Decision]:
-        if not summaries:
-            return {}
-        return stage.decide(pa.concat_tables([pq.read_table(path) for path in summaries]))
+    def summary(self, stage: GlobalStage, shards: Sequence[Shard]) -> pa.Table:
+        """What a global stage sees of all shards."""
+        with self._executor(stage, len(shards)) as submit:
+            jobs = [(stage, shard, self.cache) for shard in shards]
+            return _joined(stage, self._collect(f"{stage.name}: scan", submit, _summarise, jobs))
 
     def _collect(
         self, name: str, submit: Callable[..., Any], work: Callable[..., Any], jobs: list[Any]
@@ -262,6 +263,10 @@ def _readable(path: Path) -> bool:
     except (OSError, pa.ArrowInvalid):
         return False
     return True
+
+
+def _joined(stage: GlobalStage, summaries: Iterable[Path]) -> pa.Table:
+    return pa.concat_tables([pq.read_table(path) for path in summaries] or [stage.summarise([])])
 
 
 def _ids(summary: Path) -> list[str]:

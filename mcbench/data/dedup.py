@@ -1,0 +1,212 @@
+"""Near-duplicates: MinHash signatures, bands to find candidates, tests to decide close calls.
+
+Two statements are near-duplicates when the estimated Jaccard similarity of their word triples
+reaches ``threshold``, or a lower one when their tests agree as well. They are not when the same
+inputs have different answers: problems made from one template differ in just that. (One answer that
+differs among many is a broken test.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import datasketch  # type: ignore[import-untyped]
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mcbench.data.audit import AuditEntry
+from mcbench.data.pipeline import Decision, GlobalStage
+from mcbench.data.schema import ProblemRecord
+from mcbench.data.words import run_hashes, words
+from mcbench.errors import UserError
+
+_ROWS = 6  # per band: 64 permutations fewer would miss pairs, fewer rows would find too many
+_MANY = 64  # in a bucket: beyond it only the best ranked are compared with the rest
+_COMPARED_TESTS = 64
+_RULE = "near_duplicate"
+
+
+@dataclass(frozen=True)
+class DedupConfig:
+    """When two problems are the same.
+
+    Args:
+        threshold: Jaccard similarity of the statements, 0 to 1.
+        threshold_same_tests: enough when at least half of the tests of one are among the other's.
+        numbers: whether numbers tell statements apart; False: their values do not count.
+        run: words per shingle.
+        permutations: of MinHash; the standard error of a similarity s is sqrt(s(1-s)/permutations).
+
+    Raises:
+        UserError: a value out of range.
+    """
+
+    threshold: float = 0.7
+    threshold_same_tests: float = 0.5
+    numbers: bool = True
+    run: int = 3
+    permutations: int = 252
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold_same_tests <= self.threshold <= 1:
+            raise UserError("0 < threshold_same_tests <= threshold <= 1 must hold")
+        if self.run < 1 or self.permutations < _ROWS:
+            raise UserError(f"run must be at least 1 and permutations at least {_ROWS}")
+
+
+@cache
+def _empty(permutations: int) -> Any:
+    return datasketch.MinHash(permutations, seed=1, hashfunc=int, scheme="affine32")
+
+
+def signature(statement: str, config: DedupConfig) -> NDArray[np.uint32]:
+    """MinHash signature of a statement, shape (permutations,)."""
+    runs = run_hashes(words(statement, config.numbers), config.run)
+    minhash = _empty(config.permutations).copy()
+    if len(runs):
+        minhash.update_batch((runs >> np.uint64(32)).tolist())
+    return minhash.hashvalues.astype(np.uint32)
+
+
+def _test_hashes(record: ProblemRecord) -> tuple[list[int], list[int]]:
+    """Hashes of the first tests' inputs and of input and answer together."""
+    inputs, pairs = [], []
+    for test in record.tests[:_COMPARED_TESTS]:
+        given = test.get("stdin", test.get("args", test.get("code")))
+        key = " ".join(given.split()) if isinstance(given, str) else json.dumps(given)
+        answer = test.get("expected", "")
+        told = " ".join(answer.split()) if isinstance(answer, str) else json.dumps(answer)
+        inputs.append(_hash(key))
+        pairs.append(_hash(f"{key}\0{told}"))
+    return inputs, pairs
+
+
+def _hash(text: str) -> int:
+    return int(run_hashes([text], 1)[0] >> np.uint64(1))  # arrow's int64
+
+
+@dataclass(frozen=True)
+class Dedup(GlobalStage):
+    """The stage. Of a group the record with most references and tests is kept."""
+
+    config: DedupConfig = DedupConfig()
+
+    name: ClassVar[str] = "dedup"
+    modules: ClassVar[tuple[str, ...]] = ("mcbench.data.dedup", "mcbench.data.words")
+    libraries: ClassVar[tuple[str, ...]] = ("datasketch", "numpy")
+
+    def summarise(self, batch: list[ProblemRecord]) -> pa.Table:
+        """Signature, hashed tests, and what ranks a record."""
+        tests = [_test_hashes(record) for record in batch]
+        signatures = [signature(record.statement, self.config).tobytes() for record in batch]
+        return pa.table(
+            {
+                "id": pa.array([record.id for record in batch], pa.string()),
+                "signature": pa.array(signatures, pa.binary(4 * self.config.permutations)),
+                "inputs": pa.array([t[0] for t in tests], pa.list_(pa.int64())),
+                "pairs": pa.array([t[1] for t in tests], pa.list_(pa.int64())),
+                "references": pa.array([len(r.references) for r in batch], pa.int64()),
+                "tests": pa.array([len(r.tests) for r in batch], pa.int64()),
+            }
+        )
+
+    def decide(self, summary: pa.Table) -> dict[str, Decision]:
+        """Keep the best record of every group, in order of rank."""
+        ids = summary["id"].to_pylist()
+        similar = self._similar(summary)
+        copies: dict[int, int] = {}
+        decisions: dict[str, Decision] = {}
+        for record in _ranking(summary).tolist():
+            best = max(
+                ((s, -o) for o, s in similar.get(record, {}).items() if copies.get(o, -1) >= 0),
+                default=None,
+            )
+            if best is None:
+                copies[record] = 0
+                continue
+            copies[-best[1]] += 1
+            detail = f"{best[0]:.2f} similar to {ids[-best[1]]}"
+            entry = AuditEntry(ids[record], self.name, _RULE, "drop", detail)
+            decisions[ids[record]] = Decision((entry,))
+        for record, number in copies.items():
+            if number:
+                detail = f"chosen of {number + 1} near-duplicates"
+                entry = AuditEntry(ids[record], self.name, _RULE, "keep", detail)
+                decisions[ids[record]] = Decision((entry,))
+        return decisions
+
+    def _similar(self, summary: pa.Table) -> dict[int, dict[int, float]]:
+        """Near-duplicate pairs, both ways: record -> other -> similarity."""
+        width = self.config.permutations
+        raw = b"".join(summary["signature"].to_pylist())
+        signatures = np.frombuffer(raw, dtype=np.uint32).reshape(-1, width)
+        rank = np.empty(len(signatures), dtype=np.int64)
+        rank[_ranking(summary)] = np.arange(len(signatures))
+        inputs, pairs = summary["inputs"].combine_chunks(), summary["pairs"].combine_chunks()
+        found: dict[int, dict[int, float]] = {}
+        for first, second, similarity in _candidates(signatures, rank, self.config):
+            tests = _shared_tests(inputs, pairs, first, second)
+            if tests.contradict or (similarity < self.config.threshold and not tests.agree):
+                continue
+            found.setdefault(first, {})[second] = similarity
+            found.setdefault(second, {})[first] = similarity
+        return found
+
+
+def _ranking(summary: pa.Table) -> NDArray[np.int64]:
+    """Record numbers, the most worth keeping first; ties go to the earlier one."""
+    references = summary["references"].to_numpy() > 0
+    return np.lexsort((-summary["tests"].to_numpy(), ~references)).astype(np.int64)
+
+
+def _candidates(
+    signatures: NDArray[np.uint32], rank: NDArray[np.int64], config: DedupConfig
+) -> Iterator[tuple[int, int, float]]:
+    """Pairs that share a band and reach the lower threshold, each once."""
+    count = len(signatures)
+    found = [np.empty(0, dtype=np.int64)]
+    for start in range(0, signatures.shape[1] - _ROWS + 1, _ROWS):
+        band = np.ascontiguousarray(signatures[:, start : start + _ROWS])
+        keys = band.view([("", band.dtype)] * _ROWS).ravel()
+        _, buckets = np.unique(keys, return_inverse=True)
+        order = np.lexsort((rank, buckets))
+        edges = np.flatnonzero(np.diff(buckets[order])) + 1
+        for bucket in np.split(order, edges):
+            if len(bucket) > 1:
+                found.append(_pairs(bucket, count))
+        if sum(map(len, found)) > 1 << 22:
+            found = [np.unique(np.concatenate(found))]
+    codes = np.unique(np.concatenate(found))
+    for part in np.array_split(codes, max(len(codes) // 65536, 1)):
+        first, second = part // count, part % count
+        similarity = (signatures[first] == signatures[second]).mean(axis=1)
+        for i in np.flatnonzero(similarity >= config.threshold_same_tests):
+            yield int(first[i]), int(second[i]), float(similarity[i])
+
+
+def _pairs(bucket: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Codes first * count + second of the pairs of a bucket that is sorted by rank."""
+    leaders = bucket[:_MANY] if len(bucket) > _MANY else bucket
+    i, j = np.meshgrid(np.arange(len(leaders)), np.arange(len(bucket)), indexing="ij")
+    a, b = leaders[i[i < j]], bucket[j[i < j]]
+    codes: NDArray[np.int64] = np.minimum(a, b) * count + np.maximum(a, b)
+    return codes
+
+
+@dataclass(frozen=True)
+class _Shared:
+    agree: bool  # at least half of the tests of one are among the other's
+    contradict: bool  # more than a quarter of the inputs they share have two answers
+
+
+def _shared_tests(inputs: Any, pairs: Any, first: int, second: int) -> _Shared:
+    mine, yours = set(pairs[first].as_py()), set(pairs[second].as_py())
+    same = len(mine & yours)
+    common = len(set(inputs[first].as_py()) & set(inputs[second].as_py()))
+    fewer = min(len(mine), len(yours))
+    return _Shared(agree=fewer > 0 and 2 * same >= fewer, contradict=4 * (common - same) > common)

@@ -1,0 +1,287 @@
+"""Filter: text quality, relevance, recency, and number and size of tests.
+
+Near-duplicates, contamination and difficulty have their own modules: `dedup`, `decontaminate`,
+`difficulty`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from mcbench.data.audit import Ledger, Rule, apply_rules
+from mcbench.data.pipeline import Outcome, Stage
+from mcbench.data.schema import ProblemRecord
+from mcbench.errors import UserError, unknown
+
+_UNKNOWN_DATES = ("keep", "drop")
+
+
+@dataclass(frozen=True)
+class FilterConfig:
+    """What a problem must have to be kept.
+
+    Args:
+        language: of the statement; a record of another (known) one is dropped. Empty: any.
+        min_words, max_words: of the statement.
+        min_distinct: distinct words per word, over the first 200; below it a text repeats itself.
+        max_symbols: share of characters that are neither letters, digits, white space nor usual
+            punctuation.
+        images: whether a statement that lost an image is kept.
+        min_tests: fewer make answers pass by luck (DeepCoder drops up to 4).
+        max_tests: more are cut to the first so many; None keeps all.
+        max_test_kb: a test whose JSON is larger is dropped, in KiB.
+        need_reference: whether a problem without a reference solution is dropped.
+        first_date, last_date: of publication, ``YYYY-MM-DD``; empty: no bound.
+        unknown_date: keep or drop a record without a date, where there is a bound.
+
+    Raises:
+        UserError: a value out of range.
+    """
+
+    language: str = "en"
+    min_words: int = 15
+    max_words: int = 3000
+    min_distinct: float = 0.2
+    max_symbols: float = 0.25
+    images: bool = False
+    min_tests: int = 5
+    max_tests: int | None = None
+    max_test_kb: float = 1024
+    need_reference: bool = False
+    first_date: str = ""
+    last_date: str = ""
+    unknown_date: str = "keep"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_words <= self.max_words:
+            raise UserError("min_words must lie between 0 and max_words")
+        if not (0 <= self.min_distinct <= 1 and 0 <= self.max_symbols <= 1):
+            raise UserError("min_distinct and max_symbols must lie between 0 and 1")
+        if self.min_tests < 1 or self.max_test_kb <= 0:
+            raise UserError("min_tests must be at least 1 and max_test_kb positive")
+        if self.max_tests is not None and self.max_tests < self.min_tests:
+            raise UserError("max_tests must be at least min_tests")
+        for name in ("first_date", "last_date"):
+            value = getattr(self, name)
+            if value and not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+                raise UserError(f"{name} must be YYYY-MM-DD, got {value!r}")
+        if self.unknown_date not in _UNKNOWN_DATES:
+            raise unknown("unknown_date", self.unknown_date, _UNKNOWN_DATES)
+
+
+@dataclass(frozen=True)
+class Filter(Stage):
+    """The stage."""
+
+    config: FilterConfig = FilterConfig()
+
+    name: ClassVar[str] = "filter"
+    modules: ClassVar[tuple[str, ...]] = ("mcbench.data.filter",)
+
+    def run(self, batch: list[ProblemRecord]) -> Outcome:
+        """Apply the rules to every record; what is cheap and certain comes first."""
+        ledger = Ledger(self.name)
+        rules: list[tuple[str, Rule]] = [
+            (name, partial(rule, config=self.config))
+            for name, rule in (
+                ("language", _language),
+                ("recency", _recency),
+                ("length", _length),
+                ("quality", _quality),
+                ("images", _images),
+                ("relevance", _relevance),
+                ("any_answer", _any_answer),
+                ("tests", _tests),
+                ("reference", _reference),
+            )
+        ]
+        return apply_rules(batch, rules, ledger), ledger.entries
+
+
+def _language(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+    if not config.language or record.language in ("", config.language):
+        return record
+    return ledger.drop(record, "language", f"written in {record.language}, not {config.language}")
+
+
+def _recency(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+    if not (config.first_date or config.last_date):
+        return record
+    if not record.date:
+        if config.unknown_date == "keep":
+            return record
+        return ledger.drop(record, "recency", "no date")
+    if config.first_date and record.date < config.first_date:
+        return ledger.drop(record, "recency", f"{record.date} is before {config.first_date}")
+    if config.last_date and record.date > config.last_date:
+        return ledger.drop(record, "recency", f"{record.date} is after {config.last_date}")
+    return record
+
+
+# Text --------------------------------------------------------------------------------------------
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def _length(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+    words = len(record.statement.split())
+    if words < config.min_words:
+        return ledger.drop(record, "length", f"{words} words, fewer than {config.min_words}")
+    if words > config.max_words:
+        return ledger.drop(record, "length", f"{words} words, more than {config.max_words}")
+    return record
+
+
+_ODD = re.compile(r"""[^\w\s.,;:!?'"()\[\]{}<>=+*/^%|&$#@~`\\≤≥≠×·…–—-]""")
+
+
+def _quality(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+    """Text that is damaged, or says the same again and again."""
+    text = record.statement
+    prose = re.sub(r"```.*?```", " ", text, flags=re.DOTALL)
+    words = [word.lower() for word in _WORD.findall(prose)][:200]
+    distinct = len(set(words)) / len(words) if words else 0.0
+    if distinct < config.min_distinct:
+        return ledger.drop(record, "quality", f"only {distinct:.0%} of the words are distinct")
+    odd = len(_ODD.findall(text)) + text.count("\ufffd") * 5
+    if odd > config.max_symbols * len(text):
+        return ledger.drop(record, "quality", f"{odd} of {len(text)} characters are odd symbols")
+    if text.count("\ufffd") > 2:
+        return ledger.drop(record, "quality", "characters were lost (replacement characters)")
+    paragraphs = Counter(p.strip() for p in prose.split("\n\n") if len(p.split()) >= 12)
+    repeated = [p for p, n in paragraphs.items() if n > 1]
+    if repeated:
+        return ledger.drop(record, "quality", f"a paragraph is repeated: {repeated[0][:80]!r}")
+    return record
+
+
+def _images(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+    if config.images or "image_removed" not in record.flags:
+        return record
+    return ledger.drop(record, "images", "the statement needs an image")
+
+
+# Not programs, or not judged by comparing one output.
+_OTHER = (
+    ("interactive", re.compile(
+        r"\binteractive\s+(?:problem|task)\b|\bflush\s+(?:the\s+)?(?:output|stdout)"
+        r"|\binteractor\b|\bask\s+(?:at\s+most|up\s+to)\s+\d+\s+quer", re.I)),
+    ("database", re.compile(
+        r"\bwrite\s+(?:an?|the)\s+(?:sql|mysql|pandas)\b|\bsql\s+query\b"
+        r"|\btable:\s*\w+\n\+-", re.I)),
+    ("shell", re.compile(r"\bwrite\s+a\s+(?:bash|shell)\s+script\b", re.I)),
+    ("other language", re.compile(
+        r"\b(?:write|implement|complete)\b[^.\n]{0,60}\bin\s+"
+        r"(?:java|javascript|typescript|c\+\+|c#|rust|go|haskell|ruby|php|kotlin|scala|swift)\b",
+        re.I)),
+    ("multiple choice", re.compile(
+        r"\bwhich\s+of\s+the\s+following\b|^\s*\(?a[).]\s.+\n\s*\(?b[).]\s.+\n\s*\(?c[).]\s",
+        re.I | re.M)),
+    ("essay", re.compile(
+        r"\b(?:write|prepare)\s+(?:a|an)\s+(?:essay|report|summary|proof|letter|poem)\b"
+        r"|\bprove\s+that\b|\bexplain\s+(?:why|how|the\s+difference)\b", re.I)),
+    ("user interface", re.compile(
+        r"\b(?:web\s*page|html\s+form|react\s+component|css\s+style|gui\s+application)\b", re.I)),
+)  # fmt: skip
+_TASK = re.compile(
+    r"\b(?:print|output|return|compute|calculate|find|determine|count|read|input|write|complete"
+    r"|implement|decide|sort|given|answer|construct|generate|convert|check|create|create|how\s+many"
+    r"|what\s+is|minimum|maximum|min|max|sum|number\s+of)\w*\b",
+    re.IGNORECASE,
+)
+
+
+def _relevance(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+    """A task that a program with one output per input solves."""
+    for name, pattern in _OTHER:
+        if found := pattern.search(record.statement):
+            return ledger.drop(record, "relevance", f"{name}: {found[0].strip()!r}")
+    if not _TASK.search(record.statement):
+        return ledger.drop(record, "relevance", "nothing is asked for")
+    return record
+
+
+_ANY = re.compile(
+    r"\b(?:(?:print|output|return|report|find)\s+any(?:\s+(?:one|of\s+them|such|valid|correct))?\b"
+    r"|any\s+(?:valid|correct|possible)\s+(?:answer|solution|output|order)"
+    r"|(?:multiple|several|more\s+than\s+one)\s+(?:\w+\s+)?(?:answers?|solutions?)\b[^.\n]{0,40}"
+    r"\bany\b)",
+    re.IGNORECASE,
+)
+
+
+def _any_answer(
+    record: ProblemRecord, ledger: Ledger, config: FilterConfig
+) -> ProblemRecord | None:
+    """Several right answers and no rule to judge them: right programs would fail."""
+    if record.checker or any(test.get("any_order") for test in record.tests):
+        return record
+    if found := _ANY.search(record.statement):
+        return ledger.flag(record, "any_answer", f"{found[0]!r}, and no checker")
+    return record
+
+
+# Tests -------------------------------------------------------------------------------------------
+
+
+def _input_of(test: dict[str, Any]) -> str:
+    """What a test gives to the program, white space at line ends aside."""
+    if "stdin" in test:
+        return "\n".join(line.rstrip() for line in test["stdin"].strip().split("\n"))
+    return json.dumps(test.get("args", test.get("code")), sort_keys=True)
+
+
+def _answer_of(test: dict[str, Any]) -> str | None:
+    if "expected" not in test:
+        return None
+    expected = test["expected"]
+    return " ".join(expected.split()) if "stdin" in test else json.dumps(expected, sort_keys=True)
+
+
+def _tests(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+    """Drop tests that are too large, repeated or contradictory; then there must be enough left."""
+    kept, notes = _usable(record.tests, config)
+    if config.max_tests is not None and len(kept) > config.max_tests:
+        notes["beyond max_tests"] = len(kept) - config.max_tests
+        kept = kept[: config.max_tests]
+    told = ", ".join(f"{number} {reason}" for reason, number in sorted(notes.items()) if number)
+    if len(kept) < config.min_tests:
+        left = f"{len(kept)} usable tests, fewer than {config.min_tests}"
+        return ledger.drop(record, "tests", f"{left} ({told})" if told else left)
+    if not told:
+        return record
+    return ledger.change(record, "tests", f"dropped {told}", tests=tuple(kept))
+
+
+def _usable(
+    tests: tuple[dict[str, Any], ...], config: FilterConfig
+) -> tuple[list[dict[str, Any]], Counter[str]]:
+    notes: Counter[str] = Counter()
+    answers: dict[str, set[str]] = {}
+    first: dict[str, dict[str, Any]] = {}
+    for test in tests:
+        size = len(json.dumps(test))
+        if size > config.max_test_kb * 1024:
+            notes["too large"] += 1
+            continue
+        given, answer = _input_of(test), _answer_of(test)
+        if given in first:
+            notes["repeated"] += 1
+        if given not in first or "expected" not in first[given]:
+            first[given] = test
+        if answer is not None:
+            answers.setdefault(given, set()).add(answer)
+    contradictory = {given for given, told in answers.items() if len(told) > 1}
+    notes["contradictory"] = len(contradictory)
+    return [test for given, test in first.items() if given not in contradictory], notes
+
+
+def _reference(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+    if record.references or not config.need_reference:
+        return record
+    return ledger.drop(record, "reference", "no reference solution")

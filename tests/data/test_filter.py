@@ -1,0 +1,218 @@
+"""Filter: what is dropped for its text, its tests or its date; near-duplicates; contamination."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mcbench.data import ProblemRecord
+from mcbench.data.audit import AuditEntry
+from mcbench.data.decontaminate import Decontaminate, DecontaminateConfig, Index
+from mcbench.data.dedup import Dedup, DedupConfig, signature
+from mcbench.data.filter import Filter, FilterConfig
+from mcbench.data.generated import generate
+from mcbench.data.pipeline import Pipeline, read_audit, store_shard
+from mcbench.data.storage import read_records
+from mcbench.data.words import run_hashes, words
+from mcbench.errors import UserError
+from mcbench.nano.problems import load_split
+
+BASE = next(generate(1))
+
+
+def filtered(record, **options):
+    kept, log = Filter(FilterConfig(**options)).run([record])
+    return (kept[0] if kept else None), log
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "rule"),
+    [
+        ({"language": "ru"}, {}, "language"),
+        ({"date": "2019-12-31"}, {"first_date": "2020-01-01"}, "recency"),
+        ({"date": "2031-01-01"}, {"last_date": "2030-01-01"}, "recency"),
+        ({"date": ""}, {"first_date": "2020-01-01", "unknown_date": "drop"}, "recency"),
+        ({"statement": "Read and print it."}, {}, "length"),
+        ({"statement": "print " * 50}, {}, "quality"),
+        ({"statement": BASE.statement + "▓▒░" * 400}, {}, "quality"),
+        ({"statement": f"{BASE.statement}\n\n" * 2}, {}, "quality"),
+        ({"flags": ("image_removed",)}, {}, "images"),
+        ({"statement": BASE.statement + "\nThis is an interactive problem."}, {}, "relevance"),
+        ({"statement": BASE.statement + "\nWrite a SQL query for it."}, {}, "relevance"),
+        ({"tests": BASE.tests[:4]}, {}, "tests"),
+        ({"tests": BASE.tests * 2}, {"min_tests": 9}, "tests"),
+        ({"references": ()}, {"need_reference": True}, "reference"),
+    ],
+)
+def test_what_is_dropped(change, options, rule):
+    record, log = filtered(replace(BASE, **change), **options)
+    assert record is None
+    assert [(e.rule, e.action) for e in log] == [(rule, "drop")]
+
+
+def test_what_is_kept():
+    for change in ({}, {"language": ""}, {"date": ""}, {"references": ()}):
+        given = replace(BASE, **change)
+        assert filtered(given, first_date="2020-01-01") == (given, [])
+
+
+def test_several_answers_without_a_checker_are_flagged():
+    given = replace(BASE, statement=BASE.statement + "\nIf there are several, print any of them.")
+    record, _ = filtered(given)
+    assert record.flags == ("any_answer",)
+    assert filtered(replace(given, checker="int main() {}"))[1] == []
+
+
+def test_unusable_tests_are_dropped_alone():
+    good, other = BASE.tests[:5], BASE.tests[5]
+    bad = (
+        good[0],
+        {"stdin": "1\n" + " " * 3000, "expected": "1"},
+        other,
+        {**other, "stdin": other["stdin"] + " \n", "expected": "no"},
+    )
+    record, log = filtered(replace(BASE, tests=(*good, *bad)), max_test_kb=2)
+    assert record.tests == good
+    assert log[0].detail == "dropped 1 contradictory, 2 repeated, 1 too large"
+    assert len(filtered(BASE, max_tests=5)[0].tests) == 5
+
+
+def test_an_output_told_by_a_repeated_test_is_not_lost():
+    asked = {"stdin": BASE.tests[0]["stdin"]}
+    record, _ = filtered(replace(BASE, tests=(asked, *BASE.tests)))
+    assert record.tests == BASE.tests
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"min_words": 5, "max_words": 4}, {"min_tests": 0}, {"max_tests": 1}, {"min_distinct": 2},
+     {"first_date": "2020"}, {"unknown_date": "maybe"}],
+)  # fmt: skip
+def test_impossible_settings_are_refused(options):
+    with pytest.raises(UserError):
+        FilterConfig(**options)
+
+
+# Words -------------------------------------------------------------------------------------------
+
+
+def test_words_ignore_case_punctuation_and_numbers():
+    assert words("At MOST 10^5, or one hundred thousand!") == ["at", "most", "0", "or", "0"]
+    assert words("At 10^5", numbers=True) == ["at", "10", "5"]
+
+
+def test_run_hashes_depend_on_words_and_order_alone():
+    one = run_hashes(["a", "b", "c", "a", "b"], 2)
+    assert one[0] == one[3]
+    assert len(set(one.tolist())) == 3
+    assert run_hashes(["b", "a"], 2)[0] != one[0]
+    assert len(run_hashes(["a"], 3)) == 1
+    assert len(run_hashes([], 3)) == 0
+
+
+# Near-duplicates ---------------------------------------------------------------------------------
+
+
+def deduplicated(tmp_path, records, **options):
+    shard = store_shard(tmp_path / "in", records, [])
+    (out,) = Pipeline(tmp_path).run(Dedup(DedupConfig(**options)), [shard])
+    return [r.id for r in read_records(out.path)]
+
+
+def test_signatures_estimate_jaccard_similarity():
+    config = DedupConfig(run=1, permutations=600)
+    letters = [chr(97 + i) * 3 for i in range(26)]
+    one, other = " ".join(letters[:18]), " ".join(letters[6:])
+    estimate = (signature(one, config) == signature(other, config)).mean()
+    assert estimate == pytest.approx(12 / 26, abs=0.07)
+
+
+def test_the_richest_of_a_group_is_kept(tmp_path):
+    poor = replace(BASE, id="b/poor", references=())
+    few = replace(BASE, id="b/few", tests=BASE.tests[:5])
+    rich = replace(BASE, id="b/rich", statement=BASE.statement.upper())
+    assert deduplicated(tmp_path, [poor, few, rich]) == ["b/rich"]
+
+
+def test_one_template_is_many_problems(tmp_path):
+    """Statements alike, answers to the same input not; without tests they would be copies."""
+    statement = BASE.statement
+    tests = [
+        tuple({"stdin": f"{i}\n", "expected": f"{i * k}\n"} for i in range(1, 6)) for k in (2, 3)
+    ]
+    pair = [ProblemRecord(f"k/{k}", statement, "stdin", t) for k, t in enumerate(tests)]
+    assert deduplicated(tmp_path, pair) == ["k/0", "k/1"]
+    broken = ({"stdin": "1\n", "expected": "7\n"}, *tests[0][1:])
+    assert deduplicated(tmp_path, [pair[0], replace(pair[1], tests=broken)]) == ["k/0"]
+
+
+def test_nano_problems_are_no_duplicates(tmp_path):
+    records = [
+        ProblemRecord(p.id, p.statement, p.form, p.tests, p.fn_name or "")
+        for p in load_split("test")
+    ]
+    kept = deduplicated(tmp_path, records, threshold=0.95, threshold_same_tests=0.95)
+    assert len(kept) >= 0.95 * len(records)
+
+
+# Contamination -----------------------------------------------------------------------------------
+
+TASK = (
+    "Given a rooted tree with n vertices and a positive weight on every edge, choose two different "
+    "leaves so that the xor of the weights on the path between them is as large as possible, and "
+    "print that largest value. There are at most 1000 vertices and weights are below 2^20."
+)
+
+
+def decontaminated(tmp_path, records, evaluation, **options):
+    config = DecontaminateConfig(**options)
+    problems = [ProblemRecord(f"e/{i}", text, "stdin") for i, text in enumerate(evaluation)]
+    shard = store_shard(tmp_path / "in", records, [])
+    (out,) = Pipeline(tmp_path).run(Decontaminate(Index.build(problems, config), config), [shard])
+    return [r.id for r in read_records(out.path)], read_audit(out)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TASK,
+        TASK.upper().replace("1000", "five hundred").replace("2^20", "10^9"),
+        f"A story about trees comes first.\n\n{TASK.replace(',', ' -')}\n\nAnd thanks at the end.",
+        TASK[:170],
+    ],
+)
+def test_overlap_is_found_whatever_numbers_case_and_layout(tmp_path, text):
+    kept, log = decontaminated(
+        tmp_path, [replace(BASE, statement=text)], [TASK, BASE.statement[::-1]]
+    )
+    assert kept == []
+    assert "as in e/0" in log[0].detail
+    assert (
+        '"given a rooted tree with 0 vertices' in log[0].detail or "given a rooted" in log[0].detail
+    )
+
+
+def test_phrases_of_the_trade_are_no_contamination(tmp_path):
+    phrase = "The input is given from standard input in the following format, on several lines: n k"
+    evaluation = [f"{text} {phrase}" for text in _texts(6)]
+    record = replace(BASE, statement=f"{TASK} {phrase}")
+    kept, log = decontaminated(tmp_path, [record], evaluation)
+    assert (kept, log) == ([record.id], [])
+
+
+def _texts(count):
+    return [r.statement for r in generate(count, seed=77)]
+
+
+def test_a_partial_overlap_is_flagged(tmp_path):
+    part = " ".join(TASK.split()[:19])
+    kept, (entry,) = decontaminated(
+        tmp_path, [replace(BASE, statement=f"{part}. {BASE.statement}")], [TASK], min_share=0.5
+    )
+    assert isinstance(entry, AuditEntry)
+    assert (kept, entry.rule, entry.action) == ([BASE.id], "overlap", "flag")
+
+
+def test_an_empty_evaluation_set_drops_nothing(tmp_path):
+    assert decontaminated(tmp_path, [BASE], [])[0] == [BASE.id]
+    assert Index.build([], DecontaminateConfig()).hashes.dtype == np.uint64
