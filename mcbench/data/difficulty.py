@@ -1,0 +1,371 @@
+"""Difficulty: predict from features, calibrate on measured pass rates, select a distribution.
+
+Predict: a weighted mean of the dimensions of `mcbench.data.features`, or of a language model's
+ratings of the same dimensions, or of both. Calibrate: a monotone fit (isotonic regression) of
+measured pass rates of a reference model on the prediction; a problem that was itself measured keeps
+its own. Select: as many problems as the target distribution over easy, medium and hard allows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
+
+from mcbench.data.audit import AuditEntry, Ledger, apply_rules
+from mcbench.data.features import DIMENSIONS, dimensions, weighted
+from mcbench.data.pipeline import Decision, GlobalStage, Outcome, Stage
+from mcbench.data.schema import DIFFICULTIES, ProblemRecord
+from mcbench.data.translate import Chat, Endpoint
+from mcbench.errors import UserError, unknown
+
+_MIN_MEASURED = 10
+
+
+def _equal_weights() -> dict[str, float]:
+    return dict.fromkeys(DIMENSIONS, 1.0)
+
+
+@dataclass(frozen=True)
+class DifficultyConfig:
+    """How difficulty is predicted, calibrated and selected.
+
+    Args:
+        weights: of the five dimensions; what is not named weighs nothing. They are a choice: no
+            published weights exist.
+        rater: a language model that rates the dimensions too; None: features alone.
+        rater_share: weight of its ratings against the features, 0 to 1.
+        pass_rates: JSON lines {"id", "pass_rate"} measured on a reference model; empty: none, and
+            labels are thirds of the predicted score, with provenance "predicted".
+        easy_from, hard_below: pass rates from which a problem is easy, below which it is hard.
+        min_pass_rate, max_pass_rate: problems outside are dropped, where the rate is known: nothing
+            is learned from what always or never succeeds.
+        keep_source_labels: whether a label from the source is kept where nothing was measured.
+        target: shares of easy, medium and hard to select; empty: all are kept.
+        size: how many to select at most; None: as many as the target allows.
+        seed: of the choice among problems of one label.
+
+    Raises:
+        UserError: an unknown dimension or label, a value out of range, shares that do not sum to 1.
+    """
+
+    weights: dict[str, float] = field(default_factory=_equal_weights)
+    rater: Endpoint | None = None
+    rater_share: float = 0.5
+    pass_rates: str = ""
+    easy_from: float = 2 / 3
+    hard_below: float = 1 / 3
+    min_pass_rate: float = 0.0
+    max_pass_rate: float = 1.0
+    keep_source_labels: bool = False
+    target: dict[str, float] = field(default_factory=dict)
+    size: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for given, allowed, what in (
+            (self.weights, DIMENSIONS, "difficulty dimension"),
+            (self.target, DIFFICULTIES, "difficulty"),
+        ):
+            if extra := sorted(given.keys() - set(allowed)):
+                raise unknown(what, extra[0], allowed)
+            if any(value < 0 for value in given.values()):
+                raise UserError(f"weights and shares must not be negative: {given}")
+        if sum(self.weights.values()) <= 0:
+            raise UserError("at least one weight must be positive")
+        if self.target and abs(sum(self.target.values()) - 1) > 1e-6:
+            raise UserError(f"the shares of target must sum to 1: {self.target}")
+        if not 0 <= self.hard_below <= self.easy_from <= 1:
+            raise UserError("0 <= hard_below <= easy_from <= 1 must hold")
+        if not 0 <= self.min_pass_rate <= self.max_pass_rate <= 1:
+            raise UserError("0 <= min_pass_rate <= max_pass_rate <= 1 must hold")
+        if not 0 <= self.rater_share <= 1:
+            raise UserError("rater_share must lie between 0 and 1")
+        if self.size is not None and self.size < 1:
+            raise UserError("size must be at least 1")
+
+
+# Predict -----------------------------------------------------------------------------------------
+
+_RATING_PROMPT = (
+    "Rate the programming problem below on five dimensions, each with a whole number from 1 (very "
+    "low) to 5 (very high): reading (effort to understand it), scale (how efficient a solution has "
+    "to be), control (branches and cases of a solution), volume (length of a solution), technique "
+    "(algorithms and data structures it needs). Answer with one JSON object and nothing else, such "
+    'as {{"reading": 2, "scale": 1, "control": 3, "volume": 2, "technique": 1}}.\n\n{statement}'
+)
+
+
+def rate(statement: str, chat: Chat) -> dict[str, float]:
+    """A language model's ratings, mapped to 0..1.
+
+    Raises:
+        UserError: the answer holds no such ratings.
+        StageFailed: the server does not answer.
+    """
+    answer = chat.ask(_RATING_PROMPT.format(statement=statement))
+    found = re.findall(r"\{[^{}]*\}", answer)
+    try:
+        given = json.loads(found[-1])
+        values = {name: (float(given[name]) - 1) / 4 for name in DIMENSIONS}
+    except (ValueError, KeyError, IndexError, TypeError):
+        raise UserError(f"no five ratings in the answer {answer[:80]!r}") from None
+    if not all(0 <= value <= 1 for value in values.values()):
+        raise UserError(f"a rating is not between 1 and 5: {given}")
+    return values
+
+
+@dataclass(frozen=True)
+class Predict(Stage):
+    """Stores ``dimensions`` and ``difficulty_score`` in every record."""
+
+    config: DifficultyConfig = DifficultyConfig()
+    answers: Path = Path("answers")
+
+    name: ClassVar[str] = "predict"
+    modules: ClassVar[tuple[str, ...]] = ("mcbench.data.difficulty", "mcbench.data.features")
+
+    def configuration(self) -> Any:
+        """Only what the prediction depends on."""
+        rater = self.config.rater
+        return [self.config.weights, self.config.rater_share, rater.model if rater else None]
+
+    def run(self, batch: list[ProblemRecord]) -> Outcome:
+        """Predict every record's difficulty."""
+        ledger = Ledger(self.name)
+        chat = Chat(self.config.rater, self.answers) if self.config.rater else None
+
+        def rule(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+            return self._predict(record, ledger, chat)
+
+        return apply_rules(batch, [("predicted", rule)], ledger), ledger.entries
+
+    def _predict(self, record: ProblemRecord, ledger: Ledger, chat: Chat | None) -> ProblemRecord:
+        values = dimensions(record)
+        if chat is not None:
+            try:
+                ratings = rate(record.statement, chat)
+            except UserError as error:
+                if type(error) is not UserError:
+                    raise  # the server, not the record
+                record = ledger.flag(record, "unrated", str(error))
+            else:
+                share = self.config.rater_share
+                values = {
+                    name: (1 - share) * values[name] + share * ratings[name]
+                    if name in values
+                    else ratings[name]
+                    for name in DIMENSIONS
+                }
+        score = round(weighted(values, self.config.weights), 6)
+        shown = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+        if len(values) < len(DIMENSIONS):
+            record = ledger.flag(record, "unseen_solution", "no reference: the text alone is rated")
+        return ledger.change(
+            record, "predicted", f"{score:.3f} ({shown})", dimensions=values, difficulty_score=score
+        )
+
+
+# Calibrate and select ----------------------------------------------------------------------------
+
+
+def read_pass_rates(path: Path) -> dict[str, float]:
+    """Measured pass rates by record id.
+
+    Raises:
+        UserError: the file cannot be read, or a line is no {"id", "pass_rate"} with a rate in 0..1.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"pass rates {path} cannot be read: {error}") from None
+    rates: dict[str, float] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            name, rate = str(row["id"]), float(row["pass_rate"])
+        except (ValueError, KeyError, TypeError):
+            raise UserError(f'line {number} of {path} is no {{"id", "pass_rate"}}') from None
+        if not 0 <= rate <= 1:
+            raise UserError(f"line {number} of {path}: pass_rate must lie between 0 and 1")
+        rates[name] = rate
+    return rates
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A falling step function from predicted score to pass rate, as knots."""
+
+    scores: tuple[float, ...]
+    rates: tuple[float, ...]
+    measured: int
+
+    @classmethod
+    def fit(cls, scores: list[float], rates: list[float]) -> Calibration:
+        """Isotonic regression, falling.
+
+        Raises:
+            UserError: fewer than 10 measured problems.
+        """
+        if len(scores) < _MIN_MEASURED:
+            raise UserError(
+                f"{len(scores)} problems of the set have a measured pass rate; calibration needs "
+                f"at least {_MIN_MEASURED}"
+            )
+        fit = IsotonicRegression(increasing=False, y_min=0.0, y_max=1.0).fit(scores, rates)
+        knots = (fit.X_thresholds_, fit.y_thresholds_)
+        x, y = (tuple(np.round(values, 6).tolist()) for values in knots)
+        return cls(x, y, len(scores))
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        """Estimated pass rates; constant beyond the measured range."""
+        return np.interp(scores, self.scores, self.rates)
+
+
+@dataclass(frozen=True)
+class Difficulty(GlobalStage):
+    """Labels every record, and selects; ``measured`` are pass rates by record id."""
+
+    config: DifficultyConfig = DifficultyConfig()
+    measured: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+    name: ClassVar[str] = "difficulty"
+    modules: ClassVar[tuple[str, ...]] = ("mcbench.data.difficulty",)
+    libraries: ClassVar[tuple[str, ...]] = ("scikit-learn", "numpy")
+
+    def configuration(self) -> Any:
+        """The pass rates count with their content, not the file's name."""
+        config = asdict(self.config)
+        for name in ("rater", "rater_share", "weights", "pass_rates"):
+            del config[name]  # in the prediction already
+        return [config, sorted(self.measured.items())]
+
+    def summarise(self, batch: list[ProblemRecord]) -> pa.Table:
+        """Id, prediction, and what the source says."""
+        return pa.table(
+            {
+                "id": pa.array([record.id for record in batch], pa.string()),
+                "score": pa.array([record.difficulty_score for record in batch], pa.float64()),
+                "label": pa.array([record.difficulty for record in batch], pa.string()),
+            }
+        )
+
+    def decide(self, summary: pa.Table) -> dict[str, Decision]:
+        """A label for every record; a reason for every one that is not selected."""
+        labels = self.label(summary)
+        ids = [row["id"] for row in labels]
+        reasons = {i: r for i, row in zip(ids, labels, strict=True) if (r := self._outside(row))}
+        inside = [row for row in labels if row["id"] not in reasons]
+        reasons.update(self._select(inside))
+        return {row["id"]: self._decision(row, reasons.get(row["id"])) for row in labels}
+
+    def label(self, summary: pa.Table) -> list[dict[str, Any]]:
+        """Rows id, score, pass_rate (None without calibration), difficulty, provenance, source."""
+        if not len(summary):
+            return []
+        rows: list[dict[str, Any]] = summary.to_pylist()
+        scores = np.array([row["score"] for row in rows], dtype=float)
+        calibration = self.calibrate(summary)
+        estimates = calibration(scores) if calibration else None
+        thirds = np.quantile(scores, [1 / 3, 2 / 3])
+        for i, row in enumerate(rows):
+            row["source"] = row.pop("label")
+            own = self.measured.get(row["id"])
+            rate = own if own is not None else None if estimates is None else float(estimates[i])
+            row["pass_rate"] = None if rate is None else round(rate, 6)
+            if own is None and self.config.keep_source_labels and row["source"]:
+                row["difficulty"], row["provenance"] = row["source"], "source"
+            elif rate is None:
+                row["difficulty"] = DIFFICULTIES[int((row["score"] > thirds).sum())]
+                row["provenance"] = "predicted"
+            else:
+                row["difficulty"] = self._by_rate(rate)
+                row["provenance"] = "calibrated" if own is None else "measured"
+        return rows
+
+    def calibrate(self, summary: pa.Table) -> Calibration | None:
+        """The fit on the measured records of the set; None when no pass rates were given."""
+        if not self.measured:
+            return None
+        pairs = [
+            (score, self.measured[name])
+            for name, score in zip(
+                summary["id"].to_pylist(), summary["score"].to_pylist(), strict=True
+            )
+            if name in self.measured
+        ]
+        return Calibration.fit([score for score, _ in pairs], [rate for _, rate in pairs])
+
+    def _by_rate(self, rate: float) -> str:
+        if rate >= self.config.easy_from:
+            return "easy"
+        return "hard" if rate < self.config.hard_below else "medium"
+
+    def _outside(self, row: dict[str, Any]) -> tuple[str, str] | None:
+        rate = row["pass_rate"]
+        low, high = self.config.min_pass_rate, self.config.max_pass_rate
+        if rate is None or low <= rate <= high:
+            return None
+        return "pass_rate", f"pass rate {rate:.2f} ({row['provenance']}) outside {low:g}..{high:g}"
+
+    def _select(self, rows: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
+        """Reasons for the records that do not fit the target distribution."""
+        quota = self.quota(Counter(row["difficulty"] for row in rows))
+        if quota is None:
+            return {}
+        reasons: dict[str, tuple[str, str]] = {}
+        for label in DIFFICULTIES:
+            of_label = [row["id"] for row in rows if row["difficulty"] == label]
+            of_label.sort(key=lambda name: _lot(self.config.seed, name))
+            detail = f"{quota[label]} of {len(of_label)} {label} problems are selected"
+            reasons.update(dict.fromkeys(of_label[quota[label] :], ("target", detail)))
+        return reasons
+
+    def quota(self, available: Mapping[str, int]) -> dict[str, int] | None:
+        """Problems to select by label; None when everything is kept.
+
+        Raises:
+            UserError: the target wants problems of a label that there are none of.
+        """
+        shares = self.config.target
+        if not shares and self.config.size is None:
+            return None
+        total = sum(available.values())
+        if not shares:
+            shares = {label: available.get(label, 0) / max(total, 1) for label in DIFFICULTIES}
+        wanted = {label: share for label, share in shares.items() if share > 0}
+        if total and (none := [label for label in wanted if not available.get(label)]):
+            raise UserError(
+                f"the target wants {shares[none[0]]:.0%} {none[0]} problems and there are none "
+                f"(there are: {dict(available)}); change target, easy_from or hard_below"
+            )
+        size = min((available.get(label, 0) / share for label, share in wanted.items()), default=0)
+        size = min(size, self.config.size or size)
+        return {label: int(size * shares.get(label, 0) + 1e-9) for label in DIFFICULTIES}
+
+    def _decision(self, row: dict[str, Any], reason: tuple[str, str] | None) -> Decision:
+        told = f"{row['difficulty']} ({row['provenance']}, predicted {row['score']:.3f}"
+        rate = row["pass_rate"]
+        told += f", pass rate {rate:.2f})" if rate is not None else ")"
+        entries = [AuditEntry(row["id"], self.name, "labelled", "change", told)]
+        if reason:
+            entries.append(AuditEntry(row["id"], self.name, reason[0], "drop", reason[1]))
+        changes = {
+            "difficulty": row["difficulty"],
+            "difficulty_provenance": row["provenance"],
+            "pass_rate": rate,
+        }
+        return Decision(tuple(entries), changes)
+
+
+def _lot(seed: int, name: str) -> bytes:
+    return hashlib.blake2b(f"{seed} {name}".encode(), digest_size=8).digest()
