@@ -1,0 +1,113 @@
+"""Running programs on tests without judging them, and comparing what they answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcbench.data.schema import ProblemRecord
+from mcbench.evaluator import CallTest, Evaluator, StdioTest, Submission
+from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
+from mcbench.evaluator.submission import Test, TestResult
+
+_MAX_ANSWER = 1 << 20  # characters of an answer that are kept; no test wants more
+_NOTHING = object()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a program did with one input: how it ended, and its output if it ended well."""
+
+    verdict: str
+    value: Any = None
+    time_s: float = 0.0
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether there is a value."""
+        return self.verdict == "AC"
+
+
+class _Capture:
+    """A checker that accepts everything and remembers it: the evaluator returns no outputs."""
+
+    def __init__(self) -> None:
+        self.value: Any = _NOTHING
+
+    def __call__(self, expected: Any, actual: Any) -> bool:
+        if isinstance(actual, str) and len(actual) > _MAX_ANSWER:
+            return False
+        self.value = actual
+        return True
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program and the inputs it is to answer."""
+
+    code: str
+    record: ProblemRecord
+    tests: Sequence[dict[str, Any]]
+    time_limit_s: float
+    memory_limit_mb: float
+
+
+class Judge:
+    """Runs jobs through an `Evaluator` and keeps count.
+
+    ``tests`` and ``seconds`` are the runs of the evaluator so far and the time spent in it.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.tests = 0
+        self.seconds = 0.0
+
+    def answers(self, jobs: Sequence[Job]) -> list[list[Answer]]:
+        """One answer per test of every job, in order. Equal jobs are run as often as they occur."""
+        captures = [[_Capture() for _ in job.tests] for job in jobs]
+        submissions = [
+            Submission(
+                job.code,
+                [_test(job.record, t, c) for t, c in zip(job.tests, kept, strict=True)],
+                job.time_limit_s,
+                job.memory_limit_mb,
+            )
+            for job, kept in zip(jobs, captures, strict=True)
+        ]
+        start = time.monotonic()
+        results = self.evaluator.evaluate(submissions)
+        self.seconds += time.monotonic() - start
+        self.tests += sum(len(job.tests) for job in jobs)
+        return [
+            [_answer(result, capture) for result, capture in zip(r.tests, kept, strict=True)]
+            for r, kept in zip(results, captures, strict=True)
+        ]
+
+
+def _answer(result: TestResult, capture: _Capture) -> Answer:
+    if result.verdict == "AC":
+        return Answer("AC", capture.value, result.time_s)
+    return Answer("OLE" if result.verdict == "WA" else result.verdict, None, result.time_s)
+
+
+def _test(record: ProblemRecord, test: dict[str, Any], capture: _Capture) -> Test:
+    if record.form == "stdin":
+        return StdioTest(stdin=test["stdin"], expected="", checker=capture)
+    return CallTest(
+        fn_name=record.fn_name,
+        args=test["args"],
+        expected=None,
+        result_arg=test.get("result_arg"),
+        checker=capture,
+    )
+
+
+def accepts(test: dict[str, Any], expected: Any, value: Any) -> bool:
+    """Whether ``value`` answers ``expected`` under the test's own options."""
+    rules = Rules(**{name: test[name] for name in RULE_NAMES if name in test})
+    if "stdin" in test:
+        return isinstance(value, str) and compare_text(expected, value, rules).accepted
+    return compare_values(expected, value, rules).accepted

@@ -1,0 +1,189 @@
+"""Verify: references, tests and trivial programs against each other, and mutants."""
+
+import ast
+
+import pytest
+
+from mcbench.data import ProblemRecord
+from mcbench.data.judge import Judge, accepts
+from mcbench.data.mutants import mutants
+from mcbench.data.verify import Verify, VerifyConfig, most_trivial
+from mcbench.errors import UserError
+from mcbench.evaluator import Evaluator
+
+DOUBLE = "n = int(input())\nprint(2 * n + 1)\n"
+SLOW = "n = int(input())\nwhile n > 900:\n    pass\nprint(2 * n + 1)\n"
+RANDOM = (
+    "import os\nn = int(input())\nprint(2 * n + 1 + (n == 3) * int.from_bytes(os.urandom(6)))\n"
+)
+TESTS = tuple({"stdin": f"{n}\n", "expected": f"{2 * n + 1}\n"} for n in range(1, 7))
+CONFIG = VerifyConfig(time_limit_s=0.5)
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with Evaluator(workers=2) as evaluator:
+        yield Judge(evaluator)
+
+
+def verify(judge, config=CONFIG, **fields):
+    given = {"tests": TESTS, "references": (DOUBLE,), "statement": "s", "form": "stdin", **fields}
+    kept, log = Verify(judge, config).run([ProblemRecord(id="p", **given)])
+    return (kept[0] if kept else None), {(e.rule, e.action): e.detail for e in log}
+
+
+def test_a_right_problem_passes_unchanged_but_for_its_strength(judge):
+    record, log = verify(judge)
+    assert (record.tests, record.references) == (TESTS, (DOUBLE,))
+    assert record.test_strength == 1
+    assert list(log) == [("strength", "change")]
+    assert log["strength", "change"].startswith("100% of ")
+
+
+@pytest.mark.parametrize(
+    ("tests", "references", "reason"),
+    [
+        (({"stdin": "9\n", "expected": "20\n"},), (DOUBLE,), "1 no reference passes"),
+        (({"stdin": "999\n", "expected": "1999\n"},), (SLOW,), "1 too slow"),
+        (({"stdin": "x\n", "expected": "1\n"},), (DOUBLE,), "1 no reference answers"),
+        (({"stdin": "9\n"},), (DOUBLE,), "1 too few references to tell the output"),
+        (({"stdin": "3\n", "expected": "7\n"},), (RANDOM,), "1 flaky"),
+    ],
+)
+def test_tests_that_cannot_be_right_are_dropped(judge, tests, references, reason):
+    usable = tuple(test for test in TESTS if test["stdin"] not in [t["stdin"] for t in tests])
+    record, log = verify(judge, tests=(*usable, *tests), references=references)
+    assert record.tests == usable
+    assert log["tests", "change"] == f"dropped {reason}"
+
+
+def test_outputs_come_from_references_that_agree(judge):
+    asked = tuple({"stdin": test["stdin"]} for test in TESTS)
+    record, log = verify(judge, tests=asked, references=(DOUBLE, "# b\n" + DOUBLE))
+    assert record.tests == TESTS
+    other = "n = int(input())\nprint(2 * n + (n != 4))\n"
+    record, log = verify(judge, tests=asked, references=(DOUBLE, other))
+    assert [test["stdin"] for test in record.tests] == ["1\n", "2\n", "3\n", "5\n", "6\n"]
+    assert log["tests", "change"] == "dropped 1 references disagree"
+
+
+def test_wrong_references_go_and_without_a_right_one_the_problem(judge):
+    wrong = DOUBLE.replace("2 *", "3 *")
+    record, log = verify(judge, references=(wrong, DOUBLE))
+    assert record.references == (DOUBLE,)
+    assert log["references", "change"] == "1 of 2 fail a test"
+    for references in ((wrong,), ("def",), ("import time\nwhile True: pass\n",)):
+        record, log = verify(judge, references=references)
+        assert record is None
+        assert ("wrong_reference", "drop") in log
+
+
+@pytest.mark.parametrize(
+    ("code", "tests", "name"),
+    [
+        ("print(7)\n", tuple({**t, "expected": "7\n"} for t in TESTS), "a constant program ('7')"),
+        (
+            "print(input())\n",
+            tuple({**t, "expected": t["stdin"]} for t in TESTS),
+            "an echo program",
+        ),
+    ],
+)
+def test_problems_that_trivial_programs_solve_are_dropped(judge, code, tests, name):
+    record, log = verify(judge, references=(code,), tests=tests)
+    assert record is None
+    assert log["trivial", "drop"] == f"{name} passes every test"
+
+
+def test_a_test_that_the_empty_program_passes_is_dropped(judge):
+    code = "n = int(input())\nif n > 2:\n    print(2 * n + 1)\n"
+    tests = ({"stdin": "1\n", "expected": "\n"}, *TESTS[2:])
+    record, log = verify(judge, references=(code,), tests=tests)
+    assert record.tests == TESTS[2:]
+    assert log["tests", "change"] == "dropped 1 an empty program passes"
+
+
+def test_tests_that_notice_no_mistake_make_a_problem_weak(judge):
+    code = "n = int(input())\nif n < 5:\n    print(n + 1)\nelif n < 9:\n    print(n * n - 3)\n" * 1
+    code += "elif n < 20:\n    print(n - 4 if n % 3 else n * 2)\nelse:\n    print(n // 3 * 7)\n"
+    tests = tuple({"stdin": f"{n}\n", "expected": f"{n + 1}\n"} for n in (-3, -2, -1))
+    record, log = verify(judge, references=(code,), tests=tests)
+    assert record is None
+    assert "mutants are noticed" in log["weak_tests", "drop"]
+    record, _ = verify(judge, VerifyConfig(min_strength=0), references=(code,), tests=tests)
+    assert record.test_strength < 0.4
+
+
+def test_methods_with_values(judge):
+    code = "class Solution:\n    def add(self, a, b):\n        return [a + b, None]\n"
+    tests = tuple({"args": [a, 5], "expected": [a + 5, None]} for a in range(4))
+    record, _ = verify(judge, form="call", fn_name="add", references=(code,), tests=tests)
+    assert record.tests == tests
+    asked = tuple({"args": test["args"]} for test in tests)
+    config = VerifyConfig(min_agreeing=1)
+    record, _ = verify(judge, config, form="call", fn_name="add", references=(code,), tests=asked)
+    assert record.tests == tests
+
+
+def test_what_cannot_be_verified_says_so(judge):
+    assert verify(judge, references=())[1] == {("no_reference", "drop"): "no reference solution"}
+    record, _ = verify(judge, VerifyConfig(without_reference="flag"), references=())
+    assert record.flags == ("unverified",)
+    assert verify(judge, checker="int main() {}")[0].flags == ("unverified",)
+    tests = ({"code": "assert f(1) == 2"},)
+    assert verify(judge, form="assert", tests=tests)[0].flags == ("unverified",)
+
+
+def test_a_problem_that_loses_most_of_its_tests_is_dropped(judge):
+    tests = (*TESTS[:4], *({"stdin": "x\n"} for _ in range(5)))
+    record, log = verify(judge, tests=tests)
+    assert record is None
+    assert log["unreliable", "drop"] == "tests dropped: 5 no reference answers"
+    record, log = verify(judge, VerifyConfig(min_tests=9))
+    assert ("too_few_tests", "drop") in log
+
+
+def test_tests_that_notice_mutants_are_kept_first(judge):
+    code = "n = int(input())\nprint(n * 2 if n > 0 else n - 1)\n"
+    tests = tuple({"stdin": f"{n}\n", "expected": f"{n * 2}\n"} for n in (2, 2, 2, 2, 2))
+    last = {"stdin": "-5\n", "expected": "-6\n"}
+    record, _ = verify(judge, VerifyConfig(max_tests=3), references=(code,), tests=(*tests, last))
+    assert record.tests == (tests[0], tests[1], last)
+
+
+# Parts -------------------------------------------------------------------------------------------
+
+
+def test_mutants_differ_in_one_place_and_are_always_the_same():
+    code = "n = int(input())\nif n < 3 and n != 1:\n    print(n + 2)\n"
+    found = mutants(code, 100)
+    assert found == mutants(code, 100)
+    assert len(found) == len(set(found)) >= 10
+    assert mutants(code, 3) == found[:3]
+    original = ast.unparse(ast.parse(code)).split("\n")
+    for text in found:
+        lines = text.rstrip("\n").split("\n")
+        assert sum(a != b for a, b in zip(original, lines, strict=True)) == 1
+    assert mutants("def", 5) == []
+
+
+def test_comparison_follows_the_tests_own_options():
+    test = {"stdin": "1", "expected": "0.5", "rtol": 0.1}
+    assert accepts(test, "0.5", "0.52")
+    assert not accepts({**test, "rtol": 0.001}, "0.5", "0.52")
+    assert not accepts({"args": [1], "expected": "a"}, "a", ["a"])
+
+
+def test_the_most_trivial_program():
+    tests = tuple({"args": [n], "expected": n // 9} for n in range(12))
+    record = ProblemRecord("p", "s", "call", tests, "f")
+    assert most_trivial(record) == ("a constant program ('0')", 0.75)
+
+
+@pytest.mark.parametrize(
+    "options", [{"repeats": 0}, {"min_strength": 2}, {"mutants": -1}, {"max_tests": 1},
+                {"without_reference": "keep"}],
+)  # fmt: skip
+def test_impossible_settings_are_refused(options):
+    with pytest.raises(UserError):
+        VerifyConfig(**options)
