@@ -1,0 +1,338 @@
+"""A pool with known defects: what every stage of the pipeline ought to find is written down.
+
+The pool for measuring precision and recall. A record is planted with one defect or none; `TRUTH`
+says which stage has to drop it (or, for what can be repaired, bring back the clean record).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mcbench.data.schema import ProblemRecord
+from mcbench.errors import UserError, unknown
+
+# Defect -> the stage that has to act, and what it has to do.
+TRUTH: dict[str, tuple[str, str]] = {
+    "mojibake": ("process", "repair"),
+    "html": ("process", "repair"),
+    "latex": ("process", "repair"),
+    "noise": ("process", "repair"),
+    "spaces": ("process", "repair"),
+    "cut_off": ("process", "drop"),
+    "empty": ("process", "drop"),
+    "foreign": ("filter", "drop"),
+    "short": ("filter", "drop"),
+    "repetitive": ("filter", "drop"),
+    "needs_image": ("filter", "drop"),
+    "irrelevant": ("filter", "drop"),
+    "few_tests": ("filter", "drop"),
+    "large_tests": ("filter", "drop"),
+    "contradictory_tests": ("filter", "drop"),
+    "old": ("filter", "drop"),
+    "copy": ("dedup", "drop"),
+    "reworded_copy": ("dedup", "drop"),
+    "contaminated": ("decontaminate", "drop"),
+    "wrong_reference": ("verify", "drop"),
+    "broken_test": ("verify", "drop_test"),
+    "slow_test": ("verify", "drop_test"),
+    "flaky": ("verify", "drop"),
+    "constant": ("verify", "drop"),
+    "echo": ("verify", "drop"),
+    "weak_tests": ("verify", "drop"),
+    "missing_outputs": ("verify", "fill"),
+}
+FIRST_DATE = "2015-01-01"  # of the window that "old" records lie outside of
+MAX_TEST_KB = 64.0  # that "large_tests" are above
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Records in random order, the evaluation set, and the truth.
+
+    ``defects``: record id -> defect, for planted ones. ``clean``: record id -> the record as it
+    has to come out, for those that can be repaired or lose a test. ``pairs``: copy -> original.
+    """
+
+    records: tuple[ProblemRecord, ...]
+    evaluation: tuple[ProblemRecord, ...]
+    defects: dict[str, str]
+    clean: dict[str, ProblemRecord]
+    pairs: dict[str, str]
+
+    def dropped_by(self, stage: str) -> set[str]:
+        """Ids that a stage has to drop. Of a pair of copies the original counts, too."""
+        return {i for i, d in self.defects.items() if TRUTH[d] == (stage, "drop")}
+
+
+def _without_changed_test(clean: ProblemRecord, planted: ProblemRecord) -> ProblemRecord:
+    return replace(clean, tests=tuple(test for test in clean.tests if test in planted.tests))
+
+
+def plant(
+    clean: Iterable[ProblemRecord], share: float = 0.02, seed: int = 0, defects: Sequence[str] = ()
+) -> Pool:
+    """Plant each defect in ``share`` of the records.
+
+    Copies are added to the pool; for the other defects a record is changed in place.
+
+    Args:
+        clean: records without defects, such as `mcbench.data.generated.generate`'s.
+        share: of the records, for each defect.
+        seed: of the choice.
+        defects: which ones; all when empty.
+
+    Raises:
+        UserError: an unknown defect, or more defects than records.
+    """
+    rng = random.Random(f"plant-{seed}")
+    records = list(clean)
+    names = list(defects) or list(TRUTH)
+    if strange := sorted(set(names) - TRUTH.keys()):
+        raise unknown("defect", strange[0], TRUTH)
+    each = max(round(share * len(records)), 1)
+    if each * len(names) > len(records):
+        raise UserError(f"{each} records for each of {len(names)} defects are more than there are")
+    order = list(range(len(records)))
+    rng.shuffle(order)
+    pool = Pool((), (), {}, {}, {})
+    evaluation: list[ProblemRecord] = []
+    for name in names:
+        for _ in range(each):
+            number = order.pop()
+            record = records[number]
+            if name in ("copy", "reworded_copy"):
+                copy = _COPIES[name](replace(record, id=f"{record.id}-{name}"), rng)
+                records.append(copy)
+                pool.pairs[copy.id] = record.id
+                pool.defects[copy.id] = name
+                continue
+            if name == "mojibake":  # needs something to damage
+                text = record.statement.replace("and", "and – it’s true –", 1)
+                record = replace(record, statement=text)
+            if name == "contaminated":
+                evaluation.append(replace(record, id=f"evaluation/{record.id}"))
+            pool.clean[record.id] = record
+            records[number] = _DEFECTS[name](record, rng)
+            if name == "broken_test":  # what is right about it is all the rest
+                pool.clean[record.id] = _without_changed_test(record, records[number])
+            pool.defects[record.id] = name
+    rng.shuffle(records)
+    return replace(pool, records=tuple(records), evaluation=tuple(evaluation))
+
+
+# Statements --------------------------------------------------------------------------------------
+
+
+def _mojibake(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    """UTF-8 read as Windows-1252, with invisible characters."""
+    text = record.statement.encode().decode("cp1252", "ignore")
+    return replace(record, statement="\ufeff" + text.replace(" ", " \u200b", 2))
+
+
+def _html(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    text = record.statement.replace("≤", "&le;")
+    paragraphs = "".join(f"<p>{p}</p>\n" for p in text.strip().split("\n\n"))
+    return replace(record, statement=f"<div class='statement'>{paragraphs}</div>")
+
+
+def _latex(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    text = re.sub(r"\((\d+) ≤ n ≤ (\d+)\)", r"($\1 \\le n \\le \2$)", record.statement)
+    return replace(record, statement=text.replace(" n ", " $n$ ").replace(" n,", " $n$,"))
+
+
+def _noise(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    before = "Source: https://judge.example.org/problem/17\n"
+    after = "\nAccepted: 1,204\nSubmissions: 3,991\nhttps://judge.example.org/discuss\n"
+    return replace(record, statement=before + record.statement + after)
+
+
+def _spaces(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    text = record.statement.replace("\n", "   \r\n").replace("\r\n   \r\n", "\r\n\r\n\r\n\r\n")
+    return replace(record, statement=text)
+
+
+def _cut_off(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    end = record.statement.rindex(" the ")
+    return replace(record, statement=record.statement[:end] + " the")
+
+
+def _empty(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    texts = ("  \n", "Problem statement is not available.", "***", "[deleted]")
+    return replace(record, statement=rng.choice(texts))
+
+
+_FOREIGN = (
+    "Дан список из n целых чисел. Прибавьте к каждому числу {k}, затем отсортируйте список по "
+    "возрастанию и выведите сумму первых чисел. В первой строке записано число n, во второй "
+    "строке записаны сами числа через пробел. Ответ выведите одним числом.",
+    "给定一个包含 n 个整数的列表。将每个数加上 {k}，然后按升序排列，输出前几个数的总和。第一行"
+    "包含 n，第二行包含 n 个整数，用空格分隔。请输出一个整数作为答案。",
+    "Se da una lista de n números enteros. Sume {k} a cada uno de ellos, ordene la lista de menor "
+    "a mayor y muestre la suma de los primeros elementos. La primera línea contiene n y la segunda "
+    "línea contiene los números separados por espacios. La respuesta es un solo número.",
+)
+
+
+def _foreign(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    return replace(record, statement=rng.choice(_FOREIGN).format(k=rng.randint(2, 99)), language="")
+
+
+def _short(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    return replace(record, statement=f"Read n numbers, print case {rng.randint(1, 10**6)}.\n")
+
+
+def _repetitive(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    word = rng.choice(("print", "number", "input", "value"))
+    text = f"Read the {word} and print the {word}. " * 12
+    return replace(record, statement=f"{text}{rng.randint(1, 10**6)}\n")
+
+
+def _needs_image(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    return replace(record, statement=f"![figure](picture.png)\n\n{record.statement}")
+
+
+_IRRELEVANT = (
+    "Write an SQL query to report the names of all customers in {place}. Table: orders.",
+    "This is an interactive problem. You may ask at most {k} queries about {place}.",
+    "Prove that for every n the sum below is even, and explain why {place} matters. {k}",
+    "Write a bash script that counts the words of all files below the folder {place}. {k}",
+)
+
+
+def _irrelevant(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    text = rng.choice(_IRRELEVANT).format(
+        place=f"town {rng.randint(1, 10**6)}", k=rng.randint(5, 50)
+    )
+    story = record.statement.split(". ")[0]
+    return replace(record, statement=f"{story}. {text}\n")
+
+
+# Tests -------------------------------------------------------------------------------------------
+
+
+def _few_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    return replace(record, tests=record.tests[: rng.randint(0, 4)])
+
+
+def _large_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    size = int(MAX_TEST_KB * 1024)
+    tests = tuple({**test, "stdin": test["stdin"] + " " * size} for test in record.tests)
+    return replace(record, tests=tests)
+
+
+def _contradictory_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    other = tuple({**test, "expected": test["expected"] + "1\n"} for test in record.tests)
+    return replace(record, tests=record.tests + other)
+
+
+def _old(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    return replace(record, date=f"20{rng.randint(5, 14):02}-06-01")
+
+
+# Copies ------------------------------------------------------------------------------------------
+
+
+def _copy(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    return replace(record, references=(), statement=record.statement.replace("\n\n", "\n"))
+
+
+_SYNONYMS = (("wants to know", "would like to know"), ("print", "output"), ("Then", "Afterwards"),
+             ("holds", "contains"), ("values", "numbers"), ("entries", "elements"),
+             ("First", "To begin with"), ("integers", "whole numbers"))  # fmt: skip
+
+
+def _reworded_copy(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    """Two words exchanged, other case and punctuation, a sentence more; half of the tests."""
+    text = record.statement
+    usable = [pair for pair in _SYNONYMS if pair[0] in text]
+    for old, new in rng.sample(usable, min(2, len(usable))):
+        text = text.replace(old, new, 1)
+    text = text.replace(". ", " - ") if rng.random() < 0.5 else text.upper()
+    kept = record.tests[: (len(record.tests) + 1) // 2 + 1]
+    return replace(record, references=(), statement=f"Practice task.\n{text}", tests=kept)
+
+
+def _contaminated(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    """Other numbers and other case than in the evaluation set."""
+    text = re.sub(r"\d+", lambda m: str(int(m[0]) + rng.randint(1, 9)), record.statement)
+    text = text.upper() if rng.random() < 0.5 else text.lower()
+    return replace(record, statement=text.replace("\n\n", "\n"))
+
+
+# References and what they judge ------------------------------------------------------------------
+
+
+def _wrong_reference(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    code = record.references[0]
+    head, _, tail = code.rpartition("print(")
+    return replace(record, references=(f"{head}print(7919 + {tail}",))
+
+
+def _broken_test(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    tests = list(record.tests)
+    number = rng.randrange(len(tests))
+    tests[number] = {**tests[number], "expected": f"{int(tests[number]['expected']) + 1}\n"}
+    return replace(record, tests=tuple(tests))
+
+
+def _slow_test(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    """A test on which the reference needs far more than the limit."""
+    stdin = record.tests[0]["stdin"]
+    slow = {"stdin": stdin.replace("\n", "\n99999 ", 1), "expected": record.tests[0]["expected"]}
+    code = record.references[0].replace(
+        "split()))\n", "split()))\nwhile 99999 in a:\n    pass\n", 1
+    )
+    return replace(record, tests=(*record.tests, slow), references=(code,))
+
+
+def _flaky(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    code = "import time\n" + record.references[0].rstrip()
+    head, _, tail = code.rpartition("print(")
+    return replace(record, references=(f"{head}print(time.time_ns() % 999983 + {tail}\n",))
+
+
+def _constant(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    value = rng.randint(1, 99)
+    code = re.sub(r"print\(.*\)\n$", f"print(len(a) * 0 + {value})\n", record.references[0])
+    tests = tuple({**test, "expected": f"{value}\n"} for test in record.tests)
+    return replace(record, references=(code,), tests=tests)
+
+
+def _echo(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    tests = tuple({**test, "expected": test["stdin"]} for test in record.tests)
+    return replace(record, references=("print(input())\nprint(input())\n",), tests=tests)
+
+
+def _weak_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    """Tests that reach one branch of a program with many."""
+    code = (
+        "n = int(input())\na = list(map(int, input().split()))\nif n < 1:\n"
+        "    print(len(a) * 3 + 1)\nelif n > 90:\n    print(sum(a) % 7 * 2 - 1)\n"
+        "elif n > 80:\n    print(max(a) * 5 + min(a) * 3)\nelif n > 70:\n"
+        "    print(a[0] * 2 - a[1] + 9)\nelse:\n    print(n)\n"
+    )
+    tests = tuple({**t, "expected": t["stdin"].split()[0] + "\n"} for t in record.tests)
+    return replace(record, references=(code,), tests=tests)
+
+
+def _missing_outputs(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+    """Inputs alone, and two references that agree."""
+    tests = tuple({"stdin": test["stdin"]} for test in record.tests)
+    code = record.references[0]
+    return replace(record, tests=tests, references=(code, "# again\n" + code))
+
+
+_Plant = Callable[[ProblemRecord, random.Random], ProblemRecord]
+_COPIES: dict[str, _Plant] = {"copy": _copy, "reworded_copy": _reworded_copy}
+_DEFECTS: dict[str, _Plant] = {name: globals()[f"_{name}"] for name in TRUTH if name not in _COPIES}
+
+
+def content(record: ProblemRecord) -> str:
+    """Statement and tests without layout, to compare a repaired record with the clean one."""
+    tests: list[Any] = [dict(sorted(test.items())) for test in record.tests]
+    return json.dumps([" ".join(record.statement.split()), tests])

@@ -1,0 +1,203 @@
+"""What a build did: the funnel, examples of what was dropped, difficulty, overlap, the card."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mcbench.data.difficulty import Difficulty
+from mcbench.data.features import DIMENSIONS, spread
+from mcbench.data.schema import DIFFICULTIES
+from mcbench.data.storage import dataset_shards, file_digest
+from mcbench.errors import UserError
+
+_OWN_WORDS = (
+    "Difficulty is predicted from five dimensions of mcbench's own choice ("
+    + ", ".join(DIMENSIONS)
+    + "), not from those of the MicroCoder paper, which are unpublished."
+)
+
+
+def read_manifest(out: Path) -> dict[str, Any]:
+    """The manifest of a finished set.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    try:
+        manifest: dict[str, Any] = json.loads((out / "manifest.json").read_text())
+    except OSError:
+        raise UserError(
+            f"{out} is no finished data set: manifest.json is missing (was the build interrupted? "
+            "the same command resumes it)"
+        ) from None
+    except ValueError as error:
+        raise UserError(f"{out}/manifest.json is damaged: {error}") from None
+    return manifest
+
+
+def check_files(out: Path, manifest: dict[str, Any]) -> None:
+    """Refuse a set whose files are not those that were built.
+
+    Raises:
+        UserError: a file is missing or was changed.
+    """
+    for name, sha256 in manifest["files"].items():
+        if not (out / name).is_file():
+            raise UserError(f"{out}/{name} is missing; build the set again")
+        if file_digest(out / name) != sha256:
+            raise UserError(f"{out}/{name} is not the file that was built; build the set again")
+    dataset_shards(out)
+
+
+def funnel_rows(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row per rule: stage, rule, in (records that reached the stage), drop, change, flag, keep.
+
+    Rules of a stage run one after another; ``in`` is what the stage got.
+    """
+    rows = []
+    for stage in manifest["funnel"]:
+        rows.append({"stage": stage["stage"], "rule": "", "in": stage["in"], "out": stage["out"]})
+        for rule, actions in sorted(stage["rules"].items()):
+            rows.append({"stage": stage["stage"], "rule": rule, "in": stage["in"], **actions})
+    return rows
+
+
+def examples(out: Path, per_rule: int = 2, action: str = "drop") -> list[dict[str, str]]:
+    """The first entries of every rule that dropped something: record, rule, detail, excerpt."""
+    table = pq.read_table(out / "audit.parquet")
+    table = table.filter(pc.equal(table["action"], action))
+    seen: Counter[tuple[str, str]] = Counter()
+    found = []
+    for batch in table.to_batches(max_chunksize=4096):
+        for row in batch.to_pylist():
+            key = (row["stage"], row["rule"])
+            seen[key] += 1
+            if seen[key] <= per_rule:
+                found.append(row)
+    return found
+
+
+def overlap(out: Path) -> dict[tuple[str, str], int]:
+    """Near-duplicates between sources: (source of the dropped one, of the kept one) -> number."""
+    table = pq.read_table(out / "audit.parquet")
+    chosen = pc.and_(pc.equal(table["rule"], "near_duplicate"), pc.equal(table["action"], "drop"))
+    pairs: Counter[tuple[str, str]] = Counter()
+    for row in table.filter(chosen).to_pylist():
+        kept = row["detail"].rpartition(" similar to ")[2]
+        pairs[row["record"].partition("/")[0], kept.partition("/")[0]] += 1
+    return dict(sorted(pairs.items()))
+
+
+def describe_difficulty(stage: Difficulty, summary: pa.Table) -> dict[str, Any]:
+    """Labels and scores before the selection, and the calibration curve."""
+    rows = stage.label(summary)
+    calibration = stage.calibrate(summary)
+    return {
+        "before": {name: sum(r["difficulty"] == name for r in rows) for name in DIFFICULTIES},
+        "score": spread([row["score"] for row in rows]),
+        "provenance": dict(Counter(row["provenance"] for row in rows)),
+        "calibration": None
+        if calibration is None
+        else {
+            "measured": calibration.measured,
+            "scores": list(calibration.scores),
+            "pass_rates": list(calibration.rates),
+        },
+    }
+
+
+def summary_text(manifest: dict[str, Any], full: bool = False) -> str:
+    """The funnel as a table for a terminal; ``full`` also lists what only changed or flagged."""
+    lines = [f"{manifest['name']}: {manifest['rows']} problems ({manifest['digest']})", ""]
+    lines.append(f"{'stage':<14} {'rule':<18} {'in':>8} {'out':>8} {'dropped':>8}  other")
+    for row in funnel_rows(manifest):
+        other = ", ".join(f"{row[a]} {a}" for a in ("change", "flag", "keep") if row.get(a))
+        if not row["rule"]:
+            dropped = row["in"] - row["out"]
+            lines.append(f"{row['stage']:<14} {'':<18} {row['in']:>8} {row['out']:>8} {dropped:>8}")
+        elif full or row.get("drop"):
+            told = f"{'':<14} {row['rule']:<18} {'':>8} {'':>8} {row.get('drop', 0):>8}  {other}"
+            lines.append(told.rstrip())
+    for name, counter in manifest["counts"].items():
+        lines.append(f"{name}: " + ", ".join(f"{n} {label}" for label, n in counter.items()))
+    if before := manifest.get("difficulty", {}).get("before"):
+        told = ", ".join(f"{n} {label}" for label, n in before.items())
+        lines.append(f"difficulty before selection: {told}")
+    return "\n".join(lines)
+
+
+def inspect(out: Path, per_rule: int = 2) -> str:
+    """Everything a person asks of a finished set: funnel, overlap, examples of what was dropped.
+
+    Raises:
+        UserError: no finished set, or its files are not those that were built.
+    """
+    manifest = read_manifest(out)
+    check_files(out, manifest)
+    lines = [summary_text(manifest, full=True)]
+    if pairs := overlap(out):
+        lines.append("\nnear-duplicates (dropped from, kept in):")
+        lines += [f"  {dropped} -> {kept}: {number}" for (dropped, kept), number in pairs.items()]
+    if shown := examples(out, per_rule):
+        lines.append("\ndropped, for example:")
+    for row in shown:
+        lines.append(f"  {row['stage']}/{row['rule']} {row['record']}: {row['detail']}")
+        if row["excerpt"]:
+            lines.append(f"      {row['excerpt'][:110]}")
+    return "\n".join(lines)
+
+
+def card(name: str, description: str, manifest: dict[str, Any]) -> str:
+    """A data set card in the hub's format (YAML header and Markdown)."""
+    funnel = "\n".join(
+        f"| {s['stage']} | {s['in']} | {s['out']} | {_rules(s['rules'])} |"
+        for s in manifest["funnel"]
+    )
+    sources = "\n".join(f"- {s}: {n} problems" for s, n in manifest["counts"]["source"].items())
+    labels = ", ".join(f"{n} {label}" for label, n in manifest["counts"]["difficulty"].items())
+    return f"""---
+pretty_name: {json.dumps(name)}
+task_categories: [text-generation]
+tags: [code, reinforcement-learning]
+configs:
+- config_name: default
+  data_files: data/train-*.parquet
+---
+# {name}
+
+{description or "Programming problems with tests, built by `mcbench data build`."}
+
+{manifest["rows"]} problems; content hash `{manifest["digest"]}`; record version
+{manifest["record_version"]}. Difficulty: {labels}.
+
+## Sources
+
+Every record names its source, address and licence.
+
+{sources}
+
+## How it was made
+
+| stage | in | out | dropped by rule |
+|---|---:|---:|---|
+{funnel}
+
+`audit.parquet` has an entry for every record that a rule changed, flagged or dropped, with the
+reason. {_OWN_WORDS}
+
+The configuration, the hashes of all files and the calibration of difficulty are in `manifest.json`.
+Tests were run against reference solutions where `test_strength` is set: it is the share of mutants
+of a reference that the tests notice, a lower bound on their strength.
+"""
+
+
+def _rules(rules: dict[str, dict[str, int]]) -> str:
+    dropped = {rule: actions["drop"] for rule, actions in rules.items() if actions.get("drop")}
+    return ", ".join(f"{rule} {n}" for rule, n in sorted(dropped.items())) or "–"

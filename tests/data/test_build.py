@@ -1,0 +1,221 @@
+"""Builds from end to end: same bytes whatever happened in between, files, card, command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from itertools import pairwise
+
+import pytest
+import yaml
+
+from mcbench.data import ProblemRecord
+from mcbench.data.build import build
+from mcbench.data.config import BuildConfig, from_mapping, load_config
+from mcbench.data.decontaminate import DecontaminateConfig
+from mcbench.data.difficulty import DifficultyConfig
+from mcbench.data.generated import generate
+from mcbench.data.planted import plant
+from mcbench.data.report import examples, funnel_rows, inspect, overlap, read_manifest
+from mcbench.data.storage import iter_dataset
+from mcbench.errors import UserError
+
+DEFECTS = ["html", "cut_off", "short", "copy", "contaminated"]
+POOL = plant(generate(60), share=0.05, defects=DEFECTS)
+
+
+def config(folder, **options):
+    # Few problems made from few sentences have much in common.
+    overlap = DecontaminateConfig(min_share=0.6)
+    given = {"workers": 1, "skip": ("verify",), "decontaminate": overlap, **options}
+    return BuildConfig("set", str(folder / "out"), str(folder / "cache"), **given)
+
+
+def files(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return build(config(tmp_path_factory.mktemp("built")), POOL.records, POOL.evaluation)
+
+
+def test_the_funnel_adds_up(built):
+    stages = built.manifest["funnel"]
+    assert [row["stage"] for row in stages] == [
+        "collect", "process", "filter", "dedup", "decontaminate", "predict", "difficulty",
+    ]  # fmt: skip
+    assert [(row["in"], row["out"]) for row in stages[:5]] == [
+        (63, 63), (63, 60), (60, 57), (57, 54), (54, 51),
+    ]  # fmt: skip
+    for before, after in pairwise(stages):
+        assert before["out"] == after["in"]
+    assert built.manifest["rows"] == 51
+    drops = {(r["stage"], r["rule"]): r["drop"] for r in funnel_rows(built.manifest) if "drop" in r}
+    assert drops == {
+        ("process", "completeness"): 3,
+        ("filter", "length"): 3,
+        ("dedup", "near_duplicate"): 3,
+        ("decontaminate", "contaminated"): 3,
+    }
+
+
+def test_dropped_records_are_shown_with_the_reason(built):
+    shown = examples(built.out, per_rule=1)
+    assert [row["rule"] for row in shown] == [
+        "completeness", "length", "near_duplicate", "contaminated",
+    ]  # fmt: skip
+    hit = shown[-1]
+    assert "as in evaluation/generated" in hit["detail"]
+    assert '"' in hit["detail"]
+    assert overlap(built.out) == {("generated", "generated"): 3}
+    text = inspect(built.out)
+    assert "near-duplicates (dropped from, kept in):" in text
+    assert hit["detail"][:40] in text
+
+
+def test_the_set_is_a_hub_data_set(built, tmp_path):
+    import datasets
+
+    loaded = datasets.load_dataset(str(built.out), split="train", cache_dir=str(tmp_path))
+    assert [ProblemRecord.from_row(row) for row in loaded] == list(iter_dataset(built.out))
+    header = yaml.safe_load((built.out / "README.md").read_text().split("---")[1])
+    assert header["configs"][0]["data_files"] == "data/train-*.parquet"
+    problem = next(iter_dataset(built.out)).to_problem()
+    assert problem.tests
+
+
+def test_a_changed_file_is_noticed(built, tmp_path):
+    out = tmp_path / "out"
+    for name, data in files(built.out).items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(data)
+    inspect(out)
+    (out / "data/train-00000.parquet").write_bytes(b"other")
+    with pytest.raises(UserError, match="not the file that was built"):
+        inspect(out)
+    (out / "manifest.json").unlink()
+    with pytest.raises(UserError, match="no finished data set"):
+        inspect(out)
+
+
+def test_workers_and_folders_change_no_byte(built, tmp_path):
+    again = build(config(tmp_path, workers=2), POOL.records, POOL.evaluation)
+    assert files(again.out) == files(built.out)
+
+
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_build import POOL, build, config
+replace, writes = Path.replace, 0
+def dying(path, target):
+    global writes
+    writes += 1
+    if writes == {last}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(path, target)
+Path.replace = dying
+build(config(Path({folder!r})), POOL.records, POOL.evaluation)
+"""
+
+
+@pytest.mark.parametrize("last", [4, 22])
+def test_killed_and_started_again_it_gives_the_same_bytes(built, tmp_path, last):
+    script = SCRIPT.format(tests=os.path.dirname(__file__), last=last, folder=str(tmp_path))  # noqa: PTH120
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (tmp_path / "out/manifest.json").exists()
+    again = build(config(tmp_path), POOL.records, POOL.evaluation)
+    assert files(again.out) == files(built.out)
+
+
+def test_a_set_of_which_nothing_is_left_is_an_error(tmp_path):
+    with pytest.raises(UserError, match=r"no problem is left \(.*filter: 4 in, 0 out"):
+        build(config(tmp_path), [replace(r, statement="Read and print.") for r in POOL.records[:4]])
+    with pytest.raises(UserError, match="needs sources"):
+        build(config(tmp_path))
+
+
+def test_repeated_ids_cost_a_line(tmp_path):
+    record = next(iter(generate(1)))
+    built = build(config(tmp_path), [record, record])
+    assert built.manifest["funnel"][0] == {
+        "stage": "collect", "in": 2, "out": 1, "rules": {"duplicate_id": {"drop": 1}},
+    }  # fmt: skip
+
+
+def test_difficulty_is_selected_to_a_distribution(tmp_path):
+    target = {"easy": 0.2, "medium": 0.3, "hard": 0.5}
+    options = config(tmp_path, difficulty=DifficultyConfig(target=target))
+    built = build(options, POOL.records, POOL.evaluation)
+    assert built.manifest["difficulty"]["before"] == {"easy": 17, "medium": 17, "hard": 17}
+    assert built.manifest["counts"]["difficulty"] == {"easy": 6, "medium": 10, "hard": 17}
+
+
+# Configuration and command line ------------------------------------------------------------------
+
+
+def test_configuration_from_yaml(tmp_path):
+    path = tmp_path / "build.yaml"
+    path.write_text(
+        "name: mine\nout: out\nskip: [verify]\nsources: [{adapter: taco, path: x}]\n"
+        "filter: {min_tests: 3, first_date: 2024-01-01, max_test_kb: 64}\n"
+        "process: {translator: {base_url: 'http://localhost:1/v1', model: m}}\n"
+        "difficulty: {target: {easy: 0.5, hard: 0.5}, size: 10}\n"
+    )
+    found = load_config(path)
+    assert found.filter.first_date == "2024-01-01"
+    assert (found.filter.max_test_kb, found.filter.min_tests) == (64.0, 3)
+    assert found.process.translator.model == "m"
+    assert found.difficulty.size == 10
+    assert found.sources == ({"adapter": "taco", "path": "x"},)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: x", "lacks 'out'"),
+        ("[1]", "must be a mapping"),
+        ("", "must be a mapping of names to values, got nothing"),
+        ("name: [", "is no YAML"),
+        ("{name: x, out: y, sauces: []}", "unknown field .* 'sauces'; allowed: .*sources"),
+        ("{name: x, out: y, skip: [polish]}", "unknown stage in skip 'polish'"),
+        ("{name: x, out: y, workers: two}", "workers must be int, got 'two'"),
+        ("{name: x, out: y, workers: true}", "workers must be int"),
+        ("{name: x, out: y, filter: {min_tests: 0}}", "filter: min_tests must be at least 1"),
+        ("{name: x, out: y, dedup: {threshold: 2}}", "dedup: 0 < threshold_same_tests"),
+        ("{name: x, out: y, verify: {repeats: 0}}", "verify: repeats must be at least 1"),
+        ("{name: x, out: y, difficulty: {weights: {bloom: 1}}}", "unknown difficulty dimension"),
+        ("{name: x, out: y, difficulty: {target: {easy: 0.5}}}", "must sum to 1"),
+        ("{name: x, out: y, sources: {}}", "sources must be a list"),
+    ],
+)
+def test_mistakes_in_a_configuration_are_named(tmp_path, text, message):
+    path = tmp_path / "build.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        load_config(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_every_field_of_a_resolved_configuration_is_read_back(built):
+    resolved = {**built.manifest["config"], "out": "o"}
+    assert json.loads(json.dumps(resolved)) == json.loads(
+        json.dumps({**_plain(from_mapping(BuildConfig, resolved, "manifest")), "out": "o"})
+    )
+
+
+def _plain(config):
+    return {k: v for k, v in asdict(config).items() if k not in ("cache", "workers")}
+
+
+def test_the_manifest_is_read_back(built):
+    assert read_manifest(built.out) == json.loads(json.dumps(built.manifest))
