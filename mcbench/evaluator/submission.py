@@ -21,6 +21,13 @@ MAX_TIME_S = 86_400
 MAX_MEMORY_MB = 1 << 20
 
 
+def check_rules(test: StdioTest | CallTest) -> None:
+    """Refuse tolerances that are negative or not finite, and a checker that cannot be called."""
+    check_tolerances(test.rtol, test.atol)
+    if test.checker is not None and not callable(test.checker):
+        raise UserError(f"checker must be a function, got {short(test.checker)}")
+
+
 def is_number(value: object) -> bool:
     """Whether a value is a finite int or float, and no bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -77,7 +84,7 @@ class StdioTest:
             self.stdin.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             raise UserError(f"stdin is not text that a program could read: {error}") from None
-        check_tolerances(self.rtol, self.atol)
+        check_rules(self)
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class CallTest:
             raise UserError("CallTest takes args as a list or tuple of positional arguments")
         if self.result_arg is not None and self.result_arg not in range(len(self.args)):
             raise UserError(f"result_arg must be between 0 and {len(self.args) - 1}")
-        check_tolerances(self.rtol, self.atol)
+        check_rules(self)
 
 
 @dataclass(frozen=True)

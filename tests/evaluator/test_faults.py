@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -187,10 +188,16 @@ with Evaluator(workers=2) as evaluator:
 """
 
 
-def start_caller(program: str) -> subprocess.Popen:
-    caller = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=ROOT)
-    assert caller.stdout.readline() == b"ready\n"
-    return caller
+@contextlib.contextmanager
+def started_caller(program: str) -> Iterator[subprocess.Popen]:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=ROOT
+    ) as caller:
+        try:
+            assert caller.stdout.readline() == b"ready\n"
+            yield caller
+        finally:
+            caller.kill()  # also when the test has failed
 
 
 def assert_nothing_survives(caller: subprocess.Popen) -> None:
@@ -198,31 +205,30 @@ def assert_nothing_survives(caller: subprocess.Popen) -> None:
     namespaces = same_namespace(left) if os.geteuid() == 0 else set
     caller.kill()
     caller.wait()
-    caller.stdout.close()
     assert eventually(lambda: not alive(left) and not namespaces(), 2.0)
 
 
 def test_nothing_survives_the_death_of_the_parent():
-    caller = start_caller(FORKING_CALLER)
-    # Two supervisors, two zygotes, two programs and their forks.
-    assert eventually(lambda: len(descendants(caller.pid)) == 8)
-    assert_nothing_survives(caller)
+    with started_caller(FORKING_CALLER) as caller:
+        # Two supervisors, two zygotes, two programs and their forks.
+        assert eventually(lambda: len(descendants(caller.pid)) == 8)
+        assert_nothing_survives(caller)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_nothing_survives_the_death_of_the_parent_amid_attacks(seed):
-    caller = start_caller(HOSTILE_CALLER)
     # At a moment of its own in each run: after so many different processes were seen.
     wanted, seen = random.Random(seed).randint(6, 30), set()
-    assert eventually(lambda: seen.update(descendants(caller.pid)) or len(seen) >= wanted, 30)
-    assert_nothing_survives(caller)
+    with started_caller(HOSTILE_CALLER) as caller:
+        assert eventually(lambda: seen.update(descendants(caller.pid)) or len(seen) >= wanted, 30)
+        assert_nothing_survives(caller)
 
 
 def test_a_sandbox_whose_parent_is_gone_before_it_is_ready_ends_quietly():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         ours.close()
-        command = [sys.executable, "-s", "-P", str(ZYGOTE), str(theirs.fileno())]
+        command = [sys.executable, "-I", "-S", str(ZYGOTE), str(theirs.fileno()), "plain"]
         done = subprocess.run(command, pass_fds=[theirs.fileno()], capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 

@@ -1,0 +1,146 @@
+"""Assert-style tests: the verdict is the test's own process', whatever the submission does."""
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.evaluator import AssertTest, CallTest, StdioTest, Submission
+
+
+def verdict_of(evaluator, code, test, **settings):
+    test = AssertTest(test, **settings)
+    result = evaluator.evaluate([Submission(code, [test], time_limit_s=0.5)])[0].tests[0]
+    return result.verdict, result.message
+
+
+POINT = "class P:\n def __init__(s, x): s.x = x\n"
+RIGHT = [
+    ("def f(a): return a + 1", "assert f(1) == 2"),
+    ("def f(a): return a + 1", "def check(candidate):\n  assert candidate(1) == 2\ncheck(f)"),
+    ("def f(a, b=2, *, c=0): return (a, [b, {c}])", "assert f(1, c=3) == (1, [2, {3}])"),
+    ("def f(a): return complex(a, 2)", "assert f(1) == 1 + 2j"),
+    ("def f(a): return 0.1 + 0.2", "assert abs(f(0) - 0.3) < 1e-9"),
+    ("def f(a): return 0.5", "assert math.isclose(f(1), 0.5)"),
+    ("def f(a): a.append(3); a.sort()", "a = [7]\nf(a)\nassert a == [3, 7]"),
+    ("def f(d): d['x'] = [1]", "d = {'y': 0}\nf(d)\nassert d == {'y': 0, 'x': [1]}"),
+    (f"{POINT}def f(ps): return [p.x for p in ps]", "assert f([P(1), P(2)]) == [1, 2]"),
+    (f"{POINT}def f(p): return p.next.x", "p = P(1)\np.next = P(4)\nassert f(p) == p.next.x == 4"),
+    ("def f(n):\n for i in range(n): yield i", "assert list(f(3)) == [0, 1, 2]"),
+    ("def f(g): return g(2)", "assert f(lambda x: x + 1) == 3"),
+    ("def f(a): raise ValueError('no')", "try: f(1)\nexcept ValueError: ok = 1\nassert ok"),
+    ("class E(Exception): pass\ndef f(a): raise E", "try: f(1)\nexcept Exception: ok = 1\nok"),
+    ("import numpy as np\ndef f(a): return np.array(a) + 1", "assert list(f([1])) == [2]"),
+    ("def f(a): print(a); return a", "print(f(1))\nassert f(1) == 1"),
+    ("def g(a): return a\ndef f(a): return g(a)", "assert f(1) == 1 and g(2) == 2"),
+]
+
+
+@pytest.mark.parametrize(("code", "test"), RIGHT)
+def test_right(code, test, evaluator):
+    assert verdict_of(evaluator, code, test) == ("AC", "")
+
+
+KILLER = """
+import os
+def f(a):
+    for pid in range(2, 9999):
+        try:
+            pid == os.getpid() or os.kill(pid, 9)
+        except OSError:
+            pass
+    return 3
+"""
+WRONG = [
+    ("def f(a): return a", "assert f(1) == 2, 'one'", "WA", "AssertionError: one (assert f(1) =="),
+    ("def f(a): return None", "assert abs(f(1)) == 2", "RE", "TypeError"),
+    ("def f(a): return 1 / 0", "assert f(1) == 2", "RE", "ZeroDivisionError: division by zero"),
+    ("def f(a): assert False", "assert f(1) == 2", "RE", "AssertionError"),
+    ("def g(a): return 2", "assert f(1) == 2", "RE", "name 'f' is not defined"),
+    ("def f(:", "assert f(1) == 2", "RE", ""),
+    ("def f(a):\n while True: pass", "assert f(1) == 2", "TLE", "CPU time"),
+    ("def f(a): return bytearray(900 << 20)", "assert f(1) == 2", "MLE", ""),
+    # The verdict cannot be forged.
+    ("import os; os._exit(0)", "assert f(1) == 2", "RE", ""),
+    ("def f(a):\n import sys; sys.exit(0)", "assert f(1) == 2", "RE", "ended before it answered"),
+    ("class E:\n __eq__ = lambda s, o: True\ndef f(a): return E()", "assert f(1) == 2", "WA", ""),
+    (
+        "import math\nmath.isclose = lambda *a: True\ndef f(a): return 6",
+        "assert math.isclose(f(1), 5)",
+        "WA",
+        "",
+    ),
+    ("abs = lambda a: 2\ndef f(a): return a", "assert abs(f(1)) == 2", "WA", ""),
+    ("check = print\ndef f(a): return a", "def check(f): assert f(1) == 2\ncheck(f)", "WA", ""),
+    ("def f(g): return g.__globals__", "assert f(lambda: 0) == 2", "RE", "not permitted"),
+    (
+        'import os\ndef f(a): os.pwrite(4, b\'["AC", ""]\', 0)',
+        "assert f(1) == 2",
+        "RE",
+        "OSError",
+    ),
+    ("import os\ndef f(a): os.write(3, b'x' * 99); os._exit(0)", "assert f(1) == 2", "RE", ""),
+    (KILLER, "assert f(1) == 2", ("WA", "RE"), ""),
+]
+
+
+@pytest.mark.parametrize(("code", "test", "verdict", "message"), WRONG)
+def test_wrong(code, test, verdict, message, evaluator):
+    got = verdict_of(evaluator, code, test)
+    assert got[0] in verdict, got
+    assert message in got[1]
+
+
+def test_the_prompts_helpers_are_not_the_submissions(evaluator):
+    lying = "def poly(a): return 0\ndef root(a): return 7"
+    test = "assert poly(root(3)) == 0"
+    assert verdict_of(evaluator, lying, test)[0] == "AC"  # nothing else says what poly is
+    setup = "def poly(a): return a - 3\ndef root(a):\n  '''where poly is 0'''"
+    settings = {"entry_point": "root", "setup": setup}
+    assert verdict_of(evaluator, lying, test, **settings)[0] == "WA"
+    assert verdict_of(evaluator, "def root(a): return a", test, **settings)[0] == "AC"
+
+
+def test_a_test_that_asks_nothing_judges_nothing(evaluator):
+    verdict, message = verdict_of(evaluator, "def f(a): return 2", "assert True")
+    assert verdict == "IE"
+    assert "without a call" in message
+
+
+def test_the_submission_does_not_see_the_test(evaluator):
+    spy = """
+import gc, os, sys
+def f(a):
+    seen = [open(f"/proc/{p}/{what}", "rb").read() for p in os.listdir("/proc") if p.isdigit()
+            for what in ("environ", "cmdline", "mem") if os.access(f"/proc/{p}/{what}", 4)
+            and what != "mem"]
+    frame = sys._getframe()
+    while frame:
+        seen.append(repr(frame.f_locals).encode())
+        frame = frame.f_back
+    seen += [repr(item).encode() for item in gc.get_objects() if type(item) in (str, list, dict)]
+    return b"secret-4711" in b"".join(seen)
+"""
+    # The answer is put together in the test: nothing that the submission is sent holds it.
+    test = "answer = 'secret' + '-4711'\nassert f(0) is False"
+    assert verdict_of(evaluator, spy.replace("secret-4711", "secret' + b'-4711"), test)[0] in "AC"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"code": "assert ("}, "code of an assert-style test is not Python"),
+        ({"code": " "}, "needs code"),
+        ({"code": 3}, "code as str"),
+        ({"code": "f(1)", "setup": "def"}, "setup of an assert-style test"),
+        ({"code": "f(1)", "entry_point": "a.b"}, "entry_point"),
+    ],
+)
+def test_bad_tests_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        AssertTest(**settings)
+
+
+def test_kinds_of_tests_mix(evaluator):
+    tests = [AssertTest("assert f(1) == 2"), CallTest("f", [2], 3), StdioTest("", "")]
+    result = evaluator.evaluate([Submission("def f(a): return a + 1", tests)])[0]
+    assert result.verdicts == ["AC"] * 3
+    assert [test.strategy for test in result.tests] == ["assertions", "exact", "exact"]
