@@ -3,7 +3,7 @@
 from mcbench.evaluator.compare import outputs_match
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
-from mcbench.evaluator.reward import CodeReward
+from mcbench.evaluator.reward import AsyncCodeReward, CodeReward
 from mcbench.evaluator.submission import (
     AssertTest,
     CallTest,
@@ -15,6 +15,7 @@ from mcbench.evaluator.submission import (
 
 __all__ = [
     "AssertTest",
+    "AsyncCodeReward",
     "CallTest",
     "CodeReward",
     "Evaluator",

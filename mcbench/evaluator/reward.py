@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
-from mcbench.evaluator.submission import CallTest, StdioTest, Submission, Test
+from mcbench.evaluator.submission import (
+    AssertTest,
+    CallTest,
+    Result,
+    StdioTest,
+    Submission,
+    Test,
+)
 
+LogExtra = Callable[[str, list[str]], None]
 NO_CODE = "no code"  # stands in for verdicts where the response holds no complete program
 
 
@@ -18,14 +26,17 @@ class CodeReward:
     """A TRL reward function that judges responses with an `Evaluator`.
 
     Called with lists of length B (one entry per completion): ``completions`` (text, or messages
-    of which the last one's content counts) and the dataset columns ``form`` ("stdin" or "call"),
-    ``fn_name`` and ``tests`` (JSON: a list of {"stdin", "expected"} or {"args", "expected"},
-    with further options of `StdioTest` and `CallTest`). Returns B rewards: 1.0 if all tests are
-    accepted, 0.0 if not or if there is no complete program, None if our own infrastructure failed,
-    which TRL leaves out.
+    of which the last one's content counts) and the dataset columns ``form`` ("stdin", "call" or
+    "assert"), ``fn_name`` and ``tests`` (JSON: a list of {"stdin", "expected"}, {"args",
+    "expected"} or {"code", "entry_point", "setup"}, with further options of `StdioTest` and
+    `CallTest`). Returns B rewards: 1.0 if all tests are accepted, 0.0 if not or if there is no
+    complete program, None if our own infrastructure failed: TRL leaves such a completion out of
+    its group's mean and deviation and gives it no advantage.
 
     ``last_verdicts`` holds B strings such as "AC,WA"; TRL logs them as column ``verdicts``.
     With ``early_exit`` (the default: the reward needs no more) they end at the first failure.
+
+    `AsyncCodeReward` is the same for a trainer that runs several reward functions side by side.
     """
 
     def __init__(
@@ -52,10 +63,26 @@ class CodeReward:
         tests: Sequence[str] | None = None,
         form: Sequence[str] | None = None,
         fn_name: Sequence[str | None] | None = None,
-        log_extra: Callable[[str, list[str]], None] | None = None,
+        log_extra: LogExtra | None = None,
         **columns: Any,
-    ) -> list[float | None]:
+    ) -> Any:
         """Score the completions.
+
+        Raises:
+            UserError: a column is missing, or a row has no usable tests.
+        """
+        found = self.programs(completions, tests, form, fn_name)
+        results = self.evaluator.evaluate(list(found.values()), early_exit=self.early_exit)
+        return self.rewards(len(completions), found, results, log_extra)
+
+    def programs(
+        self,
+        completions: Sequence[Any],
+        tests: Sequence[str] | None,
+        form: Sequence[str] | None,
+        fn_name: Sequence[str | None] | None,
+    ) -> dict[int, Submission]:
+        """The submissions in the completions, by place; a place without one has no program.
 
         Raises:
             UserError: a column is missing, or a row has no usable tests.
@@ -64,8 +91,7 @@ class CodeReward:
             raise UserError("the code reward needs the dataset columns tests and form")
         names = fn_name if fn_name is not None else [None] * len(completions)
         parsed: dict[tuple[Any, ...], list[Test]] = {}
-        submissions: list[Submission] = []
-        places: list[int] = []
+        found: dict[int, Submission] = {}
         for place, completion in enumerate(completions):
             row = (tests[place], form[place], names[place])
             if row not in parsed:
@@ -73,22 +99,46 @@ class CodeReward:
             code = extract_code(_text_of(completion))
             if code is not None:
                 limits = (self.time_limit_s, self.memory_limit_mb)
-                submissions.append(Submission(code, parsed[row], *limits))
-                places.append(place)
-        results = self.evaluator.evaluate(submissions, early_exit=self.early_exit)
+                found[place] = Submission(code, parsed[row], *limits)
+        return found
 
-        rewards: list[float | None] = [0.0] * len(completions)
-        verdicts = [NO_CODE] * len(completions)
-        for place, result in zip(places, results, strict=True):
+    def rewards(
+        self,
+        count: int,
+        found: Mapping[int, Submission],
+        results: Sequence[Result],
+        log_extra: LogExtra | None,
+    ) -> list[float | None]:
+        """B = ``count`` rewards, from the results of the submissions that were found."""
+        rewards: list[float | None] = [0.0] * count
+        verdicts = [NO_CODE] * count
+        for place, result in zip(found, results, strict=True):
             verdicts[place] = ",".join(result.verdicts)
-            if "IE" in result.verdicts:
-                rewards[place] = None
-            else:
-                rewards[place] = float(result.passed)
+            rewards[place] = None if "IE" in result.verdicts else float(result.passed)
         self.last_verdicts = verdicts
         if log_extra is not None:
             log_extra("verdicts", verdicts)
         return rewards
+
+
+class AsyncCodeReward(CodeReward):
+    """`CodeReward` as a coroutine: TRL runs it beside other reward functions, not after them."""
+
+    async def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        *,
+        tests: Sequence[str] | None = None,
+        form: Sequence[str] | None = None,
+        fn_name: Sequence[str | None] | None = None,
+        log_extra: LogExtra | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """Score the completions; see `CodeReward`."""
+        found = self.programs(completions, tests, form, fn_name)
+        results = await self.evaluator.aevaluate(list(found.values()), self.early_exit)
+        return self.rewards(len(completions), found, results, log_extra)
 
 
 def parse_tests(text: str, form: str, fn_name: str | None) -> list[Test]:
@@ -97,8 +147,8 @@ def parse_tests(text: str, form: str, fn_name: str | None) -> list[Test]:
     Raises:
         UserError: not JSON, no tests, a test that lacks a field or has an unknown one.
     """
-    if form not in ("stdin", "call"):
-        raise UserError(f"unknown form {form!r}; allowed: call, stdin")
+    if form not in ("stdin", "call", "assert"):
+        raise UserError(f"unknown form {form!r}; allowed: assert, call, stdin")
     try:
         rows = json.loads(text)
     except (TypeError, ValueError):
@@ -108,6 +158,8 @@ def parse_tests(text: str, form: str, fn_name: str | None) -> list[Test]:
     try:
         if form == "stdin":
             return [StdioTest(**row) for row in rows]
+        if form == "assert":
+            return [AssertTest(**row) for row in rows]
         return [CallTest(fn_name=fn_name or "", **row) for row in rows]
     except TypeError as error:
         raise UserError(f"a test of form {form!r} does not fit: {error}") from None

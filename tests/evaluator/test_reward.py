@@ -1,11 +1,12 @@
 """From a model's response to a reward."""
 
+import asyncio
 import json
 
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.evaluator import CodeReward, Result, TestResult, extract_code
+from mcbench.evaluator import AsyncCodeReward, CodeReward, Result, TestResult, extract_code
 
 EXTRACTIONS = [
     ("```python\nx = 1\n```", "x = 1\n"),
@@ -89,7 +90,7 @@ def test_infrastructure_failure_is_no_reward():
         ({"tests": ["[]"], "form": ["stdin"]}, "no tests"),
         ({"tests": ["{"], "form": ["stdin"]}, "JSON"),
         ({"tests": [None], "form": ["stdin"]}, "JSON"),
-        ({"tests": [STDIN_TESTS], "form": ["file"]}, "allowed: call, stdin"),
+        ({"tests": [STDIN_TESTS], "form": ["file"]}, "allowed: assert, call, stdin"),
         ({"tests": [STDIN_TESTS], "form": ["call"], "fn_name": ["f"]}, "does not fit"),
         ({"tests": [CALL_TESTS], "form": ["call"]}, "needs fn_name"),
     ],
@@ -102,3 +103,33 @@ def test_unusable_rows_are_refused(columns, message, evaluator):
 def test_completion_that_is_no_text_is_refused(evaluator):
     with pytest.raises(UserError, match="completion must be text"):
         CodeReward(evaluator)([""], [3], tests=[STDIN_TESTS], form=["stdin"])
+
+
+def test_the_coroutine_gives_the_same_rewards_beside_other_work(evaluator):
+    completions = [block("print(int(input()) * 2)"), block("print(2)"), "no program"]
+    columns = {"tests": [STDIN_TESTS] * 3, "form": ["stdin"] * 3}
+
+    async def other_work(done: asyncio.Event) -> int:
+        turns = 0
+        while not done.is_set():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    async def both() -> tuple[list[float | None], int]:
+        done = asyncio.Event()
+        other = asyncio.create_task(other_work(done))
+        rewards = await AsyncCodeReward(evaluator)([""] * 3, completions, **columns)
+        done.set()
+        return rewards, await other
+
+    rewards, turns = asyncio.run(both())
+    assert rewards == CodeReward(evaluator)([""] * 3, completions, **columns) == [1.0, 0.0, 0.0]
+    assert turns > 1
+
+
+def test_assert_style_rows(evaluator):
+    tests = json.dumps([{"code": "assert f(1) == 2", "entry_point": "f"}])
+    columns = {"tests": [tests] * 2, "form": ["assert"] * 2}
+    completions = [block("def f(a): return a + 1"), block("def f(a): return a")]
+    assert CodeReward(evaluator)([""] * 2, completions, **columns) == [1.0, 0.0]
