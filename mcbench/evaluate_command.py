@@ -22,7 +22,8 @@ def add_evaluate(commands: Any, integers: Callable[[str], list[int]]) -> None:
     add(
         "--test-set",
         default="nano:test",
-        help="livecodebench, livecodebench:release_v5, nano:test (default) or a .jsonl file",
+        help="livecodebench, humaneval, mbpp, a subset of one such as livecodebench:release_v5, "
+        "nano:test (default), or a .jsonl file of problems",
     )
     add("--data", default="", metavar="PATH", help="a local copy of the benchmark (default: hub)")
     add("--from", dest="start", default="", metavar="DATE", help="only problems from that day on")

@@ -64,11 +64,22 @@ LIVECODEBENCH = Benchmark(
     "v6",
     time_limit_s=6.0,  # per test, as its own runner
 )
+HUMANEVAL = Benchmark(
+    "humaneval",
+    "HumanEval",
+    "HumanEval: 164 functions to complete",
+    "humaneval",
+    "test",
+    time_limit_s=3.0,
+)
+MBPP = Benchmark(
+    "mbpp", "MBPP", "MBPP: the 500 problems of the test split", "mbpp", "full", time_limit_s=3.0
+)
 NANO = Benchmark(
     "nano:test", "nano", "the held-out problems of the nano world", "nano", "test", 2.0, 512
 )
 
-BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (LIVECODEBENCH, NANO)}
+BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (LIVECODEBENCH, HUMANEVAL, MBPP, NANO)}
 
 
 def is_benchmark(name: str) -> bool:
@@ -77,7 +88,7 @@ def is_benchmark(name: str) -> bool:
 
 
 def benchmark(name: str) -> Benchmark:
-    """An evaluation set by its name; ``livecodebench:SUBSET`` names another release or file.
+    """An evaluation set by its name; a subset may follow, as in ``livecodebench:release_v5``.
 
     Raises:
         UserError: no such set or subset.
@@ -86,7 +97,9 @@ def benchmark(name: str) -> Benchmark:
         return BENCHMARKS[name]
     base, _, subset = name.partition(":")
     if base not in BENCHMARKS or not subset:
-        raise unknown("benchmark", name, [*BENCHMARKS, "livecodebench:release_v5"])
+        raise unknown(
+            "benchmark", name, [*BENCHMARKS, "livecodebench:release_v5", "mbpp:sanitized"]
+        )
     known = BENCHMARKS[base]
     Source(known.adapter, subset=subset)  # refuses an unknown subset
     return replace(known, name=name, about=f"{known.title}, {subset}", subset=subset)
@@ -217,7 +230,7 @@ def open_benchmark(
         return _nano(known)
     source = Source(known.adapter, path, known.subset)
     shards = collect([source], cache, limits, progress=progress)
-    entries = [entry for shard in shards for entry in _entries(shard.path)]
+    entries = [entry for shard in shards for entry in _entries(shard.path, known.adapter)]
     notes = [note for shard in shards for note in read_audit(shard)]
     refused = [f"{note.record}: {note.detail}" for note in notes]
     if not entries:
@@ -226,10 +239,10 @@ def open_benchmark(
     return BenchmarkSet(known, entries, digest(shard.sha256 for shard in shards), refused)
 
 
-def _entries(path: Path) -> Iterator[Entry]:
+def _entries(path: Path, name: str) -> Iterator[Entry]:
     columns = ["id", "form", "difficulty", "date", "metadata"]
     for row, about in enumerate(pq.read_table(path, columns=columns).to_pylist()):
-        platform = json.loads(about.pop("metadata")).get("platform", "")
+        platform = json.loads(about.pop("metadata")).get("platform", name)
         yield Entry(**about, platform=str(platform), shard=path, row=row)
 
 
@@ -264,13 +277,20 @@ def _nano(known: Benchmark) -> BenchmarkSet:
 # LiveCodeBench asks a chat model with a system message that casts it as a Python expert, and a user
 # message of three headed parts: the question, the format (fill in the starter code; or read stdin
 # and write stdout, without testing on the examples) with a code block to follow, and the answer.
-# The parts and their order are kept, the wording is ours.
+# The parts and their order are kept, the wording is ours. MBPP's paper casts the model as a Python
+# expert too, states the task and shows the tests; HumanEval's was given the function to complete,
+# which a chat model is asked for in words.
 
 _SYSTEM = (
     "You are an expert in Python. You are given a programming problem and answer with a correct "
     "Python program that does what the problem asks and passes all of its tests."
 )
 _WITH_STARTER = "Complete the starter code below and put the whole solution in one code block."
+_COMPLETE = (
+    "Complete this function so that it does what its docstring says. Put the whole program, with "
+    "its imports and helper functions, in one code block."
+)
+_PASS = "Your program must pass these tests. Put the whole program in one code block."
 _WITHOUT_STARTER = (
     "Write a program that reads the input from stdin, solves the problem and writes the answer to "
     "stdout; do not run it on the examples. Put the whole program in one code block like this."
@@ -300,6 +320,11 @@ def _chat(system: str, user: str) -> list[dict[str, str]]:
 
 def _question(record: ProblemRecord) -> tuple[str, str]:
     """The system's and the user's text."""
+    if record.source == "humaneval":
+        return _SYSTEM, f"{_COMPLETE}\n\n```python\n{record.starter_code.strip()}\n```\n"
+    if record.source == "mbpp":
+        shown = "\n".join(record.metadata["shown_tests"])
+        return _SYSTEM, f"{record.statement.strip()}\n\n{_PASS}\n\n```python\n{shown}\n```\n"
     starter = record.starter_code.strip("\n")
     form = _WITH_STARTER if starter else _WITHOUT_STARTER
     block = starter or "# your program"
@@ -313,16 +338,23 @@ def _question(record: ProblemRecord) -> tuple[str, str]:
 
 
 def submission(record: ProblemRecord, code: str, known: Benchmark) -> Any:
-    """The program with all tests of the problem, as the evaluator takes it."""
-    from mcbench.evaluator import CallTest, StdioTest, Submission
+    """The program with all tests of the problem, as the evaluator takes it.
+
+    An answer to HumanEval is run after the imports and helper functions that its prompt shows, as
+    the set's own judge runs it after the whole prompt.
+    """
+    from mcbench.evaluator import AssertTest, CallTest, StdioTest, Submission
 
     tests: list[Any]
     if record.form == "stdin":
         tests = [StdioTest(**test) for test in record.tests]
-    else:
+    elif record.form == "call":
         tests = [CallTest(fn_name=record.fn_name, **test) for test in record.tests]
+    else:
+        tests = [AssertTest(**test) for test in record.tests]
+    shown = record.tests[0].get("setup", "") if record.source == "humaneval" else ""
     return Submission(
-        code,
+        f"{shown}\n{code}" if shown else code,
         tests,
         time_limit_s=record.time_limit_s or known.time_limit_s,
         memory_limit_mb=record.memory_limit_mb or known.memory_limit_mb,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from mcbench.data.benchmarks import (
     benchmark,
     open_benchmark,
     prompt,
+    submission,
 )
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
@@ -179,6 +181,16 @@ def test_prompts(problems, tmp_path):
         prompt(nano, "chatty")
 
 
+def test_prompts_for_functions(tmp_path):
+    path = jsonl(tmp_path / "HumanEval.jsonl", published.humaneval())
+    [record] = open_benchmark("humaneval", tmp_path / "cache", str(path)).records()
+    assert "def quarter(x):" in prompt(record)[1]["content"]
+    path = jsonl(tmp_path / "mbpp.jsonl", published.mbpp())
+    [record] = open_benchmark("mbpp", tmp_path / "cache", str(path)).records()
+    assert "Write a function to add." in prompt(record)[1]["content"]
+    assert "assert add(1, 2) == 3" in prompt(record)[1]["content"]
+
+
 # Evaluating -------------------------------------------------------------------------------------
 
 
@@ -280,6 +292,38 @@ def test_a_wrong_request_is_one_clear_sentence(tmp_path, change, message):
     values = {"model": "nano-s", "benchmark": "nano:test", "lengths": (24,), "cache": tmp_path}
     with pytest.raises(UserError, match=message):
         open_run(EvaluationRequest(**{**values, **change}))
+
+
+def verdicts(evaluator, name, path, tmp_path, *programs):
+    opened = open_benchmark(name, tmp_path / "cache", str(path))
+    pairs = zip(opened.records(), programs, strict=True)
+    submissions = [submission(record, code, opened.benchmark) for record, code in pairs]
+    return [result.passed for result in evaluator.evaluate(submissions, early_exit=True)]
+
+
+def test_functions_are_judged_by_their_statements(tmp_path, evaluator):
+    rows = [published.humaneval(task_id=f"HumanEval/{n}") for n in range(3)]
+    path = jsonl(tmp_path / "HumanEval.jsonl", *rows)
+    right, wrong = "def quarter(x): return x / 4", "def quarter(x): return x / 2"
+    with_a_helper_of_the_prompt = "def quarter(x): return half(half(x))"
+    programs = (right, with_a_helper_of_the_prompt, wrong)
+    assert verdicts(evaluator, "humaneval", path, tmp_path, *programs) == [True, True, False]
+    path = jsonl(tmp_path / "mbpp.jsonl", published.mbpp(), published.mbpp(task_id=12))
+    programs = ("def add(a, b): return a + b", "def add(a, b): return 3")
+    assert verdicts(evaluator, "mbpp", path, tmp_path, *programs) == [True, False]
+
+
+HUMANEVAL = Path(__file__).parents[3] / "shared" / "data" / "HumanEval.jsonl.gz"
+
+
+@pytest.mark.skipif(
+    not HUMANEVAL.exists(), reason="the HumanEval file is not beside the repository"
+)
+def test_all_references_of_humaneval_pass(tmp_path, evaluator):
+    opened = open_benchmark("humaneval", tmp_path / "cache", str(HUMANEVAL))
+    assert len(opened) == 164
+    programs = [record.references[0] for record in opened.records()]
+    assert all(verdicts(evaluator, "humaneval", HUMANEVAL, tmp_path, *programs))
 
 
 # Numbers ----------------------------------------------------------------------------------------
