@@ -73,7 +73,8 @@ def suite_section(record: SuiteRecord) -> Section:
             "ones in many styles; attacks try to be accepted without solving anything. Under every "
             "set of rules the programs run in MicroCoder-Evaluator; only the entry with its "
             "execution runs them as LiveCodeBench does, and it is not given the attacks, "
-            "because it has no sandbox.",
+            "because it has no sandbox. A problem's own rules (tolerance, letter case, order, a "
+            "checker) are known to MicroCoder's rules only: the others have no place for them.",
             [
                 Plot(
                     "suite-bars",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -116,9 +117,10 @@ def suite_bars(record: SuiteRecord) -> go.Figure:
         height=bars_height(record),
         legend={"traceorder": "normal"},
     )
-    figure.update_xaxes(rangemode="tozero", showgrid=True)
-    for col, (*_, title) in enumerate(_KINDS, start=1):
-        figure.update_xaxes(title_text=f"{title} (%)", col=col)
+    for col, (errors, label, title) in enumerate(_KINDS, start=1):
+        highest = (100 * table[errors] / table[label].where(table[label] > 0)).max()
+        room = 1.2 * max(1.0, float(np.nan_to_num(highest)))  # for the counts beside the bars
+        figure.update_xaxes(title_text=f"{title} (%)", range=[0, room], showgrid=True, col=col)
     figure.update_yaxes(showgrid=False, categoryorder="array", categoryarray=names[::-1])
     return figure
 
