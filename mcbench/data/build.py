@@ -30,7 +30,7 @@ from mcbench.data.storage import digest, file_digest, read_records, write_atomic
 from mcbench.data.verify import Verify
 from mcbench.errors import UserError
 
-_ROWS = 1000  # of a shard from a pool
+_ROWS, _MB = 1000, 64  # of a shard from a pool: it ends at either, and no record may be larger
 _OUT_ROWS = 5000  # of a file of the finished set
 _OUT_MB = 256  # of tests and statements in such a file, which bounds memory
 
@@ -167,27 +167,40 @@ def pool_shards(pool: Iterable[ProblemRecord], cache: Path) -> list[Shard]:
     seen: set[str] = set()
     shards: list[Shard] = []
     batch: list[ProblemRecord] = []
-    ledger = Ledger("collect")
+    ledger, total = Ledger("collect"), 0
 
     def flush() -> None:
-        nonlocal ledger
+        nonlocal ledger, total
         rows = (json.dumps(record.to_row(), sort_keys=True) for record in batch)
         base = cache / "collect" / digest(["pool", str(len(shards)), *rows, repr(ledger.entries)])
         shards.append(load_shard(base) or store_shard(base, batch, ledger.entries))
         batch.clear()
-        ledger = Ledger("collect")
+        ledger, total = Ledger("collect"), 0
 
     for record in pool:
         if record.id in seen:
             ledger.reject(record.id, "duplicate_id", "an earlier record has this id")
             continue
         seen.add(record.id)
+        if (size := _size(record)) > _MB << 20:
+            detail = f"{size >> 20} MiB of statement and tests, more than {_MB}"
+            ledger.reject(record.id, "too_large", detail)
+            continue
         batch.append(record)
-        if len(batch) == _ROWS:
+        total += size
+        if len(batch) == _ROWS or total > _MB << 20:
             flush()
     if batch or ledger.entries:
         flush()
     return shards
+
+
+def _size(record: ProblemRecord) -> int:
+    """Characters of the statement and the tests, about."""
+    values = (value for test in record.tests for value in test.values())
+    return len(record.statement) + sum(
+        len(value) if isinstance(value, str) else len(json.dumps(value)) for value in values
+    )
 
 
 def _refused(shards: Sequence[Shard]) -> int:
@@ -267,7 +280,7 @@ def _write_records(
     for shard in shards:
         for record in read_records(shard.path):
             batch.append(record)
-            size += len(record.statement) + sum(len(str(test)) for test in record.tests)
+            size += _size(record)
             for name, counter in counts.items():
                 counter[getattr(record, name) or "unknown"] += 1
             if len(batch) == _OUT_ROWS or size > _OUT_MB << 20:

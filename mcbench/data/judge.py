@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcbench.data.schema import ProblemRecord
-from mcbench.evaluator import CallTest, Evaluator, StdioTest, Submission
+from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
 from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
 from mcbench.evaluator.submission import Test, TestResult
 
@@ -70,24 +70,32 @@ class Judge:
         captures = [[_Capture() for _ in job.tests] for job in jobs]
         submissions = [
             Submission(
-                job.code,
+                # Equal submissions are run once, and a repetition has to run again.
+                f"{job.code}\n# {number}\n" if job.record.form == "assert" else job.code,
                 [_test(job.record, t, c) for t, c in zip(job.tests, kept, strict=True)],
                 job.time_limit_s,
                 job.memory_limit_mb,
             )
-            for job, kept in zip(jobs, captures, strict=True)
+            for number, (job, kept) in enumerate(zip(jobs, captures, strict=True))
         ]
         start = time.monotonic()
         results = self.evaluator.evaluate(submissions)
         self.seconds += time.monotonic() - start
         self.tests += sum(len(job.tests) for job in jobs)
         return [
-            [_answer(result, capture) for result, capture in zip(r.tests, kept, strict=True)]
-            for r, kept in zip(results, captures, strict=True)
+            [
+                _answer(result, capture, job.record.form)
+                for result, capture in zip(r.tests, kept, strict=True)
+            ]
+            for job, r, kept in zip(jobs, results, captures, strict=True)
         ]
 
 
-def _answer(result: TestResult, capture: _Capture) -> Answer:
+def _answer(result: TestResult, capture: _Capture, form: str) -> Answer:
+    if form == "assert":  # the test itself says whether it holds
+        ended = result.verdict in ("AC", "WA")
+        value = result.verdict == "AC" if ended else None
+        return Answer("AC" if ended else result.verdict, value, result.time_s)
     if result.verdict == "AC":
         return Answer("AC", capture.value, result.time_s)
     return Answer("OLE" if result.verdict == "WA" else result.verdict, None, result.time_s)
@@ -96,6 +104,8 @@ def _answer(result: TestResult, capture: _Capture) -> Answer:
 def _test(record: ProblemRecord, test: dict[str, Any], capture: _Capture) -> Test:
     if record.form == "stdin":
         return StdioTest(stdin=test["stdin"], expected="", checker=capture)
+    if record.form == "assert":
+        return AssertTest(test["code"], test.get("entry_point"), test.get("setup", ""))
     return CallTest(
         fn_name=record.fn_name,
         args=test["args"],
@@ -105,8 +115,23 @@ def _test(record: ProblemRecord, test: dict[str, Any], capture: _Capture) -> Tes
     )
 
 
+def expected_of(test: dict[str, Any]) -> Any:
+    """What a test expects; of assertions, that they hold."""
+    return True if "code" in test else test["expected"]
+
+
+def is_told(test: dict[str, Any]) -> bool:
+    """Whether the source tells what is expected."""
+    return "code" in test or "expected" in test
+
+
 def accepts(test: dict[str, Any], expected: Any, value: Any) -> bool:
-    """Whether ``value`` answers ``expected`` under the test's own options."""
+    """Whether ``value`` answers ``expected`` under the test's own options.
+
+    The value of assertions is whether they hold.
+    """
+    if "code" in test:
+        return bool(value is expected)
     rules = Rules(**{name: test[name] for name in RULE_NAMES if name in test})
     if "stdin" in test:
         return isinstance(value, str) and compare_text(expected, value, rules).accepted

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from mcbench.data.audit import Ledger
-from mcbench.data.judge import Answer, Job, Judge, accepts
+from mcbench.data.judge import Answer, Job, Judge, accepts, expected_of, is_told
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import Outcome, Stage
 from mcbench.data.schema import ProblemRecord
@@ -118,8 +118,6 @@ class Verify(Stage):
         return [done[record.id] for record in batch if record.id in done], ledger.entries
 
     def _runnable(self, record: ProblemRecord, ledger: Ledger) -> ProblemRecord | None:
-        if record.form == "assert":
-            return ledger.flag(record, "unverified", "form assert is not verified")
         if record.checker:
             return ledger.flag(record, "unverified", "a foreign checker judges the answers")
         if not record.tests:
@@ -201,7 +199,7 @@ class Verify(Stage):
         ledger: Ledger,
     ) -> ProblemRecord | None:
         """Write down generated outputs and wrong references; then look for trivial programs."""
-        unknown_before = sum("expected" not in test for test in record.tests)
+        unknown_before = sum(not is_told(test) for test in record.tests)
         if unknown_before:
             detail = f"{unknown_before} outputs from references that agree"
             record = ledger.change(record, "outputs", detail, tests=tuple(tests))
@@ -228,7 +226,7 @@ class Verify(Stage):
         values = [column[0].value for column in answers if column[0].ended_well]
         if not values:
             return None, "no reference answers"
-        if "expected" not in test:
+        if not is_told(test):
             if reason := self._cannot_tell(test, values):
                 return None, reason
             test = {**test, "expected": values[0]}
@@ -237,7 +235,7 @@ class Verify(Stage):
             return None, "no reference passes"
         if passing < self.config.min_agreement * len(runs):
             return None, "references disagree"
-        if accepts(test, test["expected"], "" if "stdin" in test else None):
+        if accepts(test, expected_of(test), "" if "stdin" in test else None):
             return None, "an empty program passes"
         return test, ""
 
@@ -273,7 +271,7 @@ class Verify(Stage):
             places = {record.id: place for place, (record, _) in enumerate(records)}
             for job, (answer,) in zip(jobs, self.judge.answers(jobs), strict=True):
                 test, place = job.tests[0], places[job.record.id]
-                if not (answer.ended_well and accepts(test, test["expected"], answer.value)):
+                if not (answer.ended_well and accepts(test, expected_of(test), answer.value)):
                     del alive[place][job.code]
                     if number not in telling[place]:
                         telling[place].append(number)
@@ -332,7 +330,7 @@ class _Reference:
 
     def __init__(self, record: ProblemRecord, rows: list[list[Answer]]) -> None:
         self.rows = rows
-        known = [n for n, test in enumerate(record.tests) if "expected" in test]
+        known = [n for n, test in enumerate(record.tests) if is_told(test)]
         passed = sum(self.passes(n, record.tests[n]) for n in known)
         ended = sum(answer.ended_well for answer in rows[0])
         # A source calls it right; one that fails most of the tests is not.
@@ -345,7 +343,7 @@ class _Reference:
 
     def passes(self, number: int, test: dict[str, Any]) -> bool:
         return all(
-            answer.ended_well and accepts(test, test["expected"], answer.value)
+            answer.ended_well and accepts(test, expected_of(test), answer.value)
             for answer in self.column(number)
         )
 
@@ -376,10 +374,12 @@ def most_trivial(record: ProblemRecord) -> tuple[str, float]:
     """The trivial program that passes most tests, and the share that it passes.
 
     Candidates: one that answers always the same (the most frequent answer), one that answers its
-    input (its first argument), and, for ``stdin``, its last line.
+    input (its first argument), and, for ``stdin``, its last line. Assertions are not looked into.
     """
     tests = record.tests
-    keys = Counter(json.dumps(test["expected"], sort_keys=True) for test in tests)
+    if record.form == "assert":
+        return "none", 0.0
+    keys = Counter(json.dumps(expected_of(test), sort_keys=True) for test in tests)
     constant = json.loads(keys.most_common(1)[0][0])
     candidates = {f"a constant program ({str(constant).strip()[:40]!r})": [constant] * len(tests)}
     if record.form == "stdin":
@@ -390,7 +390,7 @@ def most_trivial(record: ProblemRecord) -> tuple[str, float]:
     else:
         candidates["an echo program"] = [next(iter(test["args"]), None) for test in tests]
     shares = {
-        name: sum(accepts(t, t["expected"], v) for t, v in zip(tests, values, strict=True))
+        name: sum(accepts(t, expected_of(t), v) for t, v in zip(tests, values, strict=True))
         / len(tests)
         for name, values in candidates.items()
     }

@@ -125,13 +125,24 @@ def test_methods_with_values(judge):
     assert record.tests == tests
 
 
+def test_assertions(judge):
+    code = "def triple(n):\n    return n * 3 if n > 0 else 0\n"
+    tests = tuple(
+        {"code": f"assert triple({n}) == {max(3 * n, 0)}", "entry_point": "triple"}
+        for n in (-1, 1, 2, 5)
+    )
+    wrong = {"code": "assert triple(7) == 22"}
+    record, log = verify(judge, form="assert", tests=(*tests, wrong), references=(code,))
+    assert record.tests == tests
+    assert log["tests", "change"] == "dropped 1 no reference passes"
+    assert record.test_strength >= 0.8
+
+
 def test_what_cannot_be_verified_says_so(judge):
     assert verify(judge, references=())[1] == {("no_reference", "drop"): "no reference solution"}
     record, _ = verify(judge, VerifyConfig(without_reference="flag"), references=())
     assert record.flags == ("unverified",)
     assert verify(judge, checker="int main() {}")[0].flags == ("unverified",)
-    tests = ({"code": "assert f(1) == 2"},)
-    assert verify(judge, form="assert", tests=tests)[0].flags == ("unverified",)
 
 
 def test_a_problem_that_loses_most_of_its_tests_is_dropped(judge):
