@@ -190,7 +190,7 @@ _OTHER = (
 )  # fmt: skip
 _TASK = re.compile(
     r"\b(?:print|output|return|compute|calculate|find|determine|count|read|input|write|complete"
-    r"|implement|decide|sort|given|answer|construct|generate|convert|check|create|create|how\s+many"
+    r"|implement|decide|sort|given|answer|construct|generate|convert|check|create|how\s+many"
     r"|what\s+is|minimum|maximum|min|max|sum|number\s+of)\w*\b",
     re.IGNORECASE,
 )
@@ -201,7 +201,7 @@ def _relevance(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> P
     for name, pattern in _OTHER:
         if found := pattern.search(record.statement):
             return ledger.drop(record, "relevance", f"{name}: {found[0].strip()!r}")
-    if not _TASK.search(record.statement):
+    if record.form == "stdin" and not _TASK.search(record.statement):  # a signature asks, too
         return ledger.drop(record, "relevance", "nothing is asked for")
     return record
 
