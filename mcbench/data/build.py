@@ -85,13 +85,13 @@ def build(
         StageFailed: a server that a stage needs does not answer.
     """
     cache = Path(config.cache)
-    pipeline = Pipeline(cache, config.workers, progress)
     shards = _collected(config, pool, cache)
     funnel = [_counted("collect", sum(s.rows for s in shards) + _refused(shards), shards)]
     logs = list(shards)
     extra: dict[str, Any] = {}
     measured = Measured()
     with ExitStack() as stack:
+        pipeline = stack.enter_context(Pipeline(cache, config.workers, progress))
         for stage in _stages(config, evaluation, cache, stack):
             if isinstance(stage, Difficulty):
                 extra["difficulty"] = describe_difficulty(stage, pipeline.summary(stage, shards))

@@ -16,7 +16,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib import metadata
@@ -123,7 +122,7 @@ def code_version(modules: tuple[str, ...], libraries: tuple[str, ...]) -> str:
 
 
 class Pipeline:
-    """Runs stages over shards.
+    """Runs stages over shards. Use it as a context manager where there are several workers.
 
     Args:
         cache: the folder that keeps what stages gave.
@@ -135,49 +134,56 @@ class Pipeline:
         self.cache = cache
         self.workers = workers
         self.progress = progress or (lambda stage, done, of: None)
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
     def run(self, stage: Stage, shards: Sequence[Shard]) -> list[Shard]:
         """One stage over all shards, in order; a shard that is in the cache is not computed."""
         jobs: list[tuple[Any, ...]]
-        with self._executor(stage, len(shards)) as submit:
-            if not isinstance(stage, GlobalStage):
-                jobs = [(stage, shard, self.cache, None) for shard in shards]
-                return list(self._collect(stage.name, submit, _work, jobs))
-            jobs = [(stage, shard, self.cache) for shard in shards]
-            summaries = list(self._collect(f"{stage.name}: scan", submit, _summarise, jobs))
-            decisions = stage.decide(_joined(stage, summaries))
-            jobs = [
-                (stage, shard, self.cache, {i: decisions[i] for i in ids if i in decisions})
-                for shard, ids in zip(shards, map(_ids, summaries), strict=True)
-            ]
-            return list(self._collect(stage.name, submit, _work, jobs))
+        if not isinstance(stage, GlobalStage):
+            jobs = [(stage, shard, self.cache, None) for shard in shards]
+            return list(self._done(stage, stage.name, _work, jobs))
+        summaries = self._summaries(stage, shards)
+        decisions = stage.decide(_joined(stage, summaries))
+        jobs = [
+            (stage, shard, self.cache, {i: decisions[i] for i in ids if i in decisions})
+            for shard, ids in zip(shards, map(_ids, summaries), strict=True)
+        ]
+        return list(self._done(stage, stage.name, _work, jobs))
 
     def summary(self, stage: GlobalStage, shards: Sequence[Shard]) -> pa.Table:
         """What a global stage sees of all shards."""
-        with self._executor(stage, len(shards)) as submit:
-            jobs = [(stage, shard, self.cache) for shard in shards]
-            return _joined(stage, self._collect(f"{stage.name}: scan", submit, _summarise, jobs))
+        return _joined(stage, self._summaries(stage, shards))
 
-    def _collect(
-        self, name: str, submit: Callable[..., Any], work: Callable[..., Any], jobs: list[Any]
+    def _summaries(self, stage: GlobalStage, shards: Sequence[Shard]) -> list[Path]:
+        jobs = [(stage, shard, self.cache) for shard in shards]
+        return list(self._done(stage, f"{stage.name}: scan", _summarise, jobs))
+
+    def _done(
+        self, stage: Stage, name: str, work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]
     ) -> Iterator[Any]:
-        pending: list[Any] = [submit(work, *job) for job in jobs]
+        """The results of the jobs, in order."""
+        submit: Callable[..., Any] = _Here
+        if self.workers > 1 and len(jobs) > 1 and stage.in_workers:
+            submit = self._workers().submit
+        pending = [submit(work, *job) for job in jobs]
         for done, job in enumerate(pending, start=1):
             yield job.result()
-            self.progress(name, done, len(pending))
+            self.progress(name, done, len(jobs))
 
-    @contextmanager
-    def _executor(self, stage: Stage, jobs: int) -> Iterator[Callable[..., Any]]:
-        if self.workers == 1 or jobs < 2 or not stage.in_workers:
-            yield _Here
-            return
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.workers, context, initializer=_end_with_parent) as pool:
-            try:
-                yield pool.submit
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+    def _workers(self) -> ProcessPoolExecutor:
+        """Started when first needed, and kept: starting takes longer than most shards."""
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.workers, context, initializer=_end_with_parent)
+        return self._pool
 
 
 class _Here:
