@@ -22,6 +22,10 @@ from typing import Any, Literal
 
 STDIN, STDOUT, STDERR, RESULT = 0, 1, 2, 3
 
+# The functions below signal's, which turn numbers into enumerations at a cost.
+_set_handler, _default_int_handler = vars(signal)["_signal"].signal, signal.default_int_handler
+_SIGINT = int(signal.SIGINT)
+
 # Only programs with one of these words have objects that do something when they are let go of.
 _FINALISING = (b"__del__", b"yield", b"open", b"IO", b"Buffered")
 
@@ -54,8 +58,14 @@ def leetcode_namespace() -> dict[str, Any]:
     return names
 
 
-def prepare() -> None:
+_modules: dict[str, ModuleType] = {}
+
+
+def prepare(names: dict[str, Any]) -> None:
     """In the zygote: what every test needs and no test has touched yet.
+
+    Made here and not in the child, where each page of memory that is written to has to be copied
+    first; that is most of what a test costs. ``names`` are those of `leetcode_namespace`.
 
     The streams are made on files in memory, like those that a child gets at the same descriptors,
     so that what they remember of their descriptor (a regular file, at its start) holds there. A
@@ -66,8 +76,11 @@ def prepare() -> None:
     saved = [os.dup(descriptor) for descriptor in (STDIN, STDOUT, STDERR)]
     for _ in range(_WARM_UPS):
         _open_streams(b"1 2\n")
-        exec(_compile(_WARM_UP), _main_module("__main__", {}))
+        exec(_compile(_WARM_UP), vars(_module("__main__", {})))
         sys.stdout.flush()
+    _modules["__main__"] = _module("__main__", {})
+    _modules["solution"] = _module("solution", names)
+    _modules["answering"] = _module("solution", {})
     _open_streams(b"")
     for descriptor, original in enumerate(saved):
         os.dup2(original, descriptor)
@@ -78,7 +91,7 @@ def prepare() -> None:
 
 def run_program(code: bytes) -> int:
     """Run a stdin/stdout program; returns the exit status."""
-    return _run(lambda: exec(_compile(code), _main_module("__main__", {})), code)
+    return _run(lambda: exec(_compile(code), _enter("__main__", code)), code)
 
 
 def run_call(
@@ -91,7 +104,7 @@ def run_call(
     """Define the submission, call its function, write the encoded result to descriptor 3."""
 
     def define_and_call() -> None:
-        bound = _main_module("solution", names)
+        bound = _enter("solution", code)
         exec(_compile(code), bound)
         value = _resolve(bound, call["fn_name"], code, names)(*args)
         if call["result_arg"] is not None:
@@ -112,7 +125,7 @@ def run_answering(code: bytes, answer: Callable[[dict[str, Any]], None]) -> int:
     """Define the submission, then answer what an assert-style test asks of it."""
 
     def define_and_answer() -> None:
-        bound = _main_module("solution", {})
+        bound = _enter("answering", code)
         exec(_compile(code), bound)
         answer(bound)
 
@@ -144,13 +157,24 @@ def _open_streams(stdin: bytes) -> None:
         setattr(sys, f"__{name}__", getattr(sys, name))
 
 
-def _main_module(name: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Register a fresh module, which holds ``names``, and return its dictionary."""
+def _module(name: str, names: dict[str, Any]) -> ModuleType:
     module = ModuleType(name)
     module.__dict__.update(names)
     module.__dict__.update(__builtins__=builtins, __file__=f"{os.environ['HOME']}/main.py")
-    sys.modules[name] = sys.modules["__main__"] = module
-    return module.__dict__
+    return module
+
+
+def _enter(kind: str, code: bytes) -> dict[str, Any]:
+    """Make one of the prepared modules the program's and return its dictionary.
+
+    What was made in the zygote the collector does not visit, so a program with finalisers gets a
+    fresh one.
+    """
+    module = _modules.pop(kind)
+    if _finalises(code):
+        module = _module(module.__name__, vars(module))
+    sys.modules["__main__"] = sys.modules[module.__name__] = module
+    return vars(module)
 
 
 def _text(descriptor: int, mode: Literal["r", "w"]) -> io.TextIOWrapper:
@@ -186,7 +210,7 @@ def _binds(code: bytes, name: str) -> bool:
 
 def _run(body: Callable[[], None], code: bytes) -> int:
     """What the interpreter does around a program: errors, threads, exit hooks, finalisation."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _set_handler(_SIGINT, _default_int_handler)
     status = 0
     try:
         body()
@@ -195,18 +219,26 @@ def _run(body: Callable[[], None], code: bytes) -> int:
     except BaseException as error:  # the interpreter's own last resort
         status = 1
         _report(error)
-    wait_for_threads: Callable[[], None] = vars(threading)["_shutdown"]
-    for finish in (wait_for_threads, atexit._run_exitfuncs):
+    for finish in (_wait_for_threads, atexit._run_exitfuncs):
         try:
             finish()
         except BaseException as error:
             _print_error(error)
     flushed = _flush(getattr(sys, "stdout", None))
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
-    if any(word in code for word in _FINALISING):
+    if _finalises(code):
         _finalise()
     flushed = _flush(sys.__stdout__) and flushed
     return status or (0 if flushed else 120)
+
+
+def _wait_for_threads() -> None:
+    if threading.active_count() > 1:
+        vars(threading)["_shutdown"]()
+
+
+def _finalises(code: bytes) -> bool:
+    return any(word in code for word in _FINALISING)
 
 
 def _finalise() -> None:

@@ -108,13 +108,13 @@ def serve(control: socket.socket, layers: "isolation.Layers", flavour: str) -> N
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # which does nothing to the init of a namespace
     os.register_at_fork(after_in_child=forked)
     layers.scratch.enter()
-    child.prepare()
+    names = child.leetcode_namespace()
+    child.prepare(names)
     isolation.put_on_filters(layers, filters)
     isolation.confine_zygote(layers)
     if flavour == "numpy":
         with contextlib.suppress(ImportError):  # then it is missing for the submission, too
             importlib.import_module("numpy")
-    names = child.leetcode_namespace()
     gc.collect()
     gc.freeze()  # the collector of a child need not touch, and so copy, our pages
     try:
