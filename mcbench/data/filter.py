@@ -176,15 +176,13 @@ _OTHER = (
         r"|\btable:\s*\w+\n\+-", re.I)),
     ("shell", re.compile(r"\bwrite\s+a\s+(?:bash|shell)\s+script\b", re.I)),
     ("other language", re.compile(
-        r"\b(?:write|implement|complete)\b[^.\n]{0,60}\bin\s+"
-        r"(?:java|javascript|typescript|c\+\+|c#|rust|go|haskell|ruby|php|kotlin|scala|swift)\b",
-        re.I)),
+        r"\b(?:write|implement|complete)\b[^.\n]{0,60}\bin\s+(?-i:Java|JavaScript|TypeScript|C\+\+|C#"
+        r"|Rust|Go|Haskell|Ruby|PHP|Kotlin|Scala|Swift)(?![\w+])", re.I)),
     ("multiple choice", re.compile(
-        r"\bwhich\s+of\s+the\s+following\b|^\s*\(?a[).]\s.+\n\s*\(?b[).]\s.+\n\s*\(?c[).]\s",
-        re.I | re.M)),
-    ("essay", re.compile(
+        r"^\s*\(?a[).]\s.+\n\s*\(?b[).]\s.+\n\s*\(?c[).]\s", re.I | re.M)),
+    ("essay", re.compile(  # as an order; "you can prove that" is a remark
         r"\b(?:write|prepare)\s+(?:a|an)\s+(?:essay|report|summary|proof|letter|poem)\b"
-        r"|\bprove\s+that\b|\bexplain\s+(?:why|how|the\s+difference)\b", re.I)),
+        r"|(?:^|[.!?:]\s+)(?:prove\s+that|explain\s+(?:why|how|the\s+difference))\b", re.I | re.M)),
     ("user interface", re.compile(
         r"\b(?:web\s*page|html\s+form|react\s+component|css\s+style|gui\s+application)\b", re.I)),
 )  # fmt: skip

@@ -145,10 +145,12 @@ def _whitespace(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
 _NOISE_LINE = re.compile(
     r"""^[ \t>*_#-]*(?:
       (?:https?://|www\.)\S+
-    | (?:problem\s+)?(?:source|author|setter|tester|editorial(?:ist)?)s?(?:\s+link)?\s*:.{0,120}
+    | (?:problem\s+)?(?:source|author|setter|tester|editorial(?:ist)?)s?(?:\s+link)?\s*:\s*
+      (?-i:[A-Z]|https?:).{0,120}
     | (?:view|read|see)\s+(?:this\s+)?(?:problem|problems?\s+statements?)\s+(?:on|in)\b.{0,120}
-    | (?:share|like|tweet|add\s+to\s+(?:list|favou?rites)|companies|related\s+topics|hide\s+tags)
-    | (?:total\s+)?(?:accepted|submissions?|acceptance(?:\s+rate)?|(?:dis)?likes)\s*:?\s*[\d.,%km]*
+    | (?-i:Share|Tweet|Add\ to\ (?:List|Favorites)|Companies|Related\ Topics|Hide\ Tags)
+    | (?:total\s+)?(?:accepted|submissions?|acceptance(?:\s+rate)?|(?:dis)?likes)
+      \s*:?\s*\d[\d.,%km]*
     | (?:log\s*in|sign\s*(?:in|up)|register)\s+to\s.{0,80}
     | (?:©|\(c\)|copyright)\s.{0,120}
     | all\s+rights\s+reserved\b.{0,60}

@@ -50,6 +50,23 @@ def test_what_is_dropped(change, options, rule):
     assert [(e.rule, e.action) for e in log] == [(rule, "drop")]
 
 
+@pytest.mark.parametrize(
+    "remark",
+    ["You can prove that it ends.", "Notes explain how it works.", "Which of the following is it?",
+     "Finish the trip in go mode and complete it.", "He has an SQL book."],
+)  # fmt: skip
+def test_remarks_do_not_make_a_problem_irrelevant(remark):
+    given = replace(BASE, statement=f"{BASE.statement}\n{remark}\n")
+    assert filtered(given) == (given, [])
+
+
+def test_other_languages_are_other_tasks():
+    given = replace(
+        BASE, statement=f"Implement the class below in C++ and test it. {BASE.statement}"
+    )
+    assert filtered(given)[0] is None
+
+
 def test_what_is_kept():
     for change in ({}, {"language": ""}, {"date": ""}, {"references": ()}):
         given = replace(BASE, **change)

@@ -100,7 +100,7 @@ def test_nano_statements_keep_their_bytes():
     [
         (f"{SENTENCE} â€“ itâ€™s easy.", "unicode", f"{SENTENCE} – it’s easy."),
         (f"\ufeff{SENTENCE}\u200b.", "unicode", f"{SENTENCE}."),
-        (f"{SENTENCE}.\nSource: some judge\nAccepted: 12\n", "noise", f"{SENTENCE}.\n"),
+        (f"{SENTENCE}.\nSource: Some Judge\nAccepted: 12\n", "noise", f"{SENTENCE}.\n"),
         (f"{SENTENCE}, see [this](https://a.b/c).", "noise", f"{SENTENCE}, see this."),
         (f"{SENTENCE}.  \r\n\r\n\r\n\r\nThe end.", "whitespace", f"{SENTENCE}.\n\nThe end."),
     ],
@@ -109,6 +109,12 @@ def test_repairs_are_recorded(statement, rule, text):
     record, log = process(statement)
     assert record.statement == text
     assert (rule, "change") in log
+
+
+@pytest.mark.parametrize("line", ["Accepted", "like", "Source: vertex 1", "Submissions: none"])
+def test_lines_that_only_look_like_noise_stay(line):
+    text = f"{SENTENCE}.\n{line}\nOr print so.\n"
+    assert process(text)[0].statement == text
 
 
 def test_links_in_code_stay():
