@@ -1,4 +1,22 @@
-"""The configuration of a build, from YAML; every mistake is named with what is allowed."""
+"""The configuration of a build, from YAML; every mistake is named with what is allowed.
+
+Only a name, a folder and sources are needed; every stage has its own section:
+
+    name: recent-and-hard
+    out: build/recent-and-hard
+    sources:
+      - {adapter: taco}                           # from the hub
+      - {adapter: problem-package, path: kattis}  # from a folder
+    against:
+      - {adapter: livecodebench}
+      - {adapter: humaneval}
+    process: {translator: {base_url: "http://localhost:8000/v1", model: Qwen/Qwen3-4B}}
+    filter: {first_date: 2021-01-01, min_tests: 5}
+    verify: {min_strength: 0.5}
+    difficulty:
+      pass_rates: pass_rates.jsonl
+      target: {easy: 0.2, medium: 0.4, hard: 0.4}
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from dataclasses import asdict, replace
 from itertools import pairwise
 
@@ -12,7 +13,9 @@ import pytest
 import yaml
 
 from mcbench.data import ProblemRecord
+from mcbench.data import config as data_config
 from mcbench.data.build import build
+from mcbench.data.collect import load_sources
 from mcbench.data.config import BuildConfig, from_mapping, load_config
 from mcbench.data.decontaminate import DecontaminateConfig
 from mcbench.data.difficulty import DifficultyConfig
@@ -173,6 +176,14 @@ def test_configuration_from_yaml(tmp_path):
     assert found.process.translator.model == "m"
     assert found.difficulty.size == 10
     assert found.sources == ({"adapter": "taco", "path": "x"},)
+
+
+def test_the_documented_configuration_is_one(tmp_path):
+    path = tmp_path / "build.yaml"
+    path.write_text(textwrap.dedent(data_config.__doc__.split("section:\n")[1]))
+    found = load_config(path)
+    assert found.difficulty.target == {"easy": 0.2, "medium": 0.4, "hard": 0.4}
+    load_sources([*found.sources, *found.against])
 
 
 @pytest.mark.parametrize(

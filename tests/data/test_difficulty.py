@@ -26,6 +26,7 @@ from mcbench.data.features import (
     weighted,
 )
 from mcbench.data.generated import generate
+from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError
 
 LOOPS = """
@@ -122,6 +123,18 @@ def test_a_language_models_ratings():
         rate("s", Answers('{"reading": 1}'))
     with pytest.raises(UserError, match="not between 1 and 5"):
         rate("s", Answers(json.dumps(dict.fromkeys(DIMENSIONS, 9))))
+
+
+def test_ratings_and_features_are_mixed_by_share(tmp_path, monkeypatch):
+    record = next(generate(1))
+    plain = dimensions(record)
+    answers = iter([json.dumps(dict.fromkeys(DIMENSIONS, 5)), "no idea"])
+    monkeypatch.setattr(Chat, "_request", lambda self, prompt: next(answers))
+    config = DifficultyConfig(rater=Endpoint("http://localhost/v1", "m"), rater_share=0.25)
+    (mixed,), _ = Predict(config, tmp_path / "one").run([record])
+    assert mixed.dimensions == pytest.approx({n: 0.75 * v + 0.25 for n, v in plain.items()})
+    (unrated,), _ = Predict(config, tmp_path / "two").run([record])
+    assert (unrated.dimensions, unrated.flags) == (plain, ("unrated",))
 
 
 # Calibrate ---------------------------------------------------------------------------------------
