@@ -81,7 +81,9 @@ def plant(
     Copies are added to the pool; for the other defects a record is changed in place.
 
     Args:
-        clean: records without defects, such as `mcbench.data.generated.generate`'s.
+        clean: records without defects, such as `mcbench.data.generated.generate`'s. The defects
+            "slow_test", "flaky", "echo", "weak_tests" and "wrong_reference" are made for those;
+            the others suit any problems, nano's too.
         share: of the records, for each defect.
         seed: of the choice.
         defects: which ones; all when empty.
@@ -157,8 +159,9 @@ def _spaces(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
 
 
 def _cut_off(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
-    end = record.statement.rindex(" the ")
-    return replace(record, statement=record.statement[:end] + " the")
+    text = record.statement.rstrip()
+    end = text.rfind(" the ") if " the " in text else 2 * len(text) // 3
+    return replace(record, statement=text[:end] + " the")
 
 
 def _empty(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
@@ -215,6 +218,13 @@ def _irrelevant(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
 # Tests -------------------------------------------------------------------------------------------
 
 
+def _another(answer: Any) -> Any:
+    """An answer that is not this one."""
+    if isinstance(answer, str):
+        return f"{int(answer) + 1}\n" if re.fullmatch(r"-?\d+\s*", answer) else f"{answer}1\n"
+    return answer + 1 if type(answer) is int else [answer, 1]
+
+
 def _few_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
     return replace(record, tests=record.tests[: rng.randint(0, 4)])
 
@@ -226,7 +236,7 @@ def _large_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
 
 
 def _contradictory_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
-    other = tuple({**test, "expected": test["expected"] + "1\n"} for test in record.tests)
+    other = tuple({**test, "expected": _another(test["expected"])} for test in record.tests)
     return replace(record, tests=record.tests + other)
 
 
@@ -276,7 +286,7 @@ def _wrong_reference(record: ProblemRecord, rng: random.Random) -> ProblemRecord
 def _broken_test(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
     tests = list(record.tests)
     number = rng.randrange(len(tests))
-    tests[number] = {**tests[number], "expected": f"{int(tests[number]['expected']) + 1}\n"}
+    tests[number] = {**tests[number], "expected": _another(tests[number]["expected"])}
     return replace(record, tests=tuple(tests))
 
 
@@ -298,7 +308,11 @@ def _flaky(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
 
 def _constant(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
     value = rng.randint(1, 99)
-    code = re.sub(r"print\(.*\)\n$", f"print(len(a) * 0 + {value})\n", record.references[0])
+    if record.form == "call":
+        code = f"class Solution:\n    def {record.fn_name}(self, *given):\n        return {value}\n"
+        tests = tuple({**test, "expected": value} for test in record.tests)
+        return replace(record, references=(code,), tests=tests)
+    code = re.sub(r"print\(.*\)\n$", f"print(0 * len(str(0)) + {value})\n", record.references[0])
     tests = tuple({**test, "expected": f"{value}\n"} for test in record.tests)
     return replace(record, references=(code,), tests=tests)
 
