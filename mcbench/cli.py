@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcbench import __version__
 from mcbench.errors import UserError
+from mcbench.evaluate_command import add_evaluate
 
 if TYPE_CHECKING:
     from mcbench.lab.config import RunConfig
@@ -48,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_sweep(commands)
     _add_run(commands)
-    _add_evaluate(commands)
+    add_evaluate(commands, _integers)
     _add_report(commands)
     _add_nano(commands)
     _add_doctor(commands)
@@ -276,89 +277,6 @@ def _run(options: argparse.Namespace) -> None:
     except NotebookFailedError as error:
         raise _Failed(str(error)) from error
     print(f"executed notebook: {output}")
-
-
-# evaluate ----------------------------------------------------------------------------------------
-
-
-def _add_evaluate(commands: Any) -> None:
-    parser = _command(
-        commands, "evaluate", _evaluate, "pass@1 of a model or checkpoint on a problem set."
-    )
-    parser.add_argument("model", help="nano-s, a checkpoint or run directory, or a hub id")
-    parser.add_argument("--test-set", default="nano:test", help="problem set (default: nano:test)")
-    parser.add_argument("--limit", type=int, help="only this many problems, evenly spread")
-    parser.add_argument("--attempts", type=int, default=4, help="per problem (default: 4)")
-    parser.add_argument(
-        "--lengths",
-        type=_integers,
-        metavar="96,192",
-        help="maximum response lengths in tokens (default: those of the nano profile)",
-    )
-    parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--prompt-style", choices=("plain", "chat"), default="plain")
-    parser.add_argument("--batch-size", type=int, default=256, help="responses sampled at once")
-    parser.add_argument("--workers", type=int, default=2, help="sandboxes that run programs")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("-o", "--output", help="also write the results to this JSON file")
-
-
-def _evaluate(options: argparse.Namespace) -> None:
-    from mcbench.lab.evaluate import check_request, evaluate_model, select_problems
-    from mcbench.lab.problems import load_problems, model_location
-    from mcbench.lab.profiles import PROFILES
-
-    lengths = options.lengths or list(PROFILES["nano"].eval_lengths)
-    model_location(options.model)  # first: the most likely mistake, and the cheapest check
-    for name in ("limit", "batch_size", "workers"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
-    problems = select_problems(load_problems(options.test_set), options.limit)
-    check_request(problems, lengths, options.attempts, options.temperature)
-
-    from mcbench.evaluator import Evaluator
-    from mcbench.lab.train import load_model
-
-    model, tokenizer = load_model(options.model)
-    print(f"{options.model}: {len(problems)} problems x {options.attempts} attempts", flush=True)
-    with Evaluator(workers=options.workers) as evaluator:
-        results = evaluate_model(
-            model,
-            tokenizer,
-            problems,
-            evaluator=evaluator,
-            lengths=lengths,
-            attempts=options.attempts,
-            temperature=options.temperature,
-            seed=options.seed,
-            prompt_style=options.prompt_style,
-            batch_size=options.batch_size,
-        )
-    for result in results:
-        _print_result(result)
-    if options.output:
-        from mcbench.lab.files import write_json
-
-        write_json(Path(options.output), [result.to_dict() for result in results])
-
-
-def _print_result(result: Any) -> None:
-    print(
-        f"up to {result.max_completion_length} tokens: pass@1 {result.pass_at_1:.1%}, "
-        f"mean length {result.mean_length:.0f}, truncated {result.truncated_share:.1%}, "
-        f"Distinct-4 {result.distinct_4:.3f}"
-    )
-    levels = [level for level in ("easy", "medium", "hard") if (level,) in result.by("difficulty")]
-    cells = result.by("form", "difficulty")
-    print("  form   " + "".join(f"{level:>9}" for level in levels) + "      all")
-    for (form,), overall in result.by("form").items():
-        row = [cells.get((form, level)) for level in levels]
-        texts = "".join("        -" if cell is None else f"{cell:9.1%}" for cell in row)
-        print(f"  {form:7}{texts}{overall:9.1%}")
-    totals = result.by("difficulty")
-    texts = "".join(f"{totals[(level,)]:9.1%}" for level in levels)
-    print(f"  all    {texts}{result.pass_at_1:9.1%}")
 
 
 # report, nano, doctor ----------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from mcbench.errors import UserError
@@ -47,8 +50,11 @@ class CodeReward:
         time_limit_s: float = 2.0,
         memory_limit_mb: float = 512,
         early_exit: bool = True,
+        overlap: bool = True,
     ) -> None:
         self.evaluator = evaluator
+        self.overlap = overlap
+        self._started: tuple[dict[int, Submission], Future[list[Result]]] | None = None
         self.__name__ = name  # the name under which TRL logs the reward
         self.time_limit_s = time_limit_s
         self.memory_limit_mb = memory_limit_mb
@@ -72,8 +78,52 @@ class CodeReward:
             UserError: a column is missing, or a row has no usable tests.
         """
         found = self.programs(completions, tests, form, fn_name)
-        results = self.evaluator.evaluate(list(found.values()), early_exit=self.early_exit)
+        results = self._judging(found).result()
         return self.rewards(len(completions), found, results, log_extra)
+
+    def start(
+        self,
+        completions: Sequence[Any],
+        *,
+        tests: Sequence[str] | None = None,
+        form: Sequence[str] | None = None,
+        fn_name: Sequence[str | None] | None = None,
+        **columns: Any,
+    ) -> None:
+        """Begin to judge in the background; a call with the same completions takes it from here.
+
+        `MicroCoderGRPOTrainer` calls this as soon as it has generated. Does nothing without
+        ``overlap``.
+
+        Raises:
+            UserError: a column is missing, or a row has no usable tests.
+        """
+        if not self.overlap:
+            return
+        found = self.programs(completions, tests, form, fn_name)
+        self._started = found, self._judge(found)
+
+    def _judge(self, found: Mapping[int, Submission]) -> Future[list[Result]]:
+        future: Future[list[Result]] = Future()
+
+        def run() -> None:
+            future.set_running_or_notify_cancel()
+            try:
+                future.set_result(
+                    self.evaluator.evaluate(list(found.values()), early_exit=self.early_exit)
+                )
+            except BaseException as error:  # raised where the result is asked for
+                future.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future
+
+    def _judging(self, found: Mapping[int, Submission]) -> Future[list[Result]]:
+        """What `start` began, if that was for these programs."""
+        started, self._started = self._started, None
+        if started is not None and started[0] == found:
+            return started[1]
+        return self._judge(found)
 
     def programs(
         self,
@@ -137,7 +187,7 @@ class AsyncCodeReward(CodeReward):
     ) -> list[float | None]:
         """Score the completions; see `CodeReward`."""
         found = self.programs(completions, tests, form, fn_name)
-        results = await self.evaluator.aevaluate(list(found.values()), self.early_exit)
+        results = await asyncio.wrap_future(self._judging(found))
         return self.rewards(len(completions), found, results, log_extra)
 
 

@@ -88,6 +88,7 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         self.temperature_choice: Choice | None = None
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [log_prob_temperature_cell(model) for model in models]
+        self._inputs: list[dict[str, Any]] = []
         self._generated: dict[str, Any] = {}  # what the overridden steps of the current batch saw
         self._train_sampler: Any = None  # none for a streamed dataset, which keeps its own order
         self._last_draw = (-1, -1)  # global step and how many batches it had generated before
@@ -99,6 +100,7 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         training = self.model.training
         if training:
             self._enter_stage()
+        self._inputs = inputs
         output = super()._generate_and_score_completions(inputs)
         batch = self._describe_batch(inputs, output, training)
         if training and self.args.truncation_mask == "conditional":
@@ -120,7 +122,20 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
             "completions": completions,
             "generate_s": time.perf_counter() - started,
         }
+        self._start_rewards(completions)
         return result
+
+    def _start_rewards(self, completions: list[Any]) -> None:
+        """Let reward functions that can (they have ``start``) work while the log-probabilities of
+        the policy and the reference are computed; TRL calls them for the rewards afterwards.
+        """
+        columns = {name: [row[name] for row in self._inputs] for name in self._inputs[0]}
+        columns.pop("prompt", None)
+        functions: list[Any] = self.reward_funcs
+        for function in functions:
+            start = getattr(function, "start", None)
+            if callable(start) and len(completions) == len(self._inputs):
+                start(completions, **columns)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         started = time.perf_counter()

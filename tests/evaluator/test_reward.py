@@ -6,7 +6,14 @@ import json
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.evaluator import AsyncCodeReward, CodeReward, Result, TestResult, extract_code
+from mcbench.evaluator import (
+    AsyncCodeReward,
+    CodeReward,
+    Evaluator,
+    Result,
+    TestResult,
+    extract_code,
+)
 
 EXTRACTIONS = [
     ("```python\nx = 1\n```", "x = 1\n"),
@@ -133,3 +140,36 @@ def test_assert_style_rows(evaluator):
     columns = {"tests": [tests] * 2, "form": ["assert"] * 2}
     completions = [block("def f(a): return a + 1"), block("def f(a): return a")]
     assert CodeReward(evaluator)([""] * 2, completions, **columns) == [1.0, 0.0]
+
+
+class Counting:
+    """An evaluator that counts its calls."""
+
+    def __init__(self, evaluator):
+        self.evaluator, self.calls = evaluator, 0
+
+    def evaluate(self, submissions, early_exit):
+        self.calls += 1
+        return self.evaluator.evaluate(submissions, early_exit=early_exit)
+
+
+def test_what_was_started_is_judged_once(evaluator):
+    counting = Counting(evaluator)
+    reward = CodeReward(counting)
+    columns = {"tests": [STDIN_TESTS] * 2, "form": ["stdin"] * 2}
+    completions = [block("print(int(input()) * 2)"), block("print(2)")]
+    reward.start(completions, **columns)
+    assert reward([""] * 2, completions, **columns) == [1.0, 0.0]
+    assert counting.calls == 1
+    reward.start(completions, **columns)
+    assert reward([""] * 2, completions[::-1], **columns) == [0.0, 1.0]  # others than were started
+    assert counting.calls == 3
+
+
+def test_an_error_in_the_background_is_raised_by_the_call():
+    with Evaluator(workers=1) as evaluator:
+        reward = CodeReward(evaluator)
+    columns = {"tests": [STDIN_TESTS], "form": ["stdin"]}
+    reward.start([block("print(2)")], **columns)
+    with pytest.raises(UserError, match="closed"):
+        reward([""], [block("print(2)")], **columns)
