@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench import __version__
+from mcbench.data.command import add_data
 from mcbench.errors import UserError
 from mcbench.evaluate_command import add_evaluate
 
@@ -50,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_sweep(commands)
     _add_run(commands)
     add_evaluate(commands, _integers)
+    add_data(commands)
     _add_report(commands)
     _add_nano(commands)
     _add_doctor(commands)
