@@ -70,8 +70,10 @@ class Evaluator:
 
     def close(self) -> None:
         """End the sandboxes; a call in progress is waited for. Idempotent."""
+        if os.getpid() != self._owner:
+            return
         with self._lock:
-            if not self._closed and os.getpid() == self._owner:
+            if not self._closed:
                 for worker in (*self._workers, *self._numpy_workers):
                     worker.stop()
             self._closed = True
@@ -101,13 +103,20 @@ class Evaluator:
     def _evaluate(
         self, submissions: Sequence[Submission], early_exit: bool, cancelled: threading.Event
     ) -> list[Result]:
+        if os.getpid() != self._owner:  # the copied lock may be held by a thread left behind
+            raise UserError("this evaluator belongs to another process")
+        try:
+            submissions = list(submissions)
+        except TypeError:
+            kind = type(submissions).__name__
+            raise UserError(f"evaluate takes a list of Submission, got {kind}") from None
         for given in map(type, submissions):
             if not issubclass(given, Submission):
                 raise UserError(f"evaluate takes a list of Submission, found {given.__name__}")
         copies = _first_equal(submissions)
         with self._lock:
-            if self._closed or os.getpid() != self._owner:
-                raise UserError("this evaluator is closed, or belongs to another process")
+            if self._closed:
+                raise UserError("this evaluator is closed")
             unique = sorted(set(copies))
             schedule = Schedule(submissions, unique, early_exit, self._output_bytes, self._rule_set)
             if schedule.numpy and not self._numpy_workers:

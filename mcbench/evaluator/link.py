@@ -9,13 +9,14 @@ A list, dict or set given as an argument and changed by the call is changed on t
 as it would be in one process.
 """
 
-import ast
 import builtins
 import itertools
 import json
+import operator
 import os
 import socket
 import sys
+import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -36,7 +37,46 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "repr": repr,
     "bool": bool,
     "float": float,
+    "int": int,
+    "hash": hash,
+    "setitem": operator.setitem,
+    "delitem": operator.delitem,
+    "eq": operator.eq,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "neg": operator.neg,
+    "abs": abs,
+    "isinstance": isinstance,
 }
+# What the submission may do with an object that the test gave it: use it, but not look behind it.
+_USES = {"call", "getattr", "getitem", "contains", "iter", "next", "len", "bool", "str", "repr"}
+_CLOSED = (
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.GeneratorType),
+    *(types.CoroutineType, types.FrameType, types.CodeType, types.ModuleType, types.TracebackType),
+    type,
+)
+
+
+def _harmless(operation: Any, operands: list[Any]) -> bool:
+    if operation not in _USES or not operands:
+        return False
+    if operation == "getattr":
+        name = operands[1] if len(operands) == 2 else None
+        public = isinstance(name, str) and not name.startswith("_")
+        return public and not isinstance(operands[0], _CLOSED)
+    return True
 
 
 class SubmissionEndedError(Exception):
@@ -46,18 +86,25 @@ class SubmissionEndedError(Exception):
 class Link:
     """One end: sends values, keeps the objects that the other end has handles on."""
 
-    def __init__(self, codec: Any, permitted: frozenset[str]) -> None:
+    def __init__(self, codec: Any, permits: Callable[[Any, list[Any]], bool]) -> None:
         self.codec = codec
-        self.permitted = permitted  # what the other end may do with the objects it has handles on
+        self.permits = permits  # what the other end may do with the objects it has handles on
         self.socket = socket.socket(fileno=LINK)
         self.objects: dict[int, Any] = {}
         self.numbers = itertools.count()
-        self.calls = 0
+        self.questions = 0
+        self.looked_up = False
+        self.broken: SubmissionEndedError | None = None
 
     def send(self, *message: Any) -> None:
         """One message: its length in 8 bytes, then the encoded list."""
+        if self.broken:
+            raise self.broken
         data = self.codec.dumps(list(message), self._handle_of)
-        self.socket.sendall(len(data).to_bytes(8, "big") + data)
+        try:
+            self.socket.sendall(len(data).to_bytes(8, "big") + data)
+        except OSError:
+            raise self._break("the submission ended before it answered") from None
 
     def receive(self) -> list[Any]:
         """The next message.
@@ -67,21 +114,29 @@ class Link:
         """
         size = int.from_bytes(self._read(8), "big")
         if size > MAX_MESSAGE:
-            raise SubmissionEndedError("the answer is too large")
+            raise self._break("the answer is too large")
         try:
             message = self.codec.loads(self._read(size), self._object_of)
-        except (ValueError, LookupError) as error:
-            raise SubmissionEndedError(f"the answer is damaged ({error})") from None
+        except (ValueError, LookupError, TypeError) as error:
+            raise self._break(f"the answer is damaged ({error})") from None
         if not isinstance(message, list) or not message:
-            raise SubmissionEndedError("the answer is damaged")
+            raise self._break("the answer is damaged")
         return message
+
+    def _break(self, reason: str) -> "SubmissionEndedError":
+        """For good: a test that catches the exception does not bring the submission back."""
+        self.broken = SubmissionEndedError(reason)
+        return self.broken
 
     def _read(self, size: int) -> bytes:
         parts = []
         while size:
-            part = self.socket.recv(min(size, 1 << 20))
+            try:
+                part = self.socket.recv(min(size, 1 << 20))
+            except OSError:
+                part = b""
             if not part:
-                raise SubmissionEndedError("the submission ended before it answered")
+                raise self._break("the submission ended before it answered")
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
@@ -100,7 +155,7 @@ class Link:
 
     def ask(self, operation: str, *operands: Any) -> Any:
         """Have the other end do something, and answer its questions until it is done."""
-        self.calls += operation == "call"
+        self.questions += 1
         self.send("do", operation, *operands)
         while True:
             kind, *rest = self.receive()
@@ -112,13 +167,13 @@ class Link:
             elif kind == "raised" and len(rest) == 2:
                 raise _exception(*rest)
             else:
-                raise SubmissionEndedError("the answer is damaged")
+                raise self._break("the answer is damaged")
 
     def answer(self, question: list[Any]) -> None:
         """Do what the other end asked for."""
         operation, *operands = question
-        if operation not in self.permitted:
-            raise SubmissionEndedError(f"{operation!r} is not permitted")
+        if not self.permits(operation, operands):
+            raise self._break(f"{operation!r} is not permitted")
         try:
             before = _changeable(self.codec, operands)
             value = _OPERATIONS[operation](*operands)
@@ -132,7 +187,7 @@ class Link:
 
 
 class Remote:
-    """An object of the other process. It never answers for itself whether it equals another."""
+    """An object of the other process. What is asked of it is done there."""
 
     def __init__(self, link: Link, number: int) -> None:
         object.__setattr__(self, "_link", link)
@@ -151,6 +206,8 @@ class Remote:
         return _ask(self, "getitem", key)
 
     def __contains__(self, item: Any) -> bool:
+        if type(item) is not Remote:  # looked for here: the submission could lie
+            return any(item == own for own in self)
         return _ask(self, "contains", item) is True
 
     def __iter__(self) -> Any:
@@ -174,12 +231,46 @@ class Remote:
     def __repr__(self) -> str:
         return str(_ask(self, "repr"))
 
+    def __int__(self) -> int:
+        return int(_ask(self, "int"))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        _ask(self, "setitem", key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        _ask(self, "delitem", key)
+
+    def __enter__(self) -> Any:
+        return self.__getattr__("__enter__")()
+
+    def __exit__(self, *exception: object) -> None:
+        self.__getattr__("__exit__")(None, None, None)
+
     def __eq__(self, other: object) -> bool:
-        own = object.__getattribute__(self, "_number")
-        return type(other) is Remote and own == object.__getattribute__(other, "_number")
+        """Two objects of the submission are as equal as it says; no other value equals one."""
+        return type(other) is Remote and _ask(self, "eq", other) is True
 
     def __hash__(self) -> int:
-        return hash(object.__getattribute__(self, "_number"))
+        return int(_ask(self, "hash"))
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return type(instance) is Remote and _ask(instance, "isinstance", self) is True
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    def ask(own: Remote, *other: Any) -> Any:
+        # With a value of the test's the submission must not do anything: it could lie.
+        if any(type(operand) is not Remote for operand in other):
+            return NotImplemented
+        return _ask(own, name, *other)
+
+    return ask
+
+
+for _name in ("lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(Remote, f"__{_name}__", _operator(_name))
+for _name in ("and", "or", "xor", "neg", "abs"):
+    setattr(Remote, f"__{_name}__", _operator(_name))
 
 
 def _ask(remote: Remote, operation: str, *operands: Any) -> Any:
@@ -232,7 +323,7 @@ def _text(error: BaseException) -> str:
 
 def serve(names: dict[str, Any], codec: Any) -> None:
     """In the submission's process: answer until the test's process is gone."""
-    link = Link(codec, frozenset(_OPERATIONS))
+    link = Link(codec, lambda operation, operands: operation in _OPERATIONS)
     try:
         wanted = link.receive()[0]
         link.send({name: names[name] for name in wanted if name in names})
@@ -245,14 +336,12 @@ def serve(names: dict[str, Any], codec: Any) -> None:
 
 def run_test(test: dict[str, Any], codec: Any) -> NoReturn:
     """In the test's process: run it, leave the verdict in the result file, end."""
-    link = Link(codec, frozenset({"call"}))
+    link = Link(codec, _harmless)
     try:
         _run(test, link)
         verdict, message = "AC", ""
-        if not link.calls:
-            verdict, message = "IE", "the test ended without a call of the submission"
-    except SubmissionEndedError as error:
-        verdict, message = "RE", str(error)
+        if not link.questions and not link.looked_up:
+            verdict, message = "IE", "the test ended without a question to the submission"
     except BaseException as error:
         submission = vars(error).get("from_submission", False)
         wrong = isinstance(error, AssertionError) and not submission
@@ -260,6 +349,8 @@ def run_test(test: dict[str, Any], codec: Any) -> NoReturn:
         message = f"{type(error).__name__}: {_text(error)}".rstrip(": ")
         if wrong:
             message = f"{message} ({_failed_line(error, test['code'])})"
+    if link.broken:
+        verdict, message = "RE", str(link.broken)
     os.pwrite(RESULT, json.dumps([verdict, message]).encode(), 0)
     os._exit(0)
 
@@ -267,7 +358,7 @@ def run_test(test: dict[str, Any], codec: Any) -> NoReturn:
 def _run(test: dict[str, Any], link: Link) -> None:
     setup, code = test["setup"], test["code"]
     entry_point = test["entry_point"]
-    names: dict[str, Any] = {"__name__": "__test__", "__builtins__": builtins}
+    names: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
     wanted, modules = _names_in(f"{setup}\n{code}")
     # What Python itself has is never asked of the submission.
     names |= {module: __import__(module) for module in modules if module != entry_point}
@@ -275,9 +366,10 @@ def _run(test: dict[str, Any], link: Link) -> None:
     link.send(sorted(wanted | ({entry_point} if entry_point else set())))
     found = link.receive()[0]
     if not isinstance(found, dict):
-        raise SubmissionEndedError("the answer is damaged")
+        raise link._break("the answer is damaged")
     if entry_point and entry_point not in found:
-        raise SubmissionEndedError(f"the submission does not define {entry_point!r}")
+        raise link._break(f"the submission does not define {entry_point!r}")
+    link.looked_up = any(not isinstance(found[name], Remote) for name in wanted & found.keys())
     names |= {name: value for name, value in found.items() if name in wanted}
     exec(compile(setup, "setup", "exec", dont_inherit=True), names)
     if entry_point:
@@ -287,6 +379,8 @@ def _run(test: dict[str, Any], link: Link) -> None:
 
 def _names_in(source: str) -> tuple[set[str], set[str]]:
     """All names that a program uses, and those of them that are modules of the library."""
+    import ast  # large, and only the test's own process needs it
+
     nodes = list(ast.walk(ast.parse(source)))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     dotted = {

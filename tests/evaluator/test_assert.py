@@ -103,7 +103,7 @@ def test_the_prompts_helpers_are_not_the_submissions(evaluator):
 def test_a_test_that_asks_nothing_judges_nothing(evaluator):
     verdict, message = verdict_of(evaluator, "def f(a): return 2", "assert True")
     assert verdict == "IE"
-    assert "without a call" in message
+    assert "without a question" in message
 
 
 def test_the_submission_does_not_see_the_test(evaluator):
@@ -145,3 +145,49 @@ def test_kinds_of_tests_mix(evaluator):
     result = evaluator.evaluate([Submission("def f(a): return a + 1", tests)])[0]
     assert result.verdicts == ["AC"] * 3
     assert [test.strategy for test in result.tests] == ["assertions", "exact", "exact"]
+
+
+OWN_CLASS = """
+class V:
+    def __init__(self, x): self.x = x
+    def __add__(self, o): return V(self.x + o.x)
+    def __eq__(self, o): return self.x == o.x
+    def __lt__(self, o): return self.x < o.x
+    def __getitem__(self, i): return self.x + i
+    def __enter__(self): return self
+    def __exit__(self, *e): pass
+def f(x): return V(x)
+"""
+LYING = """
+class L:
+    __eq__ = __lt__ = __le__ = __contains__ = lambda s, o: True
+    __sub__ = __rsub__ = __add__ = lambda s, o: s
+    __abs__ = lambda s: s
+    __iter__ = lambda s: iter(())
+def f(x): return L()
+"""
+SURVIVING = [
+    # An early end is not undone by a test that expects exceptions.
+    ("import os\ndef f(x):\n  if x < 0: os._exit(0)\n  return x",
+     "assert f(1) == 1\nok = 0\ntry: f(-1)\nexcept Exception: ok = 1\nassert ok", "RE"),
+    ("import sys\ndef f(x): sys.exit(0)", "ok = 0\ntry: f(1)\nexcept BaseException: ok = 1", "RE"),
+    (LYING, "assert abs(f(1) - 2) < 1e-6", "RE"),
+    (LYING, "assert f(1) < 5", "RE"),
+    (LYING, "assert 5 in f(1)", "WA"),
+    (LYING, "assert [1, 2] == f(1)", "WA"),
+    ("def f(g): return g.gi_frame.f_globals", "assert f(i for i in [1]) == 2", "RE"),
+    (OWN_CLASS, "assert (V(1) + V(2)).x == 3 and V(1) < f(2) and f(1) == V(1)", "AC"),
+    (OWN_CLASS, "with f(1) as v: assert v[2] == 3 and isinstance(v, V)", "AC"),
+    ("X = 5", "assert X == 5", "AC"),
+    ("def f(x): return x", "def check(c): assert c(1) == 1\nif __name__ == '__main__': check(f)",
+     "AC"),
+    ("def f(t): return t.left.value + 1",
+     "class T:\n  def __init__(s, v): s.value = v\nt = T(1)\nt.left = T(2)\nassert f(t) == 3", "AC"),
+    ("def f(a): return sum(a)", "assert f(i for i in [1, 2]) == 3", "AC"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "test", "verdict"), SURVIVING)
+def test_objects_that_stay_where_they_are(code, test, verdict, evaluator):
+    got = verdict_of(evaluator, code, test)
+    assert got[0] == verdict, got
