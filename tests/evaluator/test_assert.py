@@ -182,7 +182,8 @@ SURVIVING = [
     ("def f(x): return x", "def check(c): assert c(1) == 1\nif __name__ == '__main__': check(f)",
      "AC"),
     ("def f(t): return t.left.value + 1",
-     "class T:\n  def __init__(s, v): s.value = v\nt = T(1)\nt.left = T(2)\nassert f(t) == 3", "AC"),
+     "class T:\n  def __init__(s, v): s.value = v\n"
+     "t = T(1)\nt.left = T(2)\nassert f(t) == 3", "AC"),
     ("def f(a): return sum(a)", "assert f(i for i in [1, 2]) == 3", "AC"),
 ]  # fmt: skip
 
