@@ -61,27 +61,27 @@ def leetcode_namespace() -> dict[str, Any]:
 _modules: dict[str, ModuleType] = {}
 
 
-def prepare(names: dict[str, Any]) -> None:
+def prepare(names: dict[str, Any], memory_file: Callable[[str], int]) -> None:
     """In the zygote: what every test needs and no test has touched yet.
 
     Made here and not in the child, where each page of memory that is written to has to be copied
     first; that is most of what a test costs. ``names`` are those of `leetcode_namespace`.
 
-    The streams are made on files in memory, like those that a child gets at the same descriptors,
-    so that what they remember of their descriptor (a regular file, at its start) holds there. A
-    small program is run first: what is initialised on first use then is so in every child.
+    The streams are made on files like those that a child gets at the same descriptors, so that what
+    they remember of their descriptor (a regular file, at its start) holds there. A small program is
+    run first: what is initialised on first use then is so in every child.
     """
     _site_builtins()
     random.seed(0)  # fixed, as for hashing: the same program gets the same verdict
     saved = [os.dup(descriptor) for descriptor in (STDIN, STDOUT, STDERR)]
     for _ in range(_WARM_UPS):
-        _open_streams(b"1 2\n")
+        _open_streams(b"1 2\n", memory_file)
         exec(_compile(_WARM_UP), vars(_module("__main__", {})))
         sys.stdout.flush()
     _modules["__main__"] = _module("__main__", {})
     _modules["solution"] = _module("solution", names)
     _modules["answering"] = _module("solution", {})
-    _open_streams(b"")
+    _open_streams(b"", memory_file)
     for descriptor, original in enumerate(saved):
         os.dup2(original, descriptor)
         os.close(original)
@@ -139,9 +139,9 @@ def _site_builtins() -> None:
     site.sethelper()
 
 
-def _open_streams(stdin: bytes) -> None:
+def _open_streams(stdin: bytes, memory_file: Callable[[str], int]) -> None:
     for descriptor in (STDIN, STDOUT, STDERR):
-        placeholder = os.memfd_create("placeholder")
+        placeholder = memory_file("placeholder")
         os.dup2(placeholder, descriptor)
         os.close(placeholder)
     os.pwrite(STDIN, stdin, 0)

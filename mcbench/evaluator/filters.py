@@ -190,6 +190,8 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
 _PRLIMIT = (302, 261)
+# What signals a process or gives a handle to do so; the process is the first argument.
+_SIGNALS = ((62, 129), (200, 130), (234, 131), (129, 138), (297, 240), (434, 434))
 _NEW_NAMESPACES = 0x7E020080  # all CLONE_NEW... flags
 _AF_UNIX = 1
 
@@ -199,8 +201,10 @@ _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_
 _X32 = 0x40000000
 
 
-def restrict_system_calls() -> None:
+def restrict_system_calls(protected: "list[int]") -> None:
     """Refuse what no test needs and what could touch anything but its own processes.
+
+    The ``protected`` processes, negative numbers for groups, cannot be sent signals.
 
     Raises:
         OSError: the kernel does not allow filters, or runs on an unknown architecture.
@@ -208,14 +212,14 @@ def restrict_system_calls() -> None:
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"seccomp: system call numbers of {machine} are not known")
-    program = b"".join(_filter(*_ARCHITECTURES[machine]))
+    program = b"".join(_filter(*_ARCHITECTURES[machine], protected))
     buffer = ctypes.create_string_buffer(program)
     described = struct.pack("@HP", len(program) // 8, ctypes.addressof(buffer))
     _no_new_privileges()
     _checked("seccomp", _libc.prctl(_PR_SET_SECCOMP, 2, described, 0, 0))
 
 
-def _filter(architecture: int, column: int) -> list[bytes]:
+def _filter(architecture: int, column: int, protected: "list[int]") -> list[bytes]:
     """The filter program: one jump a refused call, most calls fall through to the end."""
     refuse = _step(_RETURN, _ERRNO | errno.EPERM)
     steps = [
@@ -241,6 +245,18 @@ def _filter(architecture: int, column: int) -> list[bytes]:
             _step(_JUMP_EQUAL, numbers[column], 0, 4),
             _step(_LOAD, _FIRST_ARGUMENT),
             _step(jump, value, 0 if allowed else 1, 1 if allowed else 0),
+            _step(_RETURN, _ALLOW),
+            refuse,
+        ]
+    last = len(protected) - 1
+    for numbers in _SIGNALS if protected else ():
+        steps += [
+            _step(_JUMP_EQUAL, numbers[column], 0, last + 4),
+            _step(_LOAD, _FIRST_ARGUMENT),
+            *(
+                _step(_JUMP_EQUAL, pid & 0xFFFFFFFF, last - position + 1, 0)
+                for position, pid in enumerate(protected)
+            ),
             _step(_RETURN, _ALLOW),
             refuse,
         ]

@@ -40,6 +40,10 @@ MAX_FILES = 256
 ADDRESS_SLACK = 1 << 30
 THREAD_STACK = 8 << 20
 SECCOMP = "system call filter (seccomp)"
+LANDLOCK = "file filter (Landlock)"
+MEMORY_FILES = "files in memory"
+HANDLES = "process handles (pidfd)"
+NAMESPACES = ["network namespace", "ipc namespace", "mount namespace", "pid namespace"]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -53,7 +57,12 @@ def _call(name: str, *args: object) -> None:
 class Layers:
     """The isolation this process got, and the state needed to pass it on to children."""
 
-    def __init__(self) -> None:
+    def __init__(self, portable: Any, linux: bool) -> None:
+        self.portable = portable  # the module
+        self.linux = linux  # whether what only Linux has is to be used
+        self.handles = False
+        self.evaluator_pid = 0
+        self.max_processes: int | None = None
         self.granted: list[str] = []
         self.missing: dict[str, str] = {}
         self.pid_namespace = False
@@ -64,6 +73,20 @@ class Layers:
         self.restrict_files: Any = None
         self.ruleset = -1
 
+    def try_files_and_handles(self) -> None:
+        """Find out whether what costs least is there; what serves instead is in `portable`."""
+        if not self.linux:
+            return
+        for name, make in (
+            (MEMORY_FILES, lambda: os.memfd_create("attempt")),
+            (HANDLES, lambda: os.pidfd_open(os.getpid())),
+        ):
+            try:
+                os.close(make())
+            except (OSError, AttributeError) as error:
+                self.missing[name] = str(error)
+        self.handles = HANDLES not in self.missing
+
     @contextlib.contextmanager
     def attempt(self, name: str) -> Iterator[None]:
         """Record a layer as granted, or as missing when the system refuses it."""
@@ -73,6 +96,12 @@ class Layers:
             self.missing[name] = str(error)
         else:
             self.granted.append(name)
+
+
+def refuse_all(layers: Layers, reason: str) -> None:
+    """Record that nothing is to be had of what only Linux has."""
+    names = [*NAMESPACES, LANDLOCK, SECCOMP, MEMORY_FILES, HANDLES]
+    layers.missing |= dict.fromkeys(names, reason)
 
 
 def default_thread_stack() -> None:
@@ -86,6 +115,8 @@ def default_thread_stack() -> None:
 
 def enter_namespaces(layers: Layers) -> None:
     """Leave the host's namespaces; the zygote proper is then forked into the new pid namespace."""
+    if not layers.linux:
+        return
     if os.geteuid() != 0:
         uid, gid = os.geteuid(), os.getegid()
         with layers.attempt("user namespace"):
@@ -131,8 +162,10 @@ def enter_file_system(layers: Layers) -> None:
         with layers.attempt("unprivileged user"):
             if layers.scratch.is_mount:
                 _open_path_to_interpreter(layers.scratch.path)
-            _check_user(uid)
+            _check_user(layers, uid)
             layers.test_uid = layers.scratch.uid = uid
+    if layers.test_uid is not None or layers.user_namespace:
+        layers.max_processes = MAX_PROCESSES
 
 
 def put_on_filters(layers: Layers, filters: Any) -> None:
@@ -140,6 +173,8 @@ def put_on_filters(layers: Layers, filters: Any) -> None:
 
     This project stays out of their sight: its problem sets come with their answers.
     """
+    if not layers.linux:
+        return
     project = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     environment = os.path.dirname(os.path.dirname(sys.executable))  # a virtual one, maybe
     python = [f"{environment}/bin", f"{environment}/pyvenv.cfg", *_needed_paths()]
@@ -149,10 +184,21 @@ def put_on_filters(layers: Layers, filters: Any) -> None:
         [layers.scratch.path, *filters.DEVICES],
     )
     layers.restrict_files = filters.restrict_files
-    with layers.attempt("file filter (Landlock)"):
+    with layers.attempt(LANDLOCK):
+        if MEMORY_FILES in layers.missing:  # the filter would close /dev/stdin as well
+            raise OSError(f"needs {MEMORY_FILES}")
         layers.ruleset = layers.file_filter()
     with layers.attempt(SECCOMP):
-        filters.restrict_system_calls()
+        filters.restrict_system_calls(_protected(layers))
+
+
+def _protected(layers: Layers) -> list[int]:
+    """Processes and groups that a test could signal, where no pid namespace hides them."""
+    if layers.pid_namespace or layers.test_uid is not None:
+        return []
+    supervisor = os.getppid()
+    ours = [os.getpid(), supervisor, layers.evaluator_pid]
+    return [-1, *ours, *(-os.getpgid(pid) for pid in ours)]
 
 
 def clean_scratch(layers: Layers) -> None:
@@ -222,54 +268,58 @@ def _open_path_to_interpreter(stash: str) -> None:
             os.rmdir(place)
 
 
-def _check_user(uid: int) -> None:
+def _check_user(layers: Layers, uid: int) -> None:
     """Try the user in a forked process.
 
     Raises:
         OSError: it cannot be assumed, or cannot read Python's own library.
     """
     library = os.path.dirname(os.__file__)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _drop_to(uid)
-            with open(os.path.join(library, "os.py"), "rb") as file:
-                file.read(1)
-            os._exit(0)
-        except OSError:
-            os._exit(1)
-    if os.waitpid(pid, 0)[1] != 0:
-        raise OSError(f"another user cannot be assumed, or cannot read {library}")
+
+    def read_as_user() -> None:
+        layers.portable.become_group(uid, layers.linux)
+        layers.portable.become_user(uid, layers.linux)
+        with open(os.path.join(library, "os.py"), "rb") as file:
+            file.read(1)
+
+    try:
+        layers.portable.in_fork(read_as_user)
+    except OSError:
+        raise OSError(f"another user cannot be assumed, or cannot read {library}") from None
 
 
-def _drop_to(uid: int) -> None:
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
-
-
-def protect_self() -> None:
+def protect_self(layers: Layers) -> None:
     """Keep children from reading or tracing this process even where they share its user."""
-    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if layers.linux:
+        _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the parent process ends."""
-    _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+def die_with_parent(linux: bool = sys.platform == "linux") -> None:
+    """Ask the kernel for SIGKILL when the parent process ends; only Linux's does that."""
+    if linux:
+        _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def confine_zygote(layers: Layers) -> None:
     """What every test needs alike and the zygote can bear: done once, inherited by each child."""
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_NOFILE, MAX_FILES)
+    limit, reserve = layers.portable.limit, ADDRESS_SLACK
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_NOFILE, MAX_FILES)
+    if not layers.linux:
+        with layers.attempt("limit on address space"):
+            layers.portable.in_fork(lambda: limit(resource.RLIMIT_AS, 4 * reserve))
     if layers.test_uid is not None:
-        os.setgroups([])
-        os.setresgid(layers.test_uid, layers.test_uid, layers.test_uid)
-    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        layers.portable.become_group(layers.test_uid, layers.linux)
+    elif not layers.user_namespace and os.geteuid() != 0:
+        with layers.attempt("limit on processes"):
+            others = layers.portable.processes_of_user()
+            layers.max_processes = others + layers.portable.SHARED_USER_PROCESSES
+    if layers.linux:
+        _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # A change of credentials undoes both.
-    protect_self()
-    die_with_parent()
+    protect_self(layers)
+    die_with_parent(layers.linux)
 
 
 def hide_files(layers: Layers) -> None:
@@ -285,40 +335,44 @@ def confine_child(
 
     A process with a ``secret``, the answers, stays closed to others of its user.
     """
-    _limit(resource.RLIMIT_CPU, int(cpu_s) + 2)
-    _limit(resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK)
-    _limit(resource.RLIMIT_FSIZE, file_bytes)
-    if layers.test_uid is not None or layers.user_namespace:
-        _limit(resource.RLIMIT_NPROC, MAX_PROCESSES)
+    limit = layers.portable.limit
+    # The zygote stops it first, where it can see the use of time.
+    limit(resource.RLIMIT_CPU, int(cpu_s) + (2 if layers.linux else 1))
+    with contextlib.suppress(*(() if layers.linux else (OSError,))):
+        limit(resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK)
+    limit(resource.RLIMIT_FSIZE, file_bytes)
+    if layers.max_processes is not None:
+        limit(resource.RLIMIT_NPROC, layers.max_processes)
     if "ipc namespace" in layers.granted and SECCOMP not in layers.granted:
         _call("unshare", CLONE_NEWIPC)  # System V memory outlives processes, not its namespace
     if layers.test_uid is not None:
-        os.setresuid(layers.test_uid, layers.test_uid, layers.test_uid)
-    elif os.geteuid() == 0 or layers.user_namespace:
+        layers.portable.become_user(layers.test_uid, layers.linux)
+    elif layers.linux and (os.geteuid() == 0 or layers.user_namespace):
         header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
         _call("capset", header, bytes(24))
-    _libc.prctl(PR_SET_DUMPABLE, int(not secret), 0, 0, 0)  # /dev/stdin is /proc/self/fd/0
+    if layers.linux:
+        _libc.prctl(PR_SET_DUMPABLE, int(not secret), 0, 0, 0)  # /dev/stdin is /proc/self/fd/0
     if not layers.pid_namespace:
-        die_with_parent()
+        die_with_parent(layers.linux)
 
 
-def _limit(which: int, value: int) -> None:
-    hard = resource.getrlimit(which)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(which, (value, value))
+def kill_everything(layers: Layers, children: list[int], ended: dict[int, Any]) -> None:
+    """Kill the test's processes and whatever they started; `reap_orphans` waits for the latter.
 
-
-def kill_everything(layers: Layers, children: list[int]) -> None:
-    """Kill the test's processes and whatever they started; `reap_orphans` waits for the latter."""
+    The numbers of children whose end was taken note of may be those of others by now.
+    """
     if layers.pid_namespace:
         # The zygote is init of its namespace and runs one test at a time: all others belong to
         # it, and the kernel lets no fork slip through this one call.
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
         return
-    for _ in range(MAX_PROCESSES):
+    layers.portable.kill_groups(children, ended)
+    if layers.test_uid is not None:
+        layers.portable.kill_user(layers.test_uid)
+    for _ in range(MAX_PROCESSES if layers.linux else 0):
         targets = _descendants(os.getpid())
-        for pid in targets or children:
+        for pid in targets:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         if set(targets) <= set(children):
@@ -339,6 +393,8 @@ def reap_orphans(layers: Layers) -> None:
 def usage(layers: Layers, child: int) -> tuple[float, int]:
     """CPU time in seconds and resident memory in bytes of the running test, descendants included
     where the pid namespace lets us list them."""
+    if not layers.linux:
+        return 0.0, 0
     pids = [child]
     if "own /proc" in layers.granted:
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
@@ -346,7 +402,7 @@ def usage(layers: Layers, child: int) -> tuple[float, int]:
         return _cpu_time(child), 0  # the visible /proc numbers processes differently
     cpu = 0.0
     pages = 0
-    inherited = _resident_pages(os.getpid())
+    inherited = _resident_pages(os.getpid()) if len(pids) > 1 else 0
     for pid in pids:
         with contextlib.suppress(OSError):
             cpu += _cpu_time(pid)

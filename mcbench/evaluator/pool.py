@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mcbench.evaluator import portable
+
 _log = logging.getLogger(__name__)
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 # The main thread's stack cannot grow beyond what was set when its program was started, and deep
@@ -27,7 +29,6 @@ _START_SECONDS = 30.0
 _START_ATTEMPTS = 5
 _GRACE_SECONDS = 10.0  # beyond a test's wall limit, before the zygote itself counts as dead
 
-_MAX_PACKET = 1 << 16
 _STDERR_KEPT = 4096
 
 _said: set[str] = set()
@@ -37,8 +38,8 @@ _said: set[str] = set()
 class Job:
     """One test on its way: ``key`` is the scheduler's, ``request`` its description.
 
-    Program, input and outputs are files in memory that both sides hold; only their descriptors
-    and ``request`` pass through the socket.
+    Program, input and outputs are nameless files that both sides hold, in memory where there are
+    such; only their descriptors and ``request`` pass through the socket.
     """
 
     key: tuple[int, int]
@@ -49,14 +50,14 @@ class Job:
     deadline: float = 0.0
     files: list[int] = field(default_factory=list)
 
-    def open(self) -> None:
+    def open(self, linux: bool) -> None:
         """Fresh files, also for a repeated test: the first run may have written to all of them."""
         self.close()
         for name, content in (("code", self.code), ("input", self.data)):
-            self.files.append(os.memfd_create(name))
+            self.files.append(portable.memory_file(name, linux))
             _write(self.files[-1], content)
         for name in ("stdout", "stderr", "result"):
-            self.files.append(os.memfd_create(name))
+            self.files.append(portable.memory_file(name, linux))
 
     def outputs(self, cap: int) -> tuple[bytes, bytes, bytes] | None:
         """What the test wrote: stdout, the end of stderr, result; None if one exceeds ``cap``."""
@@ -88,25 +89,29 @@ class Worker:
     """A zygote and the jobs it was given, in order.
 
     ``flavour`` is what the zygote has loaded: "plain" for the usual modules of the standard
-    library, "numpy" for numpy as well, where it is installed.
+    library, "numpy" for numpy as well, where it is installed. ``isolation`` is "full" for all that
+    the machine grants, "limits" for what needs no help of the system: see `portable`.
 
     A job that is not at the head has not been started: when the zygote dies it is innocent.
     """
 
     flavour: str = "plain"
+    isolation: str = field(default_factory=portable.wanted_isolation)
     jobs: deque[Job] = field(default_factory=deque)
     layers: dict[str, Any] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _socket: socket.socket | None = None
+    _channel: portable.Channel | None = None
+    _zygote_pid: int = 0  # where it is not in a pid namespace of its own
 
     def start(self) -> None:
         """Start the zygote; `finish_start` waits until it is ready, so that several start at once.
 
         The environment is emptied: it may hold secrets, and hashing must not depend on it.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         command = [sys.executable, "-I", "-S", "-B", str(_ZYGOTE), str(theirs.fileno())]
-        command += [self.flavour, *_package_folders()]
+        command += [self.flavour, self.isolation, *_package_folders()]
         environment = {
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
@@ -114,6 +119,9 @@ class Worker:
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
+        if sys.platform == "darwin":  # whose frameworks otherwise end forked processes
+            environment |= {"OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES"}
+            environment |= {"VECLIB_MAXIMUM_THREADS": "1"}
         with theirs, _large_stack():
             self._process = subprocess.Popen(
                 command,
@@ -123,7 +131,7 @@ class Worker:
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._socket = ours
+        self._socket, self._channel = ours, portable.Channel(ours)
 
     def finish_start(self) -> None:
         """Wait for the zygote's greeting, which names the isolation layers it got.
@@ -132,18 +140,17 @@ class Worker:
             RuntimeError: the zygote did not come up.
         """
         assert self._socket is not None
+        assert self._channel is not None
         self._socket.settimeout(_START_SECONDS)
-        data = b""
+        greeting = None
         with contextlib.suppress(OSError):
-            data = self._socket.recv(_MAX_PACKET)
-        if not data:
+            greeting = self._channel.receive()
+        if not greeting:
             self.stop()
             raise RuntimeError("a sandbox process of the evaluator could not be started")
-        self.layers = json.loads(data)
-        for layer, reason in self.layers["missing"].items():
-            if layer not in _said:
-                _said.add(layer)
-                _log.warning("code runs without isolation layer %r: %s", layer, reason)
+        self.layers = greeting[0]
+        self._zygote_pid = self.layers.pop("pid")
+        _say(self.layers["missing"])
         self._socket.setblocking(False)
 
     def restart(self) -> None:
@@ -185,13 +192,12 @@ class Worker:
         Raises:
             OSError: the zygote is gone.
         """
-        assert self._socket is not None
+        assert self._channel is not None
         self.jobs.append(job)
         if len(self.jobs) == 1:
             self._start_clock()
-        job.open()
-        message = json.dumps({**job.request, "id": job.key}).encode()
-        socket.send_fds(self._socket, [message], job.files)
+        job.open(self.isolation == portable.FULL)
+        self._channel.send({**job.request, "id": job.key}, job.files)
 
     def read(self) -> list[tuple[Job, dict[str, Any]]]:
         """The outcomes that have arrived, each with its job.
@@ -200,16 +206,16 @@ class Worker:
             OSError: the zygote is gone.
             ValueError: it sent something that is no outcome.
         """
-        assert self._socket is not None
+        assert self._channel is not None
         outcomes: list[tuple[Job, dict[str, Any]]] = []
         with contextlib.suppress(BlockingIOError):
             while True:
-                data = self._socket.recv(_MAX_PACKET)
-                if not data and not outcomes:
+                received = self._channel.receive()
+                if not received and not outcomes:
                     raise ConnectionResetError("the zygote ended")
-                if not data:
+                if not received:
                     break  # the next read will say so again
-                outcome = json.loads(data)
+                outcome = received[0]
                 if not self.jobs or list(self.jobs[0].key) != outcome.get("id"):
                     raise ValueError("an outcome that belongs to no job")
                 outcomes.append((self.jobs.popleft(), outcome))
@@ -226,23 +232,39 @@ class Worker:
         """Whether the zygote missed the deadline of the job it runs."""
         return bool(self.jobs) and time.monotonic() > self.jobs[0].deadline
 
+    def _kill_zygote(self) -> None:
+        if self._zygote_pid:  # the supervisor's child, so the number is still its own
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._zygote_pid, signal.SIGKILL)
+
     def stop(self) -> None:
         """Kill the zygote and everything below it. Idempotent."""
         if self._socket is not None:
             self._socket.close()
-            self._socket = None
+            self._socket = self._channel = None
         if self._process is not None:
-            # The supervisor ends by itself once the zygote has seen the closed socket; if it does
-            # not, its death takes the zygote and the pid namespace along.
-            try:
-                self._process.wait(timeout=1.0)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            # The supervisor ends by itself once the zygote has seen the closed socket, or was
+            # killed; if it does not, its death takes the zygote and the pid namespace along.
+            for kill in (self._kill_zygote, self._process.kill):
+                try:
+                    self._process.wait(timeout=1.0)
+                except subprocess.TimeoutExpired:
+                    kill()
+            self._process.wait()
             self._process = None
         for job in self.jobs:
             job.close()
         self.jobs.clear()
+
+
+def _say(missing: dict[str, str]) -> None:
+    """Name the layers that the machine refuses: once each in this process."""
+    for reason in dict.fromkeys(missing.values()):
+        layers = [layer for layer, why in missing.items() if why == reason and layer not in _said]
+        if layers:
+            _said.update(layers)
+            names = ", ".join(map(repr, layers))
+            _log.warning("code runs without isolation layer %s: %s", names, reason)
 
 
 def started(workers: list[Worker]) -> list[Worker]:
@@ -272,8 +294,10 @@ def _package_folders() -> list[str]:
 def _large_stack() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
-    resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
+    with contextlib.suppress(ValueError, OSError):  # macOS
+        resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))

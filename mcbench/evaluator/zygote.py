@@ -1,6 +1,6 @@
 """The process that runs tests: started by exec, imports only the standard library, forks.
 
-    python -I -S zygote.py DESCRIPTOR FLAVOUR PACKAGE_FOLDER...
+    python -I -S zygote.py DESCRIPTOR FLAVOUR ISOLATION PACKAGE_FOLDER...
 
 Two processes. The *supervisor* (the one that was started) enters new namespaces, forks the zygote
 proper and does nothing but wait: when the evaluator is gone it kills the zygote. The *zygote* is
@@ -26,7 +26,6 @@ import gc
 import importlib
 import importlib.util
 import json
-import select
 import signal
 import socket
 import sys
@@ -37,8 +36,9 @@ os.register_at_fork = _register_at_fork
 
 POLL_MS = 20  # how often a running child is inspected
 PARENT_POLL_S = 0.5
-MAX_PACKET = 1 << 16
 FILES = 5  # program, input, stdout, stderr, result
+# What a program of our own user may send us by mistake; against SIGKILL and SIGSTOP nothing helps.
+DEAF_TO = (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def _load(name: str) -> Any:
@@ -53,44 +53,51 @@ def _load(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from mcbench.evaluator import child, encoding, filters, isolation, link, scratch
+    from mcbench.evaluator import child, encoding, filters, isolation, link, portable, scratch
 else:
-    child, encoding, filters, isolation, link, scratch = map(
-        _load, ("child", "encoding", "filters", "isolation", "link", "scratch")
+    child, encoding, filters, isolation, link, portable, scratch = map(
+        _load, ("child", "encoding", "filters", "isolation", "link", "portable", "scratch")
     )
 
 
 def main() -> None:
     """Set up the supervisor and the zygote."""
     control = reserve_descriptors(int(sys.argv[1]))
-    flavour = sys.argv[2]
-    sys.path += sys.argv[3:]
-    evaluator_pid = os.getppid()
+    flavour, wanted = sys.argv[2:4]
+    sys.path += sys.argv[4:]
     isolation.default_thread_stack()
-    layers = isolation.Layers()
+    layers = isolation.Layers(portable, portable.ON_LINUX and wanted == portable.FULL)
+    layers.evaluator_pid = os.getppid()
+    if not layers.linux:
+        isolation.refuse_all(layers, portable.reason())
+    layers.try_files_and_handles()
     os.environ["MCBENCH_ZYGOTE"] = str(os.getpid())
     isolation.enter_namespaces(layers)
     layers.scratch = scratch.Scratch()
     if "mount namespace" not in layers.granted:
         layers.scratch.make_folder()
-    isolation.protect_self()
+    isolation.protect_self(layers)
+    lifeline = portable.Lifeline()
     zygote_pid = os.fork()
     if zygote_pid == 0:
-        isolation.die_with_parent()
+        isolation.die_with_parent(layers.linux)
         os.setpgid(0, 0)
-        isolation.protect_self()
+        os.close(lifeline.reader)
+        isolation.protect_self(layers)
         isolation.enter_file_system(layers)
-        serve(control, layers, flavour)
+        serve(control, layers, lifeline, flavour)
         os._exit(0)
     control.close()
-    supervise(zygote_pid, evaluator_pid, layers)
+    os.close(lifeline.writer)
+    supervise(zygote_pid, layers, lifeline)
 
 
-def supervise(zygote_pid: int, evaluator_pid: int, layers: "isolation.Layers") -> NoReturn:
+def supervise(
+    zygote_pid: int, layers: "isolation.Layers", lifeline: "portable.Lifeline"
+) -> NoReturn:
     """Wait for the zygote; kill it when the evaluator's process is gone."""
-    handle = os.pidfd_open(zygote_pid)
-    while not select.select([handle], [], [], PARENT_POLL_S)[0]:
-        if os.getppid() != evaluator_pid:
+    while not lifeline.broken(PARENT_POLL_S):
+        if os.getppid() != layers.evaluator_pid:
             break
     # The end of init is the end of its namespace. Without one, sweep what was re-parented to us.
     with contextlib.suppress(ProcessLookupError):
@@ -98,18 +105,26 @@ def supervise(zygote_pid: int, evaluator_pid: int, layers: "isolation.Layers") -
     with contextlib.suppress(ChildProcessError):
         os.waitpid(zygote_pid, 0)
     if not layers.pid_namespace:
-        isolation.kill_everything(layers, [zygote_pid])
+        isolation.kill_everything(layers, lifeline.running, {})
     layers.scratch.remove()
     os._exit(0)
 
 
-def serve(control: socket.socket, layers: "isolation.Layers", flavour: str) -> None:
+def serve(
+    control: socket.socket,
+    layers: "isolation.Layers",
+    lifeline: "portable.Lifeline",
+    flavour: str,
+) -> None:
     """Answer requests until the evaluator closes its end."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # which does nothing to the init of a namespace
+    # The default does nothing to the init of a namespace; others are deaf to what they can be.
+    for number in (signal.SIGINT, *(() if layers.pid_namespace else DEAF_TO)):
+        default = layers.pid_namespace
+        signal.signal(number, signal.SIG_DFL if default else signal.SIG_IGN)
     os.register_at_fork(after_in_child=forked)
     layers.scratch.enter()
     names = child.leetcode_namespace()
-    child.prepare(names)
+    child.prepare(names, lambda name: portable.memory_file(name, layers.linux))
     isolation.put_on_filters(layers, filters)
     isolation.confine_zygote(layers)
     if flavour == "numpy":
@@ -118,11 +133,15 @@ def serve(control: socket.socket, layers: "isolation.Layers", flavour: str) -> N
     gc.collect()
     gc.freeze()  # the collector of a child need not touch, and so copy, our pages
     try:
-        send(control, {"granted": layers.granted, "missing": layers.missing})
-        while True:
-            request, files = receive(control)
+        channel = portable.Channel(control, FILES)
+        greeting = {"granted": layers.granted, "missing": layers.missing}
+        channel.send(greeting | {"pid": 0 if layers.pid_namespace else os.getpid()})
+        # The contents stay in the files. This process never reads them, so that nothing of one
+        # test can be found in the memory of the next one's child.
+        while received := channel.receive():
+            request, files = received
             try:
-                outcome = run_test(request, files, control, layers, names)
+                outcome = run_test(request, files, control, layers, lifeline, names)
             except EvaluatorGoneError:
                 raise
             except OSError as error:  # our own failure: no descriptor, no process, no memory
@@ -130,7 +149,7 @@ def serve(control: socket.socket, layers: "isolation.Layers", flavour: str) -> N
             finally:
                 for file in files:
                     os.close(file)
-            send(control, outcome | {"id": request["id"]})
+            channel.send(outcome | {"id": request["id"]})
             isolation.clean_scratch(layers)  # where that fails, this process has had its day
     except OSError:  # the evaluator is gone, or will notice that we are
         pass
@@ -153,28 +172,12 @@ class EvaluatorGoneError(OSError):
     """The other end of the control socket was closed."""
 
 
-def send(control: socket.socket, message: dict[str, Any]) -> None:
-    """One message, one packet."""
-    control.sendall(json.dumps(message).encode())
-
-
-def receive(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """One request: its description, and descriptors of program, input and the three outputs.
-
-    The contents stay in those files. This process never reads them, so that nothing of one test
-    can be found in the memory of the next one's child.
-    """
-    data, files, _, _ = socket.recv_fds(control, MAX_PACKET, FILES)
-    if not data:
-        raise EvaluatorGoneError
-    return json.loads(data), files
-
-
 def run_test(
     request: dict[str, Any],
     files: list[int],
     control: socket.socket,
     layers: "isolation.Layers",
+    lifeline: "portable.Lifeline",
     names: dict[str, Any],
 ) -> dict[str, Any]:
     """Fork, wait, clean up: how the test ended and what it used.
@@ -185,31 +188,37 @@ def run_test(
     ends = socket.socketpair() if request["kind"] == "assert" else ()
     try:
         started = time.monotonic()
-        pids = []
+        pids: list[int] = []
+        ended: portable.Ended = {}
         for role in ("submission", "test") if ends else ("submission",):
             pid = os.fork()
             if pid == 0:
                 become(role, request, files, ends, setup_write, layers, names)
             pids.append(pid)
+        if not layers.pid_namespace:
+            lifeline.tell(pids)
         for end in ends:
             end.close()  # so that either process sees the other's end
         try:
-            stopped = watch(pid, request, control, layers)
+            stopped = watch(pid, request, control, layers, ended)
         finally:
-            isolation.kill_everything(layers, pids)
-            ended = [os.wait4(process, 0) for process in reversed(pids)]
+            isolation.kill_everything(layers, pids, ended)
+            for process in pids:
+                portable.reap(process, ended)
             isolation.reap_orphans(layers)
+            if not layers.pid_namespace:
+                lifeline.tell([])
         wall_s = time.monotonic() - started
         os.close(setup_write)
         setup_write = -1
         if setup_error := os.read(setup_read, 1000):
             return {"failure": setup_error.decode()}
         return {
-            "status": os.waitstatus_to_exitcode(ended[0][1]),
+            "status": os.waitstatus_to_exitcode(ended[pid][0]),
             "stopped": stopped,
-            "cpu_s": sum(usage.ru_utime + usage.ru_stime for _, _, usage in ended),
+            "cpu_s": sum(usage.ru_utime + usage.ru_stime for _, usage in ended.values()),
             "wall_s": wall_s,
-            "memory_mb": max(usage.ru_maxrss for _, _, usage in ended) / 1024,
+            "memory_mb": max(portable.peak_memory(usage) for _, usage in ended.values()) / 2**20,
         }
     finally:
         os.close(setup_read)
@@ -255,6 +264,8 @@ def become(
             isolation.hide_files(layers)
             place_descriptors(streams, setup_write)
             os.setsid()
+            for number in () if layers.pid_namespace else DEAF_TO:
+                signal.signal(number, signal.SIG_DFL)
             file_bytes = request["output_bytes"] + 1  # one more, to see that it was exceeded
             isolation.confine_child(
                 layers, request["cpu_s"], request["memory_bytes"], file_bytes, role == "test"
@@ -297,20 +308,21 @@ def reserve_descriptors(control: int) -> socket.socket:
 
 
 def watch(
-    pid: int, request: dict[str, Any], control: socket.socket, layers: "isolation.Layers"
+    pid: int,
+    request: dict[str, Any],
+    control: socket.socket,
+    layers: "isolation.Layers",
+    ended: "portable.Ended",
 ) -> "str | None":
     """Wait until the child ends (None) or exceeds a limit ("time", "wall" or "memory")."""
-    handle = os.pidfd_open(pid)
+    child_watch = portable.ChildWatch(pid, control, layers.handles, ended)
     try:
-        poller = select.poll()
-        poller.register(handle, select.POLLIN)
-        poller.register(control, 0)  # only its hang-up: the evaluator is gone
         deadline = time.monotonic() + request["wall_s"]
         while True:
-            ready = [descriptor for descriptor, _ in poller.poll(POLL_MS)]
-            if handle in ready:
+            happened = child_watch.wait(POLL_MS)
+            if happened == "ended":
                 return None
-            if ready:
+            if happened == "hang-up":
                 raise EvaluatorGoneError
             cpu_s, memory = isolation.usage(layers, pid)
             if cpu_s > request["cpu_s"]:
@@ -320,7 +332,7 @@ def watch(
             if time.monotonic() > deadline:
                 return "wall"
     finally:
-        os.close(handle)
+        child_watch.close()
 
 
 def read_all(descriptor: int) -> bytes:

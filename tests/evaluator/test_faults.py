@@ -225,10 +225,10 @@ def test_nothing_survives_the_death_of_the_parent_amid_attacks(seed):
 
 
 def test_a_sandbox_whose_parent_is_gone_before_it_is_ready_ends_quietly():
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = socket.socketpair()
     with theirs:
         ours.close()
-        command = [sys.executable, "-I", "-S", str(ZYGOTE), str(theirs.fileno()), "plain"]
+        command = [sys.executable, "-I", "-S", str(ZYGOTE), str(theirs.fileno()), "plain", "full"]
         done = subprocess.run(command, pass_fds=[theirs.fileno()], capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 

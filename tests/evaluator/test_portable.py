@@ -1,0 +1,294 @@
+"""Where the system refuses something, or everything: the same verdicts, said once, nothing left.
+
+The kernel really refuses here: the evaluator runs in a process that a seccomp filter keeps from
+single system calls. What may harm others runs as a user without rights in a pid namespace.
+"""
+
+import ctypes
+import json
+import os
+import platform
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
+from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
+from tests.evaluator.processes import alive, descendants, eventually, levels
+
+ROOT = Path(__file__).parents[2]
+EVERYTHING = "from tests.evaluator.test_portable import *"
+COLUMN = {"x86_64": 0, "aarch64": 1}.get(platform.machine())
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="refuses Linux's system calls"),
+    pytest.mark.skipif(COLUMN is None, reason="numbers of system calls are not known"),
+]
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes root")
+
+CALLS = {
+    "memfd_create": (319, 279),
+    "pidfd_open": (434, 434),
+    "unshare": (272, 97),
+    "landlock_create_ruleset": (444, 444),
+    "prctl": (157, 167),
+    "mount": (165, 40),
+    "capset": (126, 91),
+    "setresuid": (117, 147),
+    "setresgid": (119, 149),
+}
+PR_SET_SECCOMP = 22
+EPERM, KILL = 0x00050001, 0x80000000
+
+MISSING = {  # by refused call: the layers that are then named
+    "memfd_create": {"files in memory", "file filter (Landlock)"},
+    "pidfd_open": {"process handles (pidfd)"},
+    "landlock_create_ruleset": {"file filter (Landlock)"},
+    "mount": {"mount namespace"},
+    "unshare": {"network namespace", "ipc namespace", "mount namespace", "pid namespace"},
+    "prctl": {"system call filter (seccomp)"},
+}
+
+ECHO, ADD = [StdioTest("3\n", "3")], [CallTest("add", [1, 2], 3)]
+CHECK = [AssertTest("assert candidate(1, 2) == 3", entry_point="add")]
+CASES = [
+    ("AC", "print(input())", ECHO),
+    ("AC", "import sys\nprint(sys.stdin.buffer.read().decode())", ECHO),
+    ("AC", "print(open('/dev/stdin').read())", ECHO),
+    ("AC", "open('f', 'x').write('3')\nprint(open('f').read())", ECHO),
+    ("AC", "open('f', 'x').write('3')\nprint(open('f').read()) # again", ECHO),
+    ("AC", "import subprocess\nprint(subprocess.check_output(['cat']).decode())", ECHO),
+    (
+        "AC",
+        "import os\nif os.fork() == 0:\n  os.fork()\n  import time\n  time.sleep(99)\nprint(3)",
+        ECHO,
+    ),
+    ("WA", "print(4)", ECHO),
+    ("RE", "print(3)\n1/0", ECHO),
+    ("RE", "import os\nprint(3, flush=True)\nos.kill(os.getpid(), 9)", ECHO),
+    ("TLE", "while True: pass", ECHO),
+    ("TLE", "import time\ntime.sleep(99)", ECHO),
+    ("MLE", "x = bytearray(10**10)", ECHO),
+    ("MLE", "x = bytearray(150 << 20)\nprint(3)", ECHO),
+    ("AC", "def add(a, b): return a + b", ADD),
+    ("WA", "def add(a, b): return a - b", ADD),
+    ("AC", "def add(a, b): return a + b", CHECK),
+    ("WA", "def add(a, b): return a - b", CHECK),
+    ("RE", "import sys\nsys.exit(0)", CHECK),
+]
+FLOOD = Submission("while True: print('3' * 10**6)", ECHO, memory_limit_mb=128)
+HONEST = Submission("import os\nassert not os.listdir()\nopen('f', 'x')\nprint(input())", ECHO)
+ENDLESS = Submission("while True: pass", ECHO, time_limit_s=50)
+
+
+def refuse(names: list[str], action: int) -> None:
+    """Have the kernel refuse system calls to this process and its descendants (of prctl: to put on
+    a further filter), or kill who makes one."""
+    load, equal, done, allow = 0x20, 0x15, 0x06, 0x7FFF0000
+    refusal = (done, 0, 0, action)
+    steps = [(load, 0, 0, 0)]
+    for name in names:
+        number = CALLS[name][COLUMN]
+        if name == "prctl":
+            check = [(load, 0, 0, 16), (equal, 0, 1, PR_SET_SECCOMP), refusal, (load, 0, 0, 0)]
+            steps += [(equal, 0, len(check), number), *check]
+        else:
+            steps += [(equal, 0, 1, number), refusal]
+    steps.append((done, 0, 0, allow))
+    program = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    buffer = ctypes.create_string_buffer(program)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0
+    described = struct.pack("@HP", len(steps), ctypes.addressof(buffer))
+    assert libc.prctl(PR_SET_SECCOMP, 2, described, 0, 0) == 0, os.strerror(ctypes.get_errno())
+
+
+def run(program: str, *prefix: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program, in which everything of this module is at hand, in a process of its own."""
+    whole = f"import logging\nlogging.basicConfig()\n{EVERYTHING}\n{program}"
+    done = subprocess.run(
+        [*prefix, sys.executable, "-B", "-c", whole],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def judge_all() -> None:
+    """In such a process: print the missing layers and which cases were misjudged."""
+    submissions = [Submission(code, tests, 0.3, 100) for _, code, tests in CASES]
+    with Evaluator(workers=2) as evaluator:
+        results = evaluator.evaluate([*submissions, FLOOD])
+        missing = evaluator.isolation["missing"]
+    Evaluator(workers=1).close()  # says nothing new
+    wanted = [*(verdict for verdict, _, _ in CASES), "OLE"]
+    verdicts = [result.verdicts[0] for result in results]
+    wrong = [
+        (*CASES[i][:2], str(results[i].tests[0])) if i < len(CASES) else str(results[i].tests[0])
+        for i in range(len(wanted))
+        if verdicts[i] != wanted[i]
+    ]
+    print(json.dumps({"missing": missing, "wrong": wrong, "left": len(descendants(os.getpid()))}))
+
+
+@pytest.mark.parametrize("call", MISSING)
+def test_one_refused_feature_changes_no_verdict(call):
+    done = run(f"refuse(['{call}'], EPERM)\njudge_all()")
+    report = json.loads(done.stdout)
+    assert (report["wrong"], report["left"]) == ([], 0)
+    assert set(report["missing"]) >= MISSING[call]
+    for layer in report["missing"]:
+        assert done.stderr.count(repr(layer)) == 1, done.stderr
+
+
+def test_limits_alone_judge_alike_without_any_call_that_only_linux_has(tmp_path):
+    program = f"refuse({list(CALLS)}, KILL)\njudge_all()"
+    done = run(program, MCBENCH_ISOLATION="limits", TMPDIR=str(tmp_path))
+    report = json.loads(done.stdout)
+    assert (report["wrong"], report["left"]) == ([], 0)
+    assert set(report["missing"]) >= set().union(*MISSING.values())
+    assert done.stderr.count("pid namespace") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    monkeypatch.setenv("MCBENCH_ISOLATION", "limits")
+
+
+def test_limits_alone_judge_the_labelled_programs(limits):
+    # What only the sum over processes shows is not seen.
+    cases = [c for c in EXECUTIONS if c.group not in ("tle", "mle")][::2]
+    with Evaluator(workers=2) as evaluator:
+        results = evaluator.evaluate([case.submission for case in cases], early_exit=True)
+    wrong = {
+        case.id: result.tests[-1]
+        for case, result in zip(cases, results, strict=True)
+        if result.tests[-1].verdict not in case.verdicts
+    }
+    assert not wrong
+
+
+def test_unknown_isolation_is_refused(monkeypatch):
+    monkeypatch.setenv("MCBENCH_ISOLATION", "none")
+    with pytest.raises(UserError, match="must be 'full' or 'limits'"):
+        Evaluator(workers=1)
+
+
+def test_a_killed_zygote_takes_its_test_along(limits):
+    others = descendants(os.getpid())
+    with Evaluator(workers=1) as evaluator:
+        seen: list[set[int]] = []
+
+        def kill_once() -> bool:
+            found = [level - others for level in levels(os.getpid())]
+            if len(found) < 3 or not found[2]:
+                return False
+            seen.extend(found)
+            os.kill(min(found[1]), signal.SIGKILL)
+            return True
+
+        killer = threading.Thread(target=eventually, args=(kill_once, 30))
+        killer.start()
+        slow = Submission("x = 0\nwhile x < 2 * 10**7: x += 1\nprint(3)", ECHO, time_limit_s=30)
+        assert evaluator.evaluate([slow])[0].passed
+        killer.join()
+        assert eventually(lambda: not alive(set.union(*seen)))
+
+
+def test_nothing_outlives_a_killed_evaluator(tmp_path):
+    program = f"{EVERYTHING}\nwith Evaluator(workers=2) as e: e.evaluate([ENDLESS])"
+    environment = os.environ | {"MCBENCH_ISOLATION": "limits", "TMPDIR": str(tmp_path)}
+    environment["PYTHONPATH"] = str(ROOT)
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment, cwd=ROOT)
+    try:
+        assert eventually(lambda: len(levels(process.pid)) == 3, 60)
+        sandboxes = descendants(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+    assert eventually(lambda: not alive(sandboxes))
+    assert eventually(lambda: list(tmp_path.iterdir()) == [])
+
+
+# As a user without rights -----------------------------------------------------------------------
+
+USER = 1_234_567
+
+
+# Python may be installed where others cannot go; this mount namespace is its own.
+BECOME = f"""
+import os, sys
+from mcbench.evaluator import isolation
+isolation._mount_tmpfs("/mnt", "mode=0755")
+isolation._open_path_to_interpreter("/mnt")
+os.setgroups([])
+os.setresgid({USER}, {USER}, {USER})
+os.setresuid({USER}, {USER}, {USER})
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def as_user() -> list[str]:
+    """Starts a program as another user, in a pid namespace of its own."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("takes the program unshare")
+    prefix = [unshare, "--pid", "--fork", "--mount-proc", "--kill-child"]
+    prefix += [sys.executable, "-B", "-c", BECOME]
+    command = [*prefix, sys.executable, "-c", "import mcbench.evaluator, pytest"]
+    tried = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"another user cannot run this: {tried.stderr[-300:]}")
+    return prefix
+
+
+def attack_all(names: list[str]) -> None:
+    """In a process of that user: print the attacks that came through or did harm."""
+    found = {case.id: case for case in ATTACKS}
+    wrong = {}
+    with Evaluator(workers=1) as evaluator:
+        sandbox = evaluator._workers[0].pid
+        for name in names:
+            attack = evaluator.evaluate([found[name].submission])[0].tests[-1]
+            after = evaluator.evaluate([HONEST])[0].tests[0]
+            harmed = evaluator._workers[0].pid != sandbox or len(descendants(sandbox)) != 1
+            if attack.verdict not in found[name].verdicts or after.verdict != "AC" or harmed:
+                wrong[name] = [str(attack), str(after), harmed]
+                sandbox = evaluator._workers[0].pid
+    print(json.dumps(wrong))
+
+
+GENTLE = ["harm_interrupts_parent", "harm_fork_bomb", "harm_shell_fork_bomb", "harm_zombies"]
+GENTLE += ["harm_own_limits_to_zero", "harm_deaf_loop", "harm_memory_bomb", "harm_stopped_for_good"]
+DAEMONS = ["harm_daemon", "harm_daemons_deaf_to_signals", "harm_own_subreaper"]
+KILLERS = ["harm_kill_all", "harm_kill_parent", "harm_kill_group", "harm_stop_parent"]
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("refused", "isolation", "attacks"),
+    [
+        ([], "full", [*GENTLE, *DAEMONS, *KILLERS, "escape_other_processes", "state_files"]),
+        (["unshare"], "full", [*GENTLE, *DAEMONS, *KILLERS]),
+        (["unshare", "landlock_create_ruleset"], "full", KILLERS),
+        ([], "limits", GENTLE),
+    ],
+    ids=["namespaces", "filters", "seccomp", "limits"],
+)
+def test_another_user_than_root(refused, isolation, attacks):
+    program = f"refuse({refused}, EPERM)\nattack_all({attacks})"
+    done = run(program, *as_user(), MCBENCH_ISOLATION=isolation)
+    assert json.loads(done.stdout) == {}
+    done = run(f"refuse({refused}, EPERM)\njudge_all()", *as_user(), MCBENCH_ISOLATION=isolation)
+    assert json.loads(done.stdout)["wrong"] == []
