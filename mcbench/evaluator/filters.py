@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import platform
 import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -209,7 +208,7 @@ def restrict_system_calls(protected: "list[int]") -> None:
     Raises:
         OSError: the kernel does not allow filters, or runs on an unknown architecture.
     """
-    machine = platform.machine()
+    machine = os.uname().machine
     if machine not in _ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"seccomp: system call numbers of {machine} are not known")
     program = b"".join(_filter(*_ARCHITECTURES[machine], protected))

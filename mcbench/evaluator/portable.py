@@ -21,7 +21,6 @@ import signal
 import socket
 import struct
 import sys
-import tempfile
 import time
 from typing import Any
 
@@ -65,6 +64,8 @@ def memory_file(name: str, linux: bool) -> int:
     if linux:
         with contextlib.suppress(OSError, AttributeError):
             return os.memfd_create(name)
+    import tempfile  # rarely needed
+
     descriptor, path = tempfile.mkstemp(prefix="mcbench-")
     os.unlink(path)  # noqa: PTH108
     os.fchmod(descriptor, 0o666)  # a sandbox's user may open it as /dev/stdin

@@ -9,7 +9,7 @@ without mounts directories are moved up and removed level by level.
 
 import contextlib
 import os
-import tempfile
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +39,8 @@ class Scratch:
 
     def make_folder(self) -> None:
         """Choose a place on disk, where it cannot be a mount."""
+        import tempfile  # where nothing can be mounted only
+
         self.path = os.path.join(tempfile.mkdtemp(prefix="mcbench-"), "work")
 
     def mount(self, point: str, mounts: Any) -> None:
@@ -67,7 +69,8 @@ class Scratch:
         elif self.uid is not None:
             os.chown(self.path, self.uid, self.uid)
         os.environ.update(HOME=self.path, TMPDIR=self.path)
-        tempfile.tempdir = None
+        if loaded := sys.modules.get("tempfile"):
+            vars(loaded)["tempdir"] = None  # it remembers where it was
         self._remember()
 
     def _make(self) -> None:

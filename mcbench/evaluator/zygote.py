@@ -245,7 +245,7 @@ def become(
     status = 1
     try:
         try:
-            code, data, stdout, stderr, result = files
+            code, data, *_ = files
             kind = request["kind"]
             program = read_all(code)
             given: Any = None
@@ -253,14 +253,7 @@ def become(
                 given = encoding.loads(read_all(data))
             elif role == "test":
                 given = json.loads(read_all(data))
-            nothing = os.open(os.devnull, os.O_RDWR)
-            streams = {
-                "stdio": [data, stdout, stderr],
-                "call": [nothing, stdout, stderr, result],
-                "assert": [nothing, stdout, stderr, *(end.fileno() for end in ends[:1])],
-            }[kind]
-            if role == "test":
-                streams = [nothing, nothing, nothing, ends[1].fileno(), result]
+            streams = choose_streams(role, kind, files, ends)
             isolation.hide_files(layers)
             place_descriptors(streams, setup_write)
             os.setsid()
@@ -285,6 +278,19 @@ def become(
             status = child.run_answering(program, lambda found: link.serve(found, encoding))
     finally:
         os._exit(status)
+
+
+def choose_streams(
+    role: str, kind: str, files: list[int], ends: "tuple[socket.socket, ...]"
+) -> list[int]:
+    """What becomes the descriptors 0, 1, 2 and, but for stdin/stdout programs, those after them."""
+    _, data, stdout, stderr, result = files
+    if kind == "stdio":
+        return [data, stdout, stderr]
+    nothing = os.open(os.devnull, os.O_RDWR)
+    if role == "test":
+        return [nothing, nothing, nothing, ends[1].fileno(), result]
+    return [nothing, stdout, stderr, result if kind == "call" else ends[0].fileno()]
 
 
 def place_descriptors(streams: list[int], setup_write: int) -> None:
