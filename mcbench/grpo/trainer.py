@@ -15,6 +15,9 @@ Departures from TRL's GRPO; 1 to 3 are off by default:
 5. No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
    ``recipes.py``.
 
+6. Around transformers' continuous batching (``backends.py``) the weights are kept and failures are
+   errors.
+
 Beside these, the trainer only observes: metrics of each batch and the ``on_generation`` hook. No
 code of TRL is copied: every method overridden here calls ``super()``. Nothing draws from the global
 random state, so that with every option off parameters and losses equal TRL's bit for bit.
@@ -38,6 +41,7 @@ from trl import GRPOTrainer
 
 from mcbench.errors import UserError, unknown
 from mcbench.grpo import generation, masking
+from mcbench.grpo.backends import continuous_batching, log_prob_mismatch
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.diversity import distinct_n, grouped, last_code_block, program_key
 from mcbench.grpo.generation import GenerationBatch, completion_text
@@ -92,6 +96,8 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         self._generated: dict[str, Any] = {}  # what the overridden steps of the current batch saw
         self._train_sampler: Any = None  # none for a streamed dataset, which keeps its own order
         self._last_draw = (-1, -1)  # global step and how many batches it had generated before
+        if self.continuous_batching_config is not None:
+            self.continuous_batching_config.return_logprobs = True
         self._check_settings()
 
     # -- the batch: generated and scored by TRL, then masked (Eq. 2) and measured
@@ -102,6 +108,7 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
             self._enter_stage()
         self._inputs = inputs
         output = super()._generate_and_score_completions(inputs)
+        self._measure_mismatch(output, training)
         batch = self._describe_batch(inputs, output, training)
         if training and self.args.truncation_mask == "conditional":
             masked = torch.from_numpy(batch.masked).to(output["advantages"].device)
@@ -124,6 +131,27 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         }
         self._start_rewards(completions)
         return result
+
+    def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.use_transformers_continuous_batching:
+            return super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        with continuous_batching(self.accelerator.unwrap_model(self.model_wrapped)) as log_probs:
+            ids, _ = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        return ids, log_probs
+
+    def _measure_mismatch(self, output: dict[str, Any], training: bool) -> None:
+        """Of the log-probabilities of the sampler and of the policy, under TRL's names, which it
+        records for vLLM only. The policy's are there where several updates follow a generation.
+        """
+        sampled = output.get("sampling_per_token_logps")
+        policy = output.get("old_per_token_logps")
+        if self.use_vllm or sampled is None or policy is None:
+            return
+        mean, largest = log_prob_mismatch(policy, sampled, output["completion_mask"])
+        device, metrics = self.accelerator.device, self._metrics["train" if training else "eval"]
+        name = "sampling/sampling_logp_difference"
+        metrics[f"{name}/mean"].append(self._gather(mean.to(device)).mean().item())
+        metrics[f"{name}/max"].append(self._gather(largest.to(device)).max().item())
 
     def _start_rewards(self, completions: list[Any]) -> None:
         """Let reward functions that can (they have ``start``) work while the log-probabilities of

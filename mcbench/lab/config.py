@@ -16,16 +16,8 @@ from mcbench.lab.problems import (
     model_location,
     problems_digest,
 )
-from mcbench.lab.profiles import Profile, profile_named
+from mcbench.lab.profiles import EXECUTION_FIELDS, Profile, profile_named
 
-# Where and how fast a run executes, not what it computes: two runs that differ only here are one.
-_EXECUTION_ONLY = (
-    "name",
-    "reward_workers",
-    "vllm_memory",
-    "vllm_max_model_length",
-    "checkpoint_generations",
-)
 # Part of the id only where they are not the default, so that runs from before these fields existed
 # keep their ids. The evaluator is there although it is meant to change times only: a run made to
 # time one must not be taken for another's, and the published methods judge by rules of their own.
@@ -54,7 +46,7 @@ class RunConfig:
     def run_id(self) -> str:
         """Hash of the resolved configuration and the seed, 12 hexadecimal digits."""
         # Digests replace the names that they describe.
-        left_out = {*_EXECUTION_ONLY, "model", "train_set", "test_set"}
+        left_out = {*EXECUTION_FIELDS, "model", "train_set", "test_set"}
         profile = asdict(self.profile)
         left_out |= {k for k, default in _LATER_FIELDS.items() if profile[k] == default}
         profile = {k: v for k, v in profile.items() if k not in left_out}

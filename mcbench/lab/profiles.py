@@ -12,9 +12,19 @@ from typing import Any, Literal
 from mcbench.errors import UserError, unknown
 
 PROMPT_STYLES = ("plain", "chat")
-BACKENDS = ("transformers", "vllm_colocate", "vllm_server")
+BACKENDS = ("transformers", "transformers_continuous", "vllm_colocate", "vllm_server")
 REWARD_EVALUATORS = ("microcoder", "single_threaded", "process_per_sample")
 PRECISIONS = ("fp32", "bf16")
+# Where and how fast a run executes, not what it computes: two runs that differ only here are one.
+EXECUTION_FIELDS = (
+    "name",
+    "reward_workers",
+    "vllm_memory",
+    "vllm_max_model_length",
+    "vllm_sleep",
+    "vllm_server_url",
+    "checkpoint_generations",
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,13 @@ class Profile:
     ``train_batch_size / ppo_mini_batch_size`` updates. ``per_device_batch_size`` counts responses
     per forward pass. Lengths are in tokens. ``steps`` are optimizer updates, and so are
     ``eval_every`` and ``warmup_steps``.
+
+    ``backend`` samples the training responses: ``model.generate`` (``transformers``), the same
+    model with a paged cache that lets a new response start as soon as another ends
+    (``transformers_continuous``), a vLLM engine in the training process (``vllm_colocate``), or a
+    vLLM server (``vllm_server``, at ``vllm_server_url``). ``vllm_memory`` is the share of the
+    device memory for the sampler's cache (colocated vLLM: and its copy of the weights), which
+    ``vllm_sleep`` gives back during the updates.
 
     ``reward_rules`` names the comparison rules of the training reward
     (:data:`mcbench.evaluator.rule_sets.RULE_SETS`), ``reward_evaluator`` the program that judges
@@ -60,9 +77,13 @@ class Profile:
     eval_temperature: float = 1.0
     eval_batch_size: int = 256
     precision: Literal["fp32", "bf16"] = "fp32"
-    backend: Literal["transformers", "vllm_colocate", "vllm_server"] = "transformers"
+    backend: Literal[
+        "transformers", "transformers_continuous", "vllm_colocate", "vllm_server"
+    ] = "transformers"
     vllm_memory: float = 0.3
     vllm_max_model_length: int | None = None
+    vllm_sleep: bool = False
+    vllm_server_url: str | None = None
     gradient_checkpointing: bool = False
     lora_rank: int | None = None
     reward_workers: int = 2

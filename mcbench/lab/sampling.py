@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from mcbench.lab.profiles import Profile
+
 Sampler = Callable[[Sequence[list[int]], int, float, int], list[list[int]]]
 """``sampler(prompt_ids, max_new_tokens, temperature, seed)`` -> one response per prompt."""
 
@@ -116,6 +118,46 @@ def _cut(ids: list[int], ends: list[int]) -> list[int]:
     """``ids`` up to and including the first end token."""
     stop = next((n for n, token in enumerate(ids, start=1) if token in ends), len(ids))
     return ids[:stop]
+
+
+def sampler_arguments(profile: Profile) -> dict[str, Any]:
+    """The trainer's arguments for the backend that samples the training responses."""
+    if profile.backend == "transformers_continuous":
+        return {
+            "use_transformers_continuous_batching": True,
+            "transformers_continuous_batching_config": _paged_cache(profile),
+        }
+    if profile.backend == "vllm_colocate":
+        return {
+            "use_vllm": True,
+            "vllm_mode": "colocate",
+            "vllm_gpu_memory_utilization": profile.vllm_memory,
+            "vllm_max_model_length": profile.vllm_max_model_length,
+            "vllm_enable_sleep_mode": profile.vllm_sleep,
+        }
+    if profile.backend == "vllm_server":
+        return {
+            "use_vllm": True,
+            "vllm_mode": "server",
+            "vllm_server_base_url": profile.vllm_server_url,
+        }
+    return {}
+
+
+def _paged_cache(profile: Profile) -> dict[str, Any]:
+    """Size of the cache: a share of a GPU's memory; on CPU, where that would be most of the
+    machine's, room for one generation, every prompt as long as the longest response.
+    """
+    if torch.cuda.is_available():
+        return {"max_memory_percent": profile.vllm_memory}
+    block = 32
+    tokens = profile.vllm_max_model_length or 2 * max(profile.eval_lengths)
+    responses = profile.train_batch_size * profile.num_generations
+    return {
+        "block_size": block,
+        "num_blocks": responses * -(-tokens // block),
+        "max_batch_tokens": max(responses, tokens),
+    }
 
 
 def vllm_sampler(trainer: Any) -> Sampler:

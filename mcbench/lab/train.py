@@ -103,11 +103,11 @@ def trainer_arguments(config: RunConfig, output: Path) -> Any:
     import torch
 
     from mcbench.grpo import MicroCoderGRPOConfig
+    from mcbench.lab.sampling import sampler_arguments
 
     profile = config.profile
     batch = plan(profile, _processes())
     every = batch.updates_per_generation * config.algorithm.get("num_iterations", 1)
-    vllm = profile.backend != "transformers"
     settings: dict[str, Any] = dict(
         output_dir=str(output),
         seed=config.seed,
@@ -130,13 +130,9 @@ def trainer_arguments(config: RunConfig, output: Path) -> Any:
         report_to=[],
         disable_tqdm=True,
         dataloader_pin_memory=False,
-        use_vllm=vllm,
+        **sampler_arguments(profile),
         **batch.trl_args(),
     )
-    if vllm:
-        settings["vllm_mode"] = profile.backend.removeprefix("vllm_")
-        settings["vllm_gpu_memory_utilization"] = profile.vllm_memory
-        settings["vllm_max_model_length"] = profile.vllm_max_model_length
     try:
         return MicroCoderGRPOConfig(**{**settings, **config.algorithm})
     except ValueError as error:
@@ -367,6 +363,7 @@ class _Session:
             evaluate=lambda step: self._evaluate(trainer, step),
             elapsed_before=before[-1]["elapsed_s"] if before else 0.0,
             first_step=done,
+            correct_threshold=self.arguments.correct_threshold,
         )
 
     # Evaluation ----------------------------------------------------------------------------------
@@ -379,7 +376,7 @@ class _Session:
 
         profile = self.config.profile
         cache = self.store.base_evals / f"{self._base_key()}.json"
-        sampler = vllm_sampler(trainer) if profile.backend != "transformers" else None
+        sampler = vllm_sampler(trainer) if self.arguments.use_vllm else None
         cached = step == 0 and cache.exists()
         PartialState().wait_for_everyone()  # all have looked before one of them writes
         if cached:
