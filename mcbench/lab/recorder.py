@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from accelerate import PartialState
 from transformers import TrainerCallback
 
 from mcbench.lab.store import Run
@@ -88,7 +89,9 @@ class Recorder(TrainerCallback):
             self.report(step)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        # After the step's record and evaluation: what a checkpoint covers is on disk before it.
+        # After the step's record and evaluation: what a checkpoint covers is on disk before it. And
+        # after every process has written its part.
+        PartialState().wait_for_everyone()
         if self.is_main:
             self.run.complete_checkpoint(state.global_step)
 
