@@ -13,6 +13,7 @@ from mcbench import __version__
 from mcbench.data.command import add_data
 from mcbench.errors import UserError
 from mcbench.evaluate_command import add_evaluate
+from mcbench.lab.launch import add_launch, launch_of, train_arguments
 
 if TYPE_CHECKING:
     from mcbench.lab.config import RunConfig
@@ -105,6 +106,7 @@ def _add_train(commands: Any) -> None:
     )
     parser.add_argument("--label", help="how progress lines name the run")
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # for experiments
+    add_launch(parser)
     _add_changes(parser)
 
 
@@ -114,8 +116,19 @@ def _train(options: argparse.Namespace) -> None:
 
         end_with_parent(options.parent)
     config = _train_config(options)
+    launch = launch_of(options)
     if options.dry_run:
         _print_dry_run(config, options.runs_dir)
+        if launch is not None:
+            print(f"command: {launch.shown(train_arguments(options))}")
+        return
+    from mcbench.lab.launcher import LaunchFailedError, train_launched
+
+    if launch is not None:
+        try:
+            train_launched(config, options.runs_dir, launch, train_arguments(options))
+        except LaunchFailedError as error:
+            raise _Failed(str(error)) from error
         return
     from mcbench.lab.train import train
 

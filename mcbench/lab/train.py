@@ -24,6 +24,7 @@ from mcbench.errors import UserError
 from mcbench.lab.config import RunConfig
 from mcbench.lab.evaluate import EvalResult, evaluate_model, select_problems
 from mcbench.lab.files import digest, write_json
+from mcbench.lab.launch import sharding_here
 from mcbench.lab.problems import (
     load_problems,
     model_location,
@@ -35,6 +36,8 @@ from mcbench.lab.profiles import Profile
 from mcbench.lab.store import Run, RunStore
 
 Say = Callable[[str], None]
+
+_PATIENCE_S = 24 * 3600
 
 
 def train(
@@ -65,6 +68,7 @@ def train(
     if run.state == "finished":
         progress(f"[{label}] finished before: reusing {run.path}")
         return run
+    _check_resume(run)
     arguments = trainer_arguments(config, run.checkpoints)
     if arguments.use_vllm and find_spec("vllm") is None:
         raise UserError(
@@ -75,6 +79,17 @@ def train(
     session = _Session(config, store, run, arguments, model, tokenizer, progress, label)
     session.train()
     return run
+
+
+def _check_resume(run: Run) -> None:
+    """Refuse a checkpoint whose optimizer state is divided in another way than ours would be."""
+    before = run.meta.get("processes", {}).get("sharding", "none")
+    if run.last_checkpoint() is not None and before != sharding_here():
+        asked = {"none": "without --launch, or with --launch ddp", "fsdp2": "with --launch fsdp2"}
+        raise UserError(
+            f"{run.path} was begun {asked.get(before, f'with --launch {before}')}, and its "
+            "checkpoint can only be resumed in that way"
+        )
 
 
 def plan(profile: Profile, processes: int = 1) -> Any:
@@ -119,7 +134,11 @@ def trainer_arguments(config: RunConfig, output: Path) -> Any:
         max_completion_length=profile.max_completion_length,
         repeat_window=profile.repeat_window,
         bf16=profile.precision == "bf16",
-        use_cpu=not torch.cuda.is_available(),
+        use_cpu=not torch.cuda.is_available() or "ACCELERATE_USE_CPU" in os.environ,
+        ddp_find_unused_parameters=False,  # all are used; looking for others costs a traversal
+        # The others wait while one process evaluates. A lost process is found by its launcher, not
+        # by this limit.
+        ddp_timeout=_PATIENCE_S,
         gradient_checkpointing=profile.gradient_checkpointing,
         # The order of the prompts is laid out in `prompt_schedule`.
         shuffle_dataset=False,
@@ -271,6 +290,7 @@ class _Session:
             **commit(),
             "data_hash": self.config.data_digest,
             "hardware": hardware(),
+            "processes": {"count": _processes(), "sharding": sharding_here()},
             "started": time.time(),
         }
 
