@@ -11,6 +11,7 @@ from typing import Any
 from accelerate import PartialState
 from transformers import TrainerCallback
 
+from mcbench.lab.distributions import distributions
 from mcbench.lab.store import Run
 
 Say = Callable[[str], None]
@@ -46,12 +47,14 @@ class Recorder(TrainerCallback):
     evaluate: Callable[[int], None]
     elapsed_before: float = 0.0
     first_step: int = 0
+    correct_threshold: float = 1.0
     accuracy: float | None = None
     latest: dict[str, Any] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
     _step_began: float = 0.0
     _batch_ready: float = 0.0
     _times: dict[str, float] = field(default_factory=dict)
+    _generated: dict[str, Any] = field(default_factory=dict)  # for the line of the step it began
 
     @property
     def elapsed_s(self) -> float:
@@ -82,7 +85,8 @@ class Recorder(TrainerCallback):
         if self.is_main:
             values = {key: value for key, value in logs.items() if key != "epoch"}
             now = {"step": step, "time": time.time(), "elapsed_s": self.elapsed_s}
-            self.run.append_step({**now, **values, **self._times})
+            self.run.append_step({**now, **values, **self._generated, **self._times})
+            self._generated = {}
         if self.due(step):
             self.evaluate(step)
         if self.is_main and (step % self.report_every == 0 or step == self.steps):
@@ -96,7 +100,16 @@ class Recorder(TrainerCallback):
             self.run.complete_checkpoint(state.global_step)
 
     def on_generation(self, batch: Any) -> None:
-        """Store the responses of a generation under the update that uses them first."""
+        """Store the responses of a generation under the update that uses them first, and how they
+        are distributed in that update's line.
+        """
+        self._generated = distributions(
+            batch.lengths,
+            batch.rewards,
+            batch.advantages,
+            batch.max_completion_length,
+            self.correct_threshold,
+        )
         count = len(batch.completions)
         columns = batch.columns
         self.run.write_completions(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -233,12 +233,14 @@ class RunRecord:
     """A run as its readers see it, from a run directory or from a compact file.
 
     ``step_lines`` and ``eval_lines`` are the JSON lines, ``steps`` and ``evals`` their tables.
+    ``sample_lines`` are the few responses that a compact file keeps, with their ``step``.
     """
 
     meta: dict[str, Any]
     step_lines: list[dict[str, Any]]
     eval_lines: list[dict[str, Any]]
     path: Path
+    sample_lines: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:
@@ -270,13 +272,29 @@ class RunRecord:
 
         return pd.DataFrame(self.eval_lines)
 
+    @cached_property
+    def distributions(self) -> dict[int, dict[str, Any]]:
+        """Lengths and advantages of each generation by the step that it began; see
+        :mod:`mcbench.lab.distributions`.
+        """
+        from mcbench.lab.distributions import recorded_distributions
+
+        return recorded_distributions(self)
+
+    @property
+    def has_all_responses(self) -> bool:
+        """Whether whole generations are stored, not only a few samples."""
+        return (self.path / "completions").is_dir()
+
     def completion_steps(self) -> list[int]:
-        """The updates that began a generation whose responses are stored."""
+        """The updates that began a generation of which responses are stored."""
+        if self.sample_lines:
+            return sorted({line["step"] for line in self.sample_lines})
         found = (self.path / "completions").glob("step_*.parquet")
         return sorted(int(path.stem.partition("_")[2]) for path in found)
 
     def completions(self, step: int) -> pd.DataFrame:
-        """The responses of the generation that ``step`` began.
+        """The stored responses of the generation that ``step`` began.
 
         Raises:
             UserError: none are stored for that step; the message names the steps there are.
@@ -288,6 +306,8 @@ class RunRecord:
             raise UserError(
                 f"no responses stored for step {step} of {self.run_id}; stored: {known}"
             )
+        if self.sample_lines:
+            return pd.DataFrame([line for line in self.sample_lines if line["step"] == step])
         return pd.read_parquet(Run(self.path).completions_path(step))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,8 @@ from mcbench.lab.insights import INSIGHTS, Verdict
 from mcbench.lab.labelled import SuiteRecord
 from mcbench.report import figures, suite, training_rules
 from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table, facts
+from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance
-from mcbench.report.results import step_panel
 from mcbench.report.series import Arms, Record, eval_lengths, step_curves
 from mcbench.report.style import KNOWN, arm_styles
 from mcbench.report.training_rules import OURS, THEIRS
@@ -139,16 +140,11 @@ def training_section(arms: Arms) -> Section:
 
 def reward_panel(arms: Arms) -> Panel:
     """Training reward and length."""
-    return step_panel(
-        arms,
-        "Training reward",
-        "Share of sampled responses that pass under the arm's own rules: the paper claims that it "
-        "is higher under the multi-strategy evaluator.",
-        [
-            ("rules-reward", "Training reward", figures.reward(arms)),
-            ("rules-length", "Mean response length", figures.response_length(arms)),
-        ],
-        {"reward": ("% reward", 100), "completions/mean_length": ("tokens", 1)},
+    return replace(
+        panel("reward", arms, "rules"),
+        title="Training reward",
+        prose="Share of sampled responses that pass under the arm's own rules: the paper claims "
+        "that it is higher under the multi-strategy evaluator.",
     )
 
 

@@ -1,152 +1,184 @@
-"""Plotly figures from run records.
+"""Plotly figures from run records, one function a figure.
 
-Every figure that compares arms is drawn alike: a thin line per seed, the mean over seeds in bold,
-and from three seeds on the mean's 95 % t interval as a band. Traces carry the arm's name as
-``legendgroup``, by which a page switches an arm on and off in all of its figures at once.
+Curves of a column over training are here, with those figures that need one arm each; how arms are
+drawn is in :mod:`mcbench.report.base`, distributions over responses in
+:mod:`mcbench.report.spread`, the list of all panels in :mod:`mcbench.report.panels`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from mcbench.report.series import Arms, Curve, Record, by_step, eval_curves, step_curves
-from mcbench.report.series import smooth as smoothed
-from mcbench.report.style import NEUTRAL_GRID, NEUTRAL_TEXT, ArmStyle, arm_styles
+from mcbench.errors import unknown
+from mcbench.report.base import (
+    SMOOTHING,
+    STEPS,
+    add_curve,
+    add_reference,
+    compare,
+    new_figure,
+    restyle,
+)
+from mcbench.report.series import (
+    Arms,
+    Curve,
+    Record,
+    by_step,
+    eval_curves,
+    smooth,
+    step_curves,
+)
+from mcbench.report.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    NEUTRAL_TEXT,
+    ORANGE,
+    SKY,
+    VERMILLION,
+    ArmStyle,
+    arm_styles,
+)
 
-STEPS = "Training step (optimizer updates)"
-SMOOTHING = 5  # steps; per-step measurements come from one batch and are noisy
+__all__ = [
+    "DIVERSITY",
+    "GROUPS",
+    "LINES",
+    "MASK_RULES",
+    "SMOOTHING",
+    "STEPS",
+    "accuracy",
+    "add_curve",
+    "add_reference",
+    "clip_ratio",
+    "compare",
+    "diversity",
+    "entropy",
+    "group_outcomes",
+    "kl",
+    "length_spread",
+    "line",
+    "mask_rules",
+    "masked_share",
+    "new_figure",
+    "overview",
+    "response_length",
+    "restyle",
+    "reward",
+    "time_parts",
+    "time_split",
+    "truncated_share",
+]
 
 
-def new_figure(title: str, y_title: str, *, x_title: str = STEPS, y_format: str = "") -> go.Figure:
-    """An empty figure in the house style: no box, no ticks, hairline grid, transparent ground."""
-    figure = go.Figure()
-    restyle(figure, title)
-    figure.update_xaxes(title_text=x_title)
-    figure.update_yaxes(title_text=y_title, tickformat=y_format)
-    return figure
+@dataclass(frozen=True)
+class Line:
+    """A logged column as a figure: its column, title, axis title, factor, hover text."""
+
+    column: str
+    title: str
+    y_title: str
+    scale: float = 1.0
+    hover: str = "%{y:.3g}"
+    from_zero: bool = False
 
 
-def restyle(figure: go.Figure, title: str) -> None:
-    """The house style; also for figures with several panels."""
-    figure.update_layout(
-        title={"text": title, "x": 0, "xanchor": "left", "font": {"size": 15}},
-        template="none",
-        font={"family": "system-ui, sans-serif", "size": 12, "color": NEUTRAL_TEXT},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 58, "r": 14, "t": 44, "b": 46},
-        height=320,
-        hovermode="x unified",
-        hoverlabel={"font": {"size": 12}},
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL_TEXT},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
-    )
-    axis = {
-        "gridcolor": NEUTRAL_GRID,
-        "zeroline": False,
-        "showline": False,
-        "automargin": True,
-        "ticks": "outside",  # invisible: they keep the labels off the plot
-        "ticklen": 6,
-        "tickcolor": "rgba(0,0,0,0)",
-        "title": {"standoff": 8, "font": {"size": 12}},
-    }
-    figure.update_xaxes(**axis, showgrid=False)
-    figure.update_yaxes(**axis, nticks=6)
-
-
-def add_curve(
-    figure: go.Figure,
-    curve: Curve,
-    style: ArmStyle,
-    *,
-    markers: bool = False,
-    legend: bool = True,
-    hover: str = "%{y:.3g}",
-    row: int | None = None,
-    col: int | None = None,
-) -> None:
-    """Seeds, band and mean of one arm, in that order from back to front."""
-    place = {"row": row, "col": col} if row else {}
-    common = {"legendgroup": curve.arm, "showlegend": False}
-    many = curve.runs.shape[0] > 1 or not np.array_equal(curve.runs[0], curve.mean)
-    for values in curve.runs if many else []:
-        line = {"color": style.fill(0.28), "width": 1}
-        figure.add_scatter(
-            x=curve.x, y=values, mode="lines", line=line, hoverinfo="skip", **common, **place
+LINES = {
+    "reward": Line("reward", "Training reward", "Responses passing (%)", 100, "%{y:.1f} %"),
+    "length": Line(
+        "completions/mean_length", "Response length", "Mean length (tokens)", 1, "%{y:.0f} tokens"
+    ),
+    "truncated": Line(
+        "completions/clipped_ratio",
+        "Truncated responses",
+        "Cut at the limit (%)",
+        100,
+        "%{y:.1f} %",
+        True,
+    ),
+    "masked": Line(
+        "mask/share", "Masked responses", "Advantage set to 0 (%)", 100, "%{y:.2f} %", True
+    ),
+    **{
+        f"distinct-{n}": Line(
+            f"diversity/distinct_{n}",
+            f"Distinct-{n}",
+            f"Unique {f'{n}-grams' if n > 1 else 'tokens'} (share of all)",
+            hover="%{y:.3f}",
         )
-    if not np.isnan(curve.low).all():
-        band = ~np.isnan(curve.low)
-        figure.add_scatter(
-            x=np.concatenate([curve.x[band], curve.x[band][::-1]]),
-            y=np.concatenate([curve.high[band], curve.low[band][::-1]]),
-            mode="lines",
-            fill="toself",
-            fillcolor=style.fill(0.14),
-            line={"width": 0},
-            hoverinfo="skip",
-            **common,
-            **place,
-        )
-    figure.add_scatter(
-        x=curve.x,
-        y=curve.mean,
-        name=style.label,
-        mode="lines+markers" if markers else "lines",
-        line={"color": style.color, "width": 2.4, "dash": style.dash},
-        marker={"size": 6, "color": style.color},
-        hovertemplate=hover,
-        legendgroup=curve.arm,
-        showlegend=legend,
-        **place,
+        for n in (1, 2, 3, 4)
+    },
+    "self-bleu": Line(
+        "diversity/self_bleu", "Self-BLEU", "Self-BLEU (lower: more varied)", hover="%{y:.3f}"
+    ),
+    "unique-programs": Line(
+        "diversity/unique_programs",
+        "Unique programs",
+        "Distinct programs (share of responses)",
+        hover="%{y:.3f}",
+    ),
+    "entropy": Line("entropy", "Token entropy", "Entropy (nats per token)", hover="%{y:.3f} nats"),
+    "clip-low": Line(
+        "clip_ratio/low_mean",
+        "Clipped below 1 − ε_low",
+        "Tokens clipped (%)",
+        100,
+        "%{y:.2f} %",
+        True,
+    ),
+    "clip-high": Line(
+        "clip_ratio/high_mean",
+        "Clipped above 1 + ε_high",
+        "Tokens clipped (%)",
+        100,
+        "%{y:.2f} %",
+        True,
+    ),
+    "kl": Line("kl", "KL to the untrained model", "KL (nats per token)"),
+    "gradient-norm": Line("grad_norm", "Gradient norm", "L2 norm before clipping"),
+    "learning-rate": Line("learning_rate", "Learning rate", "Learning rate", hover="%{y:.2e}"),
+    "temperature": Line("temperature", "Sampling temperature", "Temperature T", hover="%{y:.2f}"),
+    "max-length": Line(
+        "length/max_allowed",
+        "Length limit",
+        "Maximum response length (tokens)",
+        hover="%{y:.0f} tokens",
+    ),
+}
+DIVERSITY = ("distinct-4", "distinct-1", "distinct-2", "distinct-3", "self-bleu", "unique-programs")
+SETTINGS = ("learning-rate", "temperature", "max-length")  # set, not measured: never smoothed
+
+
+def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> go.Figure:
+    """A column of :data:`LINES` over training, the bold line a running mean over ``smoothing``
+    entries.
+
+    Raises:
+        UserError: no such line; the message names those there are.
+    """
+    if name not in LINES:
+        raise unknown("line", name, LINES)
+    spec = LINES[name]
+    return compare(
+        step_curves(arms, spec.column, spec.scale),
+        arms,
+        spec.title,
+        spec.y_title,
+        hover=spec.hover,
+        from_zero=spec.from_zero,
+        smoothing=1 if name in SETTINGS else smoothing,
     )
-
-
-def compare(
-    curves: Sequence[Curve],
-    arms: Arms,
-    title: str,
-    y_title: str,
-    *,
-    y_format: str = "",
-    hover: str = "%{y:.3g}",
-    markers: bool = False,
-    from_zero: bool = False,
-) -> go.Figure:
-    """One figure with a curve per arm."""
-    figure = new_figure(title, y_title, y_format=y_format)
-    styles = arm_styles(arms)
-    for curve in curves:
-        add_curve(figure, curve, styles[curve.arm], markers=markers, hover=hover)
-    if from_zero:
-        figure.update_yaxes(rangemode="tozero")
-    return figure
-
-
-def step_figure(
-    arms: Arms,
-    column: str,
-    title: str,
-    y_title: str,
-    *,
-    scale: float = 1.0,
-    hover: str = "%{y:.3g}",
-    from_zero: bool = False,
-) -> go.Figure:
-    """A logged column over training, the bold line a running mean over ``SMOOTHING`` steps."""
-    curves = [smoothed(curve, SMOOTHING) for curve in step_curves(arms, column, scale)]
-    return compare(curves, arms, title, y_title, hover=hover, from_zero=from_zero)
 
 
 def accuracy(arms: Arms, length: int, title: str = "") -> go.Figure:
     """Held-out pass@1 in percent at one maximum response length (tokens)."""
-    curves = eval_curves(arms, "pass_at_1", length, scale=100)
     return compare(
-        curves,
+        eval_curves(arms, "pass_at_1", length, scale=100),
         arms,
         title or f"Held-out pass@1, up to {length} tokens",
         "pass@1 (%)",
@@ -155,125 +187,149 @@ def accuracy(arms: Arms, length: int, title: str = "") -> go.Figure:
     )
 
 
-def reward(arms: Arms) -> go.Figure:
+def reward(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
     """Mean training reward, the share of sampled responses that pass every test."""
-    return step_figure(
-        arms, "reward", "Training reward", "Responses passing (%)", scale=100, hover="%{y:.1f} %"
-    )
+    return line(arms, "reward", smoothing)
 
 
-def response_length(arms: Arms) -> go.Figure:
+def response_length(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
     """Mean length of the sampled responses."""
-    return step_figure(
-        arms,
-        "completions/mean_length",
-        "Response length",
-        "Mean length (tokens)",
-        hover="%{y:.0f} tokens",
-    )
+    return line(arms, "length", smoothing)
 
 
-def truncated_share(arms: Arms) -> go.Figure:
+def truncated_share(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
     """Share of responses that reached the maximum length without ending."""
-    return step_figure(
-        arms,
-        "completions/clipped_ratio",
-        "Truncated responses",
-        "Cut at the limit (%)",
-        scale=100,
-        hover="%{y:.1f} %",
-        from_zero=True,
-    )
+    return line(arms, "truncated", smoothing)
 
 
-def masked_share(arms: Arms) -> go.Figure:
+def masked_share(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
     """Share of responses whose advantage the truncation mask set to zero."""
-    return step_figure(
-        arms,
-        "mask/share",
-        "Masked responses",
-        "Advantage set to 0 (%)",
-        scale=100,
-        hover="%{y:.2f} %",
-        from_zero=True,
-    )
+    return line(arms, "masked", smoothing)
 
 
-DIVERSITY = {
-    "diversity/distinct_4": ("Distinct-4", "Unique 4-grams / all 4-grams"),
-    "diversity/distinct_1": ("Distinct-1", "Unique tokens / all tokens"),
-    "diversity/self_bleu": ("Self-BLEU", "Self-BLEU (lower: more varied)"),
-    "diversity/unique_programs": ("Unique programs", "Distinct programs / responses"),
-}
+def diversity(arms: Arms, name: str = "distinct-4", smoothing: int = SMOOTHING) -> go.Figure:
+    """One measure of :data:`DIVERSITY`, pooled over a prompt's responses, mean over prompts."""
+    return line(arms, name, smoothing)
 
 
-def diversity(arms: Arms, column: str = "diversity/distinct_4") -> go.Figure:
-    """One diversity measure, pooled over a prompt's responses and averaged over prompts."""
-    title, y_title = DIVERSITY[column]
-    return step_figure(arms, column, title, y_title, hover="%{y:.3f}")
-
-
-def entropy(arms: Arms) -> go.Figure:
+def entropy(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
     """Mean token entropy of the policy on its own samples."""
-    return step_figure(arms, "entropy", "Token entropy", "Entropy (nats per token)")
+    return line(arms, "entropy", smoothing)
 
 
-def kl(arms: Arms) -> go.Figure:
+def kl(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
     """KL divergence to the untrained model, in the arms that have a KL term."""
-    return step_figure(arms, "kl", "KL to the untrained model", "KL (nats per token)")
+    return line(arms, "kl", smoothing)
 
 
-def clip_ratio(arms: Arms, side: str) -> go.Figure:
+def clip_ratio(arms: Arms, side: str, smoothing: int = SMOOTHING) -> go.Figure:
     """Share of tokens whose probability ratio was clipped, at the ``low`` or the ``high`` bound."""
-    bound = "below 1 − ε_low" if side == "low" else "above 1 + ε_high"
-    return step_figure(
-        arms,
-        f"clip_ratio/{side}_mean",
-        f"Clipped {bound}",
-        "Tokens clipped (%)",
-        scale=100,
-        hover="%{y:.2f} %",
-        from_zero=True,
-    )
+    return line(arms, f"clip-{side}", smoothing)
 
 
-def _mean_over_seeds(records: Sequence[Record], column: str) -> tuple[np.ndarray, np.ndarray]:
+# One arm each ------------------------------------------------------------------------------------
+
+
+def _mean_over_seeds(
+    records: Sequence[Record], column: str, smoothing: int, scale: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Steps (N,) and the mean over seeds of a logged column (N,), running mean over steps."""
-    curves = step_curves({"": records}, column)
+    curves = step_curves({"": records}, column, scale)
     if not curves:
         return np.array([]), np.array([])
-    curve = smoothed(curves[0], SMOOTHING)
+    curve = smooth(curves[0], smoothing)
     return curve.x, curve.mean
 
 
-def length_spread(arm: str, records: Sequence[Record], limit: int | None = None) -> go.Figure:
+def add_spread(
+    figure: go.Figure, curves: Sequence[Curve], style: ArmStyle, name: str = "", alpha: float = 0.14
+) -> None:
+    """A band between two percentiles' curves (first and last) and the median between them."""
+    low, middle, high = curves
+    figure.add_scatter(
+        x=np.concatenate([high.x, low.x[::-1]]),
+        y=np.concatenate([high.mean, low.mean[::-1]]),
+        mode="lines",
+        fill="toself",
+        fillcolor=style.fill(alpha),
+        line={"width": 0},
+        name=f"{name}10th–90th percentile",
+        hoverinfo="skip",
+    )
+    figure.add_scatter(
+        x=middle.x,
+        y=middle.mean,
+        mode="lines",
+        name=f"{name}median",
+        line={"color": style.color, "dash": style.dash, "width": 2.2},
+        hovertemplate="%{y:.0f} tokens",
+    )
+
+
+def length_spread(
+    arm: str, records: Sequence[Record], limit: int | None = None, smoothing: int = SMOOTHING
+) -> go.Figure:
     """One arm's lengths: 10th to 90th percentile, median, and the means of right and wrong ones."""
     style = arm_styles([arm])[arm]
     figure = new_figure(style.label, "Length (tokens)")
-    x, low = _mean_over_seeds(records, "length/p10")
-    _, high = _mean_over_seeds(records, "length/p90")
-    if x.size:
-        figure.add_scatter(
-            x=np.concatenate([x, x[::-1]]),
-            y=np.concatenate([high, low[::-1]]),
-            mode="lines",
-            fill="toself",
-            fillcolor=style.fill(0.14),
-            line={"width": 0},
-            name="10th–90th percentile",
-            hoverinfo="skip",
-        )
-    for column, name, dash, width in (
-        ("length/p50", "median", "solid", 2.4),
-        ("length/correct_mean", "right", "dash", 1.6),
-        ("length/incorrect_mean", "wrong", "dot", 1.6),
+    found = [step_curves({arm: records}, f"length/{name}") for name in ("p10", "p50", "p90")]
+    if not all(found):
+        return figure
+    curves = [smooth(curve, smoothing) for (curve,) in found]
+    add_spread(figure, curves, ArmStyle(style.label, style.color, "solid"))
+    for column, name, dash in (
+        ("correct_mean", "right", "dash"),
+        ("incorrect_mean", "wrong", "dot"),
     ):
-        x, y = _mean_over_seeds(records, column)
-        line = {"color": style.color, "dash": dash, "width": width}
-        figure.add_scatter(x=x, y=y, name=name, line=line, hovertemplate="%{y:.0f}", mode="lines")
+        x, y = _mean_over_seeds(records, f"length/{column}", smoothing)
+        figure.add_scatter(
+            x=x,
+            y=y,
+            name=f"mean, {name}",
+            line={"color": style.color, "dash": dash, "width": 1.6},
+            hovertemplate="%{y:.0f} tokens",
+            mode="lines",
+        )
+    return with_limit(figure, limit)
+
+
+def with_limit(figure: go.Figure, limit: int | None) -> go.Figure:
+    """A dotted line at the maximum length, and an axis from 0 to just above it."""
     if limit:
         figure.add_hline(limit, line={"color": NEUTRAL_TEXT, "width": 1, "dash": "dot"})
         figure.update_yaxes(range=[0, limit * 1.06])
+    return figure
+
+
+MASK_RULES = {
+    "mask/truncated": ("cut", GREY, "solid"),
+    "mask/eligible_incorrect": ("cut, wrong, not repeating", VERMILLION, "dash"),
+    "mask/eligible_non_incorrect": ("cut, not wrong, not repeating", SKY, "longdash"),
+    "mask/eligible_correct": ("cut, right, not repeating", BLUE, "dashdot"),
+    "mask/repeating": ("cut and repeating", ORANGE, "dot"),
+    "mask/share": ("masked", GREEN, "solid"),
+}
+
+
+def mask_rules(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> go.Figure:
+    """One arm's responses by the conditions of the truncation mask (Eq. 2), in percent of all."""
+    figure = new_figure(arm_styles([arm])[arm].label, "Responses (%)")
+    for column, (name, color, dash) in MASK_RULES.items():
+        x, y = _mean_over_seeds(records, column, smoothing, 100)
+        if x.size:
+            figure.add_scatter(
+                x=x,
+                y=y,
+                name=name,
+                mode="lines",
+                line={
+                    "color": color,
+                    "dash": dash,
+                    "width": 2.4 if column == "mask/share" else 1.6,
+                },
+                hovertemplate="%{y:.1f} %",
+            )
+    figure.update_yaxes(rangemode="tozero")
     return figure
 
 
@@ -284,24 +340,28 @@ GROUPS = (
 )
 
 
-def group_outcomes(arm: str, records: Sequence[Record]) -> go.Figure:
+def group_outcomes(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> go.Figure:
     """One arm's prompts by outcome of their group; only mixed groups carry a gradient."""
     style = arm_styles([arm])[arm]
     figure = new_figure(style.label, "Prompts (%)")
     for column, name, alpha in GROUPS:
-        x, y = _mean_over_seeds(records, column)
-        figure.add_scatter(
-            x=x,
-            y=100 * y,
-            name=name,
-            stackgroup="outcome",
-            mode="lines",
-            line={"width": 0.5, "color": style.color},
-            fillcolor=style.fill(alpha),
-            hovertemplate="%{y:.0f} %",
-        )
+        x, y = _mean_over_seeds(records, column, smoothing, 100)
+        if x.size:
+            figure.add_scatter(
+                x=x,
+                y=y,
+                name=name,
+                stackgroup="outcome",
+                mode="lines",
+                line={"width": 0.5, "color": style.color},
+                fillcolor=style.fill(alpha),
+                hovertemplate="%{y:.0f} %",
+            )
     figure.update_yaxes(range=[0, 100])
     return figure
+
+
+# All together ------------------------------------------------------------------------------------
 
 
 def time_split(arms: Arms) -> go.Figure:
@@ -353,9 +413,7 @@ def overview(arms: Arms, lengths: Sequence[int], title: str = "") -> go.Figure:
         ("completions/mean_length", "response length (tokens)"),
         ("diversity/distinct_4", "diversity (Distinct-4)"),
     ):
-        panels.append(
-            (name, [smoothed(c, SMOOTHING) for c in step_curves(arms, column)], "%{y:.3g}")
-        )
+        panels.append((name, step_curves(arms, column), "%{y:.3g}"))
     rows = (len(panels) + 1) // 2
     figure = make_subplots(
         rows=rows,
@@ -375,6 +433,7 @@ def overview(arms: Arms, lengths: Sequence[int], title: str = "") -> go.Figure:
                 curve,
                 styles[curve.arm],
                 markers=evaluated,
+                smoothing=1 if evaluated else SMOOTHING,
                 legend=index == 0,
                 hover=hover,
                 row=row,

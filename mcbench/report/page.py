@@ -50,12 +50,16 @@ class Plot:
 
 @dataclass(frozen=True)
 class Panel:
-    """What a few figures say, and the numbers behind them."""
+    """What a few figures say; ``data`` are numbers beside those behind each figure.
+
+    ``missing`` says what could not be drawn, because it was not recorded.
+    """
 
     title: str
     prose: str
     plots: Sequence[Plot]
     data: pd.DataFrame | None = None
+    missing: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,12 @@ Source: "Breaking Training Bottlenecks: Effective Reinforcement Learning for Mod
 Table 1: accuracy in percent, trained with 4K-token responses, tested at 4K and at 8K. Columns are
 AtCoder, LeetCode and LiveCodeBench (v6), each Easy, Medium, Hard, All. The values are copied as
 printed, the Δ rows too; in the source the 8K rows of the two 1.7B baselines repeat the 4K rows.
+Curves are read by eye from its figures, a few points each.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 SOURCES = ("AtCoder", "LeetCode", "LiveCodeBench")
 LEVELS = ("Easy", "Medium", "Hard", "All")
@@ -51,3 +54,33 @@ DELTA: dict[tuple[str, str], Values] = {
 }
 
 MODELS = {"1.7B": "Qwen3-1.7B Instruct", "4B": "Qwen3-4B-Instruct-2507"}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A curve of the paper, read by eye from its figure; ``measure`` is a column of ours."""
+
+    source: str
+    label: str
+    measure: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+D_OF_T = Reference(
+    "Fig. 3", "untrained 4B", "distinct_4", (0.0, 0.2, 1.0, 2.0), (0.34, 0.60, 0.71, 0.90)
+)
+_DIVERSITY = "diversity/distinct_4"
+CURVES: dict[str, tuple[Reference, ...]] = {
+    "temperature": (
+        Reference("Fig. 3", "T = 0.6", _DIVERSITY, (0, 260), (0.57, 0.44)),
+        Reference("Fig. 3", "T = 1.2", _DIVERSITY, (0, 260), (0.71, 0.70)),
+        Reference("Fig. 3", "T = 1.8", _DIVERSITY, (0, 50, 260), (0.97, 0.60, 0.60)),
+    ),
+    "kl_and_clip": (
+        Reference("Fig. 4", "with KL", _DIVERSITY, (0, 480), (0.67, 0.18)),
+        Reference("Fig. 4", "no KL, clip high", _DIVERSITY, (0, 480), (0.67, 0.76)),
+    ),
+}
+"""References over training by experiment; accuracy is left out, because pass@1 of other models on
+other problems would only stretch the axis."""

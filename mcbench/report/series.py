@@ -27,6 +27,8 @@ class Record(Protocol):
     def steps(self) -> pd.DataFrame: ...
     @property
     def evals(self) -> pd.DataFrame: ...
+    @property
+    def distributions(self) -> Mapping[int, Mapping[str, Any]]: ...
     def completion_steps(self) -> list[int]: ...
     def completions(self, step: int) -> pd.DataFrame: ...
 
@@ -63,15 +65,20 @@ def half_width(values: np.ndarray) -> np.ndarray:
 
 def make_curve(arm: str, runs: Mapping[int, pd.Series]) -> Curve | None:
     """Align one series per seed (index: step) on the union of their steps; None without values."""
-    table = pd.DataFrame({seed: series.dropna() for seed, series in sorted(runs.items())})
-    table = table.sort_index().dropna(how="all")
-    if table.empty:
+    found = {seed: series.dropna() for seed, series in sorted(runs.items())}
+    steps = [series.index.to_numpy() for series in found.values()]
+    if all(np.array_equal(steps[0], other) for other in steps[1:]):  # as a rule, and much faster
+        x, values = steps[0], np.array([series.to_numpy(dtype=float) for series in found.values()])
+        order = np.argsort(x, kind="stable")
+        x, values = x[order], values[:, order]
+    else:
+        table = pd.DataFrame(found).sort_index().dropna(how="all")
+        x, values = table.index.to_numpy(), table.to_numpy(dtype=float).T
+    if not x.size:
         return None
-    values = table.to_numpy(dtype=float).T
     mean = values.mean(axis=0)
     half = half_width(values)
-    seeds = tuple(int(seed) for seed in table.columns)
-    return Curve(arm, seeds, table.index.to_numpy(), values, mean, mean - half, mean + half)
+    return Curve(arm, tuple(map(int, found)), x, values, mean, mean - half, mean + half)
 
 
 def seed_of(record: Record) -> int:
@@ -97,6 +104,26 @@ def step_curves(arms: Arms, column: str, scale: float = 1.0) -> list[Curve]:
             if column in record.steps.columns
         }
         if runs and (curve := make_curve(arm, runs)):
+            curves.append(curve)
+    return curves
+
+
+def distribution_curves(arms: Arms, name: str) -> list[Curve]:
+    """Curves of one number of :mod:`mcbench.lab.distributions`, such as ``length/correct_p50``."""
+    curves = []
+    for arm, records in arms.items():
+        runs = {
+            seed_of(record): pd.Series(
+                {
+                    step: found[name]
+                    for step, found in record.distributions.items()
+                    if name in found
+                },
+                dtype=float,
+            )
+            for record in records
+        }
+        if curve := make_curve(arm, runs):
             curves.append(curve)
     return curves
 
@@ -127,13 +154,24 @@ def eval_lengths(arms: Arms) -> list[int]:
 
 
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """Centred mean over ``window`` entries of the last axis; shorter at both ends."""
+    """Centred mean over ``window`` entries of the last axis, shorter at both ends.
+
+    Missing values are left out, and stay missing.
+    """
     if window <= 1:
         return values
-    before, after = (window - 1) // 2, window // 2
+    missing = np.isnan(values)
     count = values.shape[-1]
-    columns = [values[..., max(0, i - before) : i + after + 1].mean(axis=-1) for i in range(count)]
-    return np.stack(columns, axis=-1)
+    first = np.maximum(0, np.arange(count) - (window - 1) // 2)
+    last = np.minimum(count, np.arange(count) + window // 2 + 1)
+
+    def sums(numbers: np.ndarray) -> np.ndarray:
+        zero = np.zeros((*numbers.shape[:-1], 1))
+        totals = np.concatenate([zero, numbers.cumsum(axis=-1, dtype=float)], axis=-1)
+        return totals[..., last] - totals[..., first]
+
+    means = sums(np.where(missing, 0.0, values)) / np.maximum(1, sums(~missing))
+    return np.where(missing, np.nan, means)
 
 
 def smooth(curve: Curve, window: int) -> Curve:

@@ -27,6 +27,7 @@ def with_responses(
         "truncated": [False] * count,
         "masked": [False] * count,
         "reward": rewards,
+        "advantage": [0.0] * count,
         "verdicts": ["AC"] * count,
         "problem_id": [name for name in problems for _ in range(2)],
         "group": [index for index in range(len(problems)) for _ in range(2)],

@@ -1,0 +1,301 @@
+"""Every panel there is, as one list: what a report and a live view show of any runs.
+
+A panel is a few figures that belong together, with how to read them. What the runs did not record
+is said in the panel's ``missing``, never left out silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from mcbench.errors import unknown
+from mcbench.report import figures, spread
+from mcbench.report.base import SMOOTHING
+from mcbench.report.page import Panel, Plot
+from mcbench.report.series import Arms, eval_lengths
+from mcbench.report.style import arm_styles
+
+Draw = Callable[[Arms, int], list[tuple[str, str, go.Figure]]]
+
+
+@dataclass(frozen=True)
+class PanelKind:
+    """A panel before it is drawn.
+
+    ``draw`` takes arms and smoothing and returns (id, caption, figure) per figure; a figure without
+    a trace counts as not recorded. ``needs`` says what is missing then. ``staged``: drawn over
+    training steps, so that stages of temperature and length are shown behind it.
+    """
+
+    section: str
+    title: str
+    prose: str
+    draw: Draw
+    needs: str
+    staged: bool = True
+
+
+def _lines(*names: str) -> Draw:
+    def draw(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+        return [(n, figures.LINES[n].title, figures.line(arms, n, smoothing)) for n in names]
+
+    return draw
+
+
+def _accuracy(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+    lengths = eval_lengths(arms)
+    return [
+        (
+            f"accuracy-{n}",
+            f"pass@1 with up to {n} tokens" + (" (the training length)" if n == lengths[0] else ""),
+            figures.accuracy(arms, n),
+        )
+        for n in lengths
+    ]
+
+
+def _limit(arms: Arms) -> int | None:
+    """The maximum response length, where it is the same in all runs."""
+    found = {
+        int(record.meta["config"]["profile"]["max_completion_length"])
+        for records in arms.values()
+        for record in records
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _each_arm(name: str, draw: Callable[..., go.Figure], limited: bool = False) -> Draw:
+    def figures_of(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+        styles = arm_styles(arms)
+        extra = (_limit(arms),) if limited else ()
+        return [
+            (f"{name}-{index}", styles[arm].label, draw(arm, records, *extra, smoothing))
+            for index, (arm, records) in enumerate(arms.items())
+        ]
+
+    return figures_of
+
+
+def _length_against_reward(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+    return [
+        (
+            f"length-reward-{part}",
+            f"Pass rate by length, {part} third of training",
+            spread.length_against_reward(arms, part),
+        )
+        for part in spread.PARTS
+    ] + [("length-at", "Lengths of right responses at one step", spread.length_frames(arms))]
+
+
+def _advantages(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+    each = _each_arm("advantages", lambda arm, records, _: spread.advantages(arm, records))
+    at = ("advantages-at", "Advantages of all arms at one step", spread.advantage_frames(arms))
+    return [*each(arms, smoothing), at]
+
+
+def _temperature(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+    measured = spread.chosen_temperatures(arms)
+    figure = spread.over_temperature(measured) if measured else go.Figure()
+    return [("d-of-t", "Diversity by temperature before training", figure)]
+
+
+def _time(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+    return [("time", "Seconds per update by part", figures.time_split(arms))]
+
+
+_DISTRIBUTIONS = (
+    "how lengths and advantages of the responses are distributed; runs made before this was logged "
+    "show it only where their responses are stored"
+)
+
+PANELS: dict[str, PanelKind] = {
+    "accuracy": PanelKind(
+        "Learning",
+        "Accuracy",
+        "Held-out problems, several attempts each, all tests must pass. The first point is the "
+        "model before training.",
+        _accuracy,
+        "an evaluation",
+    ),
+    "reward": PanelKind(
+        "Learning",
+        "Reward and response length",
+        "Reward is the share of sampled responses that pass every test, on training problems and "
+        "at the training temperature.",
+        _lines("reward", "length"),
+        "rewards and lengths",
+    ),
+    "lengths": PanelKind(
+        "Length",
+        "Lengths",
+        "Band: 10th to 90th percentile; solid: median; dashed: mean of right responses; dotted: "
+        "mean of wrong ones; the horizontal line is the limit.",
+        _each_arm("spread", figures.length_spread, limited=True),
+        "percentiles of the response lengths",
+    ),
+    "outcome": PanelKind(
+        "Length",
+        "Lengths, right and wrong apart",
+        "Solid: median of right responses; dashed: of wrong ones; bands: 10th to 90th percentile "
+        "of either. Where wrong responses are the longer ones, the model is still searching when "
+        "it is cut.",
+        _each_arm("outcome", spread.length_by_outcome, limited=True),
+        _DISTRIBUTIONS,
+    ),
+    "length-reward": PanelKind(
+        "Length",
+        "Length against reward",
+        "Does a longer response pass more often, and does training change that? Responses are "
+        f"grouped by length; groups with fewer than {spread.FEWEST} responses of a seed are left "
+        "out. Below, the lengths of right responses at the step chosen in the bar above.",
+        _length_against_reward,
+        _DISTRIBUTIONS,
+        staged=False,
+    ),
+    "mask": PanelKind(
+        "Truncation and mask",
+        "Truncation and mask",
+        "Left: responses that reached the limit. Right: responses whose advantage was set to zero "
+        "because they were cut, wrong, not repeating, and drawn with probability rho.",
+        _lines("truncated", "masked"),
+        "truncation and mask",
+    ),
+    "mask-rules": PanelKind(
+        "Truncation and mask",
+        "Which rule catches how many",
+        "Of all responses: cut at the limit; of those, wrong, right, or not wrong, and not "
+        "repeating themselves (the three readings of the mask's condition); cut and repeating; "
+        "and masked after the draw.",
+        _each_arm("rules", figures.mask_rules),
+        "the mask's conditions",
+    ),
+    "diversity": PanelKind(
+        "Diversity",
+        "Diversity",
+        "How much one prompt's responses differ. The paper reads lasting loss of diversity as the "
+        "sign that accuracy will fall next.",
+        _lines(*figures.DIVERSITY),
+        "diversity",
+    ),
+    "policy": PanelKind(
+        "Policy",
+        "Entropy and clipping",
+        "Entropy of the policy on its own samples, and the share of tokens where the clip cut the "
+        "update off. A higher upper bound leaves rare tokens more room to grow.",
+        _lines("entropy", "clip-low", "clip-high"),
+        "entropy and clip ratios",
+    ),
+    "kl": PanelKind(
+        "Policy",
+        "KL",
+        "Distance from the untrained model, in the arms that have a KL term in their loss.",
+        _lines("kl"),
+        "KL, which is measured only where it is part of the loss",
+    ),
+    "optimizer": PanelKind(
+        "Policy",
+        "Optimizer",
+        "The gradient's norm before clipping, and the learning rate.",
+        _lines("gradient-norm", "learning-rate"),
+        "gradient norm and learning rate",
+    ),
+    "groups": PanelKind(
+        "Groups and advantages",
+        "Group outcomes",
+        "Dark: prompts whose responses all pass; middle: some pass; light: none does. Only the "
+        "middle ones carry a gradient.",
+        _each_arm("groups", figures.group_outcomes),
+        "group outcomes",
+    ),
+    "advantages": PanelKind(
+        "Groups and advantages",
+        "Advantages",
+        "Brighter: more responses at that advantage. The row at 0 holds groups that are all alike, "
+        "and what the mask spares. Below, all arms at the step chosen in the bar above.",
+        _advantages,
+        _DISTRIBUTIONS,
+        staged=False,
+    ),
+    "d-of-t": PanelKind(
+        "Temperature and context",
+        "D(T)",
+        "Diversity (Distinct-4) of the model before training by sampling temperature, as measured "
+        "to choose the temperature.",
+        _temperature,
+        "D(T), which is measured only by arms that choose their temperature by it",
+        staged=False,
+    ),
+    "stages": PanelKind(
+        "Temperature and context",
+        "Temperature and length limit",
+        "What was set, step by step. Where an arm changes either, the stages are shown as bands "
+        "behind every figure over training.",
+        _lines("temperature", "max-length"),
+        "temperature and length limit",
+    ),
+    "time": PanelKind(
+        "Time",
+        "Time",
+        "Mean seconds per optimizer update: sampling responses, running their programs, and the "
+        "rest (forward, backward, optimizer, log).",
+        _time,
+        "times",
+        staged=False,
+    ),
+}
+SECTIONS = tuple(dict.fromkeys(kind.section for kind in PANELS.values()))
+
+
+def panel(name: str, arms: Arms, prefix: str = "", smoothing: int = SMOOTHING) -> Panel:
+    """One panel of :data:`PANELS`, drawn.
+
+    Args:
+        arms: arm -> runs by seed.
+        prefix: begins the ids of the figures, which must be unique on a page.
+        smoothing: steps of the running mean.
+
+    Raises:
+        UserError: no such panel; the message names those there are.
+    """
+    if name not in PANELS:
+        raise unknown("panel", name, PANELS)
+    kind = PANELS[name]
+    drawn = kind.draw(arms, smoothing)
+    plots = []
+    for id_, caption, figure in drawn:
+        if figure.data:
+            if kind.staged:
+                spread.add_stages(figure, arms)
+            plots.append(Plot(f"{prefix}-{id_}" if prefix else id_, caption, figure))
+    missing = ""
+    if not plots:
+        missing = f"Not recorded: {kind.needs}."
+    elif absent := [caption for _, caption, figure in drawn if not figure.data]:
+        missing = f"Not recorded: {', '.join(absent)}."
+    return Panel(kind.title, kind.prose, plots, missing=missing)
+
+
+def panels(
+    arms: Arms,
+    prefix: str = "",
+    names: Iterable[str] | None = None,
+    sections: Sequence[str] | None = None,
+    smoothing: int = SMOOTHING,
+) -> list[Panel]:
+    """Panels by name, all where None; ``sections`` narrows the choice to some of :data:`SECTIONS`.
+
+    Raises:
+        UserError: an unknown panel or section.
+    """
+    for section in sections or ():
+        if section not in SECTIONS:
+            raise unknown("section", section, SECTIONS)
+    chosen = list(PANELS if names is None else names)
+    return [
+        panel(name, arms, prefix, smoothing)
+        for name in chosen
+        if sections is None or name not in PANELS or PANELS[name].section in sections
+    ]

@@ -1,0 +1,288 @@
+"""Figures of what is distributed: advantages, lengths against reward, diversity over temperature.
+
+Histograms are read as :mod:`mcbench.lab.distributions` logged them; runs that logged none but kept
+their responses give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from mcbench.lab.distributions import (
+    ADVANTAGE,
+    ADVANTAGE_EDGES,
+    LENGTH_BINS,
+    PERCENTILES,
+    RIGHT,
+    WRONG,
+    length_edges,
+)
+from mcbench.report.base import SMOOTHING, add_curve, add_reference, compare, new_figure
+from mcbench.report.figures import add_spread, with_limit
+from mcbench.report.paper import D_OF_T
+from mcbench.report.series import (
+    Arms,
+    Curve,
+    Record,
+    distribution_curves,
+    make_curve,
+    seed_of,
+    smooth,
+)
+from mcbench.report.style import BLUE, VERMILLION, ArmStyle, arm_styles
+
+FEWEST = 8  # responses that a length bin needs before a pass rate is drawn
+PARTS = ("first", "last")
+RIGHT_STYLE = ArmStyle("right", BLUE, "solid")
+WRONG_STYLE = ArmStyle("wrong", VERMILLION, "dash")
+FRAMES = 100  # steps that a scrubbed figure keeps at most
+
+
+def _counts(records: Sequence[Record], name: str) -> pd.DataFrame:
+    """Counts of one histogram, summed over seeds: one row a step, one column a bin."""
+    rows = [
+        {"step": step, **dict(enumerate(found[name]))}
+        for record in records
+        for step, found in record.distributions.items()
+    ]
+    return pd.DataFrame(rows).groupby("step").sum() if rows else pd.DataFrame()
+
+
+def middles(edges: np.ndarray) -> np.ndarray:
+    """Bin centres (N,) of N + 1 edges."""
+    return (edges[1:] + edges[:-1]) / 2
+
+
+def length_by_outcome(
+    arm: str, records: Sequence[Record], limit: int | None = None, smoothing: int = SMOOTHING
+) -> go.Figure:
+    """One arm's lengths, right and wrong responses apart: median, 10th to 90th percentile."""
+    figure = new_figure(arm_styles([arm])[arm].label, "Length (tokens)")
+    for name, style in (("correct", RIGHT_STYLE), ("incorrect", WRONG_STYLE)):
+        found = [distribution_curves({arm: records}, f"length/{name}_p{q}") for q in PERCENTILES]
+        if all(found):
+            curves = [smooth(curve, smoothing) for (curve,) in found]
+            add_spread(figure, curves, style, f"{style.label}, ", 0.12)
+    return with_limit(figure, limit) if figure.data else figure
+
+
+def advantages(arm: str, records: Sequence[Record]) -> go.Figure:
+    """One arm's advantages after the mask, over training: share of responses by bin."""
+    figure = new_figure(arm_styles([arm])[arm].label, "Advantage")
+    table = _counts(records, ADVANTAGE)
+    if table.empty:
+        return figure
+    shares = 100 * table.to_numpy().T / table.to_numpy().sum(axis=1)
+    filled = np.flatnonzero(shares.any(axis=1))
+    shown = slice(filled[0], filled[-1] + 1)
+    figure.add_heatmap(
+        x=table.index.to_numpy(),
+        y=middles(ADVANTAGE_EDGES)[shown],
+        z=np.where(shares > 0, shares, np.nan)[shown],
+        colorscale="Cividis",
+        zmin=0,
+        colorbar={"title": {"text": "%", "side": "top"}, "thickness": 10, "outlinewidth": 0},
+        hovertemplate="advantage %{y:.2f}: %{z:.1f} % of responses<extra></extra>",
+    )
+    figure.update_layout(hovermode="closest")
+    return figure
+
+
+def advantage_frames(arms: Arms) -> go.Figure:
+    """Advantages of all arms at one step, the last one; ``layout.meta`` has the other steps."""
+    return _frames(arms, ADVANTAGE, "Advantage after the mask", lambda _: middles(ADVANTAGE_EDGES))
+
+
+def length_frames(arms: Arms) -> go.Figure:
+    """Lengths of right responses of all arms at one step, as :func:`advantage_frames`."""
+    return _frames(arms, RIGHT, "Length of right responses (tokens)", _length_middles)
+
+
+def _limit(records: Sequence[Record]) -> float:
+    """The longest response that any of the runs allowed."""
+    limits = [
+        found["length/max_allowed"] for record in records for found in record.distributions.values()
+    ]
+    return float(max(limits, default=0))
+
+
+def _length_middles(records: Sequence[Record]) -> np.ndarray:
+    return middles(length_edges(_limit(records)))
+
+
+def _frames(arms: Arms, name: str, x_title: str, bins: Any) -> go.Figure:
+    figure = new_figure("", "Responses (%)", x_title=x_title)
+    styles = arm_styles(arms)
+    frames: list[dict[str, Any]] = []
+    for arm, records in arms.items():
+        table = _counts(records, name)
+        if table.empty:
+            continue
+        shares = 100 * table.to_numpy() / np.maximum(1, table.to_numpy().sum(axis=1))[:, None]
+        kept = np.unique(np.linspace(0, len(table) - 1, min(FRAMES, len(table))).astype(int))
+        figure.add_scatter(
+            x=bins(records),
+            y=shares[kept[-1]],
+            name=styles[arm].label,
+            legendgroup=arm,
+            mode="lines",
+            line={
+                "shape": "hvh",
+                "color": styles[arm].color,
+                "dash": styles[arm].dash,
+                "width": 2.2,
+            },
+            hovertemplate="%{y:.1f} %",
+        )
+        frames.append(
+            {"steps": table.index.to_numpy()[kept].tolist(), "y": shares[kept].round(2).tolist()}
+        )
+    figure.update_yaxes(rangemode="tozero")
+    figure.update_layout(meta={"frames": frames})
+    return figure
+
+
+def length_against_reward(arms: Arms, part: str = "last", share: float = 1 / 3) -> go.Figure:
+    """Pass rate by response length, over the ``first`` or ``last`` part of training.
+
+    Bins with fewer than ``FEWEST`` responses of a seed are left out.
+    """
+    curves = [
+        curve
+        for arm, records in arms.items()
+        if (curve := _pass_by_length(arm, records, part, share))
+    ]
+    return compare(
+        curves,
+        arms,
+        f"{part} third of training",
+        "Responses passing (%)",
+        x_title="Response length (tokens)",
+        hover="%{y:.0f} %",
+        markers=True,
+        from_zero=True,
+    )
+
+
+def _pass_by_length(arm: str, records: Sequence[Record], part: str, share: float) -> Curve | None:
+    runs: dict[int, pd.Series] = {}
+    for record in records:
+        found = record.distributions
+        steps = sorted(found)
+        count = max(1, round(share * len(steps)))
+        chosen = steps[:count] if part == "first" else steps[-count:]
+        # Bins depend on the limit, which may change over training: only those of one limit add up.
+        limits = [found[step]["length/max_allowed"] for step in chosen]
+        right, total = np.zeros(LENGTH_BINS), np.zeros(LENGTH_BINS)
+        for step in chosen:
+            if found[step]["length/max_allowed"] == limits[-1]:
+                right += found[step][RIGHT]
+                total += np.add(found[step][RIGHT], found[step][WRONG])
+        if chosen:
+            rate = np.where(total >= FEWEST, 100 * right / np.maximum(1, total), np.nan)
+            runs[seed_of(record)] = pd.Series(rate, index=middles(length_edges(limits[-1])))
+    return make_curve(arm, runs) if runs else None
+
+
+# Temperature -------------------------------------------------------------------------------------
+
+Measured = Mapping[str, Mapping[int, Mapping[float, float]]]
+"""Name of a curve -> seed -> temperature -> value."""
+
+
+def chosen_temperatures(arms: Arms) -> Measured:
+    """D(T) as the runs that chose their temperature measured it before the first update."""
+    found: dict[str, dict[int, dict[float, float]]] = {}
+    for arm, records in arms.items():
+        for record in records:
+            if choice := record.meta.get("temperature_choice"):
+                values = {float(t): float(d) for t, d in choice["measured"].items()}
+                found.setdefault(arm, {})[seed_of(record)] = values
+    return found
+
+
+def over_temperature(
+    measured: Measured,
+    y_title: str = "Distinct-4",
+    *,
+    title: str = "D(T)",
+    scale: float = 1.0,
+    paper: bool = True,
+) -> go.Figure:
+    """A measure over sampling temperature, a curve per name; for D(T) with the paper's.
+
+    ``measured`` is as :func:`chosen_temperatures` gives it; names that are arms look like them.
+    """
+    figure = new_figure(title, y_title, x_title="Sampling temperature T")
+    styles = arm_styles(measured)
+    for name, seeds in measured.items():
+        runs = {
+            seed: pd.Series(dict(sorted(values.items()))) * scale for seed, values in seeds.items()
+        }
+        if curve := make_curve(name, runs):
+            add_curve(figure, curve, styles[name], markers=True, hover="%{y:.3f}")
+    if paper:
+        add_reference(figure, D_OF_T)
+    return figure
+
+
+# Stages ------------------------------------------------------------------------------------------
+
+Stage = tuple[int, float]
+STAGED = {"temperature": "T = {:g}", "length/max_allowed": "{:g} tokens"}
+
+
+def stages_of(record: Record, column: str) -> tuple[Stage, ...]:
+    """(first step, value) of every span of steps over which a setting stayed the same."""
+    if column not in record.steps.columns:
+        return ()
+    rows = record.steps[["step", column]].dropna()
+    changed = rows[column].ne(rows[column].shift())
+    return tuple((int(step), float(value)) for step, value in rows[changed].itertuples(index=False))
+
+
+def add_stages(figure: go.Figure, arms: Arms) -> go.Figure:
+    """Bands behind a figure over training where an arm changes temperature or length limit.
+
+    One staging shared by all arms that have one fills the height, every second stage shaded; of
+    several each gets a strip in its arm's colour along the top.
+    """
+    found: dict[tuple[str, tuple[Stage, ...]], str] = {}
+    last = 0
+    for arm, records in arms.items():
+        for record in records[:1]:
+            steps = record.steps
+            last = max(last, int(steps["step"].max()) if len(steps) else 0)
+            for column in STAGED:
+                stages = stages_of(record, column)
+                if len(stages) > 1:
+                    found.setdefault((column, stages), arm)
+    styles = arm_styles(arms)
+    for row, ((column, stages), arm) in enumerate(found.items()):
+        ends = [*(start for start, _ in stages[1:]), last]
+        full = len(found) == 1
+        for index, ((start, value), end) in enumerate(zip(stages, ends, strict=True)):
+            top = 1.0 if full else 1 - 0.055 * row
+            figure.add_shape(
+                type="rect",
+                x0=start,
+                x1=end,
+                yref="y domain",
+                y0=0 if full else top - 0.045,
+                y1=top,
+                layer="below",
+                line={"width": 0},
+                fillcolor=styles[arm].fill(0.08 if full else 0.3) if index % 2 else "rgba(0,0,0,0)",
+                label={
+                    "text": STAGED[column].format(value),
+                    "textposition": "top left" if full else "middle left",
+                    "font": {"size": 10, "color": styles[arm].color},
+                },
+                name=f"stage:{arm}",
+            )
+    return figure
