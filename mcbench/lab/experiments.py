@@ -10,75 +10,89 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mcbench.errors import UserError, unknown
+from mcbench.lab.arms import ARMS, Arm
 from mcbench.lab.config import RunConfig, resolve
+from mcbench.lab.profiles import profile_named
 from mcbench.lab.store import Run, RunStore
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Arm:
-    """One curve: a recipe and named changes."""
-
-    recipe: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Experiment:
-    """Arms by label, the profiles (sizes) they are trained at, and the seeds of the full run."""
+    """Arms by label, the profiles (sizes) they are trained at, and the seeds of the full run.
+
+    ``ours`` names the arms that answer a question which the paper leaves open.
+    """
 
     name: str
     title: str
     arms: Mapping[str, Arm]
     profiles: tuple[str, ...]
     seeds: tuple[int, ...]
+    ours: tuple[str, ...] = ()
 
 
-_FORMATS: dict[str, Any] = {"train_set": "nano-formats:train"}
-_TIMING: dict[str, Any] = {"steps": 16, "eval_every": 16, "test_limit": 6, "eval_attempts": 1}
+THREE, FIVE = (0, 1, 2), (0, 1, 2, 3, 4)
 
-EXPERIMENTS: dict[str, Experiment] = {
-    "results": Experiment(
-        name="results",
-        title="Fig. 7 and Table 1: three recipes, two model sizes",
-        arms={
-            "grpo": Arm("grpo"),
-            "grpo_plus": Arm("grpo_plus"),
-            "microcoder": Arm("microcoder"),
-        },
-        profiles=("nano", "nano-m"),
-        seeds=(0, 1, 2, 3, 4),
-    ),
-    # Held-out accuracy is measured on nano:test under our rules in both arms: only the training
-    # reward differs.
-    "code_evaluator": Experiment(
-        name="code_evaluator",
-        title="Fig. 6: training under MicroCoder-Evaluator's rules and under LiveCodeBench's",
-        arms={
-            "microcoder": Arm("grpo_plus", _FORMATS),
-            "livecodebench": Arm("grpo_plus", {**_FORMATS, "reward_rules": "livecodebench"}),
-        },
-        profiles=("nano",),
-        seeds=(0, 1, 2, 3, 4),
-    ),
-    # Times only, so a few generations and hardly any evaluation; one run after another on a
-    # machine that does nothing else.
-    "evaluator_timing": Experiment(
-        name="evaluator_timing",
-        title="Fig. 6, right: a training step with three evaluators",
-        arms={
-            name: Arm("grpo_plus", {**_TIMING, "reward_evaluator": name})
-            for name in ("single_threaded", "process_per_sample", "microcoder")
-        },
-        profiles=("nano",),
-        seeds=(0, 1, 2),
-    ),
-}
+
+def _experiment(
+    name: str,
+    title: str,
+    seeds: tuple[int, ...],
+    profiles: tuple[str, ...] = ("nano",),
+    ours: tuple[str, ...] = (),
+) -> tuple[str, Experiment]:
+    return name, Experiment(name, title, ARMS[name], profiles, seeds, ours)
+
+
+EXPERIMENTS: dict[str, Experiment] = dict(
+    (
+        _experiment("cross_model", "Fig. 1: two model generations", FIVE, ("nano-old", "nano")),
+        _experiment(
+            "truncation_mask",
+            "Fig. 2: which truncated responses are masked",
+            FIVE,
+            ours=("when_correct", "when_non_incorrect"),
+        ),
+        _experiment("temperature", "Fig. 3: constant, staged, ramped and chosen temperature", FIVE),
+        _experiment(
+            "kl_and_clip",
+            "Fig. 4: KL term and upper clip",
+            FIVE,
+            ours=("kl_high_clip", "no_kl_low_clip"),
+        ),
+        _experiment(
+            "data_quality", "Fig. 5: training on a harder and on an easier set of equal size", FIVE
+        ),
+        _experiment(
+            "code_evaluator",
+            "Fig. 6: training under MicroCoder-Evaluator's rules and under LiveCodeBench's",
+            FIVE,
+        ),
+        # One run after another on a machine that does nothing else.
+        _experiment(
+            "evaluator_timing", "Fig. 6, right: a training step with three evaluators", THREE
+        ),
+        _experiment(
+            "results",
+            "Fig. 7 and Table 1: three recipes, two model sizes",
+            FIVE,
+            ("nano", "nano-m"),
+        ),
+        _experiment("batch_size", "Fig. 8: problems a generation at one mini batch", FIVE),
+        _experiment(
+            "context_length",
+            "Fig. 9: maximum response length and its extension",
+            FIVE,
+            ours=("short_masked",),
+        ),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -128,15 +142,22 @@ def planned_runs(
     for seed in experiment.seeds if seeds is None else seeds:
         for size in profiles:
             for label in labels:
-                arm = experiment.arms[label]
-                config = resolve(
-                    size, arm.recipe, {**arm.changes, **(changes or {})}, seed=seed, steps=steps
-                )
+                config = _arm_config(size, experiment.arms[label], changes, seed, steps)
                 text = label if len(profiles) == 1 else f"{size} {label}"
                 runs.append(PlannedRun(f"{text} seed {seed}", config))
     if not runs:
         raise UserError("nothing to run: seeds, profiles and arms need at least one entry each")
     return runs
+
+
+def _arm_config(
+    size: str, arm: Arm, changes: Mapping[str, Any] | None, seed: int, steps: int | None
+) -> RunConfig:
+    """The arm at a profile as the user changed it: an arm's shares are of the changed numbers."""
+    changes = {**(changes or {}), **({} if steps is None else {"steps": steps})}
+    profile = asdict(profile_named(size))
+    scale = {**profile, **{name: value for name, value in changes.items() if name in profile}}
+    return resolve(size, arm.recipe, {**arm.changes_at(scale), **changes}, seed=seed)
 
 
 def run_experiment(

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from mcbench.lab.arms import settings
 from mcbench.lab.insights import INSIGHTS
-from mcbench.lab.insights.arms import settings
 from mcbench.lab.insights.evidence import DIVERSITY, LENGTH, REWARD, RunCurves
 from mcbench.lab.profiles import PROFILES
 from mcbench.lab.store import RunRecord

@@ -10,6 +10,7 @@ import pytest
 import synthetic_runs as synthetic
 
 from mcbench.errors import UserError
+from mcbench.lab.arms import ARMS, belongs, settings
 from mcbench.lab.config import resolve
 from mcbench.lab.evaluate import EvalResult
 from mcbench.lab.insights import (
@@ -21,7 +22,6 @@ from mcbench.lab.insights import (
     summary_rows,
     write_measurements,
 )
-from mcbench.lab.insights.arms import ARMS, belongs, settings
 from mcbench.lab.insights.verdict import decide
 from mcbench.lab.labelled import LabelledCase, SuiteRecord
 from mcbench.lab.profiles import PROFILES
@@ -204,6 +204,11 @@ def test_the_usual_run_is_an_arm_of_several_experiments() -> None:
     config = settings("truncation_mask", "none", synthetic.NANO)
     found = {e: [a for a in arms if belongs(config, e, a)] for e, arms in ARMS.items()}
     assert found == {
+        "results": ["grpo_plus"],
+        "cross_model": ["grpo_plus"],
+        "evaluator_timing": [
+            "microcoder"
+        ],  # it differs in steps alone, which are no matter of arms
         "truncation_mask": ["none"],
         "temperature": ["t_10"],  # the nano profile's temperature
         "kl_and_clip": ["no_kl_high_clip"],

@@ -1,11 +1,11 @@
 """The 34 insights of the paper as executable claims: ``INSIGHTS[id].assess(records)``.
 
-One module a section; :mod:`.verdict` holds how a claim is decided, :mod:`.arms` which runs it
-compares, :mod:`.measurements` what it needs beside run records.
+One module a section; :mod:`.verdict` holds how a claim is decided, :mod:`.measurements` what it
+needs beside run records. :mod:`mcbench.lab.arms` says which runs it compares.
 """
 
+from mcbench.lab.arms import ARMS
 from mcbench.lab.insights import batch, context, data, evaluator, kl, mask, temperature
-from mcbench.lab.insights.arms import ARMS
 from mcbench.lab.insights.measurements import (
     grid_measurements,
     read_measurements,

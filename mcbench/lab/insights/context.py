@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcbench.errors import UserError
-from mcbench.lab.insights.arms import EARLY, LATE
+from mcbench.lab.arms import EARLY, LATE
 from mcbench.lab.insights.evidence import Evidence, Part, Series, Term, mean_of, part, trend_of
 from mcbench.lab.insights.verdict import Insight
 from mcbench.lab.statistics import Curve, Statistic, growth, last_window

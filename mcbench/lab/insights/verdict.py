@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError
-from mcbench.lab.insights.arms import belongs, setting
+from mcbench.lab.arms import belongs, setting
 from mcbench.lab.insights.evidence import Evidence, Part, RunCurves, run_curves
 from mcbench.lab.insights.measurements import Measurements
 from mcbench.lab.statistics import holm

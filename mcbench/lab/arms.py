@@ -1,4 +1,4 @@
-"""The arms that the insights compare, by experiment: which recipe and changes a name stands for.
+"""The arms of the experiments: which recipe and changes a name stands for.
 
 Shares instead of numbers (a quarter of the limit, a fifth of the steps) make one definition fit
 every profile. A finished run belongs to an arm when its resolved configuration says so, whatever
@@ -8,7 +8,7 @@ experiment trained it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mcbench.errors import unknown
@@ -38,13 +38,18 @@ TARGET_DIVERSITY = {"nano": 0.4, "nano-m": 0.4, "nano-old": 0.4, "tiny": 0.4}
 
 
 @dataclass(frozen=True)
-class ArmSpec:
-    """A recipe, and the changes to it and to the profile, as :func:`mcbench.lab.config.resolve`
-    takes them.
+class Arm:
+    """One curve: a recipe, and the changes to it and to the profile, as
+    :func:`mcbench.lab.config.resolve` takes them; a function of the profile's fields where they
+    depend on its scale.
     """
 
     recipe: str
-    changes: Changes = lambda profile: {}
+    changes: Changes | Mapping[str, Any] = field(default_factory=dict)
+
+    def changes_at(self, profile: ProfileFields) -> dict[str, Any]:
+        """The changes at a profile."""
+        return dict(self.changes(profile) if callable(self.changes) else self.changes)
 
 
 def boundary(profile: ProfileFields, share: float) -> int:
@@ -100,59 +105,77 @@ def batch(factor: float) -> Changes:
     return changes
 
 
-def fixed(**changes: Any) -> Changes:
-    """The same changes at every profile."""
-    return lambda profile: dict(changes)
+_FORMATS: dict[str, Any] = {"train_set": "nano-formats:train"}
+_TIMING: dict[str, Any] = {"steps": 16, "eval_every": 16, "test_limit": 6, "eval_attempts": 1}
+_OLD_KL, _LOW_CLIP = {"beta": 0.001}, {"epsilon_high": 0.2}
 
-
-ARMS: dict[str, dict[str, ArmSpec]] = {
+# The arms below a line that says "ours" answer a question that the paper leaves open.
+ARMS: dict[str, dict[str, Arm]] = {
+    "results": {
+        "grpo": Arm("grpo"),
+        "grpo_plus": Arm("grpo_plus"),
+        "microcoder": Arm("microcoder"),
+    },
     "truncation_mask": {
-        "none": ArmSpec("grpo_plus"),
-        "all": ArmSpec("deepcoder"),
-        "rho_01": ArmSpec("microcoder", fixed(mask_ratio=0.1)),
-        "rho_02": ArmSpec("microcoder", fixed(mask_ratio=0.2)),
-        "rho_03": ArmSpec("microcoder", fixed(mask_ratio=0.3)),
+        "none": Arm("grpo_plus"),
+        "all": Arm("deepcoder"),
+        "rho_01": Arm("microcoder", {"mask_ratio": 0.1}),
+        "rho_02": Arm("microcoder", {"mask_ratio": 0.2}),
+        "rho_03": Arm("microcoder", {"mask_ratio": 0.3}),
+        # ours: the other two readings of the mask condition, at the default rho
+        "when_correct": Arm("microcoder", {"mask_ratio": 0.2, "mask_when": "correct"}),
+        "when_non_incorrect": Arm("microcoder", {"mask_ratio": 0.2, "mask_when": "non_incorrect"}),
     },
     "temperature": {
-        "t_06": ArmSpec("grpo_plus", fixed(temperature=0.6)),
-        "t_10": ArmSpec("grpo_plus", fixed(temperature=1.0)),
-        "t_12": ArmSpec("grpo_plus", fixed(temperature=1.2)),
-        "t_18": ArmSpec("grpo_plus", fixed(temperature=1.8)),
-        "step_06_12": ArmSpec("grpo_plus", temperature_step(0.6, 1.2)),
-        "step_06_18": ArmSpec("grpo_plus", temperature_step(0.6, 1.8)),
-        "ramp_06_18": ArmSpec("grpo_plus", temperature_ramp(0.6, 1.8)),
-        "t_of_d": ArmSpec("grpo_plus", target_diversity),
+        "t_06": Arm("grpo_plus", {"temperature": 0.6}),
+        "t_10": Arm("grpo_plus", {"temperature": 1.0}),
+        "t_12": Arm("grpo_plus", {"temperature": 1.2}),
+        "t_18": Arm("grpo_plus", {"temperature": 1.8}),
+        "step_06_12": Arm("grpo_plus", temperature_step(0.6, 1.2)),
+        "step_06_18": Arm("grpo_plus", temperature_step(0.6, 1.8)),
+        "ramp_06_18": Arm("grpo_plus", temperature_ramp(0.6, 1.8)),
+        "t_of_d": Arm("grpo_plus", target_diversity),
     },
     "kl_and_clip": {
-        "kl_low_clip": ArmSpec("grpo_plus", fixed(beta=0.001, epsilon_high=0.2)),
-        "no_kl_high_clip": ArmSpec("grpo_plus"),
+        "kl_low_clip": Arm("grpo_plus", _OLD_KL | _LOW_CLIP),
+        "no_kl_high_clip": Arm("grpo_plus"),
+        # ours: the paper changes both at once; one at a time
+        "kl_high_clip": Arm("grpo_plus", _OLD_KL),
+        "no_kl_low_clip": Arm("grpo_plus", _LOW_CLIP),
     },
     "data_quality": {
-        "harder": ArmSpec("grpo_plus", fixed(train_set="nano-harder:train")),
-        "easier": ArmSpec("grpo_plus", fixed(train_set="nano-easier:train")),
+        "harder": Arm("grpo_plus", {"train_set": "nano-harder:train"}),
+        "easier": Arm("grpo_plus", {"train_set": "nano-easier:train"}),
     },
+    # Held-out accuracy is measured under our rules in both arms: only the training reward differs.
     "code_evaluator": {
-        "microcoder": ArmSpec("grpo_plus", fixed(train_set="nano-formats:train")),
-        "livecodebench": ArmSpec(
-            "grpo_plus", fixed(train_set="nano-formats:train", reward_rules="livecodebench")
-        ),
+        "microcoder": Arm("grpo_plus", _FORMATS),
+        "livecodebench": Arm("grpo_plus", {**_FORMATS, "reward_rules": "livecodebench"}),
+    },
+    # Times only, so a few generations and hardly any evaluation.
+    "evaluator_timing": {
+        name: Arm("grpo_plus", {**_TIMING, "reward_evaluator": name})
+        for name in ("single_threaded", "process_per_sample", "microcoder")
     },
     # Problems a generation at one mini batch; the paper's 32, 64 and 128 around its default of 64.
     "batch_size": {
-        "small": ArmSpec("grpo_plus", batch(0.5)),
-        "medium": ArmSpec("grpo_plus"),
-        "large": ArmSpec("grpo_plus", batch(2)),
+        "small": Arm("grpo_plus", batch(0.5)),
+        "medium": Arm("grpo_plus"),
+        "large": Arm("grpo_plus", batch(2)),
     },
     # The paper's 4K, 6K and 8K as shares of the profile's limit.
     "context_length": {
-        "short": ArmSpec("grpo_plus", limit(0.5)),
-        "middle": ArmSpec("grpo_plus", limit(0.75)),
-        "long": ArmSpec("grpo_plus"),
-        "short_early": ArmSpec("grpo_plus", limit(0.5, EARLY)),
-        "short_late": ArmSpec("grpo_plus", limit(0.5, LATE)),
-        "middle_early": ArmSpec("grpo_plus", limit(0.75, EARLY)),
-        "middle_late": ArmSpec("grpo_plus", limit(0.75, LATE)),
+        "short": Arm("grpo_plus", limit(0.5)),
+        "middle": Arm("grpo_plus", limit(0.75)),
+        "long": Arm("grpo_plus"),
+        "short_early": Arm("grpo_plus", limit(0.5, EARLY)),
+        "short_late": Arm("grpo_plus", limit(0.5, LATE)),
+        "middle_early": Arm("grpo_plus", limit(0.75, EARLY)),
+        "middle_late": Arm("grpo_plus", limit(0.75, LATE)),
+        # ours: does the conditional mask repair what a short limit costs?
+        "short_masked": Arm("microcoder", limit(0.5)),
     },
+    "cross_model": {"grpo_plus": Arm("grpo_plus")},
 }
 
 
@@ -169,7 +192,7 @@ def settings(experiment: str, arm: str, profile: ProfileFields) -> dict[str, Any
     if arm not in ARMS[experiment]:
         raise unknown(f"arm of {experiment}", arm, ARMS[experiment])
     spec = ARMS[experiment][arm]
-    changes = spec.changes(profile)
+    changes = spec.changes_at(profile)
     algorithm = recipe(spec.recipe).args()
     algorithm.pop("repeat_window", None)
     algorithm |= {name: value for name, value in changes.items() if name not in profile}
