@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from mcbench.lab.compact import read_compact
 from mcbench.lab.experiments import experiment_named
 from mcbench.lab.files import plain
 from mcbench.lab.labelled import SuiteRecord
+from mcbench.lab.profiles import profile_named
 from mcbench.lab.store import RunRecord
 from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
@@ -110,12 +112,18 @@ def build_site(folder: str | Path) -> list[Path]:
 def records_of(experiment: str, records: Sequence[RunRecord]) -> list[RunRecord]:
     """The records of an experiment as it stands: its profiles, its arms, nothing else changed."""
     wanted = experiment_named(experiment)
-    arms = [(arm.recipe, plain(dict(arm.changes))) for arm in wanted.arms.values()]
+    arms = {
+        profile: [
+            (arm.recipe, plain(arm.changes_at(asdict(profile_named(profile)))))
+            for arm in wanted.arms.values()
+        ]
+        for profile in wanted.profiles
+    }
     return [
         record
         for record in records
-        if (record.config["recipe"], record.config["changes"]) in arms
-        and record.config["profile"]["name"] in wanted.profiles
+        if (record.config["recipe"], record.config["changes"])
+        in arms.get(record.config["profile"]["name"], ())
     ]
 
 
