@@ -37,7 +37,8 @@ class DedupConfig:
 
     Args:
         threshold: Jaccard similarity of the statements, 0 to 1.
-        threshold_same_tests: enough when at least half of the tests of one are among the other's.
+        threshold_same_tests: enough when the tests agree as well:
+        min_shared_tests: share of the tests of the one with fewer that the other has, too.
         numbers: whether numbers tell statements apart; False: their values do not count.
         run: words per shingle.
         permutations: of MinHash; the standard error of a similarity s is sqrt(s(1-s)/permutations).
@@ -48,6 +49,7 @@ class DedupConfig:
 
     threshold: float = 0.7
     threshold_same_tests: float = 0.5
+    min_shared_tests: float = 0.5
     numbers: bool = True
     run: int = 3
     permutations: int = 252
@@ -55,6 +57,8 @@ class DedupConfig:
     def __post_init__(self) -> None:
         if not 0 < self.threshold_same_tests <= self.threshold <= 1:
             raise UserError("0 < threshold_same_tests <= threshold <= 1 must hold")
+        if not 0 < self.min_shared_tests <= 1:
+            raise UserError("min_shared_tests must lie above 0 and not above 1")
         if self.run < 1 or self.permutations < _ROWS:
             raise UserError(f"run must be at least 1 and permutations at least {_ROWS}")
 
@@ -150,12 +154,22 @@ class Dedup(GlobalStage):
         inputs, pairs = summary["inputs"].combine_chunks(), summary["pairs"].combine_chunks()
         found: dict[int, dict[int, float]] = {}
         for first, second, similarity in _candidates(signatures, rank, self.config):
-            tests = _shared_tests(inputs, pairs, first, second)
+            tests = self._shared_tests(inputs, pairs, first, second)
             if tests.contradict or (similarity < self.config.threshold and not tests.agree):
                 continue
             found.setdefault(first, {})[second] = similarity
             found.setdefault(second, {})[first] = similarity
         return found
+
+    def _shared_tests(self, inputs: Any, pairs: Any, first: int, second: int) -> _Shared:
+        mine, yours = set(pairs[first].as_py()), set(pairs[second].as_py())
+        same = len(mine & yours)
+        common = len(set(inputs[first].as_py()) & set(inputs[second].as_py()))
+        fewer = min(len(mine), len(yours))
+        return _Shared(
+            agree=fewer > 0 and same >= self.config.min_shared_tests * fewer,
+            contradict=4 * (common - same) > common,
+        )
 
 
 def _ranking(summary: pa.Table) -> NDArray[np.int64]:
@@ -200,13 +214,5 @@ def _pairs(bucket: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Shared:
-    agree: bool  # at least half of the tests of one are among the other's
+    agree: bool  # enough tests of one are among the other's
     contradict: bool  # more than a quarter of the inputs they share have two answers
-
-
-def _shared_tests(inputs: Any, pairs: Any, first: int, second: int) -> _Shared:
-    mine, yours = set(pairs[first].as_py()), set(pairs[second].as_py())
-    same = len(mine & yours)
-    common = len(set(inputs[first].as_py()) & set(inputs[second].as_py()))
-    fewer = min(len(mine), len(yours))
-    return _Shared(agree=fewer > 0 and 2 * same >= fewer, contradict=4 * (common - same) > common)

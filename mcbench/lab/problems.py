@@ -13,7 +13,10 @@ from mcbench.errors import UserError, unknown
 from mcbench.lab.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
 
-SETS = ("nano:train", "nano:test", "nano-formats:train", "nano-formats:test")
+SETS = (
+    *("nano:train", "nano:test", "nano-formats:train", "nano-formats:test"),
+    *("nano-harder:train", "nano-easier:train"),
+)
 
 # What a chat model is told beside the statement: the reward reads the last complete fenced block.
 CHAT_INSTRUCTION = (
@@ -43,8 +46,11 @@ def load_problems(name: str) -> tuple[Problem, ...]:
 @cache
 def _nano(name: str) -> tuple[Problem, ...]:
     from mcbench.nano.formats import load_formats
+    from mcbench.nano.graded import LEVELS, load_graded
     from mcbench.nano.problems import load_split
 
+    if (level := name.removeprefix("nano-").removesuffix(":train")) in LEVELS:
+        return load_graded(level)
     load = load_formats if name.startswith("nano-formats:") else load_split
     return load("train" if name.endswith(":train") else "test")
 

@@ -1,0 +1,235 @@
+"""A harder and an easier training set of equal size, from the noisy pool to the committed lists.
+
+Difficulty is the pass rate of the base model: 16 responses to every problem at T = 1 and the length
+of training. Both sets hold induced and described problems in the shares that nano has, and each
+kind is split at bounds of its own: described problems are easier throughout, so with common bounds
+the sets would differ in kind and not in difficulty. Problems that the model never solved are in
+neither: nothing is learned from them at first, so the harder set would also be a smaller one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mcbench.data.build import Built, build
+from mcbench.data.config import STAGES
+from mcbench.data.difficulty import DifficultyConfig
+from mcbench.data.planted import TRUTH, Pool
+from mcbench.data.report import examples
+from mcbench.data.schema import Problem, ProblemRecord
+from mcbench.data.scores import Score, score
+from mcbench.data.storage import iter_dataset
+from mcbench.errors import UserError
+from mcbench.lab.noisy_pool import noisy_pool, pool_config
+from mcbench.nano.graded import GRADED_FILE, LEVELS, Grades, grades, pool_problems
+from mcbench.nano.problems import INDUCED_SHARE
+
+SET_SIZE = 176
+"""Problems of a set: 11 generations of 16."""
+ATTEMPTS = 16
+LABELS = {"harder": "hard", "easier": "easy"}
+BOUNDS = {"induced": (0.25, 0.4375), "described": (0.5, 0.75)}
+"""By kind: the pass rate below which a problem is hard, and that from which it is easy."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class DataRecord:
+    """What the pipeline made of the noisy pool; kept as JSON beside the runs' records.
+
+    ``planted``: defect -> how many, and the stage that has to act. ``funnel``: the stages' rows of
+    the manifest. ``scores``: precision and recall per stage. ``passes``: level -> passes of
+    ``attempts`` -> problems. ``kinds``: level -> kind of problem -> problems. ``trained``: level ->
+    how many of the problems just selected are in the committed set that runs train on.
+    """
+
+    pool: int
+    planted: dict[str, list[Any]]
+    funnel: list[dict[str, Any]]
+    scores: tuple[Score, ...]
+    dropped: list[dict[str, str]]
+    attempts: int
+    passes: dict[str, list[int]]
+    kinds: dict[str, dict[str, int]]
+    trained: dict[str, int]
+
+    def write(self, path: Path) -> None:
+        """As JSON; the same record, the same bytes."""
+        content = {**vars(self), "scores": [asdict(one) for one in self.scores]}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> DataRecord:
+        """Read back what :meth:`write` wrote.
+
+        Raises:
+            UserError: the file is missing or no such record.
+        """
+        try:
+            content = json.loads(path.read_text())
+            content["scores"] = tuple(Score(**one) for one in content["scores"])
+            return cls(**content)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{path} is no record of a data set: {error}") from None
+
+
+def measure_pass_rates(problems: Sequence[Problem], seed: int = 0) -> tuple[str, dict[str, int]]:
+    """Passes of ``ATTEMPTS`` responses of the nano profile's base model, by id; and its hash.
+
+    Raises:
+        UserError: the infrastructure failed on a response, so that a count would be too low.
+    """
+    from mcbench.evaluator import Evaluator
+    from mcbench.lab.evaluate import evaluate_model
+    from mcbench.lab.problems import model_digest, model_location
+    from mcbench.lab.profiles import profile_named
+    from mcbench.lab.train import load_model
+
+    profile = profile_named("nano")
+    model, tokenizer = load_model(profile)
+    with Evaluator(workers=1) as evaluator:
+        (result,) = evaluate_model(
+            model,
+            tokenizer,
+            problems,
+            evaluator=evaluator,
+            lengths=(profile.max_completion_length,),
+            attempts=ATTEMPTS,
+            temperature=profile.temperature,
+            seed=seed,
+        )
+    if any(row["attempts"] != ATTEMPTS for row in result.per_problem):
+        raise UserError("some responses could not be judged; measure the pass rates again")
+    passes = {row["id"]: row["passes"] for row in result.per_problem}
+    return model_digest(model_location(profile.model)), passes
+
+
+def build_sets(
+    folder: Path,
+    rates: Mapping[str, float],
+    problems: Sequence[Problem],
+    progress: Say,
+    workers: int = 1,
+) -> tuple[Pool, Built, dict[str, tuple[str, ...]]]:
+    """The pool through the pipeline, and the ids of a set of each level, in the problems' order.
+
+    Sets are as large as the kind and level with fewest problems allows, and at most ``SET_SIZE``.
+
+    Raises:
+        UserError: no verified problem of some kind and level.
+    """
+    pool = noisy_pool(problems)
+    progress(f"data: {len(pool.records)} problems, {len(pool.defects)} of them with a defect")
+    built = build(pool_config("verified", folder, workers), pool.records, pool.evaluation)
+    kind = {problem.id: problem.kind for problem in problems}
+    left: dict[str, list[ProblemRecord]] = {name: [] for name in BOUNDS}
+    for record in iter_dataset(built.out):
+        if record.id in kind:  # the problem itself, not a copy or a leak that was missed
+            left[kind[record.id]].append(record)
+    progress(f"data: {sum(map(len, left.values()))} problems verified")
+    rates_file = folder / "pass_rates.jsonl"
+    rows = ({"id": name, "pass_rate": rates[name]} for name in sorted(rates))
+    rates_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sizes = _sizes(left, rates)
+    sets = {}
+    for level in LEVELS:
+        chosen = set()
+        for name, records in left.items():
+            found = _select(folder, level, name, records, sizes[name], rates_file)
+            chosen |= {record.id for record in iter_dataset(found.out)}
+        sets[level] = tuple(problem.id for problem in problems if problem.id in chosen)
+    progress(f"data: {sum(sizes.values())} problems in each set")
+    return pool, built, sets
+
+
+def _sizes(
+    left: Mapping[str, Sequence[ProblemRecord]], rates: Mapping[str, float]
+) -> dict[str, int]:
+    """Problems of each kind in a set."""
+    fewest = {}
+    for kind, (hard_below, easy_from) in BOUNDS.items():
+        known = [rates[record.id] for record in left[kind]]
+        hard = sum(1 / ATTEMPTS <= rate < hard_below for rate in known)
+        fewest[kind] = min(hard, sum(rate >= easy_from for rate in known))
+    if not all(fewest.values()):
+        raise UserError(
+            "the pool holds no verified problem of some kind and level; take a larger pool_size"
+        )
+    share = INDUCED_SHARE
+    room = min(fewest["induced"] / share, fewest["described"] / (1 - share))
+    total = max(2, min(SET_SIZE, int(room)))
+    induced = min(max(1, round(share * total)), fewest["induced"], total - 1)
+    return {"induced": induced, "described": min(total - induced, fewest["described"])}
+
+
+def _select(
+    folder: Path,
+    level: str,
+    kind: str,
+    records: Sequence[ProblemRecord],
+    size: int,
+    rates_file: Path,
+) -> Built:
+    """A set of one level and kind: the pipeline's difficulty stage on what was verified."""
+    hard_below, easy_from = BOUNDS[kind]
+    difficulty = DifficultyConfig(
+        pass_rates=str(rates_file),
+        hard_below=hard_below,
+        easy_from=easy_from,
+        min_pass_rate=1 / ATTEMPTS,
+        target={LABELS[level]: 1.0},
+        size=size,
+    )
+    others = tuple(stage for stage in STAGES if stage != "difficulty")
+    name = f"{level}-{kind}"
+    return build(pool_config(name, folder, skip=others, difficulty=difficulty), records)
+
+
+def data_record(folder: Path, pool_size: int | None, progress: Say, workers: int = 1) -> DataRecord:
+    """Run the pipeline on the pool (or its first ``pool_size`` problems) and say what it did.
+
+    Pass rates are the committed ones.
+
+    Raises:
+        UserError: a pool too small for the defects or for a set.
+    """
+    known = grades()
+    problems = pool_problems()[:pool_size]
+    pool, built, sets = build_sets(folder, known.rates(), problems, progress, workers)
+    kind = {problem.id: problem.kind for problem in problems}
+    counts = Counter(pool.defects.values())
+    return DataRecord(
+        pool=len(pool.records),
+        planted={name: [counts[name], *TRUTH[name]] for name in TRUTH if counts[name]},
+        funnel=built.manifest["funnel"],
+        scores=tuple(score(pool, built.out)),
+        dropped=examples(built.out, 1),
+        attempts=known.attempts,
+        passes={
+            level: [sum(known.passes[i] == n for i in ids) for n in range(known.attempts + 1)]
+            for level, ids in sets.items()
+        },
+        kinds={
+            level: dict(sorted(Counter(kind[i] for i in s).items())) for level, s in sets.items()
+        },
+        trained={level: len(set(ids) & set(known.sets[level])) for level, ids in sets.items()},
+    )
+
+
+def grade(folder: Path, progress: Say, out: Path = GRADED_FILE) -> Grades:
+    """Measure the pool, select the sets and write ``graded.json`` (a few minutes)."""
+    problems = pool_problems()
+    progress(f"data: {ATTEMPTS} responses to each of {len(problems)} problems")
+    digest, passes = measure_pass_rates(problems)
+    rates = {name: count / ATTEMPTS for name, count in passes.items()}
+    sets = build_sets(folder, rates, problems, progress)[2]
+    found = Grades(digest, ATTEMPTS, passes, sets)
+    found.write(out)
+    return found
