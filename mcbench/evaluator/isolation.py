@@ -395,11 +395,9 @@ def usage(layers: Layers, child: int) -> tuple[float, int]:
     where the pid namespace lets us list them."""
     if not layers.linux:
         return 0.0, 0
-    pids = [child]
-    if "own /proc" in layers.granted:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-    elif layers.pid_namespace:
-        return _cpu_time(child), 0  # the visible /proc numbers processes differently
+    pids = _listed(layers, child)
+    if not pids:
+        return _cpu_time(child), 0
     cpu = 0.0
     pages = 0
     inherited = _resident_pages(os.getpid()) if len(pids) > 1 else 0
@@ -409,6 +407,27 @@ def usage(layers: Layers, child: int) -> tuple[float, int]:
             # Of further processes only what they do not share with the zygote they stem from.
             pages += max(0, _resident_pages(pid) - (0 if pid == child else inherited))
     return cpu, pages * resource.getpagesize()
+
+
+def waiting_time(layers: Layers, child: int) -> float:
+    """Seconds that the running test was ready to run while other work had the processors.
+
+    The sum over its threads, as far as the system tells.
+    """
+    waited = 0
+    for pid in _listed(layers, child) if layers.linux else ():
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+                    waited += int(file.read().split()[1])
+    return waited / 1e9
+
+
+def _listed(layers: Layers, child: int) -> list[int]:
+    """The test's processes that the visible /proc shows under the numbers we know."""
+    if "own /proc" in layers.granted:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+    return [] if layers.pid_namespace else [child]
 
 
 def _cpu_time(pid: int) -> float:

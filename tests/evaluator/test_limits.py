@@ -1,5 +1,7 @@
 """Time, memory and output limits, and the verdicts on those who break them."""
 
+import os
+
 import pytest
 
 from mcbench.errors import UserError
@@ -30,6 +32,26 @@ def test_measures(evaluator):
     assert result.verdict == "AC"
     assert 100 < result.memory_mb < 200
     assert 0 < result.time_s <= result.wall_s + 0.01
+
+
+def test_waiting_for_a_processor_is_no_use_of_time():
+    # On one core these take about 3 s side by side; the wall limit is 2 s.
+    busy = "import time\nwhile time.process_time() < 0.38: pass\nprint(3) # {}"
+    programs = [busy.format(i) for i in range(7)]
+    # A common shape: the work is done in a thread.
+    programs.append(f"from threading import Thread\nThread(target=exec, args=[{busy!r}]).start()")
+    programs.append("import time\ntime.sleep(99)")
+    submissions = [Submission(code, [StdioTest("", "3")], 0.5) for code in programs]
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        with Evaluator(workers=len(programs)) as evaluator:
+            *working, sleeping = [r.tests[0] for r in evaluator.evaluate(submissions)]
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert {test.verdict for test in working} == {"AC"}, working
+    assert sleeping.verdict == "TLE"
+    assert sleeping.wall_s < max(test.wall_s for test in working)
 
 
 def test_wide_but_legal_use_of_processes(judge):
