@@ -36,6 +36,7 @@ class GenerationBatch:
     columns: dict[str, list[Any]] = field(
         default_factory=dict
     )  # dataset columns and log_extra columns
+    log_probs: list[NDArray[np.float32]] | None = None  # of each token, where they were computed
 
 
 def completion_text(completion: Any) -> str:

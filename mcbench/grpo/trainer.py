@@ -192,7 +192,7 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         }
         masked = self._decide_mask(truncated, reading, repeating, training)
         advantages = masking.masked_advantages(self._gather(output["advantages"]), masked)
-        sequences = self._gather_sequences(ids)
+        sequences = self._gather_sequences([np.asarray(row, dtype=np.int64) for row in ids])
         batch = GenerationBatch(
             step=self.state.global_step,
             prompts=list(self._logs["prompt"])[-len(masked) :],
@@ -211,6 +211,7 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
             temperature=self.temperature,
             max_completion_length=self.max_completion_length,
             columns=self._columns(inputs, len(masked)),
+            log_probs=self._log_probs(ids, output),
         )
         correct, incorrect = reading.correct.cpu().numpy(), reading.incorrect.cpu().numpy()
         metrics = {
@@ -303,9 +304,22 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         lengths, cut, repeated, all_keys = self._gather(rows).unbind(dim=1)
         return lengths, cut.bool(), repeated.bool(), all_keys
 
-    def _gather_sequences(self, ids: list[list[int]]) -> list[NDArray[np.int64]]:
-        """The token ids of all B responses, in dataset order."""
-        local = [np.asarray(row, dtype=np.int64) for row in ids]
+    def _log_probs(
+        self, ids: list[list[int]], output: dict[str, Any]
+    ) -> list[NDArray[np.float32]] | None:
+        """Of the tokens of all B responses, under the policy that sampled them (or its sampler);
+        None where TRL needed neither.
+        """
+        found = output.get("old_per_token_logps", output.get("sampling_per_token_logps"))
+        if found is None:
+            return None
+        values = found.float().cpu().numpy()
+        return self._gather_sequences(
+            [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
+        )
+
+    def _gather_sequences(self, local: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """One value a token, of all B responses in dataset order."""
         if self.accelerator.num_processes == 1:
             return local
         device = self.accelerator.device

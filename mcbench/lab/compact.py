@@ -1,8 +1,10 @@
 """A finished run as one small file, for keeping in a repository.
 
-A parquet table with two columns: ``table`` (``meta``, ``step`` or ``eval``) and ``row``, the JSON
-line as the run recorded it. Reading back gives the same record, without the stored responses and
-the model. Equal records give equal bytes.
+A parquet table with two columns: ``table`` and ``row``. Rows of the tables ``meta``, ``step`` and
+``eval`` are the JSON lines as the run recorded them. ``sample`` are a few whole groups of the
+stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last
+generation, chosen without a look at what they hold. ``distribution`` is counted from all stored
+responses where the run itself logged none. Equal records give equal bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.lab.distributions import ADVANTAGE
+from mcbench.lab.files import plain
 from mcbench.lab.store import Run, RunRecord, read_run
+
+SAMPLE_GROUPS = 4
+SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
 
 
 def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
@@ -34,6 +41,10 @@ def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
     rows = [("meta", record.meta)]
     rows += [("step", line) for line in record.step_lines]
     rows += [("eval", line) for line in record.eval_lines]
+    if ADVANTAGE not in record.steps.columns:
+        found = record.distributions.items()
+        rows += [("distribution", {"step": step, **values}) for step, values in found]
+    rows += [("sample", line) for line in record.sample_lines or chosen_samples(record)]
     path = Path(path)
     if path.is_dir():
         path = path / f"{record.run_id}.parquet"
@@ -42,6 +53,35 @@ def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
     )
     pq.write_table(table, path, compression="zstd", compression_level=19)
     return path
+
+
+def chosen_samples(record: RunRecord) -> list[dict[str, Any]]:
+    """The responses that the compact form keeps, one line each; none where none are stored."""
+    steps = record.completion_steps()
+    kept = sorted({steps[0], steps[len(steps) // 2], steps[-1]}) if steps else []
+    lines = []
+    for step in kept:
+        table = record.completions(step)
+        for row in table[table["group"] < SAMPLE_GROUPS].to_dict("records"):
+            columns = {str(name): value for name, value in row.items() if name != "tokens"}
+            lines.append(plain({"step": step, **_cut(columns)}))
+    return lines
+
+
+def _cut(row: dict[str, Any]) -> dict[str, Any]:
+    """A response of bounded length; one that is cut has no token columns, which would not fit."""
+    found = dict(row)
+    for name in ("prompt", "completion"):
+        text = str(row[name])
+        if len(text) > SAMPLE_CHARACTERS:
+            more = len(text) - SAMPLE_CHARACTERS
+            found[name] = f"{text[:SAMPLE_CHARACTERS]}\n… ({more} more characters)"
+            if name == "completion":
+                found = {k: v for k, v in found.items() if k not in ("logprobs", "pieces")}
+    if "logprobs" in found:
+        found["logprobs"] = [round(float(value), 3) for value in found["logprobs"]]
+        found["pieces"] = list(found["pieces"])
+    return found
 
 
 def read_compact(path: str | Path) -> RunRecord:
@@ -69,6 +109,8 @@ def read_compact(path: str | Path) -> RunRecord:
         step_lines=[row for kind, row in parsed if kind == "step"],
         eval_lines=[row for kind, row in parsed if kind == "eval"],
         path=Path(path),
+        sample_lines=[row for kind, row in parsed if kind == "sample"],
+        distribution_lines=[row for kind, row in parsed if kind == "distribution"],
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 if TYPE_CHECKING:
     from mcbench.lab.store import RunRecord
 
-ADVANTAGE_EDGES = np.linspace(-4.0, 4.0, 33)
+ADVANTAGE_EDGES = np.linspace(-4.125, 4.125, 34)  # 33 bins, the middle one around 0
 LENGTH_BINS = 16
 PERCENTILES = (10, 50, 90)
 ADVANTAGE, RIGHT, WRONG = "histogram/advantage", "histogram/length_right", "histogram/length_wrong"
@@ -59,12 +59,17 @@ def distributions(
 def recorded_distributions(record: RunRecord) -> dict[int, dict[str, Any]]:
     """By step, as logged; for runs that did not log them, from their stored responses.
 
-    Empty where neither is there, as in compact records of such runs.
+    Empty where neither is there.
     """
     steps = record.steps
     if ADVANTAGE in steps.columns:
         rows = steps[steps[ADVANTAGE].notna()].drop_duplicates("step", keep="last")
-        return {int(row["step"]): row.to_dict() for _, row in rows.iterrows()}
+        return {
+            int(line["step"]): {str(name): value for name, value in line.items()}
+            for line in rows.to_dict("records")
+        }
+    if record.distribution_lines:
+        return {line["step"]: line for line in record.distribution_lines}
     if not record.has_all_responses:
         return {}
     limit = record.config["profile"]["max_completion_length"]

@@ -48,6 +48,7 @@ class Recorder(TrainerCallback):
     elapsed_before: float = 0.0
     first_step: int = 0
     correct_threshold: float = 1.0
+    token_text: Callable[[int], str] | None = None
     accuracy: float | None = None
     latest: dict[str, Any] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
@@ -126,9 +127,21 @@ class Recorder(TrainerCallback):
                 "verdicts": columns.get("verdicts", [None] * count),
                 "problem_id": columns.get("problem_id", [None] * count),
                 "group": batch.group.tolist(),
+                **self._token_columns(batch),
             },
         )
         self._batch_ready = time.perf_counter()
+
+    def _token_columns(self, batch: Any) -> dict[str, list[Any]]:
+        """Each token's log-probability and text, where the log-probabilities are known."""
+        if batch.log_probs is None or self.token_text is None:
+            return {}
+        known = {int(token) for ids in batch.completion_ids for token in ids}
+        text = {token: self.token_text(token) for token in known}
+        return {
+            "logprobs": [values.astype("float16") for values in batch.log_probs],
+            "pieces": [[text[int(token)] for token in ids] for ids in batch.completion_ids],
+        }
 
     def report(self, step: int) -> None:
         """One progress line."""

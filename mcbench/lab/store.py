@@ -233,7 +233,8 @@ class RunRecord:
     """A run as its readers see it, from a run directory or from a compact file.
 
     ``step_lines`` and ``eval_lines`` are the JSON lines, ``steps`` and ``evals`` their tables.
-    ``sample_lines`` are the few responses that a compact file keeps, with their ``step``.
+    ``sample_lines`` are the few responses that a compact file keeps, with their ``step``, and
+    ``distribution_lines`` what it counted over all of them.
     """
 
     meta: dict[str, Any]
@@ -241,6 +242,7 @@ class RunRecord:
     eval_lines: list[dict[str, Any]]
     path: Path
     sample_lines: list[dict[str, Any]] = field(default_factory=list)
+    distribution_lines: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:

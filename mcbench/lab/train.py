@@ -384,6 +384,7 @@ class _Session:
             elapsed_before=before[-1]["elapsed_s"] if before else 0.0,
             first_step=done,
             correct_threshold=self.arguments.correct_threshold,
+            token_text=lambda token: str(self.tokenizer.decode([token])),
         )
 
     # Evaluation ----------------------------------------------------------------------------------

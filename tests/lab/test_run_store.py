@@ -7,11 +7,12 @@ import os
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.lab.compact import read_compact, read_record, write_compact
+from mcbench.lab.compact import SAMPLE_GROUPS, read_compact, read_record, write_compact
 from mcbench.lab.files import ProcessLock, read_lines
 from mcbench.lab.store import Run, RunStore, read_run
 
-META = {"run_id": "r", "config": {"recipe": "grpo"}, "seed": 0, "started": 1.0}
+CONFIG = {"recipe": "grpo", "profile": {"max_completion_length": 4}}
+META = {"run_id": "r", "config": CONFIG, "seed": 0, "started": 1.0}
 
 
 @pytest.fixture
@@ -20,7 +21,9 @@ def run(tmp_path):
     run.begin(META)
     for step in range(1, 5):
         run.append_step({"step": step, "loss": step / 10})
-        run.write_completions(step, {"length": [step]})
+        columns = {"prompt": ["p"] * 5, "completion": ["c"] * 5, "length": [step] * 5}
+        columns |= {"reward": [1.0] * 5, "advantage": [0.0] * 5, "group": list(range(5))}
+        run.write_completions(step, columns)
     run.append_eval({"step": 0, "pass_at_1": 0.25})
     run.append_eval({"step": 4, "pass_at_1": 0.5})
     return run
@@ -135,5 +138,6 @@ def test_a_compact_record_reads_back_the_same_and_is_reproducible(run, tmp_path)
         full.eval_lines,
     )
     assert compact.evals["pass_at_1"].tolist() == [0.25, 0.5]
-    assert compact.completion_steps() == []
+    assert set(compact.completion_steps()) <= set(full.completion_steps())
+    assert len(compact.completions(compact.completion_steps()[0])) == SAMPLE_GROUPS
     assert write_compact(compact, tmp_path / "again.parquet").read_bytes() == first.read_bytes()

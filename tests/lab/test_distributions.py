@@ -1,0 +1,65 @@
+"""Histograms and percentiles of one generation, counted by hand."""
+
+import numpy as np
+
+from mcbench.lab.compact import read_compact, write_compact
+from mcbench.lab.distributions import (
+    ADVANTAGE,
+    ADVANTAGE_EDGES,
+    RIGHT,
+    WRONG,
+    distributions,
+    recorded_distributions,
+)
+from mcbench.lab.store import Run, RunRecord
+
+LENGTHS, REWARDS, ADVANTAGES = [2, 4, 16, 8, 16], [1, 1, 0, 0, np.nan], [1.5, 1.5, -99, 0, 0]
+
+
+def test_right_wrong_and_unscored_responses_are_counted_apart():
+    found = distributions(LENGTHS, REWARDS, ADVANTAGES, limit=16)
+    assert np.flatnonzero(found[RIGHT]).tolist() == [2, 4]
+    assert np.flatnonzero(found[WRONG]).tolist() == [8, 15]
+    assert sum(found[ADVANTAGE]) == 5
+    assert found[ADVANTAGE][0] == 1  # beyond the edges counts at the edge
+    zero = np.searchsorted(ADVANTAGE_EDGES, 0) - 1
+    assert found[ADVANTAGE][zero] == 2
+    assert (found["length/correct_p50"], found["length/incorrect_p50"]) == (3.0, 12.0)
+
+
+def test_without_a_right_response_its_percentiles_are_absent():
+    found = distributions([3], [0], [0], limit=16)
+    assert "length/correct_p50" not in found
+    assert found["length/incorrect_p90"] == 3.0
+
+
+def record(path, lines):
+    meta = {"run_id": "r", "config": {"profile": {"max_completion_length": 16}}}
+    return RunRecord(meta, lines, [], path)
+
+
+def test_logged_ones_are_read_and_older_runs_are_counted_from_their_responses(tmp_path):
+    found = distributions(LENGTHS, REWARDS, ADVANTAGES, limit=16)
+    logged = record(tmp_path, [{"step": 1, **found}, {"step": 2}])
+    assert logged.distributions[1][ADVANTAGE] == found[ADVANTAGE]
+    (tmp_path / "completions").mkdir()
+    columns = {"length": LENGTHS, "reward": REWARDS, "advantage": ADVANTAGES}
+    Run(tmp_path).write_completions(1, columns)
+    older = recorded_distributions(record(tmp_path, [{"step": 1, "length/max_allowed": 16.0}]))
+    assert older[1] == {**found, "length/max_allowed": 16.0}
+
+
+def test_a_compact_record_keeps_what_was_counted(tmp_path):
+    (tmp_path / "completions").mkdir()
+    columns = {"length": LENGTHS, "reward": REWARDS, "advantage": ADVANTAGES}
+    groups = {"group": [0] * 5, "prompt": [""] * 5, "completion": [""] * 5}
+    Run(tmp_path).write_completions(1, {**columns, **groups})
+    full = record(tmp_path, [{"step": 1}])
+    full.meta["state"] = "finished"
+    compact = read_compact(write_compact(full, tmp_path / "r.parquet"))
+    assert compact.distributions[1] == {"step": 1, **full.distributions[1]}
+    assert len(compact.completions(1)) == 5
+
+
+def test_without_responses_there_are_none(tmp_path):
+    assert record(tmp_path / "r.parquet", [{"step": 1}]).distributions == {}
