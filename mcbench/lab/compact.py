@@ -15,7 +15,7 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.lab.distributions import ADVANTAGE
-from mcbench.lab.files import plain
+from mcbench.lab.files import plain, write_atomic
 from mcbench.lab.store import Run, RunRecord, read_run
 
 SAMPLE_GROUPS = 4
@@ -51,7 +51,9 @@ def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
     table = pa.table(
         {"table": [kind for kind, _ in rows], "row": [json.dumps(row) for _, row in rows]}
     )
-    pq.write_table(table, path, compression="zstd", compression_level=19)
+    data = pa.BufferOutputStream()
+    pq.write_table(table, data, compression="zstd", compression_level=19)
+    write_atomic(path, data.getvalue().to_pybytes())
     return path
 
 
