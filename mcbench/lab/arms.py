@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mcbench.errors import unknown
-from mcbench.lab.profiles import PROFILES
+from mcbench.lab.profiles import EXECUTION_FIELDS, PROFILES
 
 ProfileFields = Mapping[str, Any]
 Changes = Callable[[ProfileFields], dict[str, Any]]
@@ -234,16 +234,8 @@ def _plain(algorithm: Mapping[str, Any]) -> dict[str, Any]:
 def setting(config: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """What the runs of one comparison have in common: model and every field no arm changes."""
     profile = {name: value for name, value in config["profile"].items() if name not in ARM_FIELDS}
-    for name in _EXECUTION:
+    for name in EXECUTION_FIELDS:
         profile.pop(name, None)
     if "model_digest" in config:
         profile["model"] = config["model_digest"]
     return tuple((name, str(value)) for name, value in sorted(profile.items()))
-
-
-_EXECUTION = (
-    "reward_workers",
-    "vllm_memory",
-    "vllm_max_model_length",
-    "checkpoint_generations",
-)

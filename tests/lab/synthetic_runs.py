@@ -16,7 +16,7 @@ import numpy as np
 
 from mcbench.lab.arms import settings
 from mcbench.lab.insights import INSIGHTS
-from mcbench.lab.insights.evidence import DIVERSITY, LENGTH, REWARD, RunCurves
+from mcbench.lab.insights.evidence import DIVERSITY, LENGTH, REWARD, PassRates, RunCurves
 from mcbench.lab.profiles import PROFILES
 from mcbench.lab.store import RunRecord
 
@@ -227,9 +227,7 @@ def make_run(name: str, arm: str, effect: int, seed: int, draw: int = 0) -> RunC
     passes = passes_of(curves_of(name, arm, effect, evals / profile["steps"])["accuracy"], rng)
     return RunCurves(
         {column: (steps.astype(float), values) for column, values in logged.items()},
-        evals.astype(float),
-        PROBLEMS,
-        passes * 25.0,
+        *[PassRates(evals.astype(float), PROBLEMS, passes * 25.0)] * 2,
     )
 
 
@@ -250,10 +248,10 @@ def make_record(name: str, arm: str, effect: int, seed: int) -> RunRecord:
             "max_completion_length": 96,
             "per_problem": [
                 {"id": problem, "passes": int(rate) // 25, "attempts": 4}
-                for problem, rate in zip(run.problems, rates, strict=True)
+                for problem, rate in zip(PROBLEMS, rates, strict=True)
             ],
         }
-        for step, rates in zip(run.eval_steps, run.accuracy, strict=True)
+        for step, rates in zip(run.rates.steps, run.rates.values, strict=True)
     ]
     config = {**arm_settings(name, arm), "seed": seed}
     meta = {"run_id": f"{arm}-{seed}", "seed": seed, "state": "finished", "config": config}

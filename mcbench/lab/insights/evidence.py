@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,28 +21,49 @@ if TYPE_CHECKING:
     from mcbench.lab.store import RunRecord
 
 REWARD, LENGTH, DIVERSITY = "reward", "completions/mean_length", "diversity/distinct_4"
+CLIPPED, ENTROPY = "clip_ratio/region_mean", "entropy"
+GROUPS = ("group/mixed", "group/all_fail")
+DIVERSITIES = (
+    *(f"diversity/distinct_{n}" for n in (1, 2, 3, 4)),
+    "diversity/self_bleu",
+    "diversity/unique_programs",
+)
+LOGGED = (REWARD, LENGTH, *DIVERSITIES, CLIPPED, ENTROPY, *GROUPS)
 MIN_POINTS = 5  # of a curve; a trial of a few steps decides nothing
+
+
+@dataclass(frozen=True)
+class PassRates:
+    """Held-out pass rates of a run at one maximum length.
+
+    ``values`` (N, P) is the share of attempts that passed, in percent, at ``steps`` (N,) and for
+    ``problems`` (P,), sorted, of these ``difficulties`` (P,).
+    """
+
+    steps: np.ndarray
+    problems: tuple[str, ...]
+    values: np.ndarray
+    difficulties: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class RunCurves:
     """What insights read of one run.
 
-    ``logged`` maps a column to its steps and values, (N,) each. ``accuracy`` (N, P) is the share of
-    attempts that passed, in percent, at ``eval_steps`` (N,) and for ``problems`` (P,), sorted, with
-    responses of up to the shortest evaluated length, which is the training length.
+    ``logged`` maps a column to its steps and values, (N,) each. ``rates`` are those with responses
+    of up to the shortest evaluated length, which is the training length; ``longest`` those with the
+    longest, where there are several.
     """
 
     logged: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    eval_steps: np.ndarray
-    problems: tuple[str, ...]
-    accuracy: np.ndarray
+    rates: PassRates
+    longest: PassRates
 
 
 def run_curves(record: RunRecord) -> RunCurves:
     """The curves of a record; what it does not hold stays empty."""
     logged = {}
-    for column in (REWARD, LENGTH, DIVERSITY):
+    for column in LOGGED:
         points = {
             int(line["step"]): float(line[column])
             for line in record.step_lines
@@ -52,22 +72,29 @@ def run_curves(record: RunRecord) -> RunCurves:
         if points:
             steps = sorted(points)
             logged[column] = (np.array(steps, float), np.array([points[step] for step in steps]))
-    shortest = min((line["max_completion_length"] for line in record.eval_lines), default=None)
-    rates: dict[int, dict[str, float]] = {
-        int(line["step"]): {
-            row["id"]: 100 * row["passes"] / row["attempts"]
-            for row in line["per_problem"]
-            if row["attempts"]
-        }
+    lengths = {line["max_completion_length"] for line in record.eval_lines}
+    shortest, longest = (pick(lengths, default=None) for pick in (min, max))
+    return RunCurves(logged, _pass_rates(record, shortest), _pass_rates(record, longest))
+
+
+def _pass_rates(record: RunRecord, length: int | None) -> PassRates:
+    lines = {
+        int(line["step"]): {row["id"]: row for row in line["per_problem"] if row["attempts"]}
         for line in record.eval_lines
-        if line["max_completion_length"] == shortest
+        if line["max_completion_length"] == length
     }
-    steps = sorted(rates)
+    steps = sorted(lines)
     # A problem whose attempts were all lost to our own infrastructure is left out everywhere.
-    problems = sorted(set.intersection(*map(set, rates.values()))) if rates else []
-    values = [[rates[step][problem] for problem in problems] for step in steps]
-    return RunCurves(
-        logged, np.array(steps, float), tuple(problems), np.array(values).reshape(len(steps), -1)
+    problems = sorted(set.intersection(*map(set, lines.values()))) if lines else []
+    values = [
+        [100 * lines[step][one]["passes"] / lines[step][one]["attempts"] for one in problems]
+        for step in steps
+    ]
+    return PassRates(
+        np.array(steps, float),
+        tuple(problems),
+        np.array(values).reshape(len(steps), -1),
+        tuple(str(lines[steps[0]][one].get("difficulty", "")) for one in problems),
     )
 
 
@@ -171,29 +198,45 @@ class Evidence:
             raise UserError(f"arm {arm} has runs that did not log {column}")
         return _aligned([run.logged[column] for run in runs], f"{column} of arm {arm}")
 
-    def accuracy(self, arm: str) -> Series:
+    def accuracy(self, arm: str, longest: bool = False, difficulty: str | None = None) -> Series:
         """Held-out pass@1 in percent, with resampled problems.
+
+        Args:
+            longest: with responses of up to the longest evaluated length, not the training length.
+            difficulty: of the problems of this difficulty alone.
 
         Raises:
             UserError: a run has no evaluations.
         """
-        runs = [self.arms[arm][seed] for seed in self.seeds]
-        if not all(len(run.eval_steps) for run in runs) or not self._problems:
-            raise UserError(f"arm {arm} has runs without evaluations on common problems")
-        columns = [np.searchsorted(run.problems, self._problems) for run in runs]
-        tables = [run.accuracy[:, at] for run, at in zip(runs, columns, strict=True)]
-        steps = [run.eval_steps for run in runs]
+        runs = [self._rates(self.arms[arm][seed], longest) for seed in self.seeds]
+        problems = self._problems(longest, difficulty)
+        if not all(len(run.steps) for run in runs) or not problems:
+            kind = f" {difficulty}" if difficulty else ""
+            raise UserError(f"arm {arm} has runs without evaluations on common{kind} problems")
+        columns = [np.searchsorted(run.problems, problems) for run in runs]
+        tables = [run.values[:, at] for run, at in zip(runs, columns, strict=True)]
+        steps = [run.steps for run in runs]
         means = [table.mean(axis=1) for table in tables]
         series = _aligned(list(zip(steps, means, strict=True)), f"accuracy of arm {arm}")
         shared = [t[np.isin(x, series.x)] for x, t in zip(steps, tables, strict=True)]
-        weights = resample_problems(len(self._problems))
+        weights = resample_problems(len(problems))
         resampled = np.einsum("snp,rp->rsn", np.stack(shared), weights, optimize=True)
         return Series(series.x, series.y, resampled)
 
-    @cached_property
-    def _problems(self) -> list[str]:
-        runs = [self.arms[arm][seed] for arm in self.arms for seed in self.seeds]
-        return sorted(set.intersection(*(set(run.problems) for run in runs))) if runs else []
+    @staticmethod
+    def _rates(run: RunCurves, longest: bool) -> PassRates:
+        return run.longest if longest else run.rates
+
+    def _problems(self, longest: bool, difficulty: str | None) -> list[str]:
+        """Those that all runs of all arms were evaluated on."""
+        runs = [
+            self._rates(self.arms[arm][seed], longest) for arm in self.arms for seed in self.seeds
+        ]
+        shared = set.intersection(*(set(run.problems) for run in runs)) if runs else set()
+        if difficulty is not None:
+            kinds = dict(zip(runs[0].problems, runs[0].difficulties, strict=True)) if runs else {}
+            shared = {problem for problem in shared if kinds[problem] == difficulty}
+        return sorted(shared)
 
     def table(self, kind: str) -> pd.DataFrame:
         """Measurements of one kind.

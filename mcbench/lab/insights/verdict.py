@@ -19,23 +19,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from mcbench.errors import UserError
-from mcbench.lab.arms import belongs, setting
 from mcbench.lab.insights.evidence import Evidence, Part, RunCurves, run_curves
 from mcbench.lab.insights.measurements import Measurements
+from mcbench.lab.insights.selection import Records, runs_of
 from mcbench.lab.statistics import holm
-
-if TYPE_CHECKING:
-    from mcbench.lab.store import RunRecord
 
 SUPPORTED, CONTRADICTED, INCONCLUSIVE = STATES = ("supported", "contradicted", "inconclusive")
 ALPHA = 0.05
 
 Runs = Mapping[str, Mapping[int, RunCurves]]
-# Run records of any arms, or the records of each arm by its name.
-Records = Sequence["RunRecord"] | Mapping[str, Sequence["RunRecord"]]
 
 
 @dataclass(frozen=True)
@@ -114,20 +109,40 @@ class Insight:
 
     def measure(self, runs: Runs, measurements: Measurements = ()) -> Finding:
         """The parts on the runs of one setting, by arm and seed; decides nothing."""
-        absent = [arm for arm in self.arms if not runs.get(arm)]
-        if absent:
-            return Finding((), 1.0, 1.0, 0, f"no finished run of {_names(absent)}")
-        evidence = Evidence({arm: runs[arm] for arm in self.arms}, measurements, self.experiment)
-        if self.arms and not evidence.seeds:
-            return Finding((), 1.0, 1.0, 0, f"no seed was run in all of {_names(self.arms)}")
-        try:
-            parts = tuple(self.statistic(evidence))
-        except UserError as error:
-            return Finding((), 1.0, 1.0, len(evidence.seeds), str(error))
-        count = len(evidence.seeds) if self.arms else min(one.estimate.seeds for one in parts)
-        count = count if self.seeds else 0
-        few = f"{count} of the {self.seeds} seeds it needs" if count < self.seeds else ""
-        return Finding(parts, *self.rule(parts), count, few)
+        return measured(self, runs, measurements)
+
+
+class Comparison(Protocol):
+    """What can be measured: an insight, or a question of ours."""
+
+    @property
+    def experiment(self) -> str: ...
+    @property
+    def arms(self) -> tuple[str, ...]: ...
+    @property
+    def statistic(self) -> Statistic: ...
+    @property
+    def rule(self) -> Rule: ...
+    @property
+    def seeds(self) -> int: ...
+
+
+def measured(one: Comparison, runs: Runs, measurements: Measurements = ()) -> Finding:
+    """The parts of a comparison on the runs of one setting, or why there are none."""
+    absent = [arm for arm in one.arms if not runs.get(arm)]
+    if absent:
+        return Finding((), 1.0, 1.0, 0, f"no finished run of {_names(absent)}")
+    evidence = Evidence({arm: runs[arm] for arm in one.arms}, measurements, one.experiment)
+    if one.arms and not evidence.seeds:
+        return Finding((), 1.0, 1.0, 0, f"no seed was run in all of {_names(one.arms)}")
+    try:
+        parts = tuple(one.statistic(evidence))
+    except UserError as error:
+        return Finding((), 1.0, 1.0, len(evidence.seeds), str(error))
+    count = len(evidence.seeds) if one.arms else min(part.estimate.seeds for part in parts)
+    count = count if one.seeds else 0
+    few = f"{count} of the {one.seeds} seeds it needs" if count < one.seeds else ""
+    return Finding(parts, *one.rule(parts), count, few)
 
 
 def assess_family(
@@ -186,33 +201,12 @@ def describe(part: Part) -> str:
     return text
 
 
-def arms_of(experiment: str, arms: Iterable[str], records: Records) -> dict[str, Any]:
-    """The finished runs of an experiment's arms, by arm and seed, all of one setting.
-
-    Records of several settings (profiles, lengths of training) are never mixed: the setting with
-    the most runs counts, then the one trained longest.
-    """
-    arms = sorted(arms)
-    if isinstance(records, Mapping):
-        chosen = [(arm, record) for arm in arms for record in records.get(arm, ())]
-    else:
-        groups: dict[Any, list[tuple[str, RunRecord]]] = {}
-        for record in records:
-            for arm in arms:
-                if belongs(record.config, experiment, arm):
-                    groups.setdefault(setting(record.config), []).append((arm, record))
-        chosen = max(groups.values(), key=_extent, default=[])
-    runs: dict[str, dict[int, RunCurves]] = {}
-    for arm, record in chosen:
-        if record.state == "finished":
-            runs.setdefault(arm, {})[record.seed] = run_curves(record)
-    return runs
-
-
-def _extent(found: Sequence[tuple[str, RunRecord]]) -> tuple[int, int, str]:
-    runs = {(arm, record.seed) for arm, record in found if record.state == "finished"}
-    profile = found[0][1].config["profile"]
-    return len(runs), profile["steps"], profile["name"]
+def arms_of(experiment: str, arms: Iterable[str], records: Records) -> Runs:
+    """The curves of :func:`mcbench.lab.insights.selection.runs_of`."""
+    found = runs_of(experiment, sorted(arms), records)
+    return {
+        arm: {seed: run_curves(one) for seed, one in runs.items()} for arm, runs in found.items()
+    }
 
 
 def _names(arms: Sequence[str]) -> str:
