@@ -224,10 +224,11 @@ def start_up() -> tuple[float, float]:
     return there, judged
 
 
+IN_A_TRAINER = "the same in a trainer"
 METHODS: dict[str, tuple[Any, str]] = {
     "ours": (ours, ""),
     "process per sample": (process_per_sample, ""),
-    "the same in a trainer": (process_per_sample_with_torch, ""),
+    IN_A_TRAINER: (process_per_sample_with_torch, ""),
     "LiveCodeBench": (livecodebench, ""),
     "python per test": (python_per_test, ""),
     "bare probe": (bare_probe, "source"),
@@ -282,7 +283,8 @@ Figures = dict[str, list[dict[str, float]]]  # method -> one entry per round
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    names = [name for name in METHODS if name != "LiveCodeBench" or options.livecodebench]
+    left_out = {"LiveCodeBench": not options.livecodebench, IN_A_TRAINER: options.quick}
+    names = [name for name in METHODS if not left_out.get(name)]
     # Methods that start something per program rather than per test do well on the first mix.
     mixes = {
         "1 to 10 tests a program": draw_programs(options.samples),
@@ -399,7 +401,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=80, help="programs per round (80)")
     parser.add_argument("--starts", type=int, default=7, help="evaluators started (7)")
     parser.add_argument("--livecodebench", metavar="PATH", default="", help="a checkout to run")
-    parser.add_argument("--quick", action="store_true", help="one small round")
+    parser.add_argument("--quick", action="store_true", help="one small round, no trainer")
     parser.add_argument("--output", type=Path, help="write the result here as JSON")
     options = parser.parse_args()
     if options.quick:

@@ -1,6 +1,10 @@
 """The published methods: right and wrong programs, and the misjudgements that are theirs."""
 
+import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,7 @@ from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.evaluator.submission import AssertTest
 from tests.evaluator.processes import descendants
 
+ROOT = Path(__file__).parents[2]
 SUM = [StdioTest("3\n4\n", "7\n"), StdioTest("10\n-4\n", "6\n")]
 PAIR = [CallTest("f", [1, [2]], [1, 2]), CallTest("f", [1, []], [1])]
 
@@ -172,3 +177,15 @@ def test_wrong_input_is_refused():
         ProcessPerSample(workers=0)
     with pytest.raises(UserError, match="one form"):
         ProcessPerSample().evaluate([Submission("", [*SUM, *PAIR])])
+
+
+def test_the_benchmark_measures_every_method(tmp_path):
+    output = tmp_path / "result.json"
+    command = [sys.executable, "benchmarks/evaluator.py", "--quick", f"--output={output}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    mixes = json.loads(output.read_text())["mixes"].values()
+    assert all(figures["time_over_ours"]["ours"] == 1 for figures in mixes)
+    measured = {"ours", "process per sample", "python per test", "bare probe"}
+    assert all(measured <= figures["tests_per_second"].keys() for figures in mixes)
+    assert "start-up" in done.stdout
