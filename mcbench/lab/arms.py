@@ -8,7 +8,7 @@ experiment trained it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcbench.errors import unknown
@@ -210,7 +210,7 @@ def belongs(config: Mapping[str, Any], experiment: str, arm: str) -> bool:
     recorded = {**LATER_FIELDS, **config["profile"]}
     if recorded["name"] not in PROFILES:
         return False
-    default = {**LATER_FIELDS, **asdict(PROFILES[recorded["name"]])}
+    default = {**LATER_FIELDS, **vars(PROFILES[recorded["name"]])}
     unchanged = {**recorded, **{name: default[name] for name in ARM_FIELDS}}
     wanted = settings(experiment, arm, unchanged)
     if any(recorded[name] != wanted["profile"][name] for name in ARM_FIELDS):

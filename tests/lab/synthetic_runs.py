@@ -15,18 +15,40 @@ from typing import Any
 import numpy as np
 
 from mcbench.lab.arms import settings
-from mcbench.lab.insights import INSIGHTS
-from mcbench.lab.insights.evidence import DIVERSITY, LENGTH, REWARD, PassRates, RunCurves
+from mcbench.lab.insights import INSIGHTS, QUESTIONS
+from mcbench.lab.insights.evidence import (
+    CLIPPED,
+    DIVERSITIES,
+    DIVERSITY,
+    ENTROPY,
+    GROUPS,
+    LENGTH,
+    REWARD,
+    PassRates,
+    RunCurves,
+)
 from mcbench.lab.profiles import PROFILES
 from mcbench.lab.store import RunRecord
 
 NANO = {**asdict(PROFILES["nano"]), "eval_every": 16}
 PROBLEMS = tuple(f"p{i:03d}" for i in range(120))
 DIFFICULTY = np.random.default_rng(7).uniform(-0.2, 0.2, len(PROBLEMS))
+LEVELS = tuple(("easy", "medium", "hard")[i % 3] for i in range(len(PROBLEMS)))
 FLAT = {"accuracy": 45.0, "reward": 45.0, "length": 50.0, "diversity": 0.5}
 RUN_NOISE = {"reward": 2.0, "length": 2.0, "diversity": 0.01}
 POINT_NOISE = {"reward": 4.0, "length": 2.0, "diversity": 0.02}
 COLUMNS = {"reward": REWARD, "length": LENGTH, "diversity": DIVERSITY}
+
+# Columns that only questions read: name in an effect, level, noise of a point.
+MORE = {
+    ENTROPY: ("entropy", 0.4, 0.01),
+    CLIPPED: ("clipped", 0.002, 0.0002),
+    GROUPS[0]: ("mixed", 0.5, 0.02),
+    GROUPS[1]: ("all_fail", 0.3, 0.02),
+    **{column: (column, 0.5, 0.01) for column in DIVERSITIES if column != DIVERSITY},
+}
+CLAIMS = {**INSIGHTS, **QUESTIONS}
+PROFILE_OF = {"older": "nano-old", "newer": "nano"}
 
 T = np.ndarray
 Curves = dict[str, T | float]
@@ -184,11 +206,36 @@ EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
 }
 
 
+def q3(arm: str, t: T, e: int) -> Curves:
+    """The more an arm's entropy is lost (absent: in no order), the further its accuracy falls."""
+    rank = QUESTIONS["Q3"].arms.index(arm) / 10
+    lost = rank if e > 0 else 1 - rank if e < 0 else 0.5
+    return {"entropy": 0.4 - 0.2 * lost * t, "accuracy": 45 + 20 * np.minimum(1, t / 0.5)
+            - 20 * rank * np.maximum(0, t - 0.5)}  # fmt: skip
+
+
+QUESTION_EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
+    "Q1": lambda arm, t, e: {"length": 50 + 15 * e * t * arm.endswith("newer")},
+    "Q2": lambda arm, t, e: {"length": 50 + 15 * e * t * ours(arm, "rho_02")},
+    "Q3": q3,
+    "Q4": lambda arm, t, e: {"diversity": 0.5 + 0.1 * e * t * arm.startswith("no_kl")},
+    "Q5": lambda arm, t, e: {"accuracy": 45 + 20 * e * t * ours(arm, "harder")},
+    "Q6": lambda arm, t, e: {"mixed": 0.5 + 0.1 * e * ours(arm, "microcoder")},
+    "Q7": lambda arm, t, e: {"longer": 15 * e * t * ours(arm, "grpo")},
+    "Q8": lambda arm, t, e: {
+        "clipped": 0.002 * (1 + 0.4 * e * (("small", "medium", "large").index(arm) - 1)) + 0 * t
+    },
+    "Q9": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "short_masked")},
+}
+EFFECTS |= QUESTION_EFFECTS
+
+
 def curves_of(name: str, arm: str, effect: int, t: T) -> dict[str, T]:
     """What the insight's effect makes of an arm; flat where it says nothing."""
     made = EFFECTS[name](arm, t, effect)
     return {
-        key: np.broadcast_to(np.asarray(made.get(key, FLAT[key]), float), t.shape) for key in FLAT
+        key: np.broadcast_to(np.asarray(value, float), t.shape)
+        for key, value in {**FLAT, **made}.items()
     }
 
 
@@ -215,24 +262,44 @@ def noisy_log(curves: dict[str, T], rng: np.random.Generator) -> dict[str, T]:
 
 @lru_cache
 def arm_settings(name: str, arm: str) -> dict[str, Any]:
-    return settings(INSIGHTS[name].experiment, arm, NANO)
+    arm, _, generation = arm.partition("@")
+    home, _, arm = arm.rpartition("/")
+    profile = NANO
+    if generation:
+        profile = {**asdict(PROFILES[PROFILE_OF[generation]]), "eval_every": NANO["eval_every"]}
+    return settings(home or CLAIMS[name].experiment, arm, profile)
 
 
 def make_run(name: str, arm: str, effect: int, seed: int, draw: int = 0) -> RunCurves:
     """The curves of a run, without the detour over a record."""
     profile = arm_settings(name, arm)["profile"]
-    rng = np.random.default_rng([draw, seed, sum(map(ord, name + arm)), effect + 1])
+    key = [draw, seed, sum(map(ord, name + arm)), effect + 1]
+    rng = np.random.default_rng(key)
     steps, evals = generations(profile), np.arange(0, profile["steps"] + 1, profile["eval_every"])
-    logged = noisy_log(curves_of(name, arm, effect, steps / profile["steps"]), rng)
-    passes = passes_of(curves_of(name, arm, effect, evals / profile["steps"])["accuracy"], rng)
+    made = curves_of(name, arm, effect, steps / profile["steps"])
+    logged = noisy_log(made, rng)
+    at_evals = curves_of(name, arm, effect, evals / profile["steps"])
+    passes = passes_of(at_evals["accuracy"], rng)
+    more = np.random.default_rng([*key, 1])  # apart, so that insights see what they saw before
+    if name in QUESTIONS:
+        logged |= {
+            column: made.get(key, level + 0 * steps) + more.normal(0, noise, len(steps))
+            for column, (key, level, noise) in MORE.items()
+        }
+    lifted = at_evals["accuracy"] + at_evals.get("longer", 0)
+    longer = passes_of(lifted, more) if name in QUESTIONS else passes
+    rates, longest = (
+        PassRates(evals.astype(float), PROBLEMS, found * 25.0, LEVELS) for found in (passes, longer)
+    )
     return RunCurves(
         {column: (steps.astype(float), values) for column, values in logged.items()},
-        *[PassRates(evals.astype(float), PROBLEMS, passes * 25.0)] * 2,
+        rates,
+        longest,
     )
 
 
 def make_record(name: str, arm: str, effect: int, seed: int) -> RunRecord:
-    """A finished run of an insight's arm, as it would be read from a file."""
+    """A finished run of an insight's or question's arm, as it would be read from a file."""
     run = make_run(name, arm, effect, seed)
     columns = list(run.logged)
     steps = run.logged[columns[0]][0]
@@ -245,13 +312,14 @@ def make_record(name: str, arm: str, effect: int, seed: int) -> RunRecord:
     evals = [
         {
             "step": int(step),
-            "max_completion_length": 96,
+            "max_completion_length": length,
             "per_problem": [
-                {"id": problem, "passes": int(rate) // 25, "attempts": 4}
-                for problem, rate in zip(PROBLEMS, rates, strict=True)
+                {"id": problem, "difficulty": level, "passes": int(rate) // 25, "attempts": 4}
+                for problem, level, rate in zip(PROBLEMS, LEVELS, rates, strict=True)
             ],
         }
-        for step, rates in zip(run.rates.steps, run.rates.values, strict=True)
+        for length, found in ((96, run.rates), (192, run.longest))
+        for step, rates in zip(found.steps, found.values, strict=True)
     ]
     config = {**arm_settings(name, arm), "seed": seed}
     meta = {"run_id": f"{arm}-{seed}", "seed": seed, "state": "finished", "config": config}
@@ -259,7 +327,7 @@ def make_record(name: str, arm: str, effect: int, seed: int) -> RunRecord:
 
 
 def make_records(name: str, effect: int, seeds: int = 5) -> list[RunRecord]:
-    arms = INSIGHTS[name].arms
+    arms = CLAIMS[name].arms
     return [make_record(name, arm, effect, seed) for arm in arms for seed in range(seeds)]
 
 

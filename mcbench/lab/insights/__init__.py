@@ -1,5 +1,6 @@
 """The 34 insights of the paper as executable claims: ``INSIGHTS[id].assess(records)``.
 
+Beside them :data:`QUESTIONS`, our own, which predict nothing: ``QUESTIONS[id].answer(records)``.
 One module a section; :mod:`.verdict` holds how a claim is decided, :mod:`.measurements` what it
 needs beside run records. :mod:`mcbench.lab.arms` says which runs it compares.
 """
@@ -11,6 +12,7 @@ from mcbench.lab.insights.measurements import (
     read_measurements,
     write_measurements,
 )
+from mcbench.lab.insights.questions import QUESTIONS, Answer, Question, question_rows
 from mcbench.lab.insights.verdict import (
     STATES,
     Insight,
@@ -29,12 +31,16 @@ INSIGHTS: dict[str, Insight] = {
 __all__ = [
     "ARMS",
     "INSIGHTS",
+    "QUESTIONS",
     "STATES",
+    "Answer",
     "Insight",
+    "Question",
     "Verdict",
     "assess_all",
     "count_states",
     "grid_measurements",
+    "question_rows",
     "read_measurements",
     "summary_rows",
     "write_measurements",
