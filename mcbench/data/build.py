@@ -85,7 +85,7 @@ def build(
         StageFailed: a server that a stage needs does not answer.
     """
     cache = Path(config.cache)
-    shards = _collected(config, pool, cache)
+    shards = _collected(config, pool, cache, progress is not None)
     funnel = [_counted("collect", sum(s.rows for s in shards) + _refused(shards), shards)]
     logs = list(shards)
     extra: dict[str, Any] = {}
@@ -147,14 +147,14 @@ def _read_all(entries: Sequence[dict[str, Any]]) -> Iterator[ProblemRecord]:
 
 
 def _collected(
-    config: BuildConfig, pool: Iterable[ProblemRecord] | None, cache: Path
+    config: BuildConfig, pool: Iterable[ProblemRecord] | None, cache: Path, progress: bool
 ) -> list[Shard]:
     shards: list[Shard] = []
     if config.sources:
         from mcbench.data.collect import load_sources
         from mcbench.data.collect.shards import collect
 
-        shards += collect(load_sources(config.sources), cache)
+        shards += collect(load_sources(config.sources), cache, progress=progress)
     if pool is not None:
         shards += pool_shards(pool, cache)
     if not config.sources and pool is None:

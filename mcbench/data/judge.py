@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mcbench.data.audit import StageFailed
 from mcbench.data.schema import ProblemRecord
 from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
 from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
@@ -18,11 +19,15 @@ _NOTHING = object()
 
 @dataclass(frozen=True)
 class Answer:
-    """What a program did with one input: how it ended, and its output if it ended well."""
+    """What a program did with one input: how it ended, and its output if it ended well.
+
+    ``reason`` says why the evaluator itself failed (verdict IE).
+    """
 
     verdict: str
     value: Any = None
     time_s: float = 0.0
+    reason: str = ""
 
     @property
     def ended_well(self) -> bool:
@@ -66,7 +71,28 @@ class Judge:
         self.seconds = 0.0
 
     def answers(self, jobs: Sequence[Job]) -> list[list[Answer]]:
-        """One answer per test of every job, in order. Equal jobs are run as often as they occur."""
+        """One answer per test of every job, in order. Equal jobs are run as often as they occur.
+
+        Jobs on which the evaluator itself failed are run a second time.
+
+        Raises:
+            StageFailed: it failed on all of them.
+        """
+        found = self._answers(jobs)
+        failed = [number for number, answers in enumerate(found) if failure(answers)]
+        if not failed:
+            return found
+        again = self._answers([jobs[number] for number in failed])
+        for number, answers in zip(failed, again, strict=True):
+            found[number] = answers
+        if all(map(failure, found)):
+            raise StageFailed(
+                f"the evaluator failed on all of {len(jobs)} programs ({failure(found[0])}), which "
+                "says nothing about them; see mcbench doctor, then run the same command again"
+            )
+        return found
+
+    def _answers(self, jobs: Sequence[Job]) -> list[list[Answer]]:
         captures = [[_Capture() for _ in job.tests] for job in jobs]
         submissions = [
             Submission(
@@ -91,7 +117,14 @@ class Judge:
         ]
 
 
+def failure(answers: Sequence[Answer]) -> str:
+    """Why the evaluator failed on one of the answers; empty where it did not."""
+    return next((a.reason or "no reason given" for a in answers if a.verdict == "IE"), "")
+
+
 def _answer(result: TestResult, capture: _Capture, form: str) -> Answer:
+    if result.verdict == "IE":
+        return Answer("IE", reason=result.message)
     if form == "assert":  # the test itself says whether it holds
         ended = result.verdict in ("AC", "WA")
         value = result.verdict == "AC" if ended else None

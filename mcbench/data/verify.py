@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from mcbench.data.audit import Ledger
-from mcbench.data.judge import Answer, Job, Judge, accepts, expected_of, is_told
+from mcbench.data.judge import Answer, Job, Judge, accepts, expected_of, failure, is_told
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import Outcome, Stage
 from mcbench.data.schema import ProblemRecord
@@ -153,6 +153,9 @@ class Verify(Stage):
                 [next(answers) for _ in range(self.config.repeats)]
                 for _ in record.references[: self.config.references]
             ]
+            if reason := next(filter(None, (failure(row) for r in runs for row in r)), ""):
+                ledger.drop(record, "not_judged", f"the evaluator itself failed twice: {reason}")
+                continue
             checked = self._agree(record, [_Reference(record, r) for r in runs], ledger)
             if checked is not None:
                 kept.append((checked, max((a.time_s for a in runs[0][0]), default=0.0)))

@@ -32,6 +32,7 @@ def run_data_quality(
     workers: int = 1,
     fresh: bool = False,
     pool_size: int | None = None,
+    pool_seeds: Sequence[int] = (0,),
     progress: Say | None = None,
 ) -> Measured:
     """Run the noisy pool through the pipeline and train what is missing of ``data_quality``.
@@ -40,6 +41,7 @@ def run_data_quality(
         seeds, steps, workers, fresh: as for :func:`mcbench.lab.experiments.run_experiment`.
         pool_size: of the pool's problems; all where None. Runs train on the committed sets in any
             case, which are those of the whole pool.
+        pool_seeds: of the planting: precision and recall are measured for each.
 
     Raises:
         UserError: as that function, or a pool that is too small.
@@ -49,7 +51,7 @@ def run_data_quality(
     progress = progress or say
     folder = Path(runs_dir)
     planned_runs("data_quality", profile, seeds, steps)  # refuses before anything is run
-    record = data_record(folder / "data_quality", pool_size, progress, workers)
+    record = data_record(folder / "data_quality", pool_size, progress, workers, pool_seeds)
     record.write(folder / DATA_FILE)
     runs = run_experiment(
         "data_quality", profile, seeds, steps, None, str(folder), progress, workers, fresh

@@ -28,13 +28,16 @@ class Grades:
     """What was measured, and what was selected by it.
 
     ``passes``: problem id -> passes of ``attempts`` responses of the base model with the content
-    hash ``model``. ``sets``: level -> ids in the order of the pool.
+    hash ``model``. ``sets``: level -> ids in the order of the pool. ``base``: level -> what that
+    model does on the set in other responses than those it was selected by: pass@1, pass@8, entropy
+    (nats a token), Distinct-4, mean length (tokens), share truncated.
     """
 
     model: str
     attempts: int
     passes: dict[str, int]
     sets: dict[str, tuple[str, ...]]
+    base: dict[str, dict[str, float]]
 
     def rates(self) -> dict[str, float]:
         """Pass rate by problem id."""

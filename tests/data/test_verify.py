@@ -5,11 +5,13 @@ import ast
 import pytest
 
 from mcbench.data import ProblemRecord
+from mcbench.data.audit import StageFailed
 from mcbench.data.judge import Judge, accepts
 from mcbench.data.mutants import mutants
 from mcbench.data.verify import Verify, VerifyConfig, most_trivial
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
+from mcbench.evaluator.submission import Result, TestResult
 
 DOUBLE = "n = int(input())\nprint(2 * n + 1)\n"
 SLOW = "n = int(input())\nwhile n > 900:\n    pass\nprint(2 * n + 1)\n"
@@ -143,6 +145,38 @@ def test_what_cannot_be_verified_says_so(judge):
     record, _ = verify(judge, VerifyConfig(without_reference="flag"), references=())
     assert record.flags == ("unverified",)
     assert verify(judge, checker="int main() {}")[0].flags == ("unverified",)
+
+
+class Failing:
+    """An evaluator that fails on programs with a word in them, the first ``times`` times."""
+
+    def __init__(self, evaluator, word, times):
+        self.evaluator, self.word, self.times = evaluator, word, times
+
+    def evaluate(self, submissions):
+        failed = Result((TestResult("IE", message="out of processes"),) * len(TESTS))
+        found = self.evaluator.evaluate(submissions)
+        fails = self.times > 0
+        self.times -= 1
+        return [
+            failed if fails and self.word in s.code else r
+            for s, r in zip(submissions, found, strict=True)
+        ]
+
+
+def test_a_failing_evaluator_is_no_reason_to_call_a_problem_wrong(judge):
+    good, other = (ProblemRecord(i, "s", "stdin", TESTS, references=(DOUBLE + f"# {i}\n",))
+                   for i in ("good", "other"))  # fmt: skip
+    once = Verify(Judge(Failing(judge.evaluator, "# good", 1)), CONFIG)
+    assert [record.id for record in once.run([good, other])[0]] == ["good", "other"]
+    always = Verify(Judge(Failing(judge.evaluator, "# good", 99)), CONFIG)
+    kept, log = always.run([good, other])
+    assert [record.id for record in kept] == ["other"]
+    assert (log[0].rule, log[0].detail) == (
+        "not_judged", "the evaluator itself failed twice: out of processes"
+    )  # fmt: skip
+    with pytest.raises(StageFailed, match="failed on all of 2 programs"):
+        always.run([good])
 
 
 def test_a_problem_that_loses_most_of_its_tests_is_dropped(judge):
