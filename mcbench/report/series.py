@@ -65,6 +65,8 @@ def half_width(values: np.ndarray) -> np.ndarray:
 
 def make_curve(arm: str, runs: Mapping[int, pd.Series]) -> Curve | None:
     """Align one series per seed (index: step) on the union of their steps; None without values."""
+    if not runs:
+        return None
     found = {seed: series.dropna() for seed, series in sorted(runs.items())}
     steps = [series.index.to_numpy() for series in found.values()]
     if all(np.array_equal(steps[0], other) for other in steps[1:]):  # as a rule, and much faster
