@@ -83,7 +83,7 @@ def main() -> None:
     spec = importlib.util.spec_from_file_location("prelude", prelude)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.leetcode_namespace()
+    module.namespace()
     print(json.dumps(granted), flush=True)
     serve(tokens)
 

@@ -39,7 +39,7 @@ from mcbench.evaluator.baselines import ProcessPerSample
 
 WORKERS = 2
 FOLDER = Path(__file__).resolve().parent
-CHILD = Path(mcbench.evaluator.__file__).with_name("child.py")
+PRELUDE = Path(mcbench.evaluator.__file__).with_name("leetcode.py")
 # What the evaluator is held to: other's time over ours (at least), or ours over the probe's (at
 # most); seconds; MiB.
 AT_LEAST = {"process per sample": 10.0, "LiveCodeBench": 10.0, "python per test": 5.0}
@@ -138,7 +138,7 @@ def python_per_test(_: str) -> Iterator[Round]:
 def bare_probe(kind: str) -> Iterator[Round]:
     """Fork, run, wait; ``kind`` "compiled" leaves out compiling the program as well."""
     tokens, tokens_write = os.pipe()
-    command = [sys.executable, "-s", "-P", "-B", str(FOLDER / "bare_probe.py"), str(CHILD)]
+    command = [sys.executable, "-s", "-P", "-B", str(FOLDER / "bare_probe.py"), str(PRELUDE)]
     probes = [
         subprocess.Popen(
             [*command, str(tokens)],

@@ -95,7 +95,9 @@ def load(path):
 
 folder, fn_name, result_arg = sys.argv[1:]
 encoding = load(folder + "/encoding.py")
-names = load(folder + "/child.py").leetcode_namespace()
+leetcode = load(folder + "/leetcode.py")
+names = leetcode.namespace()
+sys.setrecursionlimit(leetcode.RECURSION_LIMIT)
 names["__name__"] = "solution"
 with open("main.py", "rb") as file:
     exec(compile(file.read(), "main.py", "exec"), names)
@@ -107,7 +109,7 @@ value = function(*args)
 if result_arg:
     value = args[int(result_arg)]
 with open("result", "wb") as file:
-    file.write(encoding.dumps(value))
+    file.write(encoding.dumps(value, items_of=leetcode.items_of))
 """
 
 

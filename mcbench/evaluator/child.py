@@ -38,26 +38,6 @@ def add(x, y):
 print(add(a, b), f"{a} {b:.3f}", *sorted({"a": 1}.items()))
 """
 
-# What LeetCode imports for every submission; builtins last, so that open and pow stay themselves.
-_STAR_IMPORTS = [
-    *("typing", "string", "re", "collections", "heapq", "bisect", "copy", "math", "random"),
-    *("statistics", "itertools", "functools", "operator", "io", "json", "datetime", "builtins"),
-]
-_NAMED_IMPORTS = [*_STAR_IMPORTS, "sys", "decimal", "fractions", "array", "time"]
-_NAMED_IMPORTS.remove("datetime")  # the class of that name is what people use
-
-
-def leetcode_namespace() -> dict[str, Any]:
-    """The names a call-based submission may use without importing them."""
-    names: dict[str, Any] = {}
-    for module in _STAR_IMPORTS:
-        exec(f"from {module} import *", names)
-    for module in _NAMED_IMPORTS:
-        names[module] = __import__(module)
-    names.pop("__builtins__", None)
-    return names
-
-
 _modules: dict[str, ModuleType] = {}
 
 
@@ -65,7 +45,7 @@ def prepare(names: dict[str, Any], memory_file: Callable[[str], int]) -> None:
     """In the zygote: what every test needs and no test has touched yet.
 
     Made here and not in the child, where each page of memory that is written to has to be copied
-    first; that is most of what a test costs. ``names`` are those of `leetcode_namespace`.
+    first; that is most of what a test costs. ``names`` are those that a call-based submission has.
 
     The streams are made on files like those that a child gets at the same descriptors, so that what
     they remember of their descriptor (a regular file, at its start) holds there. A small program is
@@ -78,10 +58,11 @@ def prepare(names: dict[str, Any], memory_file: Callable[[str], int]) -> None:
         _open_streams(b"1 2\n", memory_file)
         exec(_compile(_WARM_UP), vars(_module("__main__", {})))
         sys.stdout.flush()
-    _modules["__main__"] = _module("__main__", {})
-    _modules["solution"] = _module("solution", names)
-    _modules["answering"] = _module("solution", {})
     _open_streams(b"", memory_file)
+    streams = {name: getattr(sys, name) for name in ("stdin", "stdout", "stderr")}
+    _modules["__main__"] = _module("__main__", {})
+    _modules["solution"] = _module("solution", names | streams)
+    _modules["answering"] = _module("solution", {})
     for descriptor, original in enumerate(saved):
         os.dup2(original, descriptor)
         os.close(original)
@@ -99,11 +80,13 @@ def run_call(
     call: dict[str, Any],
     args: list[Any],
     names: dict[str, Any],
+    recursion_limit: int,
     dumps: Callable[[object], bytes],
 ) -> int:
     """Define the submission, call its function, write the encoded result to descriptor 3."""
 
     def define_and_call() -> None:
+        sys.setrecursionlimit(recursion_limit)
         bound = _enter("solution", code)
         exec(_compile(code), bound)
         value = _resolve(bound, call["fn_name"], code, names)(*args)

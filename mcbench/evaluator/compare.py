@@ -17,9 +17,10 @@ Text, from strict to lenient; the first that accepts is reported:
 White space is what contest judges (C's isspace) take for it: blank, tab, newline, carriage return,
 vertical tab, form feed. A no-break space is a character like any other.
 
-Values: ``exact`` (equal, types included) and ``structure``: list and tuple alike at every depth,
-bool is not int, str is not a number, an int equals a float of the same value, expected floats
-accept a tolerance as above, and string keys of an expected dict match the keys that JSON turned
+Values: ``exact`` (equal, types included) and ``structure``: list, tuple, deque and range alike at
+every depth, bool is not int, str is not a number, an int equals a float of the same value, expected
+floats accept a tolerance as above, a Fraction or Decimal is taken as the int or float of its value
+where one of these is expected, and string keys of an expected dict match the keys that JSON turned
 into them; ``any_order`` and ``checker`` as above.
 
 This module runs in the trusted process and treats the actual side as hostile text or as exact
@@ -33,8 +34,10 @@ import json
 import math
 import re
 import reprlib
+from collections import deque
 from dataclasses import dataclass, fields
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from mcbench.errors import unknown
@@ -297,7 +300,7 @@ def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -
         strategy = _compare_structure(expected, actual, rules)
         if strategy is None and rules.any_order and _unordered_values(expected, actual, rules):
             strategy = "any_order"
-    except (RecursionError, ValueError, OverflowError, TypeError) as error:
+    except (RecursionError, ValueError, ArithmeticError, TypeError) as error:
         return Comparison(None, f"the values cannot be compared: {error}")
     if strategy is not None:
         return Comparison(strategy)
@@ -311,15 +314,15 @@ def _compare_structure(expected: Any, actual: Any, rules: Rules) -> str | None:
     compared: set[tuple[int, int]] = set()
     while pairs:
         e, a, depth = pairs.pop()
-        if depth > _SHALLOW and isinstance(e, (list, tuple, dict)):
+        if depth > _SHALLOW and isinstance(e, _CONTAINERS):
             if (id(e), id(a)) in compared:
                 continue
             compared.add((id(e), id(a)))
         parts = _parts(e, a)
         if parts is not None:
             pairs.extend((x, y, depth + 1) for x, y in parts)
-        elif not _scalars_equal(e, a, rules):
-            return None
+        elif isinstance(e, _CONTAINERS) or not _scalars_equal(e, a, rules):
+            return None  # containers: of another size, or with other keys
         keys_differ = isinstance(e, dict) and e.keys() != a.keys()
         if type(e) is not type(a) or keys_differ or (parts is None and e != a):
             strategy = "structure"
@@ -328,7 +331,7 @@ def _compare_structure(expected: Any, actual: Any, rules: Rules) -> str | None:
 
 def _parts(expected: Any, actual: Any) -> list[tuple[Any, Any]] | None:
     """What two containers of the same form and size hold, in pairs; None for anything else."""
-    if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
+    if isinstance(expected, _SEQUENCES) and isinstance(actual, _SEQUENCES):
         if len(expected) == len(actual):
             kinds = set(map(type, expected))
             alike = len(kinds) == 1 and kinds < _PLAIN and kinds == set(map(type, actual))
@@ -342,15 +345,17 @@ def _parts(expected: Any, actual: Any) -> list[tuple[Any, Any]] | None:
 
 _PLAIN = {bool, int, float, str, type(None)}
 _SETS = (set, frozenset)
+_SEQUENCES = (list, tuple, deque, range)
+_CONTAINERS = (*_SEQUENCES, dict)
 
 
 def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
-    if isinstance(expected, (list, tuple, dict)):  # of another size, or with other keys
-        return False
     if isinstance(expected, _SETS) and isinstance(actual, _SETS):
         return len(expected) == len(actual) and _unordered_values(expected, actual, rules)
     if isinstance(expected, bool) or isinstance(actual, bool):
         return type(expected) is type(actual) and expected == actual
+    if isinstance(expected, (int, float)) and isinstance(actual, (Decimal, Fraction)):
+        actual = _plain_number(actual)
     if isinstance(expected, float) and isinstance(actual, (int, float)):
         if isinstance(actual, int) and expected.is_integer() and not rules.stated_tolerance:
             return expected == actual
@@ -359,10 +364,21 @@ def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
         return expected == actual
     if isinstance(expected, str) and isinstance(actual, str) and rules.case_sensitive is False:
         return _same_letters(expected, actual)
-    return type(expected) is type(actual) and bool(expected == actual)
+    if type(expected) is not type(actual):
+        return False
+    not_numbers = isinstance(expected, Decimal) and expected.is_qnan() and actual.is_qnan()
+    return not_numbers or bool(expected == actual)
 
 
-def _number(value: float) -> float | None:
+def _plain_number(value: Decimal | Fraction) -> float | None:
+    """The int or float of the same value; None where a float cannot hold it."""
+    if isinstance(value, Decimal) and (value.is_snan() or abs(value.adjusted()) > MAX_DIGITS):
+        return None
+    whole = value.is_finite() if isinstance(value, Decimal) else True
+    return int(value) if whole and value == int(value) else _number(value)
+
+
+def _number(value: float | Decimal | Fraction) -> float | None:
     try:
         return float(value)
     except OverflowError:
@@ -392,7 +408,7 @@ def _json_key(key: Any) -> Any:
 
 
 def _unordered_values(expected: Any, actual: Any, rules: Rules) -> bool:
-    collections = (list, tuple, *_SETS)
+    collections = (*_SEQUENCES, *_SETS)
     if not isinstance(expected, collections) or not isinstance(actual, collections):
         return False
 
@@ -408,7 +424,7 @@ def _unordered_values(expected: Any, actual: Any, rules: Rules) -> bool:
 
 def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
     """Equal for values that match but for their numbers, which are appended."""
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, _SEQUENCES):
         return ("list", *(_shape(item, numbers, rules) for item in value))
     if isinstance(value, dict):
         items = sorted(((str(_json_key(key)), item) for key, item in value.items()), key=_first)
@@ -418,7 +434,7 @@ def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
         shapes = [_shape(item, inner, rules) for item in value]
         numbers.extend(sorted(inner))
         return ("set", *sorted(map(repr, shapes)))
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool):
         number = _number(value)
         if number is None or math.isnan(number):
             return hex(value) if isinstance(value, int) else "nan"

@@ -1,67 +1,115 @@
 """How arguments and returned values travel. Standard library only: the zygote loads this file.
 
-Tagged JSON, rebuilt as exact builtin types: None, bool, str, ints of up to 63 bits and finite
-floats stand for themselves, everything else is a list whose first item is a tag. Nothing is ever
-unpickled. Between two processes that can ask each other, what has no encoding travels as a handle.
+Tagged JSON, rebuilt as exact types: None, bool, str, ints of up to 63 bits and finite floats stand
+for themselves, everything else is a list whose first item is a tag. Besides the builtin types there
+are the values of the library that functions commonly take and return, told by their exact type;
+anything else that is derived from a builtin type is reduced to it. Nothing is ever unpickled.
+`mcbench.evaluator.link` adds what only two processes that can ask each other need.
 """
 
 import json
+import re
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 MAX_DEPTH = 400
 _INT_BOUND = 1 << 63
+# Beyond these, arithmetic with a value takes far longer than sending it did.
+_MAX_FRACTION_BITS = 1 << 17
+_MAX_DECIMAL = 10_000  # digits, and size of the exponent
+_DECIMAL = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:E([+-][0-9]{1,9}))?|NaN|Infinity)")
 
 _TAG_OF: dict[Any, str] = {list: "l", tuple: "t", set: "s", frozenset: "z"}
 _TYPE_OF = {tag: kind for kind, tag in _TAG_OF.items()}
 
+Pack = Callable[[Any], Any]
+# The JSON of a value that has no encoding here, made with the function that encodes its parts; None
+# for a value that it has no encoding for, either.
+Other = Callable[[Any, Pack], Any]
+# The value of such JSON: its tag, its parts as they came, the function that decodes them.
+OtherOf = Callable[[str, list[Any], Pack], Any]
+ItemsOf = Callable[[Any], list[Any] | None]
 
-Handle = Callable[[Any], Any]
 
+def dumps(value: object, other: Other | None = None, items_of: ItemsOf | None = None) -> bytes:
+    """Encode a value.
 
-def dumps(value: object, handle_of: Handle | None = None) -> bytes:
-    """Encode a value; ``handle_of`` gives the JSON that stands for a value without an encoding.
+    ``other`` encodes what has no encoding here; it is asked before a value is reduced to a builtin
+    type that its class is derived from. ``items_of`` gives the items of what may go as a list.
 
     Raises:
         TypeError: a type that has no encoding, or nesting deeper than MAX_DEPTH (also cycles).
     """
-    return json.dumps(_pack(value, 0, handle_of)).encode()
+    try:
+        return json.dumps(_Packer(other, items_of).pack(value, 0)).encode()
+    except RecursionError:  # what holds values of the library takes more frames a level
+        raise TypeError("a deeply nested value") from None
 
 
-def loads(data: bytes, object_of: Handle | None = None) -> object:
-    """Decode what `dumps` wrote; the data is untrusted. ``object_of`` takes a handle's JSON.
+def loads(data: bytes, other_of: OtherOf | None = None) -> object:
+    """Decode what `dumps` wrote; the data is untrusted. ``other_of`` decodes what ``other`` made.
 
     Raises:
         ValueError: anything that `dumps` cannot have written.
     """
     try:
-        return _unpack(json.loads(data), object_of)
-    except (TypeError, AttributeError, IndexError, KeyError, RecursionError) as error:
+        return _unpack(json.loads(data), other_of)
+    except (TypeError, AttributeError, LookupError, RecursionError, ArithmeticError) as error:
         raise ValueError(f"not an encoded value ({error})") from None
 
 
-def _pack(value: Any, depth: int, handle_of: Handle | None) -> object:
-    if depth > MAX_DEPTH:
-        raise TypeError(f"a value nested more than {MAX_DEPTH} levels deep")
-    if value is None or isinstance(value, (int, float, complex, str, bytes, bytearray)):
-        return _pack_scalar(value)
-    for kind, tag in _TAG_OF.items():
-        if isinstance(value, kind):
-            items = list(kind.__iter__(value))
-            if _all_plain(items):
-                return [tag, *items]
-            return [tag, *(_pack(item, depth + 1, handle_of) for item in items)]
-    if isinstance(value, dict):
-        pairs = dict.items(value)
-        packed = ([_pack(part, depth + 1, handle_of) for part in pair] for pair in pairs)
-        return ["d", *packed]
-    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
-        plain = value.tolist()
-        if type(plain).__module__ != "numpy":
-            return _pack(plain, depth + 1, handle_of)
-    if handle_of is not None:
-        return ["h", handle_of(value)]
-    raise TypeError(f"a value of type {type(value).__name__}")
+class _Packer:
+    def __init__(self, other: Other | None, items_of: ItemsOf | None) -> None:
+        self.other = other
+        self.items_of = items_of
+
+    def pack(self, value: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise TypeError(f"a value nested more than {MAX_DEPTH} levels deep")
+        if value is None or isinstance(value, (int, float, complex, str, bytes)):
+            return _pack_scalar(value)
+        kind = type(value)
+        if kind not in _TAG_OF and kind is not dict:
+            packed = self._pack_special(value, kind, depth)
+            if packed is not None:
+                return packed
+        for base, tag in _TAG_OF.items():
+            if isinstance(value, base):
+                items = list(base.__iter__(value))
+                if _all_plain(items):
+                    return [tag, *items]
+                return [tag, *(self.pack(item, depth + 1) for item in items)]
+        if isinstance(value, dict):
+            pairs = dict.items(value)
+            return ["d", *([self.pack(part, depth + 1) for part in pair] for pair in pairs)]
+        return self._pack_converted(value, kind, depth)
+
+    def _pack_converted(self, value: Any, kind: type, depth: int) -> Any:
+        if isinstance(value, bytearray):
+            return ["b", bytes(value).hex()]
+        if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+            plain = value.tolist()
+            if type(plain).__module__ != "numpy":
+                return self.pack(plain, depth + 1)
+        items = None if self.items_of is None else self.items_of(value)
+        if items is not None:
+            return self.pack(items, depth)
+        raise TypeError(f"a value of type {kind.__name__}")
+
+    def _pack_special(self, value: Any, kind: type, depth: int) -> Any:
+        """A value of the library, or one for ``other``; None if it is neither."""
+        if kind in _LIBRARY:
+            name, parts_of, *_ = _LIBRARY[kind]
+            parts = parts_of(value)
+            if parts is not None:
+                return ["v", name, *(self.pack(part, depth + 1) for part in parts)]
+        if self.other is not None:
+            return self.other(value, lambda part: self.pack(part, depth + 1))
+        return None
 
 
 def _all_plain(items: list[Any]) -> bool:
@@ -91,25 +139,129 @@ def _pack_scalar(value: Any) -> object:
     return ["b", bytes(value).hex()]
 
 
-def _unpack(item: Any, object_of: Handle | None) -> Any:
+def _unpack(item: Any, other_of: OtherOf | None) -> Any:
     if not isinstance(item, list):
         if isinstance(item, dict):
             raise ValueError("a bare JSON object is no encoded value")
         return item
     tag, rest = item[0], item[1:]
     if tag in _TYPE_OF:
-        return _TYPE_OF[tag](_unpack(part, object_of) for part in rest)
+        return _TYPE_OF[tag](_unpack(part, other_of) for part in rest)
     if tag == "d":
-        return {_unpack(key, object_of): _unpack(value, object_of) for key, value in rest}
-    (text,) = rest
-    if tag == "h" and object_of is not None:
-        return object_of(text)
-    if tag == "i":
-        return int(text, 16)
-    if tag == "f" and text in ("nan", "inf", "-inf"):
-        return float(text)
-    if tag == "c":
-        return complex(text)
-    if tag == "b":
-        return bytes.fromhex(text)
+        return {_unpack(key, other_of): _unpack(value, other_of) for key, value in rest}
+    if tag in _SCALARS:
+        (text,) = rest
+        return _SCALARS[tag](text)
+    if tag == "v":
+        forms, build = _BUILD[rest[0]]
+        parts = [_unpack(part, other_of) for part in rest[1:]]
+        if len(parts) != len(forms) or not all(map(_has_type, parts, forms)):
+            raise ValueError(f"not the parts of a {rest[0]}")
+        return build(*parts)
+    if other_of is not None:
+        return other_of(tag, rest, lambda part: _unpack(part, other_of))
     raise ValueError(f"unknown tag {tag!r}")
+
+
+def _not_finite(text: str) -> float:
+    if text not in ("nan", "inf", "-inf"):
+        raise ValueError("a finite float stands for itself")
+    return float(text)
+
+
+_SCALARS: dict[Any, Callable[[Any], Any]] = {
+    "i": lambda text: int(text, 16),
+    "f": _not_finite,
+    "c": complex,
+    "b": bytes.fromhex,
+}
+
+
+# Values of the library ---------------------------------------------------------------------------
+
+
+def _fraction_parts(value: Fraction) -> tuple[Any, ...] | None:
+    parts = value.numerator, value.denominator
+    return parts if max(map(int.bit_length, parts)) <= _MAX_FRACTION_BITS else None
+
+
+def _fraction(*parts: int) -> Fraction:
+    if max(map(int.bit_length, parts)) > _MAX_FRACTION_BITS:
+        raise ValueError("a fraction of very long integers")
+    return Fraction(*parts)
+
+
+def _decimal_parts(value: Decimal) -> tuple[Any, ...] | None:
+    return (str(value),) if _is_decimal(str(value)) else None
+
+
+def _is_decimal(text: str) -> bool:
+    match = _DECIMAL.fullmatch(text) if len(text) <= _MAX_DECIMAL else None
+    return match is not None and abs(int(match[1] or 0)) <= _MAX_DECIMAL
+
+
+def _decimal(text: str) -> Decimal:
+    if not _is_decimal(text):
+        raise ValueError("no decimal of ordinary size")
+    return Decimal(text)
+
+
+def _time_parts(value: Any) -> tuple[Any, ...] | None:
+    if type(value.tzinfo) not in _ZONE:
+        return None
+    return value.hour, value.minute, value.second, value.microsecond, value.tzinfo, value.fold
+
+
+def _datetime_parts(value: datetime) -> tuple[Any, ...] | None:
+    clock = _time_parts(value)
+    return clock and (value.year, value.month, value.day, *clock)
+
+
+_FACTORIES = {kind.__name__: kind for kind in (list, int, set, dict, str, float, tuple, bool)}
+
+
+def _defaultdict_parts(value: Any) -> tuple[Any, ...] | None:
+    name = getattr(value.default_factory, "__name__", None)
+    if value.default_factory is not (_FACTORIES.get(name) if name else None):
+        return None
+    return name, dict(value)
+
+
+def _defaultdict(factory: str | None, items: dict[Any, Any]) -> Any:
+    return defaultdict(None if factory is None else _FACTORIES[factory], items)
+
+
+_NONE = type(None)
+_ZONE = (_NONE, timezone)
+_CLOCK = (*[int] * 4, _ZONE, int)
+# Type: name, its parts (None where it has no encoding), their types, what makes it of these.
+_LIBRARY: dict[type, tuple[str, Callable[[Any], Any], tuple[Any, ...], Callable[..., Any]]] = {
+    Fraction: ("Fraction", _fraction_parts, (int, int), _fraction),
+    Decimal: ("Decimal", _decimal_parts, (str,), _decimal),
+    date: ("date", lambda v: (v.year, v.month, v.day), (int,) * 3, date),
+    datetime: (
+        "datetime",
+        _datetime_parts,
+        (*[int] * 3, *_CLOCK),
+        lambda *parts: datetime(*parts[:-1], fold=parts[-1]),
+    ),
+    time: ("time", _time_parts, _CLOCK, lambda *parts: time(*parts[:-1], fold=parts[-1])),
+    timedelta: (
+        "timedelta",
+        lambda v: (v.days, v.seconds, v.microseconds),
+        (int,) * 3,
+        timedelta,
+    ),
+    timezone: ("timezone", lambda v: (v.utcoffset(None),), (timedelta,), timezone),
+    deque: ("deque", lambda v: (list(v), v.maxlen), (list, (int, _NONE)), deque),
+    OrderedDict: ("OrderedDict", lambda v: (list(v.items()),), (list,), OrderedDict),
+    Counter: ("Counter", lambda v: (dict(v),), (dict,), Counter),
+    defaultdict: ("defaultdict", _defaultdict_parts, ((str, _NONE), dict), _defaultdict),
+    bytearray: ("bytearray", lambda v: (bytes(v),), (bytes,), bytearray),
+}
+_BUILD = {name: (forms, build) for name, _, forms, build in _LIBRARY.values()}
+
+
+def _has_type(value: Any, form: Any) -> bool:
+    """Whether a value has exactly the type, or one of the types."""
+    return type(value) in (form if isinstance(form, tuple) else (form,))

@@ -3,13 +3,14 @@
 Standard library only: the zygote loads this file. The test's process holds the expected values and
 gives the verdict; the submission's process answers calls and sees arguments only. Neither unpickles
 anything: values travel as `encoding` packs them, everything else stays where it is and travels as a
-handle, on which the other side may call, read and set attributes, index and iterate.
+handle, on which the other side may call, read and set attributes, index and iterate (`remote`).
 
-A list, dict or set given as an argument and changed by the call is changed on the test's side too,
-as it would be in one process.
+A list, dict, set, deque or bytearray given as an argument and changed by the call is changed on the
+test's side too, as it would be in one process.
 """
 
 import builtins
+import collections
 import itertools
 import json
 import operator
@@ -17,6 +18,7 @@ import os
 import socket
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -24,59 +26,87 @@ MAX_MESSAGE = 64 << 20
 LINK, RESULT = 3, 4  # descriptors
 _MAX_MESSAGE_TEXT = 300
 
+
+def _awaited(awaitable: Any) -> Any:
+    """What it comes to, in an event loop of this process."""
+    import asyncio  # large and rarely needed
+    import threading
+
+    async def wait() -> Any:
+        return await awaitable
+
+    global _loop
+    if _loop is None:
+        _loop = asyncio.new_event_loop()
+    if not _loop.is_running():
+        return _loop.run_until_complete(wait())
+    # Asked in the middle of a coroutine of our own, whose loop has this thread.
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append((asyncio.run(wait()), None))
+        except Exception as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    return value
+
+
+_loop: Any = None
+
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda function, args, named: function(*args, **named),
     "getattr": getattr,
     "setattr": setattr,
-    "getitem": lambda value, key: value[key],
-    "contains": lambda value, item: item in value,
-    "iter": iter,
-    "next": next,
-    "len": len,
-    "str": str,
-    "repr": repr,
-    "bool": bool,
-    "float": float,
-    "int": int,
-    "hash": hash,
+    "getitem": operator.getitem,
     "setitem": operator.setitem,
     "delitem": operator.delitem,
-    "eq": operator.eq,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "pow": operator.pow,
+    "contains": operator.contains,
+    "await": _awaited,
+    "anext": lambda iterator: _awaited(anext(iterator)),
     "and": operator.and_,
     "or": operator.or_,
-    "xor": operator.xor,
-    "neg": operator.neg,
-    "abs": abs,
-    "isinstance": isinstance,
 }
-# What the submission may do with an object that the test gave it: use it, but not look behind it.
-_USES = {"call", "getattr", "getitem", "contains", "iter", "next", "len", "bool", "str", "repr"}
+for _function in (
+    *(iter, next, len, str, repr, bool, float, int, hash, abs, isinstance, issubclass, aiter),
+    *(operator.eq, operator.lt, operator.le, operator.gt, operator.ge, operator.add, operator.sub),
+    *(operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.xor),
+    *(operator.matmul, operator.neg, operator.index, reversed),
+):
+    _OPERATIONS[_function.__name__] = _function
+
 _CLOSED = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.GeneratorType),
     *(types.CoroutineType, types.FrameType, types.CodeType, types.ModuleType, types.TracebackType),
     type,
 )
+_OF_NAMED_TUPLES = ("_asdict", "_fields", "_make", "_replace")
 
 
 def _harmless(operation: Any, operands: list[Any]) -> bool:
-    if operation not in _USES or not operands:
+    """Whether the submission may do this with an object that the test gave it.
+
+    It may use it, but not look behind it, and change data in it, but no methods.
+    """
+    if operation not in _OPERATIONS or not operands:
         return False
-    if operation == "getattr":
-        name = operands[1] if len(operands) == 2 else None
-        public = isinstance(name, str) and not name.startswith("_")
-        return public and not isinstance(operands[0], _CLOSED)
-    return True
+    target, *rest = operands
+    if operation in ("setitem", "delitem"):
+        return not isinstance(target, _CLOSED)
+    if operation not in ("getattr", "setattr"):
+        return True
+    name = rest[0] if rest else None
+    if not isinstance(name, str) or isinstance(target, _CLOSED):
+        return False
+    if operation == "setattr":
+        return name[:1] != "_" and not callable(getattr(target, name, None))
+    return name[:1] != "_" or (isinstance(target, tuple) and name in _OF_NAMED_TUPLES)
 
 
 class SubmissionEndedError(Exception):
@@ -86,12 +116,19 @@ class SubmissionEndedError(Exception):
 class Link:
     """One end: sends values, keeps the objects that the other end has handles on."""
 
-    def __init__(self, codec: Any, permits: Callable[[Any, list[Any]], bool]) -> None:
+    def __init__(
+        self, codec: Any, exchange: Any, permits: Callable[[Any, list[Any]], bool], trusting: bool
+    ) -> None:
         self.codec = codec
+        self.exchange = exchange
         self.permits = permits  # what the other end may do with the objects it has handles on
+        self.trusting = trusting  # whether the other end's objects may compare themselves with ours
         self.socket = socket.socket(fileno=LINK)
-        self.objects: dict[int, Any] = {}
+        self.objects: dict[int, Any] = {}  # ours that the other end has handles on
+        self.number_of: dict[int, int] = {}  # by id; none is reused, since we keep the objects
         self.numbers = itertools.count()
+        self.remotes: Any = weakref.WeakValueDictionary()
+        self.mirrors: dict[int, type] = {}
         self.questions = 0
         self.looked_up = False
         self.broken: SubmissionEndedError | None = None
@@ -100,7 +137,7 @@ class Link:
         """One message: its length in 8 bytes, then the encoded list."""
         if self.broken:
             raise self.broken
-        data = self.codec.dumps(list(message), self._handle_of)
+        data = self.codec.dumps(list(message), lambda *part: self.exchange.pack(self, *part))
         try:
             self.socket.sendall(len(data).to_bytes(8, "big") + data)
         except OSError:
@@ -116,7 +153,8 @@ class Link:
         if size > MAX_MESSAGE:
             raise self._break("the answer is too large")
         try:
-            message = self.codec.loads(self._read(size), self._object_of)
+            data = self._read(size)
+            message = self.codec.loads(data, lambda *part: self.exchange.unpack(self, *part))
         except (ValueError, LookupError, TypeError) as error:
             raise self._break(f"the answer is damaged ({error})") from None
         if not isinstance(message, list) or not message:
@@ -141,17 +179,13 @@ class Link:
             size -= len(part)
         return b"".join(parts)
 
-    def _handle_of(self, value: Any) -> list[Any]:
-        """[whose object it is, its number]: 1 for the receiver's own, 0 for the sender's."""
-        if type(value) is Remote:
-            return [1, object.__getattribute__(value, "_number")]
-        number = next(self.numbers)
-        self.objects[number] = value
-        return [0, number]
-
-    def _object_of(self, handle: Any) -> Any:
-        own, number = handle
-        return self.objects[number] if own else Remote(self, number)
+    def number(self, value: Any) -> int:
+        """The same one whenever the same object is sent."""
+        number = self.number_of.get(id(value))
+        if number is None:
+            number = self.number_of[id(value)] = next(self.numbers)
+            self.objects[number] = value
+        return number
 
     def ask(self, operation: str, *operands: Any) -> Any:
         """Have the other end do something, and answer its questions until it is done."""
@@ -161,169 +195,80 @@ class Link:
             kind, *rest = self.receive()
             if kind == "do":
                 self.answer(rest)
-            elif kind == "done" and len(rest) == 2:
-                _restore(operands, rest[1])
-                return rest[0]
-            elif kind == "raised" and len(rest) == 2:
-                raise _exception(*rest)
+            elif kind in ("done", "raised") and len(rest) == 2:
+                self._restore(operands, rest[1])
+                if kind == "done":
+                    return rest[0]
+                if not isinstance(rest[0], Exception):
+                    raise self._break("the answer is damaged")
+                vars(rest[0])["from_submission"] = True
+                raise rest[0]
             else:
                 raise self._break("the answer is damaged")
 
     def answer(self, question: list[Any]) -> None:
         """Do what the other end asked for."""
         operation, *operands = question
-        if not self.permits(operation, operands):
-            raise self._break(f"{operation!r} is not permitted")
+        changed: dict[Any, Any] = {}
         try:
-            before = _changeable(self.codec, operands)
-            value = _OPERATIONS[operation](*operands)
-            after = _changeable(self.codec, operands)
-            changed = {i: operands[1][i] for i in before if before[i] != after.get(i)}
-            self.send("done", value, changed)
+            if not self.permits(operation, operands):
+                raise AttributeError(f"{operation!r} is not permitted")
+            changeable = self._changeable(operands)
+            before = {place: self._form(value) for place, value in changeable.items()}
+            try:
+                outcome = "done", _OPERATIONS[operation](*operands)
+            except SubmissionEndedError:
+                raise
+            except Exception as error:
+                outcome = "raised", error
+            changed = {p: v for p, v in changeable.items() if self._form(v) != before[p]}
+            self.send(*outcome, changed)
         except SubmissionEndedError:
             raise
-        except Exception as error:
-            self.send("raised", type(error).__name__, _text(error))
+        except Exception as error:  # such as an answer that is nested too deeply
+            self.send("raised", error, {})
+
+    def _form(self, value: Any) -> bytes:
+        """To tell whether a value was changed."""
+        data: bytes = self.codec.dumps(
+            value, lambda item, pack: self.exchange.pack_array(item) or ["id", id(item)]
+        )
+        return data
+
+    def _changeable(self, operands: Any) -> dict[Any, Any]:
+        """The arguments that a call can change, by position or name."""
+        if len(operands) != 3 or not isinstance(operands[1], list):
+            return {}
+        args: list[Any] = [*enumerate(operands[1])]
+        args += operands[2].items() if isinstance(operands[2], dict) else ()
+        return {place: v for place, v in args if isinstance(v, _CHANGEABLE) or self._is_array(v)}
+
+    def _is_array(self, value: Any) -> bool:
+        return type(value).__name__ == "ndarray" and self.exchange.pack_array(value) is not None
+
+    def _restore(self, operands: tuple[Any, ...], changed: Any) -> None:
+        """Change the arguments of a call as the other end has changed its copies."""
+        targets = self._changeable(operands)
+        for place, value in changed.items() if isinstance(changed, dict) else ():
+            target: Any = targets.get(place)
+            if self._is_array(target) and self._is_array(value):
+                target[...] = value
+            elif any(isinstance(target, k) and isinstance(value, k) for k in _CHANGEABLE):
+                _refill(target, value)
 
 
-class Remote:
-    """An object of the other process. What is asked of it is done there."""
-
-    def __init__(self, link: Link, number: int) -> None:
-        object.__setattr__(self, "_link", link)
-        object.__setattr__(self, "_number", number)
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        return _ask(self, "call", list(args), named)
-
-    def __getattr__(self, name: str) -> Any:
-        return _ask(self, "getattr", name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        _ask(self, "setattr", name, value)
-
-    def __getitem__(self, key: Any) -> Any:
-        return _ask(self, "getitem", key)
-
-    def __contains__(self, item: Any) -> bool:
-        if type(item) is not Remote:  # looked for here: the submission could lie
-            return any(item == own for own in self)
-        return _ask(self, "contains", item) is True
-
-    def __iter__(self) -> Any:
-        return _ask(self, "iter")
-
-    def __next__(self) -> Any:
-        return _ask(self, "next")
-
-    def __len__(self) -> int:
-        return int(_ask(self, "len"))
-
-    def __bool__(self) -> bool:
-        return _ask(self, "bool") is True
-
-    def __float__(self) -> float:
-        return float(_ask(self, "float"))
-
-    def __str__(self) -> str:
-        return str(_ask(self, "str"))
-
-    def __repr__(self) -> str:
-        return str(_ask(self, "repr"))
-
-    def __int__(self) -> int:
-        return int(_ask(self, "int"))
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _ask(self, "setitem", key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        _ask(self, "delitem", key)
-
-    def __enter__(self) -> Any:
-        return self.__getattr__("__enter__")()
-
-    def __exit__(self, *exception: object) -> None:
-        self.__getattr__("__exit__")(None, None, None)
-
-    def __eq__(self, other: object) -> bool:
-        """Two objects of the submission are as equal as it says; no other value equals one."""
-        return type(other) is Remote and _ask(self, "eq", other) is True
-
-    def __hash__(self) -> int:
-        return int(_ask(self, "hash"))
-
-    def __instancecheck__(self, instance: object) -> bool:
-        return type(instance) is Remote and _ask(instance, "isinstance", self) is True
+def _refill(target: Any, value: Any) -> None:
+    target.clear()
+    (target.update if isinstance(target, (dict, set)) else target.extend)(value)
 
 
-def _operator(name: str) -> Callable[..., Any]:
-    def ask(own: Remote, *other: Any) -> Any:
-        # With a value of the test's the submission must not do anything: it could lie.
-        if any(type(operand) is not Remote for operand in other):
-            return NotImplemented
-        return _ask(own, name, *other)
-
-    return ask
+# What a call can change besides objects and arrays.
+_CHANGEABLE = (list, dict, set, collections.deque, bytearray)
 
 
-for _name in ("lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
-    setattr(Remote, f"__{_name}__", _operator(_name))
-for _name in ("and", "or", "xor", "neg", "abs"):
-    setattr(Remote, f"__{_name}__", _operator(_name))
-
-
-def _ask(remote: Remote, operation: str, *operands: Any) -> Any:
-    link: Link = object.__getattribute__(remote, "_link")
-    return link.ask(operation, remote, *operands)
-
-
-def _changeable(codec: Any, operands: list[Any]) -> dict[int, bytes]:
-    """The encoded form of the arguments that a call can change, by position."""
-    if len(operands) != 3 or not isinstance(operands[1], list):
-        return {}
-    forms = {}
-    for position, value in enumerate(operands[1]):
-        if isinstance(value, (list, dict, set)):
-            forms[position] = codec.dumps(value, lambda item: ["id", id(item)])
-    return forms
-
-
-def _restore(operands: tuple[Any, ...], changed: Any) -> None:
-    if not isinstance(changed, dict) or len(operands) != 3:
-        return
-    for position, value in changed.items():
-        target = operands[1][position]
-        if isinstance(target, list):
-            target[:] = value
-        elif isinstance(target, (dict, set)):
-            target.clear()
-            target.update(value)
-
-
-def _exception(name: Any, text: Any) -> Exception:
-    """What the submission raised, as the builtin exception of that name where there is one."""
-    kind = getattr(builtins, name, None) if isinstance(name, str) else None
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
-        kind = type(str(name), (Exception,), {})
-    try:
-        error: Exception = kind(str(text))
-    except TypeError:  # one that needs more arguments, such as UnicodeDecodeError
-        error = Exception(f"{name}: {text}")
-    vars(error)["from_submission"] = True
-    return error
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)[:_MAX_MESSAGE_TEXT]
-    except BaseException:  # a broken __str__
-        return ""
-
-
-def serve(names: dict[str, Any], codec: Any) -> None:
+def serve(names: dict[str, Any], codec: Any, exchange: Any) -> None:
     """In the submission's process: answer until the test's process is gone."""
-    link = Link(codec, lambda operation, operands: operation in _OPERATIONS)
+    link = Link(codec, exchange, lambda operation, _: operation in _OPERATIONS, trusting=True)
     try:
         wanted = link.receive()[0]
         link.send({name: names[name] for name in wanted if name in names})
@@ -334,9 +279,9 @@ def serve(names: dict[str, Any], codec: Any) -> None:
         return
 
 
-def run_test(test: dict[str, Any], codec: Any) -> NoReturn:
+def run_test(test: dict[str, Any], codec: Any, exchange: Any) -> NoReturn:
     """In the test's process: run it, leave the verdict in the result file, end."""
-    link = Link(codec, _harmless)
+    link = Link(codec, exchange, _harmless, trusting=False)
     try:
         _run(test, link)
         verdict, message = "AC", ""
@@ -346,7 +291,9 @@ def run_test(test: dict[str, Any], codec: Any) -> NoReturn:
         submission = vars(error).get("from_submission", False)
         wrong = isinstance(error, AssertionError) and not submission
         verdict = "WA" if wrong else "RE"
-        message = f"{type(error).__name__}: {_text(error)}".rstrip(": ")
+        message = f"{type(error).__name__}: {exchange.text_of(error)[:_MAX_MESSAGE_TEXT]}".rstrip(
+            ": "
+        )
         if wrong:
             message = f"{message} ({_failed_line(error, test['code'])})"
     if link.broken:
@@ -369,7 +316,9 @@ def _run(test: dict[str, Any], link: Link) -> None:
         raise link._break("the answer is damaged")
     if entry_point and entry_point not in found:
         raise link._break(f"the submission does not define {entry_point!r}")
-    link.looked_up = any(not isinstance(found[name], Remote) for name in wanted & found.keys())
+    link.looked_up = any(
+        type(found[name]) is not link.exchange.Remote for name in wanted & found.keys()
+    )
     names |= {name: value for name, value in found.items() if name in wanted}
     exec(compile(setup, "setup", "exec", dont_inherit=True), names)
     if entry_point:

@@ -22,6 +22,7 @@ os.register_at_fork = lambda **hooks: _fork_hooks.append(hooks)
 
 import contextlib
 import fcntl
+import functools
 import gc
 import importlib
 import importlib.util
@@ -53,10 +54,24 @@ def _load(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from mcbench.evaluator import child, encoding, filters, isolation, link, portable, scratch
+    from mcbench.evaluator import (
+        child,
+        encoding,
+        filters,
+        isolation,
+        leetcode,
+        link,
+        portable,
+        remote,
+        scratch,
+    )
 else:
-    child, encoding, filters, isolation, link, portable, scratch = map(
-        _load, ("child", "encoding", "filters", "isolation", "link", "portable", "scratch")
+    child, encoding, filters, isolation, leetcode, link, portable, remote, scratch = map(
+        _load,
+        (
+            *("child", "encoding", "filters", "isolation", "leetcode", "link", "portable"),
+            *("remote", "scratch"),
+        ),
     )
 
 
@@ -123,7 +138,7 @@ def serve(
         signal.signal(number, signal.SIG_DFL if default else signal.SIG_IGN)
     os.register_at_fork(after_in_child=forked)
     layers.scratch.enter()
-    names = child.leetcode_namespace()
+    names = leetcode.namespace()
     child.prepare(names, lambda name: portable.memory_file(name, layers.linux))
     isolation.put_on_filters(layers, filters)
     isolation.confine_zygote(layers)
@@ -269,13 +284,15 @@ def become(
             os._exit(1)
         os.close(setup_write)
         if role == "test":
-            link.run_test(given, encoding)
+            link.run_test(given, encoding, remote)
         elif kind == "stdio":
             status = child.run_program(program)
         elif kind == "call":
-            status = child.run_call(program, request, given, names, encoding.dumps)
+            limit = leetcode.RECURSION_LIMIT
+            status = child.run_call(program, request, given, names, limit, dumps_result)
         else:
-            status = child.run_answering(program, lambda found: link.serve(found, encoding))
+            serve = functools.partial(link.serve, codec=encoding, exchange=remote)
+            status = child.run_answering(program, serve)
     finally:
         os._exit(status)
 
@@ -291,6 +308,11 @@ def choose_streams(
     if role == "test":
         return [nothing, nothing, nothing, ends[1].fileno(), result]
     return [nothing, stdout, stderr, result if kind == "call" else ends[0].fileno()]
+
+
+def dumps_result(value: object) -> bytes:
+    """Encode what a call-based submission returned."""
+    return encoding.dumps(value, items_of=leetcode.items_of)
 
 
 def place_descriptors(streams: list[int], setup_write: int) -> None:

@@ -7,7 +7,10 @@ have a tolerance of 1e-6, and nothing else is forgiven: True is not 1, "1" is no
 from __future__ import annotations
 
 import math
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 _Pairs = tuple[tuple[Any, Any], ...]
@@ -21,6 +24,36 @@ def _nested(levels: int, core: Any, kind: type = list) -> Any:
 
 # group -> (values that match, values that do not), each (expected, actual)
 VALUES: dict[str, tuple[_Pairs, _Pairs]] = {
+    "value: library types": (
+        (
+            ([1, 2], deque([1, 2])),
+            ([0, 1, 2], range(3)),
+            ([[0, 1], [2]], [range(2), deque([2], 5)]),
+            ({"a": 2}, Counter("aa")),
+            ({"1": [2]}, defaultdict(list, {1: [2]})),
+            ({"a": 1, "b": 2}, OrderedDict([("b", 2), ("a", 1)])),
+            (0.5, Fraction(1, 2)),
+            (2, Fraction(4, 2)),
+            (1 / 3, Fraction(1, 3)),
+            ([0.1, 3], [Decimal("0.1"), Decimal("3.00")]),
+            (Fraction(1, 3), Fraction(1, 3)),
+            (Decimal("1.50"), Decimal("1.5")),
+        ),
+        (
+            ([1, 2], deque([2, 1])),
+            ([1, 2], range(3)),
+            ({1, 2}, deque([1, 2])),
+            ([1, 2], {1: 1, 2: 2}),
+            (["a"], Counter("a")),
+            (0.5, Fraction(1, 3)),
+            (2, Fraction(5, 2)),
+            (True, Fraction(1)),
+            ("1", Decimal(1)),
+            (1, Decimal("NaN")),
+            (5, Decimal("1e999999999")),
+            (Fraction(1, 3), Fraction(333333, 1000000)),
+        ),
+    ),
     "value: sequences": (
         (
             ([1, 2, 3], [1, 2, 3]),
