@@ -13,12 +13,14 @@ from mcbench.errors import UserError, unknown
 
 PROMPT_STYLES = ("plain", "chat")
 BACKENDS = ("transformers", "transformers_continuous", "vllm_colocate", "vllm_server")
+REWARD_BACKENDS = ("local", "ray")
 REWARD_EVALUATORS = ("microcoder", "single_threaded", "process_per_sample")
 PRECISIONS = ("fp32", "bf16")
 # Where and how fast a run executes, not what it computes: two runs that differ only here are one.
 EXECUTION_FIELDS = (
     "name",
     "reward_workers",
+    "reward_backend",
     "vllm_memory",
     "vllm_max_model_length",
     "vllm_sleep",
@@ -44,7 +46,8 @@ class Profile:
     device memory for the sampler's cache (colocated vLLM: and its copy of the weights), which
     ``vllm_sleep`` gives back during the updates.
 
-    ``reward_rules`` names the comparison rules of the training reward
+    ``reward_workers`` processes judge the responses, on this machine or (``reward_backend``) on a
+    Ray cluster. ``reward_rules`` names the comparison rules of the training reward
     (:data:`mcbench.evaluator.rule_sets.RULE_SETS`), ``reward_evaluator`` the program that judges
     it: MicroCoder-Evaluator, or one of the published methods that it is measured against, which
     bring their own rules and no sandbox. Held-out problems are always judged by
@@ -77,9 +80,9 @@ class Profile:
     eval_temperature: float = 1.0
     eval_batch_size: int = 256
     precision: Literal["fp32", "bf16"] = "fp32"
-    backend: Literal[
-        "transformers", "transformers_continuous", "vllm_colocate", "vllm_server"
-    ] = "transformers"
+    backend: Literal["transformers", "transformers_continuous", "vllm_colocate", "vllm_server"] = (
+        "transformers"
+    )
     vllm_memory: float = 0.3
     vllm_max_model_length: int | None = None
     vllm_sleep: bool = False
@@ -87,6 +90,7 @@ class Profile:
     gradient_checkpointing: bool = False
     lora_rank: int | None = None
     reward_workers: int = 2
+    reward_backend: Literal["local", "ray"] = "local"
     reward_rules: str = "microcoder"
     reward_evaluator: Literal["microcoder", "single_threaded", "process_per_sample"] = "microcoder"
 
@@ -95,6 +99,7 @@ class Profile:
             ("prompt_style", PROMPT_STYLES),
             ("backend", BACKENDS),
             ("precision", PRECISIONS),
+            ("reward_backend", REWARD_BACKENDS),
             ("reward_evaluator", REWARD_EVALUATORS),
         ):
             if getattr(self, field) not in allowed:
