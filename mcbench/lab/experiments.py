@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError, unknown
@@ -182,37 +183,74 @@ def run_experiment(
     Raises:
         UserError: as :func:`planned_runs`, or a run failed; the other runs are finished first.
     """
+    plan = planned_runs(name, profile, seeds, steps, arms, changes)
+    return run_planned(name, plan, runs_dir, progress, workers, fresh)
+
+
+def run_planned(
+    name: str,
+    asked: Sequence[PlannedRun],
+    runs_dir: str | Path = "runs",
+    progress: Say | None = None,
+    workers: int = 1,
+    fresh: bool = False,
+    keep: str | Path | None = None,
+) -> list[Run]:
+    """Train what is missing of planned runs, those of one experiment or of several.
+
+    Args:
+        name: begins the lines that say how much there is to do.
+        keep: folder that gets a compact record of each run; a run whose record it holds counts as
+            finished.
+
+    Returns:
+        The runs in the order asked; where only the record is kept, the run's state is ``absent``.
+
+    Raises:
+        UserError: as :func:`run_experiment`.
+    """
+    from mcbench.lab.plan import make_plan
     from mcbench.lab.recorder import clock, say
 
     progress = progress or say
-    plan = planned_runs(name, profile, seeds, steps, arms, changes)
     if workers < 1:
         raise UserError(f"workers must be at least 1, got {workers}")
     store = RunStore(runs_dir)
     if fresh:
-        for planned in plan:
+        for planned in asked:
             store.run(planned.config).delete()
-    # Two arms that compute the same are one run, trained under the first arm's label.
-    distinct = {planned.config.run_id: planned for planned in reversed(plan)}
-    missing = [
-        planned
-        for planned in plan
-        if planned is distinct[planned.config.run_id]
-        and store.run(planned.config).state != "finished"
-    ]
-    reused = len(distinct) - len(missing)
+            if keep:
+                (Path(keep) / f"{planned.config.run_id}.parquet").unlink(missing_ok=True)
+    plan = make_plan(asked, store, [keep] if keep else [])
+    missing = plan.missing
+    reused = len(plan.distinct) - len(missing)
     progress(
-        f"{name}: {len(distinct)} runs, {reused} finished before and reused, "
+        f"{name}: {len(plan.distinct)} runs, {reused} finished before and reused, "
         f"{len(missing)} to train"
     )
     started = time.monotonic()
-    if workers == 1:
-        _train_in_turn(missing, store, progress)
-    elif missing:
-        _train_side_by_side(missing, store, progress, workers)
+    try:
+        if workers == 1:
+            _train_in_turn(missing, store, progress)
+        elif missing:
+            _train_side_by_side(missing, store, progress, workers)
+    finally:  # interrupted or failed: what was finished is kept
+        if keep:
+            _keep(plan.distinct, store, Path(keep))
     if missing:
         progress(f"{name}: all runs finished, {clock(time.monotonic() - started)}")
-    return [store.run(planned.config) for planned in plan]
+    return [store.run(planned.config) for planned in asked]
+
+
+def _keep(planned: Sequence[PlannedRun], store: RunStore, folder: Path) -> None:
+    """A compact record of each finished run that has none."""
+    from mcbench.lab.compact import write_compact
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in planned:
+        run, path = store.run(one.config), folder / f"{one.config.run_id}.parquet"
+        if run.state == "finished" and not path.exists():
+            write_compact(run, path)
 
 
 def _train_in_turn(missing: Sequence[PlannedRun], store: RunStore, progress: Say) -> None:
