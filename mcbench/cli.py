@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from mcbench.data.command import add_data
 from mcbench.errors import UserError
 from mcbench.evaluate_command import add_evaluate
 from mcbench.lab.launch import add_launch, launch_of, train_arguments
+from mcbench.sweep_command import add_sweep
 
 if TYPE_CHECKING:
     from mcbench.lab.config import RunConfig
@@ -49,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mcbench {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_train(commands)
-    _add_sweep(commands)
+    add_sweep(partial(_command, commands), _integers, _add_changes)
     _add_run(commands)
     add_evaluate(commands, _integers)
     add_data(commands)
@@ -173,75 +175,12 @@ def _print_dry_run(config: RunConfig, runs_dir: str) -> None:
     print(batch.describe())
 
 
-# sweep -------------------------------------------------------------------------------------------
-
-
-def _add_sweep(commands: Any) -> None:
-    parser = _command(
-        commands, "sweep", _sweep, "Train the missing runs of an experiment, several at a time."
-    )
-    parser.add_argument("experiment", help="the experiment, such as results")
-    parser.add_argument("--profile", action="append", help="only this profile; may be repeated")
-    parser.add_argument("--seeds", type=_integers, metavar="0,1,2", help="only these seeds")
-    parser.add_argument("--arms", type=_names, metavar="A,B", help="only these arms")
-    parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
-    parser.add_argument("--fresh", action="store_true", help="delete finished runs and train again")
-    parser.add_argument(
-        "--keep", metavar="DIR", help="also write a compact record of each run here"
-    )
-    _add_changes(parser)
-
-
 def _integers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
         message = f"expected whole numbers such as 0,1,2, got {text!r}"
         raise argparse.ArgumentTypeError(message) from None
-
-
-def _names(text: str) -> list[str]:
-    return text.split(",")
-
-
-def _sweep(options: argparse.Namespace) -> None:
-    from mcbench.lab.config import parse_changes
-    from mcbench.lab.experiments import planned_runs, run_experiment
-
-    changes = parse_changes(options.set, "--set")
-    chosen = (options.experiment, options.profile, options.seeds, options.steps, options.arms)
-    if options.dry_run:
-        _print_plan(planned_runs(*chosen, changes), options.runs_dir)
-        return
-    runs = run_experiment(
-        *chosen,
-        runs_dir=options.runs_dir,
-        workers=options.workers,
-        fresh=options.fresh,
-        changes=changes,
-    )
-    if options.keep:
-        from mcbench.lab.compact import write_compact
-
-        Path(options.keep).mkdir(parents=True, exist_ok=True)
-        for run in runs:
-            write_compact(run, Path(options.keep))
-        print(f"{len(runs)} compact records in {options.keep}")
-
-
-def _print_plan(plan: Sequence[Any], runs_dir: str) -> None:
-    from mcbench.lab.store import RunStore
-    from mcbench.lab.train import trainer_arguments
-
-    store = RunStore(runs_dir)
-    states = [store.run(planned.config).state for planned in plan]
-    for planned, state in zip(plan, states, strict=True):
-        config = planned.config
-        trainer_arguments(config, store.run(config).checkpoints)
-        print(f"{config.run_id}  {state:8}  {config.profile.steps:5} steps  {planned.label}")
-    distinct = len({planned.config.run_id for planned in plan})
-    finished = states.count("finished")
-    print(f"{len(plan)} runs, {distinct} distinct, {finished} finished")
 
 
 # run ---------------------------------------------------------------------------------------------
