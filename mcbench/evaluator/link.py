@@ -36,9 +36,8 @@ def _awaited(awaitable: Any) -> Any:
         return await awaitable
 
     global _loop
-    if _loop is None:
-        _loop = asyncio.new_event_loop()
-    if not _loop.is_running():
+    if asyncio._get_running_loop() is None:
+        _loop = _loop or asyncio.new_event_loop()
         return _loop.run_until_complete(wait())
     # Asked in the middle of a coroutine of our own, whose loop has this thread.
     outcome: list[Any] = []

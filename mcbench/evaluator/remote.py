@@ -8,6 +8,7 @@ other end. Exceptions and their classes, named tuples and coroutines get stand-i
 
 import builtins
 import collections
+import importlib
 import re
 import sys
 import types
@@ -250,7 +251,21 @@ def pack(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
     for kind, packed in _PACKED:
         if isinstance(value, kind):
             return packed(link, value, pack)
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    if name in _BY_TEXT and type(value) is _by_text(name):
+        return ["text", name, str(value)]
     return pack_array(value) or ["handle", link.number(value)]
+
+
+# Values that their text says all about, of modules that are loaded when they are needed.
+_BY_TEXT = ("pathlib.PosixPath", "pathlib.PurePosixPath", "uuid.UUID")
+
+
+def _by_text(name: Any) -> Any:
+    if name not in _BY_TEXT:
+        raise ValueError("no value that has a text")
+    module, _, kind = name.partition(".")
+    return getattr(importlib.import_module(module), kind)
 
 
 def _pack_class(link: Any, value: type, pack: Callable[[Any], Any]) -> Any:
@@ -301,6 +316,8 @@ def unpack(link: Any, tag: Any, parts: list[Any], unpack: Callable[[Any], Any]) 
         return _BUILTIN_TYPES[parts[0]]
     if tag == "range":
         return range(*map(unpack, parts))
+    if tag == "text":
+        return _by_text(parts[0])(parts[1])
     if tag == "array":
         return _unpack_array(*parts)
     if tag == "factory":

@@ -1,5 +1,7 @@
 """Assert-style tests: the verdict is the test's own process', whatever the submission does."""
 
+from pathlib import Path
+
 import pytest
 
 from mcbench.errors import UserError
@@ -192,3 +194,21 @@ SURVIVING = [
 def test_objects_that_stay_where_they_are(code, test, verdict, evaluator):
     got = verdict_of(evaluator, code, test)
     assert got[0] == verdict, got
+
+
+def blocks():
+    """(verdicts, submission, test) of assert_cases.txt."""
+    text = Path(__file__).with_name("assert_cases.txt").read_text()
+    for block in text.split("\n### ")[1:]:
+        verdicts, _, body = block.partition("\n")
+        code, _, test = body.partition("\n#---\n")
+        yield verdicts.split(), code, test
+
+
+def test_values_objects_exceptions_and_forgeries(evaluator):
+    cases = list(blocks())
+    assert len(cases) > 100
+    runs = [Submission(code, [AssertTest(test)], 5, 1024) for _, code, test in cases]
+    judged = [result.tests[0] for result in evaluator.evaluate(runs)]
+    wrong = [(c, got) for c, got in zip(cases, judged, strict=True) if got.verdict not in c[0]]
+    assert not wrong
