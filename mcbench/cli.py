@@ -14,7 +14,7 @@ from mcbench import __version__
 from mcbench.data.command import add_data
 from mcbench.errors import UserError
 from mcbench.evaluate_command import add_evaluate
-from mcbench.lab.launch import add_launch, launch_of, train_arguments
+from mcbench.lab.launch import add_launch, launch_of, launched, train_arguments
 from mcbench.sweep_command import add_sweep
 
 if TYPE_CHECKING:
@@ -117,6 +117,10 @@ def _train(options: argparse.Namespace) -> None:
         from mcbench.lab.experiments import end_with_parent
 
         end_with_parent(options.parent)
+    if launched():
+        from mcbench.lab.launcher import join_launch
+
+        join_launch()
     config = _train_config(options)
     launch = launch_of(options)
     if options.dry_run:
