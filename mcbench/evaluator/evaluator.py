@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.evaluator import encoding
 from mcbench.evaluator.pool import Worker, started
 from mcbench.evaluator.rule_sets import rule_set
 from mcbench.evaluator.schedule import Schedule, Slot
-from mcbench.evaluator.submission import Result, Submission
+from mcbench.evaluator.submission import Result, Submission, Test
 
 OUTPUT_BYTES = 16 << 20  # of standard output, standard error, the result and any file written
 
@@ -134,10 +135,16 @@ def _first_equal(submissions: Sequence[Submission]) -> list[int]:
     for index, submission in enumerate(submissions):
         tests = submission.tests
         if id(tests) not in forms:
-            try:
-                forms[id(tests)] = repr(tests)
-            except (ValueError, RecursionError):  # an integer too long to print, a list in itself
-                forms[id(tests)] = id(tests)
+            forms[id(tests)] = _form(tests)
         limits = submission.time_limit_s, submission.memory_limit_mb
         copies.append(first.setdefault((submission.code, limits, forms[id(tests)]), index))
     return copies
+
+
+def _form(tests: Sequence[Test]) -> Any:
+    """Equal only for tests that must be judged alike; a `repr` may leave something out."""
+    parts = [[type(test).__name__, *vars(test).values()] for test in tests]
+    try:
+        return encoding.dumps(parts, other=lambda value, pack: ["id", id(value)])
+    except TypeError:  # nested too deeply
+        return id(tests)

@@ -93,7 +93,9 @@ class CallTest:
 
     ``expected`` is compared with the returned value or, for in-place problems, with the argument
     at position ``result_arg`` after the call. Every test gets fresh arguments. Arguments may be
-    None, bool, int, float, str, bytes, list, tuple, set, frozenset and dict, nested.
+    None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict, nested, and
+    the values of the library that `mcbench.evaluator.encoding` knows; arrays arrive as lists.
+    What the program need not import, and what is read as a list: `mcbench.evaluator.leetcode`.
 
     Raises:
         UserError: no function name, args is not a sequence, result_arg is out of range,

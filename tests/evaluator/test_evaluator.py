@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 from mcbench.evaluator import CallTest, StdioTest, Submission
@@ -49,6 +50,14 @@ def test_duplicates_are_judged_once(evaluator):
     assert results[0] is not results[3]
     assert len({result.tests[0].message for result in results[:3]}) == 1
     assert results[0].tests[0].message != results[3].tests[0].message
+
+
+def test_tests_that_print_alike_are_not_duplicates(evaluator):
+    zeros, other = np.zeros(3000, dtype=int), np.zeros(3000, dtype=int)
+    other[1500] = 5
+    assert repr(zeros) == repr(other)
+    runs = [Submission("def f(x): return sum(x)", [CallTest("f", [a], 0)]) for a in (zeros, other)]
+    assert [result.verdicts for result in evaluator.evaluate(runs)] == [["AC"], ["WA"]]
 
 
 def test_tests_with_unprintable_values(evaluator):
