@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from mcbench.lab.plan import Plan
+if TYPE_CHECKING:
+    from mcbench.lab.plan import Plan
 
 ALL = "all"
 
@@ -31,7 +32,26 @@ def add_sweep(
         metavar="A,B",
         help="only these arms of the experiment",
     )
-    parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
+    parser.add_argument(
+        "--workers", type=int, help="runs side by side (default: 1; on Ray as many as fit)"
+    )
+    parser.add_argument(
+        "--address",
+        metavar="local|auto|HOST:PORT",
+        help="train on a Ray cluster: one that is started here and ended afterwards, the one that "
+        "runs here or that RAY_ADDRESS names, or the one at that address",
+    )
+    parser.add_argument(
+        "--retries",
+        type=int,
+        default=1,
+        help="further attempts for a run that crashed or lost its machine (default: 1)",
+    )
+    parser.add_argument(
+        "--launch",
+        metavar="CONFIG",
+        help="train each run with several processes, as mcbench train --launch",
+    )
     parser.add_argument("--fresh", action="store_true", help="delete finished runs and train again")
     parser.add_argument(
         "--keep",
@@ -59,11 +79,11 @@ def run_sweep(options: argparse.Namespace) -> None:
     )
     if options.dry_run:
         plan = make_plan(asked, RunStore(options.runs_dir), [options.keep] if options.keep else [])
-        print_plan(plan, options.runs_dir, options.workers)
+        print_plan(plan, options.runs_dir, options.workers or 1)
         return
     run_planned(
         ", ".join(names), asked, options.runs_dir, workers=options.workers, fresh=options.fresh,
-        keep=options.keep,
+        keep=options.keep, address=options.address, retries=options.retries, launch=options.launch,
     )  # fmt: skip
     if options.keep:
         count = len({planned.config.run_id for planned in asked})

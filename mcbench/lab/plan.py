@@ -50,7 +50,7 @@ class Plan:
         """Time of the missing runs whose profile has finished ones, one after another; and how many
         there are of each profile that has none.
         """
-        total, unknown = 0.0, {}
+        total, unknown = 0.0, dict[str, int]()
         for one in self.missing:
             profile = one.config.profile
             if pace := self.paces.get(profile.name):

@@ -47,7 +47,7 @@ MORE = {
     GROUPS[1]: ("all_fail", 0.3, 0.02),
     **{column: (column, 0.5, 0.01) for column in DIVERSITIES if column != DIVERSITY},
 }
-CLAIMS = {**INSIGHTS, **QUESTIONS}
+CLAIMS: dict[str, Any] = {**INSIGHTS, **QUESTIONS}
 PROFILE_OF = {"older": "nano-old", "newer": "nano"}
 
 T = np.ndarray

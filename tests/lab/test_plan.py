@@ -1,0 +1,72 @@
+"""Plans of several experiments: what is shared, finished, kept as a record, and how long it takes."""
+
+import pytest
+
+from mcbench.cli import main
+from mcbench.errors import UserError
+from mcbench.lab import experiments
+from mcbench.lab.experiments import Arm, Experiment, run_planned
+from mcbench.lab.plan import make_plan, planned_together
+from mcbench.lab.store import RunStore
+
+
+@pytest.fixture(autouse=True)
+def two_experiments(monkeypatch, tiny_profile):
+    """They share the arm without changes."""
+    plain, masked = Arm("grpo_plus"), Arm("microcoder", {"mask_ratio": 0.5})
+    for name, arms in (("one", {"plain": plain, "masked": masked}), ("two", {"usual": plain})):
+        made = Experiment(name, "", arms, ("tiny",), (0,))
+        monkeypatch.setitem(experiments.EXPERIMENTS, name, made)
+
+
+@pytest.fixture
+def asked(tiny_changes):
+    return planned_together(["one", "two"], steps=2, changes=tiny_changes)
+
+
+def test_an_arm_of_two_experiments_is_one_run(asked, tmp_path):
+    plan = make_plan(asked, RunStore(tmp_path))
+    assert [one.label for one in plan.distinct] == ["one plain seed 0", "one masked seed 0"]
+    assert plan.describe() == [
+        "3 arms and seeds are 2 runs: 1 saved by sharing",
+        "0 finished, 2 to train",
+        "estimated time: unknown for the 2 runs of tiny, of which none is finished",
+    ]
+
+
+def test_what_is_kept_as_a_record_is_finished_and_gives_the_pace(asked, tmp_path):
+    store, kept, lines = RunStore(tmp_path / "runs"), tmp_path / "kept", []
+    run_planned("both", asked[:1], store.root, lines.append, keep=kept)
+    (record,) = kept.glob("*.parquet")
+    assert record.stem == asked[0].config.run_id
+
+    elsewhere = RunStore(tmp_path / "other")
+    plan = make_plan(asked, elsewhere, [kept])
+    assert [one.label for one in plan.missing] == ["one masked seed 0"]
+    assert "(by 1 finished runs of tiny)" in plan.describe()[2]
+    before = record.read_bytes()
+    run_planned("both", asked, elsewhere.root, lines.append, keep=kept)
+    assert "both: 2 runs, 1 finished before and reused, 1 to train" in lines
+    assert not elsewhere.run(asked[0].config).path.exists()
+    assert len(list(kept.iterdir())) == 2
+    assert record.read_bytes() == before
+
+    record.unlink()
+    assert [one.label for one in make_plan(asked, elsewhere, [kept]).missing] == [
+        "one plain seed 0"
+    ]
+
+
+def test_arms_are_chosen_for_one_experiment(asked):
+    with pytest.raises(UserError, match="arms can be chosen for one experiment, got one, two"):
+        planned_together(["one", "two"], ["plain"])
+
+
+def test_the_command_plans_the_whole_set(capsys, tmp_path, tiny_changes):
+    changes = [f"--set={name}={value}" for name, value in tiny_changes.items()]
+    command = ["sweep", "one", "two", "--steps", "2", "--dry-run", "--runs-dir", str(tmp_path)]
+    assert main([*command, *changes]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 5
+    assert out[-3].startswith("3 arms and seeds are 2 runs")
+    assert not list(tmp_path.iterdir())
