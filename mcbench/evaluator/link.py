@@ -85,6 +85,7 @@ _CLOSED = (
     *(types.CoroutineType, types.FrameType, types.CodeType, types.ModuleType, types.TracebackType),
     type,
 )
+_NUMBERS = (bool, int, float, complex)  # on the left of an operator
 _OF_NAMED_TUPLES = ("_asdict", "_fields", "_make", "_replace")
 
 
@@ -210,7 +211,7 @@ class Link:
         operation, *operands = question
         changed: dict[Any, Any] = {}
         try:
-            if not self.permits(operation, operands):
+            if not self.permits(operation, operands) or not self._concerns_us(operands):
                 raise AttributeError(f"{operation!r} is not permitted")
             changeable = self._changeable(operands)
             before = {place: self._form(value) for place, value in changeable.items()}
@@ -226,6 +227,15 @@ class Link:
             raise
         except Exception as error:  # such as an answer that is nested too deeply
             self.send("raised", error, {})
+
+    def _concerns_us(self, operands: list[Any]) -> bool:
+        """Whether an object of ours is asked.
+
+        The methods of a value of the submission's making, such as `str.format`, would look at our
+        objects for it.
+        """
+        given = [id(operand) in self.number_of for operand in operands]
+        return self.trusting or given[0] or (type(operands[0]) in _NUMBERS and any(given))
 
     def _form(self, value: Any) -> bytes:
         """To tell whether a value was changed."""
