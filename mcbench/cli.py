@@ -114,7 +114,7 @@ def _add_train(commands: Any) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     if options.parent is not None:
-        from mcbench.lab.experiments import end_with_parent
+        from mcbench.lab.apart import end_with_parent
 
         end_with_parent(options.parent)
     if launched():

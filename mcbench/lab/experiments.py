@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -192,9 +186,12 @@ def run_planned(
     asked: Sequence[PlannedRun],
     runs_dir: str | Path = "runs",
     progress: Say | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     fresh: bool = False,
     keep: str | Path | None = None,
+    address: str | None = None,
+    retries: int = 1,
+    launch: str | None = None,
 ) -> list[Run]:
     """Train what is missing of planned runs, those of one experiment or of several.
 
@@ -202,6 +199,7 @@ def run_planned(
         name: begins the lines that say how much there is to do.
         keep: folder that gets a compact record of each run; a run whose record it holds counts as
             finished.
+        workers, address, retries, launch: as for :func:`mcbench.lab.sweep.train_all`.
 
     Returns:
         The runs in the order asked; where only the record is kept, the run's state is ``absent``.
@@ -211,10 +209,10 @@ def run_planned(
     """
     from mcbench.lab.plan import make_plan
     from mcbench.lab.recorder import clock, say
+    from mcbench.lab.sweep import check_numbers, train_all
 
     progress = progress or say
-    if workers < 1:
-        raise UserError(f"workers must be at least 1, got {workers}")
+    check_numbers(workers, retries)
     store = RunStore(runs_dir)
     if fresh:
         for planned in asked:
@@ -230,10 +228,10 @@ def run_planned(
     )
     started = time.monotonic()
     try:
-        if workers == 1:
-            _train_in_turn(missing, store, progress)
-        elif missing:
-            _train_side_by_side(missing, store, progress, workers)
+        train_all(
+            missing, store, progress, workers=workers, address=address, retries=retries,
+            launch=launch,
+        )  # fmt: skip
     finally:  # interrupted or failed: what was finished is kept
         if keep:
             _keep(plan.distinct, store, Path(keep))
@@ -251,78 +249,3 @@ def _keep(planned: Sequence[PlannedRun], store: RunStore, folder: Path) -> None:
         run, path = store.run(one.config), folder / f"{one.config.run_id}.parquet"
         if run.state == "finished" and not path.exists():
             write_compact(run, path)
-
-
-def _train_in_turn(missing: Sequence[PlannedRun], store: RunStore, progress: Say) -> None:
-    from mcbench.lab.train import train
-
-    for number, planned in enumerate(missing, start=1):
-        progress(
-            f"[{planned.label}] run {number} of {len(missing)}: {store.run(planned.config).path}"
-        )
-        train(planned.config, store, progress, planned.label)
-
-
-def _train_side_by_side(
-    missing: Sequence[PlannedRun], store: RunStore, progress: Say, workers: int
-) -> None:
-    lock = threading.Lock()
-
-    def tell(line: str) -> None:
-        with lock:
-            progress(line)
-
-    tell(f"training {min(workers, len(missing))} runs side by side")
-    processes: list[subprocess.Popen[str]] = []
-    pool = ThreadPoolExecutor(workers)
-    try:
-        jobs = [pool.submit(_train_apart, planned, store, tell, processes) for planned in missing]
-        failures = [failure for job in jobs if (failure := job.result())]
-    finally:  # interrupted: stop the runs, which resume another time
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        pool.shutdown()
-    if failures:
-        raise UserError(f"{len(failures)} of {len(missing)} runs failed: {'; '.join(failures)}")
-
-
-def _train_apart(
-    planned: PlannedRun, store: RunStore, tell: Say, processes: list[subprocess.Popen[str]]
-) -> str | None:
-    """Train one run in a process of its own; the reason where it failed."""
-    command = [sys.executable, "-m", "mcbench", "train", "--config", "-"]
-    command += ["--runs-dir", str(store.root), "--label", planned.label]
-    command += ["--parent", str(os.getpid())]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-    )
-    processes.append(process)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(planned.config.to_dict()))
-    process.stdin.close()
-    last = ""
-    for line in process.stdout:
-        last = line.rstrip() or last
-        tell(line.rstrip() if line.startswith("[") else f"[{planned.label}] {line.rstrip()}")
-    status = process.wait()
-    return None if status == 0 else f"{planned.label} (exit status {status}): {last}"
-
-
-def end_with_parent(pid: int) -> None:
-    """Have this process killed when the one with that id, which started it, ends in any way.
-
-    A run must not train on when its experiment was killed: the same command, given again, would
-    find it locked. (The kernel watches the thread that started us; it waits for our end.)
-    """
-    from mcbench.evaluator.isolation import die_with_parent
-
-    die_with_parent()
-    if os.getppid() != pid:  # it has ended already
-        sys.exit(1)

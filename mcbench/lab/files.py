@@ -140,6 +140,33 @@ class ProcessLock:
             file.flush()
         self._held = True
 
+    def check(self) -> None:
+        """Refuse to go on once another process has taken over what this one had locked.
+
+        Raises:
+            UserError: the lock is no longer this process's.
+        """
+        if self._held and self.others():
+            self._held = False
+            raise UserError("another process has taken over this run, and it goes on there")
+
+    def others(self) -> bool:
+        """Whether another live process holds the lock."""
+        owner = self.owner()
+        here = (os.getpid(), socket.gethostname())
+        return owner is not None and (owner["pid"], owner["host"]) != here
+
+    def break_from(self, host: str) -> None:
+        """Clear the lock if a process on ``host`` holds it, which is known to be gone: a process
+        that died on another machine cannot be told from one that lives.
+        """
+        if not self.path.exists():
+            return
+        with self.path.open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if (owner := self.owner()) and owner["host"] == host:
+                file.truncate(0)
+
     def release(self) -> None:
         """Let go of the lock, if this process took it. Idempotent."""
         if self._held:

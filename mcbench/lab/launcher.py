@@ -7,15 +7,19 @@ says which process went first and how; the same command resumes from the last ch
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 from mcbench.errors import UserError
 from mcbench.lab.config import RunConfig
@@ -64,10 +68,10 @@ def train_launched(
     if run.state == "finished":
         say(f"finished before: reusing {run.path}")
         return run
-    say(f"starting {chosen.processes} processes: {chosen.shown(arguments)}")
-    status, lines = _follow(
-        chosen.command(arguments), {**os.environ, **chosen.environment}, run, say
-    )
+    with _readable_by_all(arguments, config) as readable:
+        say(f"starting {chosen.processes} processes: {chosen.shown(readable)}")
+        environment = {**os.environ, **chosen.environment}
+        status, lines = _follow(chosen.command(readable), environment, run, say)
     if status == 0:
         return run
     reason = first_failure(lines) or f"accelerate launch ended with exit status {status}"
@@ -77,6 +81,16 @@ def train_launched(
     if chosen.machine_rank == 0:
         _mark_failed(run, reason)
     raise LaunchFailedError(f"{reason}; the same command resumes")
+
+
+@contextmanager
+def _readable_by_all(arguments: Sequence[str], config: RunConfig) -> Iterator[list[str]]:
+    """The arguments, with a file for a configuration that came through standard input."""
+    with tempfile.TemporaryDirectory(prefix="mcbench-launch-") as folder:
+        path = Path(folder, "config.json")
+        if "-" in arguments:
+            path.write_text(json.dumps(config.to_dict()))
+        yield [str(path) if argument == "-" else argument for argument in arguments]
 
 
 def _follow(
@@ -120,7 +134,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 def _mark_failed(run: Run, reason: str) -> None:
     """What a killed main process could not write itself, unless another one trains the run now."""
-    if run.state in ("running", "failed") and not run.is_alive():
+    if run.state in ("running", "failed"):
         run.fail(time.time(), reason)
 
 

@@ -7,6 +7,7 @@ A run directory holds::
     evals.jsonl    one line per evaluation and length; step 0 is the base model
     completions/   step_000001.parquet: the responses of the generation that this update began
     checkpoints/   the last complete checkpoint; after the end only the final model
+    output.log     what the run printed, attempt after attempt, where it was part of a sweep
     lock           the process that trains the run
 
 A checkpoint counts once its ``COMPLETE`` file exists; on resume every line after the checkpoint's
@@ -112,7 +113,11 @@ class Run:
         self.lock.release()
 
     def fail(self, ended: float, error: str) -> None:
-        """Record why the run stopped; the same command resumes it."""
+        """Record why the run stopped, unless another process has taken it over; the same command
+        resumes it.
+        """
+        if self.lock.others():
+            return
         write_json(
             self.path / "run.json", {**self.meta, "ended": ended, "state": "failed", "error": error}
         )
@@ -123,7 +128,12 @@ class Run:
         write_json(self.path / "run.json", {**self.meta, **facts})
 
     def append_step(self, record: dict[str, Any]) -> None:
-        """Add one line to steps.jsonl, on disk before the call returns."""
+        """Add one line to steps.jsonl, on disk before the call returns.
+
+        Raises:
+            UserError: another process has taken over the run.
+        """
+        self.lock.check()
         append_line(self.path / "steps.jsonl", record)
 
     def append_eval(self, record: dict[str, Any]) -> None:
@@ -213,7 +223,11 @@ class RunStore:
 
     def run(self, config: RunConfig) -> Run:
         """The run of that configuration, begun or not."""
-        return Run(self.root / config.run_id)
+        return self.run_with_id(config.run_id)
+
+    def run_with_id(self, run_id: str) -> Run:
+        """The run of that id, begun or not."""
+        return Run(self.root / run_id)
 
     def __iter__(self) -> Iterator[Run]:
         for path in sorted(self.root.glob("*/run.json")):

@@ -1,0 +1,103 @@
+"""Joining a Ray cluster, or starting one on this machine that talks to nobody else.
+
+Ray is an optional package (``pip install 'mcbench[ray]'``): nothing here imports it before it is
+asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from mcbench.errors import UserError
+
+# Read by Ray when it is imported, and inherited by the processes that it starts.
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # no report over the network
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+_OBJECT_STORE_BYTES = 80 << 20  # progress lines and submissions are small; Ray wants 75 MiB
+
+
+def load_ray() -> Any:
+    """The package.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    if find_spec("ray") is None:
+        raise UserError(
+            "Ray is not installed; pip install 'mcbench[ray]', or leave out the address to use "
+            "this machine without it"
+        )
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    return ray
+
+
+@contextmanager
+def ray_session(address: str, cpus: int | None = None) -> Iterator[Any]:
+    """Ray, connected to a cluster for as long as the context lasts.
+
+    A process that is connected already stays in its cluster, and stays connected afterwards.
+
+    Args:
+        address: "local" starts a cluster on this machine and ends it afterwards; "auto" finds the
+            one that runs here, or the one of the variable RAY_ADDRESS; "HOST:PORT" names one.
+        cpus: of a cluster that is started; those of the machine where None.
+
+    Raises:
+        UserError: Ray is not installed, or there is no cluster at that address.
+    """
+    ray = load_ray()
+    if ray.is_initialized():
+        yield ray
+        return
+    folder = _connect(ray, address, cpus)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _connect(ray: Any, address: str, cpus: int | None) -> str | None:
+    """Connect; the temporary folder of a cluster that was started, which is the caller's."""
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == "local":
+        folder = tempfile.mkdtemp(prefix="ray-")  # Ray's sockets below it need a short path
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            object_store_memory=_OBJECT_STORE_BYTES,
+            _temp_dir=folder,
+            _node_ip_address="127.0.0.1",
+            **quiet,
+        )
+        return folder
+    if address != "auto" and not _is_host_and_port(address):
+        raise UserError(f"a Ray address is local, auto or HOST:PORT, got {address!r}")
+    try:
+        ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"no Ray cluster at {address!r} ({reason}); start one with `ray start --head`, or use "
+            "--address local"
+        ) from error
+    return None
+
+
+def _is_host_and_port(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    return bool(host) and port.isdigit() and "/" not in host
