@@ -1,0 +1,392 @@
+"""The live dashboard: curves, progress and responses of runs that are being trained.
+
+A thread of the notebook's process looks for new lines and sends what changed to the page, so that
+the curves move while a cell trains. It uses little of the processor that trains: one look costs
+some milliseconds, and the more it costs, the longer the thread rests until the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from mcbench.errors import UserError, unknown
+from mcbench.report.base import SMOOTHING
+from mcbench.report.dashboard.curves import CurvesView, chosen_arms
+from mcbench.report.dashboard.follower import RunFollower, StoreFollower
+from mcbench.report.dashboard.live_figure import PlotlySource
+from mcbench.report.dashboard.progress import Progress, progress_of, summary
+from mcbench.report.dashboard.run_list import RunList, row, totals
+from mcbench.report.dashboard.sample_browser import SampleBrowser
+from mcbench.report.panels import SECTIONS
+from mcbench.report.provenance import group_runs
+from mcbench.report.site import in_project
+from mcbench.report.style import arm_styles
+
+FIRST_SECTIONS = ("Learning", "Truncation and mask")
+MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
+CURVES, RESPONSES = "Curves", "Responses"
+# One look may take this share of a processor, and after a step nobody waits longer than this.
+_SHARE, _REST_S, _LONGEST_REST_S = 0.01, 0.25, 1.5
+_ORDER = {"running": 0, "starting": 0, "planned": 1}
+
+_open: dict[str, Dashboard] = {}
+
+
+class Dashboard:
+    """Follows the runs of a folder.
+
+    Shown by a notebook when it ends a cell. Running that cell again replaces the dashboard;
+    :meth:`close` ends it. Without a page that could show widgets (papermill, nbconvert) it is a
+    line of text and follows nothing.
+
+    Args:
+        runs: a folder of runs, or one run directory; relative to the project's root.
+        planned: the runs to follow, run id -> what their run.json will say (``config``, ``seed``);
+            all runs of the folder where None. :func:`watch_experiment` makes it.
+        sections: the sections of figures shown first (:data:`mcbench.report.panels.SECTIONS`).
+        smoothing: steps of the running mean.
+        live: whether to follow; where None, whether a page is likely there.
+
+    Raises:
+        UserError: no such folder, an unknown section, or a smoothing below 1.
+    """
+
+    def __init__(
+        self,
+        runs: str | Path = "runs",
+        *,
+        planned: Mapping[str, Mapping[str, Any]] | None = None,
+        sections: Sequence[str] = FIRST_SECTIONS,
+        smoothing: int = SMOOTHING,
+        live: bool | None = None,
+    ) -> None:
+        for section in sections:
+            if section not in SECTIONS:
+                raise unknown("section", section, SECTIONS)
+        if smoothing < 1:
+            raise UserError(f"smoothing must be at least 1 step, got {smoothing}")
+        root = in_project(runs)
+        if root.exists() and not root.is_dir():
+            raise UserError(f"{root} is a file; name a folder of runs or a run directory")
+        self.store = StoreFollower(root, planned)
+        self.live = page_likely() if live is None else live
+        self.problem = ""
+        self.looks = 0
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._changed = threading.Event()
+        self._drawn: Any = None
+        self._known: set[str] = set()
+        self._thread: threading.Thread | None = None
+        self.store.poll()
+        if self.live:
+            _replace(self)
+            self._build(sections, smoothing)
+            self._thread = threading.Thread(target=self._follow, name="dashboard", daemon=True)
+            self._thread.start()
+
+    # What is shown -------------------------------------------------------------------------------
+
+    def _build(self, sections: Sequence[str], smoothing: int) -> None:
+        self.source = PlotlySource()
+        self.status = widgets.HTML().add_class("mcb-status")
+        self.shown = widgets.ToggleButtons(
+            options=[CURVES, RESPONSES], style={"button_width": "auto"}
+        )
+        self.pause = widgets.ToggleButton(description="Pause", tooltip="stop following; runs go on")
+        self.model = widgets.Dropdown(description="Model", style={"description_width": "auto"})
+        self.model.layout.width = "auto"
+        self.sections = {
+            name: widgets.ToggleButton(value=name in sections, description=name)
+            for name in SECTIONS
+        }
+        self.smoothing = widgets.IntSlider(
+            value=smoothing,
+            min=1,
+            max=max(50, smoothing),
+            description="Smoothing",
+            style={"description_width": "auto"},
+            layout={"width": "240px"},
+            continuous_update=False,
+        )
+        self.list = RunList()
+        self.curves = CurvesView()
+        self.samples = SampleBrowser(self._named, self._lock)
+        controls = widgets.Box([*self.sections.values(), self.smoothing]).add_class("mcb-controls")
+        top = widgets.Box([self.status, self.model, self.shown, self.pause]).add_class(
+            "mcb-bar-top"
+        )
+        self._curves_box = widgets.VBox([controls, self.curves.box])
+        self._body = widgets.VBox([self._curves_box])
+        self.box = widgets.VBox([top, self.list, self._body, self.source])
+        self.box.add_class("mcb-dashboard")
+        self._answer(
+            [self.shown, self.pause, self.model, self.smoothing, *self.sections.values()], "value"
+        )
+        self._answer([self.list], "chosen")
+        for control in (*self.samples.controls, self.samples.back, self.samples.next):
+            _answer_while_busy(control)
+        self.refresh()
+
+    def _answer(self, controls: Sequence[Any], trait: str) -> None:
+        for control in controls:
+            control.observe(self._control_changed, trait)
+            _answer_while_busy(control)
+
+    def _control_changed(self, change: Any) -> None:
+        if change["owner"] is self.pause:
+            self.pause.description = "Resume" if self.pause.value else "Pause"
+        self._drawn = None
+        self._changed.set()
+
+    @property
+    def arms(self) -> dict[str, list[RunFollower]]:
+        """The arms of the chosen model, with all their runs."""
+        described = [run for run in self.store.runs.values() if run.meta]
+        sizes = group_runs(described)
+        return sizes.get(self.model.value or "", {})
+
+    def _named(self) -> dict[str, tuple[str, RunFollower]]:
+        """Name -> arm and run, those that can be chosen now."""
+        styles = arm_styles(self.arms)
+        return {
+            f"{styles[arm].label}, seed {run.meta['seed']}": (styles[arm].label, run)
+            for arm, runs in self.arms.items()
+            for run in runs
+        }
+
+    # Following -----------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        rest = _REST_S
+        while not self._stop.is_set():
+            self._changed.wait(rest)
+            self._changed.clear()
+            if self._stop.is_set():
+                return
+            began = time.thread_time()
+            try:
+                self.refresh()
+            except Exception as error:
+                self._report(error)
+            cost = time.thread_time() - began
+            rest = min(_LONGEST_REST_S, max(_REST_S, cost / _SHARE))
+
+    def _report(self, error: Exception) -> None:
+        """Say on the page what went wrong; the next look may do better."""
+        self.problem = f"The last look failed: {type(error).__name__}: {error}"
+        with contextlib.suppress(Exception):
+            self._show_status([])
+
+    def refresh(self) -> None:
+        """Look for what is new and show it, unless paused."""
+        with self._lock:
+            self.looks += 1
+            if self.pause.value:
+                self._show_status([])
+                return
+            changed = self.store.poll()
+            self._offer_models()
+            lines = self._show_runs()
+            self.problem = ""
+            self._show_status(lines)
+            view = self._view
+            if not changed and view == self._drawn:
+                return
+            if self.shown.value == RESPONSES:
+                self.samples.refresh()
+                self._put(self.samples.box)
+            else:
+                arms = chosen_arms(self.arms, self.list.chosen)
+                chosen = [name for name, button in self.sections.items() if button.value]
+                self.curves.show(arms, chosen, self.smoothing.value)
+                for figure in self.curves.figures:
+                    _answer_while_busy(figure)
+                self._put(self._curves_box)
+            self._drawn = view
+
+    @property
+    def _view(self) -> tuple[Any, ...]:
+        """What the controls say."""
+        buttons = tuple(button.value for button in self.sections.values())
+        return (
+            self.shown.value,
+            self.model.value,
+            buttons,
+            self.smoothing.value,
+            *self.list.chosen,
+        )
+
+    def _put(self, box: Any) -> None:
+        if self._body.children != (box,):
+            self._body.children = (box,)
+
+    def _offer_models(self) -> None:
+        sizes = list(group_runs(run for run in self.store.runs.values() if run.meta))
+        if list(self.model.options) != sizes:
+            chosen = self.model.value
+            self.model.options = sizes
+            self.model.value = chosen if chosen in sizes else next(iter(sizes), None)
+        self.model.layout.display = None if len(sizes) > 1 else "none"
+
+    def _show_runs(self) -> list[Progress]:
+        arms = self.arms
+        styles = arm_styles(arms)
+        found = [(progress_of(run), arm, run) for arm, runs in arms.items() for run in runs]
+        found.sort(key=lambda entry: _ORDER.get(entry[0].state, 2))  # stable: arms stay together
+        self.list.rows = [
+            row(
+                run.run_id,
+                f"{styles[arm].label}, seed {run.meta['seed']}",
+                styles[arm].label,
+                styles[arm],
+                progress,
+            )
+            for progress, arm, run in found
+        ]
+        self._choose_new([(progress, run) for progress, _, run in found])
+        return [progress for progress, _, _ in found]
+
+    def _choose_new(self, found: Sequence[tuple[Progress, RunFollower]]) -> None:
+        """Draw runs nobody could choose yet; of many that were there before, the newest."""
+        new = [(p, run) for p, run in found if run.run_id not in self._known]
+        if not new:
+            return
+        first = not self._known
+        self._known.update(run.run_id for _, run in new)
+        if first and len(new) > MOST_CHOSEN and self.store.all:
+            new.sort(key=lambda e: (_ORDER.get(e[0].state, 2), -e[1].meta.get("started", 0)))
+            new = new[:MOST_CHOSEN]
+        self.list.chosen = [*self.list.chosen, *(run.run_id for _, run in new)]
+
+    def _show_status(self, lines: Sequence[Progress]) -> None:
+        if self.pause.value:
+            text = "<b>Paused</b><span>the runs go on; this page stands still</span>"
+        else:
+            parts = [summary(list(lines)), totals(lines)]
+            text = f"<b>{escape(parts[0])}</b><span>{escape(parts[1])}</span>"
+            if not lines:
+                text = f"<b>No runs yet</b><span>waiting for {escape(str(self.store.root))}</span>"
+        if self.problem:
+            text = f'<span class="mcb-problem">{escape(self.problem)}</span>'
+        if self.status.value != text:
+            self.status.value = text
+
+    def close(self) -> None:
+        """Stop following and take the widgets off the page. Idempotent."""
+        self._stop.set()
+        self._changed.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=10)
+        for key in [key for key, dashboard in _open.items() if dashboard is self]:
+            del _open[key]
+        if self.live and self._thread is not None:
+            self._thread = None
+            self.curves.close()
+            for widget in _tree(self.box):
+                widget.close()
+
+    @property
+    def is_following(self) -> bool:
+        """Whether its thread is at work."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        lines = [progress_of(run) for run in self.store.runs.values() if run.meta]
+        text = f"{summary(lines)} in {self.store.root}"
+        bundle: dict[str, Any] = {"text/plain": f"Dashboard: {text}"}
+        if self.live:
+            found = self.box._repr_mimebundle_()
+            data = found[0] if isinstance(found, tuple) else found
+            bundle = {**data, **bundle}
+        return bundle
+
+
+def watch_experiment(
+    name: str,
+    profile: str | Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    arms: Sequence[str] | None = None,
+    runs_dir: str | Path = "runs",
+    changes: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Dashboard:
+    """The dashboard of an experiment's runs, also of those not started yet.
+
+    Arguments as for :func:`mcbench.lab.experiments.planned_runs`; ``options`` as for
+    :class:`Dashboard`.
+
+    Raises:
+        UserError: as :func:`mcbench.lab.experiments.planned_runs`.
+    """
+    from mcbench.lab.experiments import planned_runs
+
+    plan = planned_runs(name, profile, seeds, steps, arms, changes)
+    return Dashboard(runs_dir, planned=planned_of([run.config for run in plan]), **options)
+
+
+def planned_of(configs: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """What ``Dashboard(planned=...)`` takes, from run configurations."""
+    return {
+        config.run_id: {"config": config.to_dict(), "seed": config.seed, "run_id": config.run_id}
+        for config in configs
+    }
+
+
+def page_likely() -> bool:
+    """Whether this process serves a notebook that somebody looks at.
+
+    Jupyter's server and VS Code tell their kernels so; papermill and nbconvert start kernels of
+    their own.
+    """
+    if "JPY_SESSION_NAME" in os.environ or "VSCODE_PID" in os.environ:
+        return True
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    return shell is not None and "__vsc_ipynb_file__" in shell.user_ns
+
+
+def _cell() -> str | None:
+    """The id of the notebook cell that is running, where the page tells it."""
+    from IPython import get_ipython
+
+    kernel = getattr(get_ipython(), "kernel", None)
+    parent = kernel.get_parent() if kernel else {}
+    return (parent.get("metadata") or {}).get("cellId")
+
+
+def _replace(dashboard: Dashboard) -> None:
+    """Close what the same cell showed before, so that running it twice leaves one thread."""
+    key = _cell() or str(dashboard.store.root)
+    if key in _open:
+        _open[key].close()
+    _open[key] = dashboard
+
+
+def _answer_while_busy(widget: Any) -> None:
+    """Have the widget's messages handled in a thread while a cell runs.
+
+    JupyterLab sends them to a subshell for that. ipykernel 7.4 moves them back to the thread that
+    used the widget last, which is the one that trains; this hook of its decides, and without it the
+    page's wish counts.
+    """
+    if widget.comm is not None:
+        widget.comm._reply_subshell_for = None
+
+
+def _tree(widget: Any) -> Iterator[Any]:
+    for child in getattr(widget, "children", ()):
+        yield from _tree(child)
+    yield widget

@@ -1,0 +1,291 @@
+"""Follows run directories that other processes, or this one, are writing.
+
+Only what was appended since the last look is read. A line counts once it ends: half of one waits
+for its rest. When a file was replaced (a resumed run drops the lines after its checkpoint) it is
+read anew. Nothing is ever written.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from array import array
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mcbench.lab.distributions import ADVANTAGE
+from mcbench.lab.files import ProcessLock
+from mcbench.lab.store import Run
+
+_TAIL = 64  # bytes before the place reached that must still be there, or the file is another one
+_DISTRIBUTION = ("histogram/", "length/")
+
+
+def _signature(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file does; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class LineFile:
+    """A file of JSON lines that grows, or is replaced, or disappears.
+
+    ``damaged`` is the number of the first complete line that is no JSON object, or None.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.bytes_read = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._seen: tuple[int, int, int] | None = None
+        self._place = 0
+        self._tail = b""
+        self._lines = 0
+        self.damaged: int | None = None
+
+    def read(self) -> tuple[bool, list[dict[str, Any]]]:
+        """Whether everything returned before is void, and the new complete lines."""
+        seen = _signature(self.path)
+        if seen == self._seen:
+            return False, []
+        had_any = self._lines > 0
+        if seen is None:
+            self._forget()
+            return had_any, []
+        with self.path.open("rb") as file:
+            restarted = not self._continues(file, seen)
+            if restarted:
+                self._forget()
+            file.seek(self._place)
+            data = file.read()
+        self.bytes_read += len(data)
+        self._seen = seen
+        whole = data[: data.rfind(b"\n") + 1]
+        self._place += len(whole)
+        self._tail = (self._tail + whole)[-_TAIL:]
+        return restarted and had_any, list(self._parsed(whole))
+
+    def _continues(self, file: Any, seen: tuple[int, int, int]) -> bool:
+        """Whether the bytes read so far are still the file's beginning, as far as can be told."""
+        if self._seen is None or seen[0] != self._seen[0] or seen[1] < self._place:
+            return False
+        file.seek(self._place - len(self._tail))
+        return bool(file.read(len(self._tail)) == self._tail)
+
+    def _parsed(self, whole: bytes) -> Iterator[dict[str, Any]]:
+        for line in whole.splitlines():
+            self._lines += 1
+            try:
+                record = json.loads(line)
+            except ValueError:
+                record = None
+            if isinstance(record, dict):
+                yield record
+            elif self.damaged is None:
+                self.damaged = self._lines
+
+
+class Columns:
+    """Numbers of many lines by name, eight bytes each; what a line lacks is NaN."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._columns: dict[str, array[float]] = {}
+        self._table: pd.DataFrame | None = None
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add a line's numbers; texts and lists are left out."""
+        for name, value in record.items():
+            if isinstance(value, (int, float)):
+                column = self._columns.setdefault(name, array("d"))
+                column.extend([math.nan] * (self.count - len(column)))
+                column.append(value)
+        self.count += 1
+        self._table = None
+
+    def last(self, name: str) -> float | None:
+        """The newest value of a column, None without one."""
+        column = self._columns.get(name)
+        return next((v for v in reversed(column or ()) if not math.isnan(v)), None)
+
+    def values(self, name: str) -> np.ndarray:
+        """A column, (lines,)."""
+        found = np.full(self.count, math.nan)
+        column = self._columns.get(name, array("d"))
+        found[: len(column)] = np.array(column)
+        return found
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a line."""
+        if self._table is None:
+            self._table = pd.DataFrame({name: self.values(name) for name in self._columns})
+        return self._table
+
+
+class RunFollower:
+    """One run directory, read piece by piece; what the figures take for a record of the run.
+
+    ``meta`` is the last known run.json, or ``planned`` until there is one: what a planned run will
+    be. ``present``: there is a run.json now. ``version`` grows with every change.
+    """
+
+    has_all_responses = False  # histograms of old runs are not computed from responses while live
+
+    def __init__(self, path: Path, planned: Mapping[str, Any] | None = None) -> None:
+        self.path = path
+        self.lock = ProcessLock(path / "lock")
+        self.version = 0
+        self.meta: dict[str, Any] = dict(planned or {})
+        self.present = False
+        self.was_there = False
+        self._meta_seen: tuple[int, int, int] | None = None
+        self._step_file = LineFile(path / "steps.jsonl")
+        self._eval_file = LineFile(path / "evals.jsonl")
+        self._forget_steps()
+        self.eval_columns = Columns()
+
+    def _forget_steps(self) -> None:
+        self.step_columns = Columns()
+        self.distributions: dict[int, dict[str, Any]] = {}
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        return self.meta["config"]
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        """One row per update."""
+        return self.step_columns.table
+
+    @property
+    def evals(self) -> pd.DataFrame:
+        """One row per evaluation and length, without ``per_problem``."""
+        return self.eval_columns.table
+
+    @property
+    def damaged(self) -> str:
+        """Which line of which file cannot be read; empty where all can."""
+        for file in (self._step_file, self._eval_file):
+            if file.damaged is not None:
+                return f"line {file.damaged} of {file.path.name} is damaged"
+        return ""
+
+    @property
+    def bytes_read(self) -> int:
+        """Of both files so far."""
+        return self._step_file.bytes_read + self._eval_file.bytes_read
+
+    def poll(self) -> bool:
+        """Read what is new; whether anything was."""
+        changed = self._poll_meta()
+        restarted, lines = self._step_file.read()
+        if restarted:
+            self._forget_steps()
+        for line in lines:
+            self.step_columns.append(line)
+            if ADVANTAGE in line and "step" in line:
+                kept = {k: v for k, v in line.items() if k.startswith(_DISTRIBUTION)}
+                self.distributions[int(line["step"])] = kept
+        changed |= restarted or bool(lines)
+        restarted, lines = self._eval_file.read()
+        if restarted:
+            self.eval_columns = Columns()
+        for line in lines:
+            self.eval_columns.append(line)
+        changed |= restarted or bool(lines)
+        self.version += changed
+        return changed
+
+    def _poll_meta(self) -> bool:
+        path = self.path / "run.json"
+        seen = _signature(path)
+        if seen == self._meta_seen:
+            return False
+        self._meta_seen = seen
+        if seen is None:
+            self.present = False
+            return True
+        try:
+            meta = json.loads(path.read_bytes())
+        except (OSError, ValueError):  # gone since, or no run of ours
+            self._meta_seen = None
+            return False
+        if not isinstance(meta, dict) or "config" not in meta:
+            return False
+        self.meta = meta
+        self.present = self.was_there = True
+        return True
+
+    # Responses -----------------------------------------------------------------------------------
+
+    def completion_steps(self) -> list[int]:
+        """The updates that began a generation whose responses are stored."""
+        try:
+            names = os.listdir(self.path / "completions")
+        except OSError:
+            return []
+        whole = [Path(name) for name in names if name.endswith(".parquet")]
+        return sorted(int(p.stem.partition("_")[2]) for p in whole if p.stem.startswith("step_"))
+
+    def completions(self, step: int) -> pd.DataFrame:
+        """The responses of the generation that ``step`` began.
+
+        Raises:
+            OSError: they were removed.
+        """
+        return pd.read_parquet(Run(self.path).completions_path(step))
+
+
+class StoreFollower:
+    """The runs of a folder, or chosen ones, also those that do not exist yet.
+
+    Args:
+        root: a folder of runs, or one run directory.
+        planned: run id -> what run.json will say of it, for the runs to follow; all runs of the
+            folder where None.
+    """
+
+    def __init__(self, root: Path, planned: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        if planned is None and (root / "run.json").exists():
+            planned, root = {root.name: {}}, root.parent
+        self.root = root
+        self.all = planned is None
+        self.runs = {name: RunFollower(root / name, m) for name, m in (planned or {}).items()}
+
+    def poll(self) -> bool:
+        """Read what is new in all runs; whether anything was."""
+        changed = False
+        if self.all:
+            for path in self._directories():
+                if path.name not in self.runs:
+                    self.runs[path.name] = RunFollower(path)
+        for run in self.runs.values():
+            changed |= run.poll()
+        return changed
+
+    def _directories(self) -> list[Path]:
+        try:
+            with os.scandir(self.root) as entries:
+                names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=True))
+        except OSError:
+            return []
+        return [p for n in names if (p := self.root / n).name in self.runs or _is_run(p)]
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.json").exists()
