@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcbench.errors import UserError
 from mcbench.lab.distributions import ADVANTAGE
 from mcbench.lab.files import plain, write_atomic
 from mcbench.lab.store import Run, RunRecord, read_run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SAMPLE_GROUPS = 4
 SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
@@ -57,7 +60,14 @@ def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
     return path
 
 
-def chosen_samples(record: RunRecord) -> list[dict[str, Any]]:
+class Stored(Protocol):
+    """What responses are read from."""
+
+    def completion_steps(self) -> list[int]: ...
+    def completions(self, step: int) -> pd.DataFrame: ...
+
+
+def chosen_samples(record: Stored) -> list[dict[str, Any]]:
     """The responses that the compact form keeps, one line each; none where none are stored."""
     steps = record.completion_steps()
     kept = sorted({steps[0], steps[len(steps) // 2], steps[-1]}) if steps else []
@@ -76,8 +86,8 @@ def _cut(row: dict[str, Any]) -> dict[str, Any]:
     for name in ("prompt", "completion"):
         text = str(row[name])
         if len(text) > SAMPLE_CHARACTERS:
-            more = len(text) - SAMPLE_CHARACTERS
-            found[name] = f"{text[:SAMPLE_CHARACTERS]}\n… ({more} more characters)"
+            kept = SAMPLE_CHARACTERS - 40  # room for the remark: what was cut is not cut again
+            found[name] = f"{text[:kept]}\n… ({len(text) - kept} more characters)"
             if name == "completion":
                 found = {k: v for k, v in found.items() if k not in ("logprobs", "pieces")}
     if "logprobs" in found:

@@ -23,7 +23,8 @@ def figure_table(figure: go.Figure) -> pd.DataFrame:
     columns: dict[str, pd.Series] = {}
     for trace in figure.data:
         role = (trace.meta or {}).get("role")
-        if trace.type not in ("scatter", "bar") or role in ("band", "mean") or trace.fill:
+        area = trace.type == "scatter" and trace.fill
+        if trace.type not in ("scatter", "bar") or role in ("band", "mean") or area:
             continue
         series = _seed_mean(trace) if role == "seeds" else _plain(trace)
         if len(series):

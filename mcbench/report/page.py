@@ -7,18 +7,22 @@ came from a run or a model is escaped; only this package's own markup is not.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from mcbench.errors import UserError
-from mcbench.report.style import ArmStyle
+from mcbench.report.base import SMOOTHING
+from mcbench.report.encode import figure_spec
+from mcbench.report.numbers import figure_table
+from mcbench.report.style import NEUTRAL_TEXT, ArmStyle
 
 NANO_NOTE = (
     "This is the nano world: models of less than two million parameters on generated problems. It "
@@ -39,13 +43,15 @@ _DASHES = {
 class Plot:
     """A figure, its id on the page (unique, stable) and the line above it.
 
-    ``height`` in pixels is for figures with many rows; all others are of one height.
+    ``height`` in pixels is for figures with many rows; all others are of one height. ``arm`` is for
+    figures of one arm, which disappear with it.
     """
 
     id: str
     caption: str
     figure: go.Figure
     height: int | None = None
+    arm: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,13 +70,17 @@ class Panel:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with panels. ``markup`` is this package's own HTML, shown before the panels."""
+    """A heading with panels. ``markup`` is this package's own HTML, shown before the panels.
+
+    ``samples`` are responses for the sample browser (:mod:`mcbench.report.samples`), shown last.
+    """
 
     id: str
     title: str
     prose: str = ""
     panels: Sequence[Panel] = ()
     markup: str = ""
+    samples: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -177,72 +187,143 @@ def _tile_html(tile: Tile) -> str:
     )
 
 
-def _height(plot: Plot) -> str:
-    return f' style="height:{plot.height}px"' if plot.height else ""
-
-
-def _panel_html(panel: Panel) -> str:
-    plots = "".join(
-        f"<figure><figcaption>{escape(plot.caption)}</figcaption>"
-        f'<div class="plot" id="{escape(plot.id)}"{_height(plot)} role="img" '
-        f'aria-label="{escape(panel.title)}: {escape(plot.caption)}"></div></figure>'
-        for plot in panel.plots
+def _swatch(trace: Any) -> str:
+    """A line, an area or a bar as a trace draws it."""
+    line = trace.line if trace.type == "scatter" else None
+    if line is not None and (line.width or 0) >= 1:
+        return key_svg(ArmStyle("", str(line.color), str(line.dash or "solid")))
+    fill = trace.fillcolor if trace.type == "scatter" else trace.marker.color
+    color = fill if isinstance(fill, str) else fill[0] if fill else NEUTRAL_TEXT
+    return (
+        '<svg class="key" viewBox="0 0 30 8" aria-hidden="true">'
+        f'<rect width="30" height="8" fill="{escape(str(color))}"/></svg>'
     )
+
+
+def _key_html(figure: go.Figure, arms: Collection[str]) -> str:
+    """The figure's legend, less the arms that the page's toolbar names."""
+    named = [
+        trace
+        for trace in figure.data
+        if trace.name
+        and trace.type in ("scatter", "bar")
+        and trace.showlegend is not False
+        and trace.legendgroup not in arms
+    ]
+    if not named or (len(named) == 1 and named[0].legendgroup != "paper"):
+        return ""
+    entries = "".join(f"<li>{_swatch(trace)}{escape(str(trace.name))}</li>" for trace in named)
+    return f'<ul class="entries">{entries}</ul>'
+
+
+def _plot_html(panel: Panel, plot: Plot, arms: Collection[str]) -> str:
+    height = f' style="height:{plot.height}px"' if plot.height else ""
+    own = f' data-arm="{escape(plot.arm)}"' if plot.arm else ""
+    table = figure_table(plot.figure)
+    text = f"{panel.title}: {plot.caption}. {_in_words(table)}".strip()
+    numbers = ""
+    if not table.empty:
+        summary = '<summary aria-label="Numbers of this figure">Numbers</summary>'
+        numbers = f'<details class="numbers">{summary}{data_table(table)}</details>'
+    return (
+        f"<figure{own}><figcaption>{escape(plot.caption)}</figcaption>"
+        f"{_key_html(plot.figure, arms)}"
+        f'<div class="plot" id="{escape(plot.id)}"{height} role="img" '
+        f'aria-label="{escape(text)}"></div>{numbers}</figure>'
+    )
+
+
+def _in_words(table: pd.DataFrame) -> str:
+    """What a curve figure ends at, for those who hear it."""
+    if table.empty or len(table.columns) > 8:
+        return ""
+    axis, names = table.columns[0], table.columns[1:]
+    first, last = (_text(table[axis].iloc[place]) for place in (0, -1))
+    ends = [
+        f"{name} {_text(values.iloc[-1])}"
+        for name, values in ((name, table[name].dropna()) for name in names)
+        if len(values)
+    ]
+    return f"{axis} from {first} to {last}; at the end {', '.join(ends)}." if ends else ""
+
+
+def _panel_html(panel: Panel, arms: Collection[str]) -> str:
+    plots = "".join(_plot_html(panel, plot, arms) for plot in panel.plots)
     table = ""
     if panel.data is not None and not panel.data.empty:
         table = f"<details><summary>The numbers</summary>{data_table(panel.data)}</details>"
     prose = f"<p>{escape(panel.prose)}</p>" if panel.prose else ""
-    grid = "grid even" if len(panel.plots) % 2 == 0 else "grid"
-    return f'<h3>{escape(panel.title)}</h3>{prose}<div class="{grid}">{plots}</div>{table}'
+    missing = f'<p class="missing">{escape(panel.missing)}</p>' if panel.missing else ""
+    grid = f'<div class="{_grid(len(panel.plots))}">{plots}</div>' if plots else ""
+    return f'<div class="panel"><h3>{escape(panel.title)}</h3>{prose}{grid}{missing}{table}</div>'
 
 
-def _section_html(section: Section) -> str:
+def _grid(count: int) -> str:
+    """Two or three figures a row, so that the last row is full where that is possible."""
+    return "grid" if count % 3 == 0 or count == 1 else "grid even"
+
+
+def _section_html(section: Section, arms: Collection[str]) -> str:
     prose = f"<p>{escape(section.prose)}</p>" if section.prose else ""
-    panels = "".join(_panel_html(panel) for panel in section.panels)
+    panels = "".join(_panel_html(panel, arms) for panel in section.panels)
+    browser = ""
+    if section.samples is not None:
+        browser = f'<div class="browser" data-samples="{escape(section.id)}"></div>'
     return (
         f'<section id="{escape(section.id)}"><h2>{escape(section.title)}</h2>'
-        f"{prose}{section.markup}{panels}</section>"
+        f"{prose}{section.markup}{panels}{browser}</section>"
     )
 
 
-def _arms_html(arms: Mapping[str, ArmStyle]) -> str:
+def _toolbar_html(page: Page, specs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Arms to switch, smoothing and step; each only where a figure follows it."""
     buttons = "".join(
         f'<button type="button" aria-pressed="true" value="{escape(arm)}">'
         f"{key_svg(style)}{escape(style.label)}</button>"
-        for arm, style in arms.items()
+        for arm, style in (page.arms or {}).items()
     )
+    traces = [trace for spec in specs.values() for trace in spec["data"]]
+    controls = ""
+    if any(trace.get("meta", {}).get("smooth") for trace in traces):
+        controls += _slider("smoothing", "Smoothing", 1, 41, SMOOTHING, "entries of a running mean")
+    if any(spec["linked"] for spec in specs.values()):
+        controls += _slider("step", "Step", 0, 1, 1, "training step")
+    if not buttons and not controls:
+        return ""
+    hint = "drag to zoom all, double-click to reset"
+    group = f'<div class="toggles" role="group" aria-label="Arms">{buttons}</div>'
     return (
-        f'<nav class="arms" aria-label="Arms"><div>{buttons}'
-        '<span class="hint">click an arm to hide it · drag to zoom, double-click to reset</span>'
-        "</div></nav>"
+        f'<nav class="arms" aria-label="Figures"><div>{group if buttons else ""}'
+        f'<div class="sliders">{controls}</div><span class="hint">{hint}</span></div></nav>'
     )
 
 
-def _figure_data(page: Page) -> str:
-    """The figures as JSON, less what the page says itself (title, and the legend of arms)."""
-    specs: dict[str, object] = {}
+def _slider(name: str, label: str, low: int, high: int, value: int, unit: str) -> str:
+    return (
+        f'<label title="{unit}">{label}<input type="range" id="{name}" min="{low}" '
+        f'max="{high}" value="{value}"><output for="{name}"></output></label>'
+    )
+
+
+def _contents_html(page: Page) -> str:
+    if len(page.sections) < 2:
+        return ""
+    links = "".join(
+        f'<a href="#{escape(section.id)}">{escape(section.title)}</a>' for section in page.sections
+    )
+    return f'<nav class="contents" aria-label="Contents">{links}</nav>'
+
+
+def _figure_specs(page: Page) -> dict[str, dict[str, Any]]:
+    """The figures as JSON data, less what the page says itself (title, and the legend of arms)."""
+    specs: dict[str, dict[str, Any]] = {}
     for section in page.sections:
         for panel in section.panels:
             for plot in panel.plots:
                 if plot.id in specs:
                     raise UserError(f"two figures of the page have the id {plot.id!r}")
-                specs[plot.id] = _figure_spec(plot.figure, bool(page.arms))
-    return script_json(specs)
-
-
-def _figure_spec(figure: go.Figure, arms_named: bool) -> object:
-    spec = json.loads(figure.to_json())
-    layout = spec["layout"]
-    for key in ("title", "height", "template"):
-        layout.pop(key, None)
-    layout["margin"] = {"l": 54, "r": 12, "t": 14, "b": 44}
-    if arms_named and any("legendgroup" in trace for trace in spec["data"]):
-        layout["showlegend"] = False
-    elif layout.get("showlegend", True):
-        place = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
-        layout["legend"] = {**layout.get("legend", {}), **place}
-        layout["margin"]["t"] = 40
-    return {"data": spec["data"], "layout": layout}
+                specs[plot.id] = figure_spec(plot.figure)
+    return specs
 
 
 def asset(name: str) -> str:
@@ -269,17 +350,28 @@ def build_page(page: Page, plotly_src: str | None = None) -> str:
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in page.notes)
     tiles = "".join(_tile_html(tile) for tile in page.tiles)
     tiles = f'<div class="tiles">{tiles}</div>' if tiles else ""
+    specs = _figure_specs(page)
+    samples = {one.id: one.samples for one in page.sections if one.samples is not None}
+    arms = page.arms or {}
     body = (
         f'<header class="top"><p class="kicker">{escape(page.kicker)}</p>'
         f'<h1>{escape(page.title)}</h1><p class="lead">{escape(page.lead)}</p>'
-        f"{tiles}{notes}</header>"
-        f"{_arms_html(page.arms) if page.arms else ''}"
-        f"<main>{''.join(_section_html(section) for section in page.sections)}</main>"
-        "<noscript><p class=note>The figures need JavaScript; the tables do not.</p></noscript>"
+        f"{tiles}{notes}{_contents_html(page)}</header>"
+        f"{_toolbar_html(page, specs)}"
+        f"<main>{''.join(_section_html(section, arms) for section in page.sections)}</main>"
+        "<noscript><p class=note>The figures and the sample browser need JavaScript; the tables do "
+        "not.</p></noscript>"
         '<footer class="meta">Made by mcbench from recorded measurements.</footer>'
     )
-    data = f'<script type="application/json" id="figure-data">{_figure_data(page)}</script>'
-    return _document(page.title, body, f"{data}{script}<script>{asset('page.js')}</script>")
+    data = _json_script("figure-data", specs) + (
+        _json_script("sample-data", samples) if samples else ""
+    )
+    scripts = asset("page.js") + (asset("samples.js") if samples else "")
+    return _document(page.title, body, f"{data}{script}<script>{scripts}</script>")
+
+
+def _json_script(name: str, value: object) -> str:
+    return f'<script type="application/json" id="{name}">{script_json(value)}</script>'
 
 
 def _document(title: str, body: str, tail: str = "") -> str:

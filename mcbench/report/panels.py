@@ -7,7 +7,7 @@ is said in the panel's ``missing``, never left out silently.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
@@ -18,16 +18,16 @@ from mcbench.report.page import Panel, Plot
 from mcbench.report.series import Arms, eval_lengths
 from mcbench.report.style import arm_styles
 
-Draw = Callable[[Arms, int], list[tuple[str, str, go.Figure]]]
+Draw = Callable[[Arms, int], list[Plot]]
 
 
 @dataclass(frozen=True)
 class PanelKind:
     """A panel before it is drawn.
 
-    ``draw`` takes arms and smoothing and returns (id, caption, figure) per figure; a figure without
-    a trace counts as not recorded. ``needs`` says what is missing then. ``staged``: drawn over
-    training steps, so that stages of temperature and length are shown behind it.
+    ``draw`` takes arms and smoothing; a figure without a trace counts as not recorded. ``needs``
+    says what is missing then. ``staged``: drawn over training steps, so that stages of temperature
+    and length are shown behind it.
     """
 
     section: str
@@ -39,16 +39,16 @@ class PanelKind:
 
 
 def _lines(*names: str) -> Draw:
-    def draw(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
-        return [(n, figures.LINES[n].title, figures.line(arms, n, smoothing)) for n in names]
+    def draw(arms: Arms, smoothing: int) -> list[Plot]:
+        return [Plot(n, figures.LINES[n].title, figures.line(arms, n, smoothing)) for n in names]
 
     return draw
 
 
-def _accuracy(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+def _accuracy(arms: Arms, smoothing: int) -> list[Plot]:
     lengths = eval_lengths(arms)
     return [
-        (
+        Plot(
             f"accuracy-{n}",
             f"pass@1 with up to {n} tokens" + (" (the training length)" if n == lengths[0] else ""),
             figures.accuracy(arms, n),
@@ -68,42 +68,48 @@ def _limit(arms: Arms) -> int | None:
 
 
 def _each_arm(name: str, draw: Callable[..., go.Figure], limited: bool = False) -> Draw:
-    def figures_of(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+    def figures_of(arms: Arms, smoothing: int) -> list[Plot]:
         styles = arm_styles(arms)
         extra = (_limit(arms),) if limited else ()
         return [
-            (f"{name}-{index}", styles[arm].label, draw(arm, records, *extra, smoothing))
+            Plot(
+                f"{name}-{index}",
+                styles[arm].label,
+                draw(arm, records, *extra, smoothing),
+                arm=arm,
+            )
             for index, (arm, records) in enumerate(arms.items())
         ]
 
     return figures_of
 
 
-def _length_against_reward(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
-    return [
-        (
+def _length_against_reward(arms: Arms, smoothing: int) -> list[Plot]:
+    parts = [
+        Plot(
             f"length-reward-{part}",
-            f"Pass rate by length, {part} third of training",
+            f"Pass rate by length, {part} third",
             spread.length_against_reward(arms, part),
         )
         for part in spread.PARTS
-    ] + [("length-at", "Lengths of right responses at one step", spread.length_frames(arms))]
+    ]
+    return [*parts, Plot("length-at", "Lengths of right responses", spread.length_frames(arms))]
 
 
-def _advantages(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+def _advantages(arms: Arms, smoothing: int) -> list[Plot]:
     each = _each_arm("advantages", lambda arm, records, _: spread.advantages(arm, records))
-    at = ("advantages-at", "Advantages of all arms at one step", spread.advantage_frames(arms))
+    at = Plot("advantages-at", "Advantages of all arms", spread.advantage_frames(arms))
     return [*each(arms, smoothing), at]
 
 
-def _temperature(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
+def _temperature(arms: Arms, smoothing: int) -> list[Plot]:
     measured = spread.chosen_temperatures(arms)
     figure = spread.over_temperature(measured) if measured else go.Figure()
-    return [("d-of-t", "Diversity by temperature before training", figure)]
+    return [Plot("d-of-t", "Diversity by temperature before training", figure)]
 
 
-def _time(arms: Arms, smoothing: int) -> list[tuple[str, str, go.Figure]]:
-    return [("time", "Seconds per update by part", figures.time_split(arms))]
+def _time(arms: Arms, smoothing: int) -> list[Plot]:
+    return [Plot("time", "Seconds per update by part", figures.time_split(arms))]
 
 
 _DISTRIBUTIONS = (
@@ -264,17 +270,17 @@ def panel(name: str, arms: Arms, prefix: str = "", smoothing: int = SMOOTHING) -
         raise unknown("panel", name, PANELS)
     kind = PANELS[name]
     drawn = kind.draw(arms, smoothing)
-    plots = []
-    for id_, caption, figure in drawn:
-        if figure.data:
-            if kind.staged:
-                spread.add_stages(figure, arms)
-            plots.append(Plot(f"{prefix}-{id_}" if prefix else id_, caption, figure))
+    plots = [plot for plot in drawn if plot.figure.data]
     missing = ""
     if not plots:
         missing = f"Not recorded: {kind.needs}."
-    elif absent := [caption for _, caption, figure in drawn if not figure.data]:
+    elif absent := [plot.caption for plot in drawn if not plot.figure.data]:
         missing = f"Not recorded: {', '.join(absent)}."
+    if kind.staged:
+        for plot in plots:
+            spread.add_stages(plot.figure, arms)
+    if prefix:
+        plots = [replace(plot, id=f"{prefix}-{plot.id}") for plot in plots]
     return Panel(kind.title, kind.prose, plots, missing=missing)
 
 

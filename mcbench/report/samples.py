@@ -1,123 +1,116 @@
-"""Real responses on a page: the same problems answered by each arm, late in training.
+"""The sample browser of a page: a bounded selection of real responses, filtered by its script.
 
-All arms of one seed see the same problems in the same order, so that one generation of each can be
-laid side by side. The number of problems, responses and characters is bounded. What a model wrote
-is shown as text, whatever it wrote.
+The selection is that of compact records (:func:`mcbench.lab.compact.chosen_samples`): whole groups
+of the first, a middle and the last generation, of one run per arm. All arms of one seed see the
+same problems in the same order, so that their responses can be laid side by side. What a model
+wrote is shown as text, whatever it wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import pandas as pd
-
-from mcbench.report.page import Section, key_svg
+from mcbench.lab.compact import chosen_samples
+from mcbench.report.page import Section
 from mcbench.report.series import Arms, Record, seed_of
 from mcbench.report.style import arm_styles
 
-PROBLEMS = 3
-MAX_CHARACTERS = 3000
 # C0 control characters but tab and newline have pictures of their own in Unicode; bidirectional
 # controls could reorder the text around them and are spelled out.
 _PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
 _PICTURES |= {127: "␡"}
 _BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _PICTURES |= {code: f"⟨U+{code:04X}⟩" for code in _BIDI}
+# Surrogates cannot be written to a file.
+_PICTURES |= {code: f"⟨U+{code:04X}⟩" for code in range(0xD800, 0xE000)}
+LEVELS = 16  # of a token's log-probability
+PER_NAT = 3  # levels; the last one is from 5 nats (a probability below 0.7 %) on
 
 
-def visible(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Text from a model for display: control characters made visible, cut, escaped."""
-    shown = text[:limit].translate(_PICTURES)
-    more = f"\n… ({len(text) - limit} more characters)" if len(text) > limit else ""
-    return escape(shown + more)
+def plain(text: str, limit: int | None = None) -> str:
+    """Text from a model for display as text: control characters made visible, cut at ``limit``."""
+    hidden = 0 if limit is None else max(0, len(text) - limit)
+    more = f"\n… ({hidden} more characters)" if hidden else ""
+    return text[:limit].translate(_PICTURES) + more
 
 
-def comparable_runs(arms: Arms) -> tuple[dict[str, Record], int] | None:
-    """One run per arm, of one seed, and the last generation that all of them stored."""
-    seeds = sorted({seed_of(record) for records in arms.values() for record in records})
-    for seed in seeds:
-        runs = {
-            arm: record
-            for arm, records in arms.items()
-            for record in records
-            if seed_of(record) == seed
-        }
-        if len(runs) != len(arms):
-            continue
-        steps = set.intersection(*(set(record.completion_steps()) for record in runs.values()))
-        if steps:
-            return runs, max(steps)
-    return None
+def shown_runs(arms: Arms) -> dict[str, Record]:
+    """One run per arm that has stored responses: of the lowest seed that all such arms have, or
+    where there is none, each arm's lowest.
+    """
+    stored = {
+        arm: {seed_of(record): record for record in records if record.completion_steps()}
+        for arm, records in arms.items()
+    }
+    stored = {arm: runs for arm, runs in stored.items() if runs}
+    shared = set.intersection(*(set(runs) for runs in stored.values())) if stored else set()
+    return {arm: runs[min(shared or runs)] for arm, runs in stored.items()}
 
 
-def choose_problems(tables: Mapping[str, pd.DataFrame]) -> list[int]:
-    """Groups worth reading: most of them answered differently by the arms, then by the samples."""
-    right = pd.DataFrame(
-        {
-            arm: (table["reward"] >= 1).groupby(table["group"]).mean()
-            for arm, table in tables.items()
-        }
-    )
-    spread = right.max(axis=1) - right.min(axis=1)
-    mixed = right.gt(0).any(axis=1) & right.lt(1).any(axis=1)
-    order = pd.DataFrame({"mixed": mixed, "spread": spread})
-    order = order.sort_values(["mixed", "spread"], ascending=False, kind="stable")
-    return [int(group) for group in order.index[:PROBLEMS]]
+def sample_data(arms: Arms) -> dict[str, Any] | None:
+    """The browser's data; None where no responses are stored.
+
+    ``rows`` hold what the recorder stored of each response, names shortened to a field of
+    ``columns``; texts are made plain, prompts are kept once.
+    """
+    prompts: dict[str, int] = {}
+    rows = []
+    styles = arm_styles(arms)
+    runs = shown_runs(arms)
+    for arm, record in runs.items():
+        for line in chosen_samples(record):
+            prompt = prompts.setdefault(plain(str(line["prompt"])), len(prompts))
+            rows.append({"arm": arm, "prompt": prompt, **_row(line)})
+    if not rows:
+        return None
+    named = {
+        arm: {"label": styles[arm].label, "color": styles[arm].color, "seed": seed_of(record)}
+        for arm, record in runs.items()
+    }
+    return {"arms": named, "prompts": list(prompts), "rows": rows}
 
 
-def _outcome(row: pd.Series) -> tuple[str, str]:
-    """CSS class and words for one response."""
-    if row["reward"] >= 1:
-        return "right", "right"
-    words = "cut" if row["truncated"] else "wrong"
-    return "wrong", f"{words}, masked" if row["masked"] else words
+def _row(line: Mapping[str, Any]) -> dict[str, Any]:
+    row = {
+        "step": line["step"],
+        "group": line["group"],
+        "problem": plain(str(line.get("problem_id") or "")),
+        "text": plain(str(line["completion"])),
+        "length": line["length"],
+        "cut": bool(line["truncated"]),
+        "masked": bool(line["masked"]),
+        "reward": line["reward"],
+        "advantage": round(line["advantage"], 3) if line.get("advantage") is not None else None,
+        "verdicts": plain(str(line.get("verdicts") or "not judged")),
+    }
+    if line.get("logprobs"):
+        row["pieces"] = [plain(piece) for piece in line["pieces"]]
+        row["levels"] = "".join(map(_level, line["logprobs"]))
+    return row
 
 
-def _response(row: pd.Series) -> str:
-    kind, words = _outcome(row)
-    verdicts = row["verdicts"] or "not judged"
-    return (
-        f'<details class="response {kind}"><summary><b>{words}</b> · {int(row["length"])} tokens · '
-        f"{escape(str(verdicts))}</summary><pre>{visible(str(row['completion']))}</pre></details>"
-    )
-
-
-def _problem(group: int, tables: Mapping[str, pd.DataFrame]) -> str:
-    styles = arm_styles(tables)
-    columns = []
-    for arm, table in tables.items():
-        rows = table[table["group"] == group]
-        right = int((rows["reward"] >= 1).sum())
-        responses = "".join(_response(row) for _, row in rows.iterrows())
-        columns.append(
-            f"<figure><figcaption>{key_svg(styles[arm])} {escape(styles[arm].label)}: {right} of "
-            f"{len(rows)} right</figcaption>{responses}</figure>"
-        )
-    first = next(iter(tables.values()))
-    prompt = first[first["group"] == group].iloc[0]
-    return (
-        f"<h3>Problem {escape(str(prompt['problem_id']))}</h3>"
-        f'<pre class="prompt">{visible(str(prompt["prompt"]))}</pre>'
-        f'<div class="grid samples">{"".join(columns)}</div>'
-    )
+def _level(log_prob: float | None) -> str:
+    """A hexadecimal digit: 0 for a sure token, f for one of 5 nats and more."""
+    nats = 0.0 if log_prob is None else max(0.0, -log_prob)
+    return f"{min(LEVELS - 1, int(nats * PER_NAT)):x}"
 
 
 def samples_section(size: str, prefix: str, arms: Arms) -> Section | None:
-    """A few problems with every arm's responses; None where no responses are stored."""
-    found = comparable_runs(arms)
-    if found is None:
+    """The sample browser; None where no responses are stored."""
+    data = sample_data(arms)
+    if data is None:
         return None
-    runs, step = found
-    tables = {arm: record.completions(step) for arm, record in runs.items()}
-    if len({tuple(table["problem_id"]) for table in tables.values()}) > 1:
-        return None  # the arms saw different problems, so there is nothing to lay side by side
-    seed = seed_of(next(iter(runs.values())))
-    problems = "".join(_problem(group, tables) for group in choose_problems(tables))
+    seeds = sorted({named["seed"] for named in data["arms"].values()})
     return Section(
         f"{prefix}-samples",
         f"Responses: {size}",
-        f"Training samples at step {step}, seed {seed}: the same problems in every arm, those "
-        "first on which the arms differ most. Open a line to read the response.",
-        markup=problems,
+        f"Training samples of seed {_listed(seeds)}: the first prompts of the first, a middle and "
+        "the last generation, chosen without a look at their responses. Each prompt was answered "
+        "several times by each arm.",
+        samples=data,
     )
+
+
+def _listed(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))

@@ -2,12 +2,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from mcbench.lab.compact import SAMPLE_GROUPS, read_compact, write_compact
 from mcbench.lab.store import Run, RunRecord
 from mcbench.report.page import build_page
 from mcbench.report.results import results_page
-from mcbench.report.samples import choose_problems, samples_section, visible
+from mcbench.report.samples import plain, sample_data, samples_section
 
 from .synthetic import make_record
 
@@ -37,16 +36,30 @@ def with_responses(
     return record
 
 
-def test_problems_on_which_arms_differ_come_first(tmp_path: Path) -> None:
-    names = ["same", "differs", "never"]
-    grpo = with_responses(tmp_path, "grpo", [1, 0, 0, 0, 0, 0], names)
-    micro = with_responses(tmp_path, "microcoder", [1, 0, 1, 1, 0, 0], names)
-    tables = {"grpo": grpo.completions(5), "microcoder": micro.completions(5)}
-    assert choose_problems(tables) == [1, 0, 2]
-    section = samples_section("nano-s", "nano-s", {"grpo": [grpo], "microcoder": [micro]})
-    assert section is not None
-    assert section.markup.index("differs") < section.markup.index("same")
-    assert "MicroCoder-GRPO: 2 of 2 right" in section.markup
+def browser_of(*records: RunRecord) -> dict[str, Any]:
+    data = sample_data({record.config["recipe"]: [record] for record in records})
+    assert data is not None
+    return data
+
+
+def test_arms_of_one_seed_are_shown_side_by_side(tmp_path: Path) -> None:
+    arms = {
+        "grpo": [with_responses(tmp_path, "grpo", [1, 0], ["a"], seed) for seed in (0, 1)],
+        "microcoder": [with_responses(tmp_path, "microcoder", [1, 1], ["a"], 1)],
+    }
+    data = sample_data(arms)
+    assert data is not None
+    assert {name: arm["seed"] for name, arm in data["arms"].items()} == {"grpo": 1, "microcoder": 1}
+    assert data["prompts"] == ["<i>a</i>"]  # once, though four responses have it
+    assert [row["reward"] for row in data["rows"]] == [1, 0, 1, 1]
+
+
+def test_the_selection_is_bounded_and_the_same_from_a_compact_record(tmp_path: Path) -> None:
+    names = [str(i) for i in range(2 * SAMPLE_GROUPS)]
+    record = with_responses(tmp_path, "grpo", [1, 0] * len(names), names)
+    data = browser_of(record)
+    assert len(data["rows"]) == 2 * SAMPLE_GROUPS
+    assert browser_of(read_compact(write_compact(record, tmp_path / "c.parquet"))) == data
 
 
 def test_what_a_model_wrote_is_shown_as_text(tmp_path: Path) -> None:
@@ -58,18 +71,19 @@ def test_what_a_model_wrote_is_shown_as_text(tmp_path: Path) -> None:
     assert len(html) < 200_000
 
 
+def test_tokens_carry_how_probable_they_were(tmp_path: Path) -> None:
+    record = with_responses(tmp_path, "grpo", [1, 0], ["a"])
+    lines = [
+        {**line, "logprobs": [-0.01, -2.0, -99.0], "pieces": ["a", "\x00", "b"]}
+        for line in record.completions(5).assign(step=5, completion="ab").to_dict("records")
+    ]
+    row = browser_of(replace(record, sample_lines=lines))["rows"][0]
+    assert (row["pieces"], row["levels"]) == (["a", "␀", "b"], "06f")
+
+
 def test_cut_text_says_how_much_is_missing() -> None:
-    assert visible("ab\tc\n", 10) == "ab\tc\n"
-    assert visible("x" * 12, 10).endswith("(2 more characters)")
-
-
-@pytest.mark.parametrize("problems", [["b"], ["a", "b"]])
-def test_arms_that_saw_other_problems_are_not_laid_side_by_side(
-    tmp_path: Path, problems: list[str]
-) -> None:
-    grpo = with_responses(tmp_path, "grpo", [1, 0], ["a"])
-    micro = with_responses(tmp_path, "microcoder", [1, 0] * len(problems), problems)
-    assert samples_section("s", "s", {"grpo": [grpo], "microcoder": [micro]}) is None
+    assert plain("ab\tc\n", 10) == "ab\tc\n"
+    assert plain("x" * 12, 10).endswith("(2 more characters)")
 
 
 def test_records_without_responses_have_no_section() -> None:
