@@ -1,4 +1,4 @@
-"""Plans of several experiments: what is shared, finished, kept as a record, and how long it takes."""
+"""Plans of several experiments: what is shared, finished or kept as a record, and the time."""
 
 import pytest
 

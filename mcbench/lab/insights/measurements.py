@@ -1,11 +1,13 @@
 """Measurements that insights need beside the run records, and the file they are kept in.
 
-One JSON line a measured value, in ``measurements.jsonl`` beside the compact records. Two kinds:
+One JSON line a measurement, in ``measurements.jsonl`` beside the compact records. Three kinds:
 
 ``temperature_grid`` (T1, T2): a checkpoint sampled at one temperature.
     experiment, run_id, seed, step, temperature, distinct_4 (share), accuracy (pass@1, share)
 ``labelled_solution`` (E1): one labelled solution judged under one set of rules.
     experiment, rules, case, group, right (is it?), accepted (by the rules?)
+``repetition``: truncated responses that repeat themselves, in a span of a run's steps up to one.
+    experiment, run_id, seed, step, responses, truncated, window, periodic (counts)
 
 The second kind is also read from the labelled suite's own record, where that lies in the folder.
 """
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 FILE = "measurements.jsonl"
 GRID = "temperature_grid"
 SUITE = "labelled_solution"
+REPETITION = "repetition"
 COLUMNS: dict[str, dict[str, type | tuple[type, ...]]] = {
     GRID: {
         "experiment": str,
@@ -47,6 +50,11 @@ COLUMNS: dict[str, dict[str, type | tuple[type, ...]]] = {
         "group": str,
         "right": bool,
         "accepted": bool,
+    },
+    REPETITION: {
+        "experiment": str,
+        "run_id": str,
+        **dict.fromkeys(("seed", "step", "responses", "truncated", "window", "periodic"), int),
     },
 }
 Measurements = Sequence[Mapping[str, Any]]
