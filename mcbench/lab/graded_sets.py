@@ -29,6 +29,7 @@ from mcbench.data.schema import Problem, ProblemRecord
 from mcbench.data.scores import Score, score
 from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
+from mcbench.lab.evaluate import select_problems
 from mcbench.lab.noisy_pool import noisy_pool, pool_config
 from mcbench.nano.graded import GRADED_FILE, LEVELS, Grades, grades, pool_problems
 from mcbench.nano.problems import INDUCED_SHARE
@@ -54,7 +55,7 @@ class DataRecord:
     "pool" (what was verified) and levels -> passes of ``attempts`` -> problems. ``kinds``: level ->
     kind of problem -> problems. ``trained``: level -> how many of the problems just selected are in
     the committed set that runs train on. ``base``: as in :class:`mcbench.nano.graded.Grades`.
-    ``prediction``: see :func:`check_prediction`.
+    ``prediction``: kind of problem -> see :func:`check_prediction`.
     """
 
     pool: int
@@ -67,7 +68,7 @@ class DataRecord:
     kinds: dict[str, dict[str, int]]
     trained: dict[str, int]
     base: dict[str, dict[str, float]]
-    prediction: dict[str, Any]
+    prediction: dict[str, dict[str, Any]]
 
     def write(self, path: Path) -> None:
         """As JSON; the same record, the same bytes."""
@@ -268,7 +269,7 @@ def data_record(
     workers: int = 1,
     pool_seeds: Sequence[int] = (0,),
 ) -> DataRecord:
-    """Run the pipeline on the pool (or its first ``pool_size`` problems) and say what it did.
+    """Run the pipeline on the pool (or ``pool_size`` problems spread over it) and say what it did.
 
     Pass rates are the committed ones. Sets are selected from the pool with seed 0; with others the
     stages' precision and recall are measured again.
@@ -278,7 +279,7 @@ def data_record(
     """
     known = grades()
     rates = known.rates()
-    problems = pool_problems()[:pool_size]
+    problems = select_problems(pool_problems(), pool_size)
     pool, built, sets = build_sets(folder, rates, problems, progress, workers)
     left = verified(built.out, problems)
     ids = {"pool": tuple(record.id for record in left), **sets}
@@ -302,7 +303,10 @@ def data_record(
         },
         trained={level: len(set(s) & set(known.sets[level])) for level, s in sets.items()},
         base=known.base,
-        prediction=check_prediction(left, rates),
+        prediction={
+            name: check_prediction([record for record in left if kind[record.id] == name], rates)
+            for name in BOUNDS
+        },
     )
 
 
