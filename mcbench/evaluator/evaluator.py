@@ -8,13 +8,14 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from mcbench.errors import UserError
+from mcbench.errors import UserError, unknown
 from mcbench.evaluator import encoding
 from mcbench.evaluator.pool import Worker, started
 from mcbench.evaluator.rule_sets import rule_set
 from mcbench.evaluator.schedule import Schedule, Slot
 from mcbench.evaluator.submission import Result, Submission, Test
 
+BACKENDS = ("local", "ray")
 OUTPUT_BYTES = 16 << 20  # of standard output, standard error, the result and any file written
 
 
@@ -33,10 +34,13 @@ class Evaluator:
         output_limit_mb: MiB a test may print, return or write to one file.
         rules: how outputs are compared, one of `mcbench.evaluator.rule_sets.RULE_SETS`; those of
             other evaluators are there for comparison.
+        backend: "local" for sandboxes on this machine, "ray" for sandboxes on a Ray cluster.
+        address: of the cluster: "auto" (the one that runs here), "HOST:PORT", or "local" to start
+            one.
 
     Raises:
-        UserError: ``workers`` is not a positive integer, the limit is not between 1 and 256, or
-            the rules are unknown.
+        UserError: ``workers`` is not a positive integer, the limit is not between 1 and 256, the
+            rules or the backend are unknown, or there is no such cluster.
         RuntimeError: the sandbox processes could not be started.
     """
 
@@ -45,18 +49,29 @@ class Evaluator:
         workers: int = 2,
         output_limit_mb: int = OUTPUT_BYTES >> 20,
         rules: str = "microcoder",
+        backend: str = "local",
+        address: str = "auto",
     ) -> None:
         if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
             raise UserError(f"workers must be an integer of at least 1, got {workers!r}")
         if output_limit_mb not in range(1, 257):
             raise UserError(f"output_limit_mb must be between 1 and 256, got {output_limit_mb!r}")
+        if backend not in BACKENDS:
+            raise unknown("backend", backend, BACKENDS)
         self._output_bytes = output_limit_mb << 20
         self._rule_set = rule_set(rules)
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._closed = False
-        self._workers = started([Worker() for _ in range(workers)])
+        self._ray: Any = None
+        self._workers: list[Worker] = []
         self._numpy_workers: list[Worker] = []  # started when a submission wants them
+        if backend == "ray":
+            from mcbench.evaluator.ray_backend import RayPool
+
+            self._ray = RayPool(workers, output_limit_mb, rules, address)
+        else:
+            self._workers = started([Worker() for _ in range(workers)])
 
     def __enter__(self) -> Evaluator:
         return self
@@ -67,7 +82,7 @@ class Evaluator:
     @property
     def isolation(self) -> dict[str, Any]:
         """Layers the machine grants (``granted``) and refuses (``missing``: name -> reason)."""
-        return self._workers[0].layers
+        return self._ray.isolation if self._ray else self._workers[0].layers
 
     def close(self) -> None:
         """End the sandboxes; a call in progress is waited for. Idempotent."""
@@ -77,6 +92,8 @@ class Evaluator:
             if not self._closed:
                 for worker in (*self._workers, *self._numpy_workers):
                     worker.stop()
+                if self._ray:
+                    self._ray.close()
             self._closed = True
 
     def evaluate(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
@@ -88,7 +105,7 @@ class Evaluator:
         Raises:
             UserError: the evaluator is closed, or something other than submissions was given.
         """
-        return self._evaluate(submissions, early_exit, threading.Event())
+        return self.judge(submissions, early_exit, threading.Event())
 
     async def aevaluate(
         self, submissions: Sequence[Submission], early_exit: bool = False
@@ -96,14 +113,15 @@ class Evaluator:
         """`evaluate` without blocking the event loop; cancelling it stops the running tests."""
         cancelled = threading.Event()
         try:
-            return await asyncio.to_thread(self._evaluate, submissions, early_exit, cancelled)
+            return await asyncio.to_thread(self.judge, submissions, early_exit, cancelled)
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
-    def _evaluate(
+    def judge(
         self, submissions: Sequence[Submission], early_exit: bool, cancelled: threading.Event
     ) -> list[Result]:
+        """`evaluate` until ``cancelled`` is set; results are incomplete then."""
         if os.getpid() != self._owner:  # the copied lock may be held by a thread left behind
             raise UserError("this evaluator belongs to another process")
         try:
@@ -119,6 +137,12 @@ class Evaluator:
             if self._closed:
                 raise UserError("this evaluator is closed")
             unique = sorted(set(copies))
+            if self._ray:
+                sent = [submissions[index] for index in unique]
+                judged = dict(
+                    zip(unique, self._ray.evaluate(sent, early_exit, cancelled), strict=True)
+                )
+                return [judged[index] for index in copies]
             schedule = Schedule(submissions, unique, early_exit, self._output_bytes, self._rule_set)
             if schedule.numpy and not self._numpy_workers:
                 self._numpy_workers = started([Worker("numpy") for _ in self._workers])

@@ -1,0 +1,262 @@
+"""The evaluator's sandboxes on the machines of a Ray cluster: ``Evaluator(backend="ray")``.
+
+Each actor is an `Evaluator` with one sandbox. Submissions travel to it in small chunks, of which
+an actor has two at most, the one it judges and the next: that hides the way there and back, keeps
+the load even, and bounds what is under way. As on one machine, expected outputs reach the actor
+but no sandboxed process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcbench.errors import UserError
+from mcbench.evaluator.submission import Result, Submission, TestResult
+from mcbench.ray_session import ray_session
+
+_DEPTH = 2  # chunks an actor has at a time
+_MOST = 16  # submissions in a chunk
+_CHUNKS_EACH = 8  # for an even load, an actor gets about that many, if there are enough
+_MAX_LOSSES = 2  # actors that a submission may bring down before it is given up
+_START_SECONDS = 120.0
+_CLOSE_SECONDS = 10.0
+_POLL_SECONDS = 0.25
+
+
+@dataclass(eq=False)
+class _Actor:
+    """An actor as its users see it; ``chunks`` are under way, the first one is being judged."""
+
+    handle: Any
+    chunks: deque[Any] = field(default_factory=deque)  # references to the results
+
+
+class RayPool:
+    """Evaluator actors; a lost one is replaced, and what it had is judged again.
+
+    Args:
+        workers: actors, each of which takes one CPU.
+        address: of the cluster, see :func:`mcbench.ray_session.ray_session`.
+
+    Raises:
+        UserError: Ray is not installed, there is no cluster, or it has no room for the actors.
+    """
+
+    def __init__(self, workers: int, output_limit_mb: int, rules: str, address: str) -> None:
+        self._settings = (output_limit_mb, rules)
+        self._calls = 0
+        self._actors: list[_Actor] = []
+        self._starting: dict[Any, _Actor] = {}  # by the reference to their first answer
+        with ExitStack() as stack:
+            self._ray = stack.enter_context(ray_session(address, workers))
+            stack.callback(self._end_actors)
+            self._class = self._ray.remote(Judge)
+            for _ in range(workers):
+                self._start()
+            self._wait_for_all(workers)
+            self.isolation: dict[str, Any] = self._ray.get(
+                self._actors[0].handle.isolation.remote()
+            )
+            self._stack = stack.pop_all()
+
+    def close(self) -> None:
+        """End the actors, and the cluster where it was started for them. Idempotent."""
+        self._stack.close()
+
+    def evaluate(
+        self, submissions: Sequence[Submission], early_exit: bool, cancelled: threading.Event
+    ) -> list[Result]:
+        """The results in the order of ``submissions``; incomplete ones if the call is cancelled.
+
+        Raises:
+            UserError: a submission holds what cannot be sent to another machine.
+            RuntimeError: an actor could not start its sandbox, or no actor could be started.
+        """
+        self._calls += 1
+        call = _Call(submissions, early_exit, self._calls, len(self._actors) + len(self._starting))
+        try:
+            while call.open and not cancelled.is_set():
+                self._feed(call)
+                self._advance(call)
+        finally:
+            self._abandon(call)
+        return [result or Result(()) for result in call.results]
+
+    def _feed(self, call: _Call) -> None:
+        for depth in range(1, _DEPTH + 1):
+            for actor in self._actors:
+                if call.waiting and len(actor.chunks) < depth:
+                    chunk = call.waiting.popleft()
+                    programs = [call.submissions[index] for index in chunk]
+                    try:
+                        reference = actor.handle.judge.remote(
+                            call.number, programs, call.early_exit
+                        )
+                    except (TypeError, RecursionError) as error:
+                        raise UserError(
+                            f"a submission cannot be sent to another machine: {error}"
+                        ) from error
+                    actor.chunks.append(reference)
+                    call.under_way[reference] = (actor, chunk)
+
+    def _advance(self, call: _Call) -> None:
+        if not self._actors:
+            self._wait_for_all(1)
+            return
+        awaited = [*call.under_way, *self._starting]
+        ready, _ = self._ray.wait(awaited, num_returns=1, timeout=_POLL_SECONDS)
+        for reference in ready:
+            if reference in self._starting:
+                self._joined(reference)
+            elif reference in call.under_way:  # not requeued with its actor a moment ago
+                self._take(call, reference)
+
+    def _take(self, call: _Call, reference: Any) -> None:
+        actor, chunk = call.under_way[reference]
+        try:
+            results = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            raise RuntimeError(f"an evaluator actor failed: {error.cause}") from error
+        except self._ray.exceptions.RayError:
+            self._lost(call, actor)
+            return
+        del call.under_way[reference]
+        actor.chunks.remove(reference)
+        for index, result in zip(chunk, results, strict=True):
+            call.results[index] = result
+
+    def _lost(self, call: _Call, actor: _Actor) -> None:
+        """Replace an actor; only what it was judging is suspected of having brought it down."""
+        for position, reference in enumerate(actor.chunks):
+            _, chunk = call.under_way.pop(reference)
+            call.repeat(chunk, suspected=position == 0)
+        self._actors.remove(actor)
+        self._kill(actor)
+        self._start()
+
+    def _abandon(self, call: _Call) -> None:
+        """Have the actors stop what they still judge of a call, and wait until they have."""
+        for actor in {id(actor): actor for actor, _ in call.under_way.values()}.values():
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                self._ray.get(actor.handle.cancel.remote(call.number))
+            for reference in actor.chunks:
+                with contextlib.suppress(self._ray.exceptions.RayError):
+                    self._ray.get(reference)
+            actor.chunks.clear()
+
+    def _start(self) -> None:
+        handle = self._class.options(
+            num_cpus=1, max_concurrency=_DEPTH + 1, max_restarts=0, scheduling_strategy="SPREAD"
+        ).remote(*self._settings)
+        self._starting[handle.isolation.remote()] = _Actor(handle)
+
+    def _joined(self, reference: Any) -> None:
+        actor = self._starting.pop(reference)
+        try:
+            self._ray.get(reference)
+        except self._ray.exceptions.RayActorError as error:
+            cause = str(error).strip().splitlines()[-1]
+            raise RuntimeError(f"an evaluator actor could not be started: {cause}") from error
+        self._actors.append(actor)
+
+    def _wait_for_all(self, count: int) -> None:
+        """Wait until ``count`` actors can judge."""
+        deadline = time.monotonic() + _START_SECONDS
+        while len(self._actors) < count:
+            ready, _ = self._ray.wait(list(self._starting), num_returns=1, timeout=1.0)
+            for reference in ready:
+                self._joined(reference)
+            if time.monotonic() > deadline:
+                free = self._ray.available_resources().get("CPU", 0)
+                raise UserError(
+                    f"only {len(self._actors)} of {count} evaluator actors were up within "
+                    f"{_START_SECONDS:g} s; each takes one CPU of the Ray cluster, of which "
+                    f"{free:g} are free"
+                )
+
+    def _end_actors(self) -> None:
+        actors = [*self._actors, *self._starting.values()]
+        closing = [actor.handle.close.remote() for actor in self._actors]
+        if closing:
+            self._ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_SECONDS)
+        for actor in actors:
+            self._kill(actor)
+
+    def _kill(self, actor: _Actor) -> None:
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            self._ray.kill(actor.handle)
+
+
+class _Call:
+    """One call of `RayPool.evaluate`: what waits, what is under way, what came of it."""
+
+    def __init__(
+        self, submissions: Sequence[Submission], early_exit: bool, number: int, actors: int
+    ) -> None:
+        self.submissions = submissions
+        self.early_exit = early_exit
+        self.number = number
+        self.results: list[Result | None] = [None] * len(submissions)
+        self.waiting: deque[list[int]] = deque(_chunks(len(submissions), actors))
+        self.under_way: dict[Any, tuple[_Actor, list[int]]] = {}  # by reference to the results
+        self._losses: dict[int, int] = {}
+
+    @property
+    def open(self) -> bool:
+        """Whether something is still to be judged."""
+        return bool(self.waiting or self.under_way)
+
+    def repeat(self, chunk: list[int], suspected: bool) -> None:
+        """Judge a lost chunk again: a suspected one piece by piece, to find what is to blame."""
+        if not suspected:
+            self.waiting.appendleft(chunk)
+            return
+        for index in chunk:
+            self._losses[index] = self._losses.get(index, 0) + 1
+            if self._losses[index] <= _MAX_LOSSES:
+                self.waiting.append([index])
+                continue
+            count = 1 if self.early_exit else len(self.submissions[index].tests)
+            failure = TestResult("IE", message="the evaluator actor died")
+            self.results[index] = Result((failure,) * count)
+
+
+def _chunks(count: int, actors: int) -> Iterator[list[int]]:
+    """0 to ``count`` - 1 in order, in pieces small enough for an even load."""
+    size = min(_MOST, max(1, count // (_CHUNKS_EACH * actors)))
+    for first in range(0, count, size):
+        yield list(range(first, min(first + size, count)))
+
+
+class Judge:
+    """What runs in an actor. Its calls come in threads of their own, so that `cancel` gets in."""
+
+    def __init__(self, output_limit_mb: int, rules: str) -> None:
+        from mcbench.evaluator.evaluator import Evaluator
+
+        self._evaluator = Evaluator(workers=1, output_limit_mb=output_limit_mb, rules=rules)
+        self._cancelled: dict[int, threading.Event] = {}
+
+    def isolation(self) -> dict[str, Any]:
+        """Layers that the actor's machine grants and refuses."""
+        return self._evaluator.isolation
+
+    def judge(self, call: int, submissions: list[Submission], early_exit: bool) -> list[Result]:
+        """One chunk of a call."""
+        cancelled = self._cancelled.setdefault(call, threading.Event())
+        return self._evaluator.judge(submissions, early_exit, cancelled)
+
+    def cancel(self, call: int) -> None:
+        """Stop what is judged of a call, and what comes later."""
+        self._cancelled.setdefault(call, threading.Event()).set()
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self._evaluator.close()
