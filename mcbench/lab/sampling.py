@@ -93,7 +93,7 @@ def transformers_sampler(model: Any, tokenizer: Any, batch_size: int = 256) -> S
         # Neighbours of like length need the least padding.
         unfinished = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         with undisturbed(model, seed):
-            for count in _spans(max_new_tokens):
+            for count in spans(max_new_tokens):
                 for first in range(0, len(unfinished), batch_size):
                     rows = unfinished[first : first + batch_size]
                     contexts = [prompts[i] + responses[i] for i in rows]
@@ -105,7 +105,7 @@ def transformers_sampler(model: Any, tokenizer: Any, batch_size: int = 256) -> S
     return sample
 
 
-def _spans(total: int) -> list[int]:
+def spans(total: int) -> list[int]:
     """Lengths that add up to ``total``: the first span, then each as long as all before it."""
     done, spans = 0, []
     while done < total:

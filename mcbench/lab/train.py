@@ -171,7 +171,7 @@ def load_model(source: Profile | str) -> tuple[Any, Any]:
 
     name = source.model if isinstance(source, Profile) else source
     location = model_location(name)
-    _quiet()
+    quiet()
     try:
         tokenizer = AutoTokenizer.from_pretrained(location, padding_side="left")
         model = AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32)
@@ -218,7 +218,7 @@ def prompt_schedule(problems: Sequence[Problem], count: int, seed: int) -> list[
     return schedule[:count]
 
 
-def _quiet() -> None:
+def quiet() -> None:
     """No bars for loading and saving files: they would bury the progress lines."""
     import datasets
     import transformers
