@@ -1,4 +1,4 @@
-"""The figures of the chosen runs and sections, drawn by the report's own functions, kept up to date."""
+"""The figures of the chosen runs and sections, by the report's own functions, kept up to date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcbench.report.series import Arms
 from mcbench.report.spread import add_stages
 from mcbench.report.style import arm_styles
 
-HEIGHT = 280
+HEIGHT, LEGEND_HEIGHT = 270, 64
 
 
 def draw(section: str, arms: Arms, smoothing: int) -> tuple[dict[str, PlainFigure], list[str]]:
@@ -53,13 +53,14 @@ def _plain() -> Iterator[None]:
 def _furnish(figure: PlainFigure, title: str) -> None:
     """Size and title for a grid; the list of runs is the legend of what compares arms."""
     compares = all((trace.get("meta") or {}).get("role") in ROLES for trace in figure.data)
+    below = 0 if compares else LEGEND_HEIGHT
     figure.update_layout(
-        title={"text": title, "font": {"size": 14}, "y": 0.97, "yanchor": "top"},
-        height=HEIGHT,
+        title={"text": title, "font": {"size": 14}, "y": 0.99, "yanchor": "top"},
+        height=HEIGHT + below,
         autosize=True,
         showlegend=not compares,
-        legend={"y": 1.0, "font": {"size": 11}},
-        margin={"t": 34 if compares else 58, "r": 10, "b": 42},
+        legend={"x": 0, "xanchor": "left", "y": -0.26, "yanchor": "top", "font": {"size": 11}},
+        margin={"t": 30, "r": 10, "b": 42 + below},
     )
 
 
@@ -90,6 +91,8 @@ class SectionView:
         old, self.figures = self.figures, kept
         if ids != list(map(id, old.values())):
             self._grid.children = tuple(kept.values())
+            wide = self._grid.add_class if len(kept) in (2, 4) else self._grid.remove_class
+            wide("mcb-pairs")
         for figure in old.values():
             if id(figure) not in ids:
                 figure.close()

@@ -36,7 +36,7 @@ MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
 CURVES, RESPONSES = "Curves", "Responses"
 # One look may take this share of a processor, and after a step nobody waits longer than this.
 _SHARE, _REST_S, _LONGEST_REST_S = 0.01, 0.25, 1.5
-_ORDER = {"running": 0, "starting": 0, "planned": 1}
+_FIRST = {"running": 0, "starting": 0, "planned": 1}
 
 _open: dict[str, Dashboard] = {}
 
@@ -86,6 +86,7 @@ class Dashboard:
         self._changed = threading.Event()
         self._drawn: Any = None
         self._known: set[str] = set()
+        self._arm_order: list[str] = []
         self._thread: threading.Thread | None = None
         self.store.poll()
         if self.live:
@@ -150,10 +151,15 @@ class Dashboard:
 
     @property
     def arms(self) -> dict[str, list[RunFollower]]:
-        """The arms of the chosen model, with all their runs."""
+        """The arms of the chosen model, with all their runs. A new one comes last, so that the
+        others keep their colours.
+        """
         described = [run for run in self.store.runs.values() if run.meta]
         sizes = group_runs(described)
-        return sizes.get(self.model.value or "", {})
+        found: Mapping[str, Sequence[Any]] = sizes.get(self.model.value or "", {})
+        new = [arm for arm in found if arm not in self._arm_order]
+        self._arm_order += sorted(new, key=lambda arm: min(map(_started, found[arm])))
+        return {arm: list(found[arm]) for arm in self._arm_order if arm in found}
 
     def _named(self) -> dict[str, tuple[str, RunFollower]]:
         """Name -> arm and run, those that can be chosen now."""
@@ -242,7 +248,9 @@ class Dashboard:
         arms = self.arms
         styles = arm_styles(arms)
         found = [(progress_of(run), arm, run) for arm, runs in arms.items() for run in runs]
-        found.sort(key=lambda entry: _ORDER.get(entry[0].state, 2))  # stable: arms stay together
+        newest = {arm: max(map(_started, runs)) for arm, runs in arms.items()}
+        # Stable: an arm's runs stay together.
+        found.sort(key=lambda entry: (_FIRST.get(entry[0].state, 2), -newest[entry[1]]))
         self.list.rows = [
             row(
                 run.run_id,
@@ -253,20 +261,28 @@ class Dashboard:
             )
             for progress, arm, run in found
         ]
-        self._choose_new([(progress, run) for progress, _, run in found])
+        self._choose_new([(arm, run) for _, arm, run in found])
         return [progress for progress, _, _ in found]
 
-    def _choose_new(self, found: Sequence[tuple[Progress, RunFollower]]) -> None:
-        """Draw runs nobody could choose yet; of many that were there before, the newest."""
-        new = [(p, run) for p, run in found if run.run_id not in self._known]
+    def _choose_new(self, found: Sequence[tuple[str, RunFollower]]) -> None:
+        """Draw runs nobody could choose yet; of many that were there before, the first arms."""
+        new = [entry for entry in found if entry[1].run_id not in self._known]
         if not new:
             return
-        first = not self._known
+        if not self._known and self.store.all:
+            arms: dict[str, list[tuple[str, RunFollower]]] = {}
+            for entry in new:
+                arms.setdefault(entry[0], []).append(entry)
+            count = 0
+            for arm, runs in list(arms.items()):
+                count += len(runs)
+                if count > max(MOST_CHOSEN, len(runs)):
+                    del arms[arm]
+            drawn = [run for runs in arms.values() for _, run in runs]
+        else:
+            drawn = [run for _, run in new]
         self._known.update(run.run_id for _, run in new)
-        if first and len(new) > MOST_CHOSEN and self.store.all:
-            new.sort(key=lambda e: (_ORDER.get(e[0].state, 2), -e[1].meta.get("started", 0)))
-            new = new[:MOST_CHOSEN]
-        self.list.chosen = [*self.list.chosen, *(run.run_id for _, run in new)]
+        self.list.chosen = [*self.list.chosen, *(run.run_id for run in drawn)]
 
     def _show_status(self, lines: Sequence[Progress]) -> None:
         if self.pause.value:
@@ -384,6 +400,10 @@ def _answer_while_busy(widget: Any) -> None:
     """
     if widget.comm is not None:
         widget.comm._reply_subshell_for = None
+
+
+def _started(run: RunFollower) -> float:
+    return float(run.meta.get("started", 0.0))
 
 
 def _tree(widget: Any) -> Iterator[Any]:

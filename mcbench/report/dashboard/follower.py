@@ -236,11 +236,11 @@ class RunFollower:
     def completion_steps(self) -> list[int]:
         """The updates that began a generation whose responses are stored."""
         try:
-            names = os.listdir(self.path / "completions")
+            names = [entry.stem for entry in (self.path / "completions").iterdir()]
         except OSError:
             return []
-        whole = [Path(name) for name in names if name.endswith(".parquet")]
-        return sorted(int(p.stem.partition("_")[2]) for p in whole if p.stem.startswith("step_"))
+        whole = [name.partition("_")[2] for name in names if name.startswith("step_")]
+        return sorted({int(step) for step in whole if step.isdigit()})
 
     def completions(self, step: int) -> pd.DataFrame:
         """The responses of the generation that ``step`` began.

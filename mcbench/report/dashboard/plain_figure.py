@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-
 _UNDERSCORED = ("paper_bgcolor", "plot_bgcolor")
 
 

@@ -20,7 +20,7 @@ class RunList(anywidget.AnyWidget):
 
     _esm = (ASSETS / "run_list.js").read_text(encoding="utf-8")
     _css = (ASSETS / "dashboard.css").read_text(encoding="utf-8")
-    rows = traitlets.List().tag(sync=True)
+    rows: Any = traitlets.List().tag(sync=True)
     chosen = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
 

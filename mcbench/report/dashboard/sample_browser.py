@@ -124,7 +124,8 @@ class SampleBrowser:
         _offer(self.beside, [(ALONE, ""), *others])
         run = self._follower(self.run.value)
         steps = run.completion_steps() if run else []
-        _offer(self.step, [(LATEST, LATEST), *((str(s), s) for s in reversed(steps))])
+        newest = f"{LATEST} ({steps[-1]})" if steps else LATEST
+        _offer(self.step, [(newest, LATEST), *((str(s), s) for s in reversed(steps))])
 
     def _offer_problems(self, table: pd.DataFrame) -> None:
         found = ["right", "wrong"]
@@ -238,8 +239,8 @@ class SampleBrowser:
         hidden = f", {shown} fit the filters" if shown < len(rows) else ""
         responses = [
             response(number, row, self.colored.value)
-            for number, (index, row) in enumerate(rows.iterrows(), start=1)
-            if kept[index]
+            for number, ((_, row), keeps) in enumerate(zip(rows.iterrows(), kept, strict=True), 1)
+            if keeps
         ]
         title = f"{name}, step {step}: {right} of {len(rows)} right{hidden}"
         return {"title": title, "note": "", "responses": responses}
@@ -278,7 +279,9 @@ def response(number: int, row: pd.Series, colored: bool) -> dict[str, Any]:
         "number": number,
         "outcome": outcome,
         "words": words,
-        "facts": f"{int(row['length'])} tokens · advantage {row['advantage']:+.2f}"
+        "facts": f"{int(row['length'])} tokens · advantage {row['advantage']:+.2f}".replace(
+            "-", "−"
+        )
         + (f" · {', '.join(verdicts)}" if verdicts else ""),
         "verdicts": verdicts,
         "meanings": [VERDICTS.get(verdict, "") for verdict in verdicts],
