@@ -58,7 +58,8 @@ class Plot:
 class Panel:
     """What a few figures say; ``data`` are numbers beside those behind each figure.
 
-    ``missing`` says what could not be drawn, because it was not recorded.
+    ``missing`` says what could not be drawn, because it was not recorded; ``text`` is shown as it
+    is, line by line.
     """
 
     title: str
@@ -66,6 +67,7 @@ class Panel:
     plots: Sequence[Plot]
     data: pd.DataFrame | None = None
     missing: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -251,11 +253,16 @@ def _panel_html(panel: Panel, arms: Collection[str]) -> str:
     plots = "".join(_plot_html(panel, plot, arms) for plot in panel.plots)
     table = ""
     if panel.data is not None and not panel.data.empty:
-        table = f"<details><summary>The numbers</summary>{data_table(panel.data)}</details>"
+        unfolded = "" if panel.plots else " open"  # all that the panel has
+        table = (
+            f"<details{unfolded}><summary>The numbers</summary>{data_table(panel.data)}</details>"
+        )
     prose = f"<p>{escape(panel.prose)}</p>" if panel.prose else ""
     missing = f'<p class="missing">{escape(panel.missing)}</p>' if panel.missing else ""
+    text = f"<pre tabindex=0>{escape(panel.text)}</pre>" if panel.text else ""
     grid = f'<div class="{_grid(len(panel.plots))}">{plots}</div>' if plots else ""
-    return f'<div class="panel"><h3>{escape(panel.title)}</h3>{prose}{grid}{missing}{table}</div>'
+    below = f"{grid}{missing}{text}{table}"
+    return f'<div class="panel"><h3>{escape(panel.title)}</h3>{prose}{below}</div>'
 
 
 def _grid(count: int) -> str:
@@ -342,11 +349,6 @@ def build_page(page: Page, plotly_src: str | None = None) -> str:
     Raises:
         UserError: two figures have the same id.
     """
-    script = (
-        f'<script src="{escape(plotly_src)}"></script>'
-        if plotly_src
-        else f"<script>{get_plotlyjs()}</script>"
-    )
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in page.notes)
     tiles = "".join(_tile_html(tile) for tile in page.tiles)
     tiles = f'<div class="tiles">{tiles}</div>' if tiles else ""
@@ -366,6 +368,10 @@ def build_page(page: Page, plotly_src: str | None = None) -> str:
     data = _json_script("figure-data", specs) + (
         _json_script("sample-data", samples) if samples else ""
     )
+    script = ""
+    if specs:
+        inside = f"<script>{get_plotlyjs()}</script>"
+        script = f'<script src="{escape(plotly_src)}"></script>' if plotly_src else inside
     scripts = asset("page.js") + (asset("samples.js") if samples else "")
     return _document(page.title, body, f"{data}{script}<script>{scripts}</script>")
 

@@ -84,3 +84,48 @@ CURVES: dict[str, tuple[Reference, ...]] = {
 }
 """References over training by experiment; accuracy is left out, because pass@1 of other models on
 other problems would only stretch the axis."""
+
+NUMBERS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "cross_model": (
+        ("older (Qwen 2.5)", "accuracy", "substantial gain on the mainstream set"),
+        ("older (Qwen 2.5)", "response length", "stable or falling"),
+        ("newer (Qwen 3)", "accuracy", "minimal gain on the same set"),
+        ("newer (Qwen 3)", "response length", "pronounced growth"),
+    ),
+    "truncation_mask": (
+        ("none", "accuracy", "stays at .34 to .36"),
+        ("rho 0.1", "accuracy", ".389 at step 360"),
+        ("rho 0.2", "accuracy", ".387 at steps 200 and 420"),
+        ("all", "accuracy", "peak .37 at step 140, under .32 from step 220"),
+        ("all", "response length", "at the limit of 4,096 from step 200"),
+        ("all", "diversity", ".94 at step 260, then down to .12"),
+    ),
+    "temperature": (
+        ("T = 0.6", "diversity", ".57 at the start, .44 at step 260"),
+        ("T = 0.6", "accuracy", ".37, then .51, then .46"),
+        ("T = 1.2", "diversity", ".71 at the start, .70 at the end"),
+        ("T = 1.2", "accuracy", ".64"),
+        ("T = 1.8", "diversity", ".97 at the start, .60 within 50 steps"),
+        ("T = 1.8", "accuracy", ".62"),
+        ("0.6 to 1.2 and 0.6 to 1.8 at step 140", "accuracy", "about .65"),
+        ("untrained", "diversity by T", ".34 at 0, .60 at 0.2, .71 at 1.0, .90 at 2.0"),
+    ),
+    "kl_and_clip": (
+        ("KL", "diversity", ".67 to .18 in 480 steps"),
+        ("KL", "accuracy", ".359 to .28"),
+        ("no KL, high clip", "diversity", ".67 to .76"),
+        ("no KL, high clip", "response length", "3.2K to 6K tokens"),
+        ("no KL, high clip", "accuracy", ".34 to .40"),
+    ),
+    "batch_size": (
+        ("32, 64, 128 problems", "setting", "one mini batch; 64 is the default"),
+        ("64", "accuracy", "best of the three"),
+        ("32", "response length", "rises, then falls"),
+    ),
+    "context_length": (
+        ("4K, 6K, 8K", "setting", "extended to 8K at about step 260 (early) or 520 (late)"),
+        ("8K", "accuracy, length, diversity", "highest of the three"),
+        ("4K to 8K, late", "length, diversity", "recovers least"),
+    ),
+}
+"""What the paper reports by experiment: arm, measure, value; numbers are read by eye."""
