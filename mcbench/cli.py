@@ -233,7 +233,11 @@ def _run(options: argparse.Namespace) -> None:
     try:
         run_notebook(options.notebook, given, output)
     except NotebookFailedError as error:
-        raise _Failed(str(error)) from error
+        from mcbench.report.batch import after_failure
+
+        resolved = check_parameters(defaults, given)
+        page = after_failure(options.notebook, Path(output), resolved, str(error))
+        raise _Failed(f"{error}\nreport of what there was: {page}") from error
     print(f"executed notebook: {output}")
 
 

@@ -2,7 +2,8 @@
 
 papermill itself only warns about an unknown parameter, turns a tuple into a string and records no
 defaults; here those are errors, and the resolved parameters are kept in the output notebook.
-Notebooks call :func:`check_injected`, so that plain papermill refuses wrong parameters too.
+Notebooks have :func:`check_injected` called (by :func:`mcbench.report.batch.begin`), so that plain
+papermill refuses wrong parameters too.
 """
 
 from __future__ import annotations
@@ -99,12 +100,15 @@ def _check_like(name: str, value: Any, default: Any) -> None:
         raise UserError(f"parameter {name!r} must be {wanted} such as {default!r}, got {value!r}")
 
 
-def check_injected() -> None:
+def check_injected() -> dict[str, Any]:
     """Refuse wrong parameters in a notebook that plain papermill executes.
 
     The first cell after the parameters calls this. papermill puts its values into a cell of its own
     between the two, under the comment "# Parameters"; without such a cell there is nothing to
     check. Its ``-p`` option knows no lists, so the text of a list is read as one.
+
+    Returns:
+        All parameters with their values; empty where papermill injected none.
 
     Raises:
         UserError: as :func:`check_parameters`.
@@ -115,7 +119,7 @@ def check_injected() -> None:
     cells = shell.user_ns["In"] if shell else []
     injected = [n for n, source in enumerate(cells) if source.startswith(_INJECTED)]
     if not injected:
-        return
+        return {}
     number = injected[-1]
     defaults = _assignments(cells[number - 1], "this notebook")
     given = _assignments(cells[number], "this notebook")
@@ -123,8 +127,9 @@ def check_injected() -> None:
         if isinstance(value, str) and not isinstance(defaults.get(name, ""), str):
             with contextlib.suppress(ValueError):
                 given[name] = json.loads(value)
-    check_parameters(defaults, given)
+    resolved = check_parameters(defaults, given)
     shell.user_ns.update(given)
+    return resolved
 
 
 _INJECTED = "# Parameters\n"

@@ -26,7 +26,7 @@ def figure_spec(figure: go.Figure) -> dict[str, Any]:
 
     Without title and legend, which the page has in its own text.
     """
-    raw = _with_arrays(figure.to_plotly_json())
+    raw = with_arrays(figure.to_plotly_json())
     layout = {key: value for key, value in raw["layout"].items() if key not in _DROPPED}
     layout["margin"] = {"l": 54, "r": 12, "t": 14, "b": 44}
     layout["showlegend"] = False
@@ -38,15 +38,15 @@ def figure_spec(figure: go.Figure) -> dict[str, Any]:
     }
 
 
-def _with_arrays(value: Any) -> Any:
+def with_arrays(value: Any) -> Any:
     """The same with arrays where plotly put its own base64 form."""
     if isinstance(value, dict) and value.keys() >= {"dtype", "bdata"}:
         shape = [int(n) for n in str(value.get("shape", "-1")).split(",")]
         return np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"]).reshape(shape)
     if isinstance(value, dict):
-        return {key: _with_arrays(item) for key, item in value.items()}
+        return {key: with_arrays(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_with_arrays(item) for item in value]
+        return [with_arrays(item) for item in value]
     return value
 
 

@@ -14,12 +14,15 @@ from typing import Any
 from mcbench.errors import UserError
 from mcbench.lab.code_evaluator import SUITE_FILE
 from mcbench.lab.compact import read_compact
+from mcbench.lab.data_quality import DATA_FILE
 from mcbench.lab.experiments import experiment_named
 from mcbench.lab.files import plain
+from mcbench.lab.graded_sets import DataRecord
 from mcbench.lab.labelled import SuiteRecord
 from mcbench.lab.profiles import profile_named
 from mcbench.lab.store import RunRecord
 from mcbench.report.code_evaluator import code_evaluator_page
+from mcbench.report.data_quality import data_quality_page
 from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
 from mcbench.report.provenance import arm_of
 from mcbench.report.results import headline_of, results_page
@@ -60,7 +63,14 @@ def save(page: Page, path: str | Path) -> Path:
     plotly's script: there it refers to that.
     """
     path = Path(path)
-    return write_page(page, path, PLOTLY if (path.parent / PLOTLY).is_file() else None)
+    written = write_page(page, path, PLOTLY if (path.parent / PLOTLY).is_file() else None)
+    unfinished(path).unlink(missing_ok=True)
+    return written
+
+
+def unfinished(report: Path) -> Path:
+    """Where the page of a notebook lies that has not come to writing ``report``."""
+    return report.with_name(f"{report.stem}.unfinished.html")
 
 
 def _entry(path: Path, summary: str = "") -> Entry:
@@ -101,9 +111,22 @@ def build_site(folder: str | Path) -> list[Path]:
             command("06_code_evaluator.ipynb", seeds=seeds),
         )
         summaries[name] = pages[name].lead
+    data = folder / "records" / DATA_FILE
+    if data.exists() and (trained := records_of("data_quality", records)):
+        name = "05_data_quality.html"
+        seeds = sorted(_unique([record.meta["seed"] for record in trained]))
+        built_from = DataRecord.read(data)
+        planted = sorted(map(int, built_from.scores))
+        reproduce = command("05_data_quality.ipynb", seeds=seeds, pool_seeds=planted)
+        pages[name] = data_quality_page(built_from, trained, reproduce)
+        summaries[name] = pages[name].lead
     index = folder / "index.html"
     built = {name: write_page(page, folder / name, PLOTLY) for name, page in pages.items()}
-    others = [path for path in folder.glob("*.html") if path != index]
+    others = [
+        path
+        for path in folder.glob("*.html")
+        if path != index and not path.name.endswith(".unfinished.html")
+    ]
     entries = [_entry(path, summaries.get(path.name, "")) for path in sorted(others)]
     index.write_text(build_index(entries), encoding="utf-8")
     return [index.resolve(), *built.values()]

@@ -1,0 +1,264 @@
+"""The page of a notebook that did not come to its end: which cell, why, and what there was by then.
+
+Two ways lead here. In the kernel, :func:`begin` (the first call of every notebook) keeps a page up
+to date while cells run, so that plain papermill leaves one too, even where the kernel is killed.
+``mcbench run`` writes it once more from the executed notebook, when it knows how it ended. The page
+stands beside the report as ``<name>.unfinished.html``; saving the report removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+
+from mcbench.errors import UserError
+from mcbench.lab.notebook import check_injected
+from mcbench.report import site
+from mcbench.report.encode import with_arrays
+from mcbench.report.page import Page, Panel, Plot, Section, facts, flat
+from mcbench.report.samples import plain
+
+PLOTLY_MIME = "application/vnd.plotly.v1+json"
+TEXT_LINES = 200  # of one cell; what came before is counted
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@dataclass
+class Cell:
+    """A cell that was begun: its count ``[n]``, source, outputs as nbformat has them, its error."""
+
+    count: int
+    source: str
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """The output of type ``error``, where there is one."""
+        return next((out for out in self.outputs if out["output_type"] == "error"), None)
+
+
+def cells_of(notebook: Any) -> list[Cell]:
+    """The begun code cells of an executed notebook (nbformat)."""
+    return [
+        Cell(cell.execution_count or 0, cell.source, list(cell.outputs))
+        for cell in notebook.cells
+        if cell.cell_type == "code" and (cell.outputs or cell.execution_count)
+    ]
+
+
+# The page ----------------------------------------------------------------------------------------
+
+
+def unfinished_page(
+    name: str, cells: Sequence[Cell], reason: str, parameters: Mapping[str, Any]
+) -> Page:
+    """The page of an unfinished notebook.
+
+    Args:
+        name: of the notebook.
+        cells: those that were begun, the last one being where it stopped.
+        reason: why, in a sentence.
+    """
+    last = cells[-1] if cells else Cell(0, "")
+    error = last.error
+    markup = f"<h3>The cell</h3><pre>{escape(plain(last.source))}</pre>"
+    if error is not None:
+        lines = _ANSI.sub("", "\n".join(error.get("traceback") or []))
+        why = f"{error['ename']}: {error['evalue']}"
+        markup += f"<h3>The error</h3><pre>{escape(plain(why, 4000))}</pre>"
+        markup += (
+            f"<details><summary>Traceback</summary><pre>{escape(plain(lines, 20_000))}</pre>"
+            "</details>"
+        )
+    if parameters:
+        rows = facts((name, flat(value)) for name, value in sorted(parameters.items()))
+        markup += f"<h3>Parameters</h3>{rows}"
+    return Page(
+        title=f"{name}: not finished",
+        kicker="mcbench · stopped",
+        lead=reason,
+        notes=(),
+        sections=[
+            Section("stopped", f"Where it stopped: cell [{last.count}]", markup=markup),
+            Section("so-far", "Computed so far", "", _so_far(cells)),
+        ],
+    )
+
+
+def _so_far(cells: Sequence[Cell]) -> list[Panel]:
+    panels = []
+    for cell in cells:
+        plots: list[Plot] = []
+        texts: list[str] = []
+        for index, output in enumerate(cell.outputs):
+            data = output.get("data", {})
+            if PLOTLY_MIME in data:
+                shown = with_arrays(data[PLOTLY_MIME])
+                figure = go.Figure({"data": shown["data"], "layout": shown["layout"]})
+                title = figure.layout.title.text or f"Figure {len(plots) + 1}"
+                plots.append(Plot(f"cell-{cell.count}-{index}", str(title), figure))
+            elif output["output_type"] == "stream":
+                texts.append(_joined(output["text"]))
+            elif "text/plain" in data:
+                texts.append(_joined(data["text/plain"]))
+        text = _last_lines("\n".join(part.rstrip("\n") for part in texts))
+        if plots or text:
+            panels.append(Panel(f"Cell [{cell.count}]", "", plots, text=plain(text)))
+    return panels or [Panel("Nothing", "No cell showed anything before.", [])]
+
+
+def _joined(text: Any) -> str:
+    return _ANSI.sub("", text if isinstance(text, str) else "".join(text))
+
+
+def _last_lines(text: str) -> str:
+    lines = text.split("\n")
+    if len(lines) <= TEXT_LINES:
+        return text
+    return "\n".join([f"… ({len(lines) - TEXT_LINES} lines before)", *lines[-TEXT_LINES:]])
+
+
+def after_failure(
+    notebook: str | Path, output: Path, parameters: Mapping[str, Any], reason: str
+) -> Path:
+    """Write the page for a notebook that ``mcbench run`` executed to ``output`` and that failed."""
+    import nbformat
+
+    name = f"{Path(notebook).stem}.html"
+    known = {"report", "runs_dir"} & parameters.keys()
+    report = report_path(name, parameters) if known else output.with_suffix(".html")
+    cells = cells_of(nbformat.read(output, as_version=4)) if output.is_file() else []
+    return write_unfinished(report, cells, reason, parameters)
+
+
+# In the kernel -----------------------------------------------------------------------------------
+
+
+def begin(report: str) -> Path:
+    """Check the parameters of this notebook; in batch, keep the page of an unfinished notebook.
+
+    Args:
+        report: file name of the page that the notebook writes, such as ``07_results.html``; its
+            folder is that of the parameter ``report``, or ``runs_dir``.
+
+    Returns:
+        Where to save the report.
+
+    Raises:
+        UserError: as :func:`mcbench.lab.notebook.check_injected`.
+    """
+    from IPython import get_ipython
+
+    given = check_injected()
+    shell = get_ipython()
+    path = report_path(report, shell.user_ns if shell else {})
+    # Jupyter's server names its sessions; papermill and nbclient do not.
+    if shell is not None and "JPY_SESSION_NAME" not in os.environ:
+        _Watch(shell, path, given).start()
+    return path
+
+
+def report_path(report: str, parameters: Mapping[str, Any]) -> Path:
+    """The page that a notebook with these parameters writes."""
+    given = parameters.get("report")
+    return (
+        site.in_project(given)
+        if given
+        else site.in_project(Path(parameters.get("runs_dir") or "runs") / report)
+    )
+
+
+class _Tee:
+    """A stream that also keeps what was written since the cell began."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.kept: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.kept.append(text)
+        del self.kept[: -50 * TEXT_LINES]
+        return int(self.stream.write(text) or 0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+class _Watch:
+    """Follows the cells of a kernel and writes the unfinished page before and after each."""
+
+    def __init__(self, shell: Any, report: Path, parameters: Mapping[str, Any]) -> None:
+        self.shell = shell
+        self.report = report
+        self.parameters = parameters
+        self.cells: list[Cell] = []
+        self.shown: list[dict[str, Any]] = []
+
+    def start(self) -> None:
+        sys.stdout = self.stdout = _Tee(sys.stdout)
+        self.shell.events.register("pre_run_cell", self.before)
+        self.shell.events.register("post_run_cell", self.after)
+        self.shell.display_pub.register_hook(self._shown)
+
+    def _shown(self, message: dict[str, Any]) -> dict[str, Any]:
+        if message.get("header", {}).get("msg_type") == "display_data":
+            data = json.loads(json.dumps(message["content"]["data"], default=str))
+            self.shown.append({"output_type": "display_data", "data": data})
+        return message
+
+    def before(self, info: Any) -> None:
+        self.stdout.kept.clear()
+        self.shown = []
+        self.cells.append(Cell(self.shell.execution_count, info.raw_cell))
+        self._write(
+            f"Cell [{self.cells[-1].count}] was running when this page was written. If nothing "
+            "runs any more, the kernel died in it: out of memory, or killed."
+        )
+
+    def after(self, result: Any) -> None:
+        if not self.cells:
+            return  # the cell that called `begin`
+        cell = self.cells[-1]
+        cell.outputs = [*self.shown]
+        if self.stdout.kept:
+            text = "".join(self.stdout.kept)
+            cell.outputs.insert(0, {"output_type": "stream", "text": text})
+        if result.result is not None:
+            data, _ = self.shell.display_formatter.format(result.result)
+            cell.outputs.append({"output_type": "execute_result", "data": data})
+        error = result.error_before_exec or result.error_in_exec
+        if isinstance(error, UserError):
+            site.unfinished(self.report).unlink(missing_ok=True)
+        elif error is not None:
+            name = type(error).__name__
+            lines = traceback.format_exception(error)
+            cell.outputs.append(
+                {
+                    "output_type": "error",
+                    "ename": name,
+                    "evalue": str(error),
+                    "traceback": lines,
+                }
+            )
+            self._write(f"Cell [{cell.count}] failed with {name}: {error}")
+
+    def _write(self, reason: str) -> None:
+        write_unfinished(self.report, self.cells, reason, self.parameters)
+
+
+def write_unfinished(
+    report: Path, cells: Sequence[Cell], reason: str, parameters: Mapping[str, Any]
+) -> Path:
+    """Write the page of a notebook that has not written ``report``; returns its path."""
+    page = unfinished_page(report.stem, cells, reason, parameters)
+    return site.save(page, site.unfinished(report))

@@ -1,0 +1,98 @@
+"""Notebooks that do not come to their end leave a page that says where and why; real kernels."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+import pytest
+from nbclient.exceptions import DeadKernelError
+
+from mcbench.cli import main
+from mcbench.report.page import Page
+
+BEGIN = "from mcbench.report.batch import begin\npath = begin('demo.html')"
+FIGURE = (
+    "import plotly.graph_objects as go\n"
+    "print('trained </pre><script>alert(1)</script>')\n"
+    "go.Figure(go.Scatter(x=[1, 2, 3], y=[4, 5, 6]), {'title': {'text': 'a curve'}})"
+)
+DIE = "import os\nos.kill(os.getpid(), 9)"
+SAVE = "from mcbench.report import page, site\nsite.save(page.Page('done', 'k', 'l', []), path)"
+
+
+def notebook(folder: Path, *cells: str) -> str:
+    made = nbformat.v4.new_notebook()
+    made.metadata["kernelspec"] = {"name": "python3", "display_name": "p", "language": "python"}
+    tags = {"tags": ["parameters"]}
+    first = nbformat.v4.new_code_cell(f"seeds = [0]\nruns_dir = {str(folder)!r}", metadata=tags)
+    made.cells = [first, *(nbformat.v4.new_code_cell(cell) for cell in cells)]
+    nbformat.write(made, folder / "demo.ipynb")
+    return str(folder / "demo.ipynb")
+
+
+def plain(path: str, **parameters: Any) -> None:
+    papermill.execute_notebook(path, f"{path}.out.ipynb", parameters, progress_bar=False)
+
+
+def stopped(folder: Path) -> str:
+    return (folder / "demo.unfinished.html").read_text(encoding="utf-8")
+
+
+def test_plain_papermill_leaves_a_page_with_what_was_computed(tmp_path: Path) -> None:
+    with pytest.raises(papermill.PapermillExecutionError):
+        plain(notebook(tmp_path, BEGIN, FIGURE, "1 / 0"), seeds=[1, 2])
+    html = stopped(tmp_path)
+    assert "failed with ZeroDivisionError: division by zero" in html
+    assert "1 / 0" in html
+    assert "a curve" in html
+    assert "trained &lt;/pre&gt;" in html
+    assert "alert(1)</script>" not in html
+    assert "1, 2" in html  # the parameters
+
+
+def test_a_killed_kernel_leaves_the_page_of_the_cell_that_ran(tmp_path: Path) -> None:
+    with pytest.raises(DeadKernelError):
+        plain(notebook(tmp_path, BEGIN, "print('before')", DIE))
+    html = stopped(tmp_path)
+    assert "the kernel died in it" in html
+    assert "os.kill" in html
+    assert "before" in html
+
+
+def test_saving_the_report_removes_the_page_of_an_unfinished_notebook(tmp_path: Path) -> None:
+    plain(notebook(tmp_path, BEGIN, "print('fine')", SAVE))
+    assert sorted(path.name for path in tmp_path.glob("*.html")) == ["demo.html"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("raise SystemExit(0)", "SystemExit"),
+        (DIE, "the kernel running"),
+    ],
+)
+def test_mcbench_run_names_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cell: str, reason: str
+) -> None:
+    path = notebook(tmp_path, FIGURE, cell)  # even where the notebook itself does nothing for it
+    assert main(["run", path, "-o", str(tmp_path / "out.ipynb")]) == 1
+    assert (
+        f"report of what there was: {tmp_path / 'demo.unfinished.html'}" in capsys.readouterr().err
+    )
+    html = stopped(tmp_path)
+    assert reason in html
+    assert "a curve" in html
+
+
+def test_wrong_input_leaves_no_page(tmp_path: Path) -> None:
+    error = "from mcbench.errors import UserError\nraise UserError('no such arm')"
+    assert main(["run", notebook(tmp_path, BEGIN, error), "-o", str(tmp_path / "o.ipynb")]) == 2
+    assert list(tmp_path.glob("*.html")) == []
+
+
+def test_a_page_without_figures_needs_no_script_of_plotly(tmp_path: Path) -> None:
+    from mcbench.report.page import build_page
+
+    assert len(build_page(Page("t", "k", "l", []))) < 100_000
