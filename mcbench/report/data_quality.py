@@ -91,7 +91,7 @@ def beside_the_paper(arms: Arms) -> pd.DataFrame:
     reward = step_curves(arms, "reward", scale=100)
     length = step_curves(arms, "completions/mean_length")
     gains = _of_both(accuracy, lambda x, y: last_window(x, y) - first_window(x, y))
-    ratio = f" ({gains[0] / gains[1]:.1f} times)" if gains[1] > 0 else ""
+    ratio = f" ({gains[0] / gains[1]:.1f} times)" if min(gains) > 0 else ""
     rewards = _of_both(reward, growth)
     rows = [
         (
