@@ -221,7 +221,7 @@ def growth(before: Snapshot, after: Snapshot) -> list[str]:
 
 class Killer:
     """Kills a process of the sandboxes every now and then; never a running program, whose death
-    by a signal is its own verdict."""
+    by a signal is its own verdict. Once in a batch at most: twice in one test would be an IE."""
 
     def __init__(self, every_s: float, seed: int) -> None:
         self.killed = 0
@@ -229,11 +229,13 @@ class Killer:
         self._rng = random.Random(seed)
         self._depth = depth_below()  # nothing is being judged yet
         self._stop = threading.Event()
+        self.new_batch = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
         while not self._stop.wait(self._rng.uniform(0.5, 1.5) * self._every_s):
-            if targets := below(self._depth):
+            if self.new_batch.is_set() and (targets := below(self._depth)):
+                self.new_batch.clear()
                 with contextlib.suppress(psutil.NoSuchProcess):
                     self._rng.choice(targets).send_signal(signal.SIGKILL)
                     self.killed += 1
@@ -268,6 +270,7 @@ def soak(options: argparse.Namespace) -> list[str]:
         with Killer(options.kill_every, options.seed) as killer:
             done, started = 0, time.monotonic()
             while done < options.tests:
+                killer.new_batch.set()
                 done += judge(evaluator, next(stream), problems)
                 rate = done / (time.monotonic() - started)
                 print(

@@ -52,31 +52,27 @@ def kill(pids: set[int]) -> None:
 def test_killed_sandboxes_lose_and_fake_nothing(level):
     faults = [None, 0, 1, 2, 3] * 20
     submissions = [doubling(fault, i) for i, fault in enumerate(faults)]
-    rng = random.Random(level)
+    rng, kills = random.Random(level), 0
     others = descendants(os.getpid())
-    finished, kills = threading.Event(), 0
 
-    def kill_at_random() -> None:
+    def kill_one() -> None:
         nonlocal kills
-        # Far enough apart that no test is hit twice, which would be an IE.
-        while not finished.wait(rng.uniform(0.4, 0.8)):
-            found = levels(os.getpid())
-            if len(found) > level and (targets := sorted(found[level] - others)):
-                kill({rng.choice(targets)})
-                kills += 1
+        found = levels(os.getpid())
+        if len(found) > level and (targets := sorted(found[level] - others)):
+            kill({rng.choice(targets)})
+            kills += 1
 
     with Evaluator(workers=2) as evaluator:
-        killer = threading.Thread(target=kill_at_random)
-        killer.start()
-        try:
-            for _ in range(20):
-                results = evaluator.evaluate(submissions)
-                assert [r.verdicts for r in results] == [expected_verdicts(f) for f in faults]
-                if kills >= 3:
-                    break
-        finally:
-            finished.set()
+        for _ in range(20):
+            # Once in a call, so that no test is hit twice, which would be an IE.
+            killer = threading.Timer(rng.uniform(0.05, 0.3), kill_one)
+            killer.start()
+            results = evaluator.evaluate(submissions)
+            killer.cancel()
             killer.join()
+            assert [r.verdicts for r in results] == [expected_verdicts(f) for f in faults]
+            if kills >= 3:
+                break
         assert kills >= 3, "killed sandboxes were not replaced"
         sandboxes = [found - others for found in levels(os.getpid())[:2]]
     assert eventually(lambda: not alive(set.union(*sandboxes)))
@@ -244,9 +240,10 @@ def test_no_descriptor_is_leaked(evaluator):
     assert count() == before
 
 
-def test_a_soak_leaves_everything_as_it_was():
+def test_a_soak_leaves_everything_as_it_was(tmp_path):
     # Verdicts, processes, descriptors, temporary files and memory, with sandboxes killed.
     command = [sys.executable, "benchmarks/soak.py", "--tests=1500", "--repeats=0"]
     options = ["--kill-every=2", "--hostile-seconds=0.2", "--batch=250"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT)
+    own = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT, env=own)
     assert done.returncode == 0, done.stdout + done.stderr
