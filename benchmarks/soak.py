@@ -18,6 +18,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ from evaluator_programs import Program, draw_programs
 from mcbench.evaluator import Evaluator, Result, StdioTest, Submission, outputs_match
 from mcbench.evaluator.suite import ATTACKS, COMPARISONS, EXECUTIONS, ProgramCase
 
-FOLDERS = [Path(name) for name in ("/tmp", "/var/tmp", "/dev/shm")]
+FOLDERS = [Path(tempfile.gettempdir()), Path("/dev/shm")]
 SETTLE_S = 5.0
 GROWTH_MB = 8.0  # what allocators keep after a burst; a leak of 1 KiB a test shows as 50
 WARM_UP_TESTS = 1000
