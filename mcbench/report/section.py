@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mcbench.errors import unknown
-from mcbench.lab.study import Study
+from mcbench.lab.study import Study, shown_arms
 from mcbench.report import paper
 from mcbench.report.figures import LINES, add_reference
 from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Tile, data_table
@@ -125,6 +125,9 @@ def lead(study: Study) -> str:
     runs = sum(map(len, study.arms.values()))
     seeds = {seed_of(record) for records in study.arms.values() for record in records}
     found = [f"{len(study.arms)} arms, {len(seeds)} seeds, {runs} runs."]
+    if absent := [arm for arm in shown_arms(study.experiment) if arm not in study.arms]:
+        names = ", ".join(style.label for style in arm_styles(absent).values())
+        found.append(f"Without a finished run: {names}.")
     if study.verdicts:
         states = ", ".join(f"{name} {one.state}" for name, one in study.verdicts.items())
         found.append(f"The paper's claims on this scale: {states}.")
