@@ -44,24 +44,27 @@ class Workload:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of one process on its device, and what they are for."""
+    """Bytes of one process on its device, and what they are for. ``engine`` is what a vLLM that
+    does not sleep keeps during the updates.
+    """
 
     base: float
     weights: float
     gradients: float
     optimizer: float
     reference: float
+    engine: float
     update: float
     sampling: float
     evaluation: float
 
     @property
     def peak(self) -> float:
-        """What stays, and the largest of what comes and goes. Gradients and Adam's moments are made
-        by the first update and stay.
+        """What stays, and the largest of what comes and goes: an update with its gradients, which
+        the optimizer step frees, a generation or an evaluation.
         """
-        kept = self.base + self.weights + self.gradients + self.optimizer + self.reference
-        return kept + max(self.update, self.sampling, self.evaluation)
+        kept = self.base + self.weights + self.optimizer + self.reference + self.engine
+        return kept + max(self.gradients + self.update, self.sampling, self.evaluation)
 
 
 @dataclass(frozen=True)
@@ -185,26 +188,28 @@ def _memory(
 ) -> Memory:
     """Of one process.
 
-    Weights 4 N bytes (float32 master weights; a frozen bf16 model under LoRA 2 N), gradients 4 and
-    moments 8 bytes for each trained parameter, each divided by the processes where it is sharded;
-    a reference model, 4 N, where beta > 0 (under LoRA it is the model without the adapter).
+    Weights 4 N bytes (float32 master weights, with LoRA those of the adapters too), gradients 4
+    and moments 8 bytes for each trained parameter, each divided by the processes where it is
+    sharded; a reference model, 4 N, where beta > 0 (under LoRA it is the model without them).
     """
     profile = config.profile
     trained = trained_parameters(profile, shape)
     all_sharded = processes if sharding in ("zero3", "fsdp2") else 1
     state_sharded = processes if sharding != "none" else 1
     frozen = shape.parameters if profile.lora_rank else 0
-    frozen_bytes = 2 if profile.precision == "bf16" else 4
-    weights = (4 * trained + frozen_bytes * frozen) / all_sharded
+    weights = 4 * (trained + frozen) / all_sharded
     with_reference = config.algorithm.get("beta", 0.0) > 0 and not profile.lora_rank
+    sampling = _sampling_memory(profile, shape, load, machine, processes)
+    stays = profile.backend == "vllm_colocate" and not profile.vllm_sleep
     return Memory(
         base=machine.base_memory,
         weights=weights,
         gradients=4 * trained / state_sharded,
         optimizer=ADAM_BYTES * trained / state_sharded,
         reference=4 * shape.parameters / all_sharded if with_reference else 0.0,
+        engine=sampling if stays else 0.0,
         update=_update_memory(profile, shape, load, all_sharded),
-        sampling=_sampling_memory(profile, shape, load, machine, processes),
+        sampling=0.0 if stays else sampling,
         evaluation=_evaluation_memory(profile, shape, load, machine),
     )
 
@@ -280,7 +285,7 @@ def _evaluation_memory(
         return 0.0
     rows = min(profile.eval_batch_size, load.eval_problems * profile.eval_attempts)
     longest = max(profile.eval_lengths)
-    going_on = rows * survivors(longest / 2, load.mean_length, profile.max_completion_length)
+    going_on = rows * survivors(longest / 2, load, profile.max_completion_length)
     first = _cache(profile, shape, rows, load.prompt + longest // 2)
     again = _cache(profile, shape, math.ceil(going_on), load.prompt + longest)
     prefill = (
@@ -410,17 +415,25 @@ def reward_seconds(load: Workload, machine: Machine, profile: Profile, responses
     return responses * (machine.submission_s + load.tests * machine.test_s) / workers
 
 
-def survivors(length: float, mean: float, limit: float) -> float:
-    """Share of responses longer than ``length`` if lengths are exponential, cut at ``limit``, with
-    this mean.
-    """
-    if mean >= limit:
-        return 1.0
+def length_scale(mean: float, limit: float) -> float:
+    """Of the exponential distribution that has this mean when it is cut at ``limit``."""
     low, high = mean, 1e6 * limit
+    if mean >= limit:
+        return high
     for _ in range(100):
         scale = math.sqrt(low * high)
-        low, high = (scale, high) if scale * -math.expm1(-limit / scale) < mean else (low, scale)
-    return math.exp(-length / scale)
+        low, high = (scale, high) if mean_when_cut(scale, limit) < mean else (low, scale)
+    return scale
+
+
+def mean_when_cut(scale: float, limit: float) -> float:
+    """Mean length where lengths are exponential and cut at ``limit``."""
+    return scale * -math.expm1(-limit / scale)
+
+
+def survivors(length: float, load: Workload, limit: float) -> float:
+    """Share of responses longer than ``length``."""
+    return math.exp(-length / length_scale(load.mean_length, limit))
 
 
 def evaluation_seconds(
@@ -436,16 +449,17 @@ def evaluation_seconds(
     judged = reward_seconds(load, machine, profile, responses)
     if profile.backend.startswith("vllm"):
         here = math.ceil(responses / processes)
-        grown = load.mean_length * longest / limit
-        longer = Workload(load.prompt, min(grown, longest), load.tests, load.eval_problems)
+        longer = replace(
+            load, mean_length=mean_when_cut(length_scale(load.mean_length, limit), longest)
+        )
         lengthened = replace(profile, max_completion_length=longest)
         return judged + generation_seconds(lengthened, shape, longer, machine, here)
     seconds, done = judged, 0
     width = number_bytes(profile)
     for span in spans(longest):
-        rows = responses * survivors(done, load.mean_length, limit)
+        rows = responses * survivors(done, load, limit)
         batches = math.ceil(rows / profile.eval_batch_size)
-        context = Workload(load.prompt + done, load.mean_length, load.tests, load.eval_problems)
+        context = replace(load, prompt=load.prompt + done)
         seconds += batches * _decode_seconds(
             shape, machine.decode, span, rows / batches, context, width, width
         )

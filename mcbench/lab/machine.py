@@ -257,7 +257,7 @@ def _trainer(shape: ModelShape, plan: Any, length: int, prompt: str, folder: str
     from datasets import Dataset
 
     from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
-    from mcbench.nano import load_tokenizer
+    from mcbench.nano.tokenizer import load_tokenizer
 
     settings: dict[str, Any] = dict(
         output_dir=folder, max_steps=2 * _GENERATIONS, max_completion_length=length, report_to=[],
