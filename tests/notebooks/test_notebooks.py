@@ -32,11 +32,21 @@ def html_of(outputs: list[Any]) -> str:
 
 
 def test_quickstart_shows_a_group_and_why_it_was_masked(tmp_path: Path) -> None:
-    changes = ["num_generations=4", "per_device_batch_size=8", "max_completion_length=16"]
-    _, outputs = run("00_quickstart.ipynb", tmp_path, profile="tiny", changes=changes)
+    parameters = {
+        "profile": "tiny",
+        "changes": ["num_generations=4", "per_device_batch_size=8", "max_completion_length=16"],
+        "steps": 2,
+        "runs_dir": str(tmp_path / "runs"),
+    }
+    text, outputs = run("00_quickstart.ipynb", tmp_path, **parameters)
     html = html_of(outputs)
     assert html.count("<details") == 4
     assert "kept: " in html
+    assert "step 2/2" in text
+    # Nobody looks at a batch run: the dashboard is a line of text, and nothing of it is stored.
+    output = nbformat.read(tmp_path / "out.ipynb", as_version=4)
+    assert "widgets" not in output.metadata
+    assert any("1 planned" in out.get("data", {}).get("text/plain", "") for out in outputs)
 
 
 def test_results_trains_then_reuses_and_names_its_page(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """The live dashboard: follows runs while they train, in JupyterLab."""
 
-from mcbench.report.dashboard.dashboard import Dashboard, planned_of, watch_experiment
+from mcbench.report.dashboard.dashboard import Dashboard, watch_experiment
 
-__all__ = ["Dashboard", "planned_of", "watch_experiment"]
+__all__ = ["Dashboard", "watch_experiment"]

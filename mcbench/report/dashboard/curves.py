@@ -17,7 +17,8 @@ from mcbench.report.series import Arms
 from mcbench.report.spread import add_stages
 from mcbench.report.style import arm_styles
 
-HEIGHT, LEGEND_HEIGHT = 270, 64
+HEIGHT, LEGEND_ROW = 270, 19  # pixels
+_ROW_CHARACTERS = 46  # of legend texts that fit side by side, their line samples included
 
 
 def draw(section: str, arms: Arms, smoothing: int) -> tuple[dict[str, PlainFigure], list[str]]:
@@ -30,7 +31,7 @@ def draw(section: str, arms: Arms, smoothing: int) -> tuple[dict[str, PlainFigur
         for kind in (kind for kind in PANELS.values() if kind.section == section):
             plots = [plot for plot in kind.draw(arms, smoothing) if plot.figure.data]
             for plot in plots:
-                title = plot.caption if plot.arm is None else f"{kind.title}: {plot.caption}"
+                title = plot.caption if plot.arm is None else f"{kind.title}<br>{plot.caption}"
                 for shape in stages.layout.get("shapes", []) if kind.staged else []:
                     plot.figure.add_shape(**shape)
                 _furnish(plot.figure, title)
@@ -53,15 +54,22 @@ def _plain() -> Iterator[None]:
 def _furnish(figure: PlainFigure, title: str) -> None:
     """Size and title for a grid; the list of runs is the legend of what compares arms."""
     compares = all((trace.get("meta") or {}).get("role") in ROLES for trace in figure.data)
-    below = 0 if compares else LEGEND_HEIGHT
+    below = 0 if compares else LEGEND_ROW * _legend_rows(figure)
     figure.update_layout(
-        title={"text": title, "font": {"size": 14}, "y": 0.99, "yanchor": "top"},
+        title={"text": title, "font": {"size": 14}, "y": 0.985, "yanchor": "top"},
         height=HEIGHT + below,
         autosize=True,
         showlegend=not compares,
-        legend={"x": 0, "xanchor": "left", "y": -0.26, "yanchor": "top", "font": {"size": 11}},
-        margin={"t": 30, "r": 10, "b": 42 + below},
+        legend={"x": 0, "xanchor": "left", "y": -0.24, "yanchor": "top", "font": {"size": 11}},
+        margin={"t": 48 if "<br>" in title else 30, "r": 10, "b": 42 + below},
     )
+
+
+def _legend_rows(figure: PlainFigure) -> int:
+    """Rows of a legend below a figure; its columns are as wide as its longest text."""
+    names = [str(trace["name"]) for trace in figure.data if trace.get("name")]
+    columns = max(1, _ROW_CHARACTERS // (max(map(len, names), default=0) + 7))
+    return -(-len(names) // columns) + 1
 
 
 class SectionView:
@@ -82,9 +90,8 @@ class SectionView:
         for id_, plain in drawn.items():
             figure = self.figures.get(id_)
             if figure is None or not figure.follow(plain):
-                figure = LiveFigure(
-                    plain, alt=f"{plain.layout['title']['text']}, {arm_names(arms)}"
-                )
+                title = plain.layout["title"]["text"].replace("<br>", ", ")
+                figure = LiveFigure(plain, alt=f"{title}: {arm_names(arms)}")
             kept[id_] = figure
         # Identities are compared: figures compare by everything that they show.
         ids = list(map(id, kept.values()))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
@@ -30,6 +30,9 @@ from mcbench.report.panels import SECTIONS
 from mcbench.report.provenance import group_runs
 from mcbench.report.site import in_project
 from mcbench.report.style import arm_styles
+
+if TYPE_CHECKING:
+    from mcbench.lab.config import RunConfig
 
 FIRST_SECTIONS = ("Learning", "Truncation and mask")
 MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
@@ -50,8 +53,8 @@ class Dashboard:
 
     Args:
         runs: a folder of runs, or one run directory; relative to the project's root.
-        planned: the runs to follow, run id -> what their run.json will say (``config``, ``seed``);
-            all runs of the folder where None. :func:`watch_experiment` makes it.
+        planned: the configurations of the runs to follow, begun or not; all runs of the folder
+            where None. :func:`watch_experiment` takes those of an experiment.
         sections: the sections of figures shown first (:data:`mcbench.report.panels.SECTIONS`).
         smoothing: steps of the running mean.
         live: whether to follow; where None, whether a page is likely there.
@@ -64,7 +67,7 @@ class Dashboard:
         self,
         runs: str | Path = "runs",
         *,
-        planned: Mapping[str, Mapping[str, Any]] | None = None,
+        planned: Sequence[RunConfig] | None = None,
         sections: Sequence[str] = FIRST_SECTIONS,
         smoothing: int = SMOOTHING,
         live: bool | None = None,
@@ -349,15 +352,7 @@ def watch_experiment(
     from mcbench.lab.experiments import planned_runs
 
     plan = planned_runs(name, profile, seeds, steps, arms, changes)
-    return Dashboard(runs_dir, planned=planned_of([run.config for run in plan]), **options)
-
-
-def planned_of(configs: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """What ``Dashboard(planned=...)`` takes, from run configurations."""
-    return {
-        config.run_id: {"config": config.to_dict(), "seed": config.seed, "run_id": config.run_id}
-        for config in configs
-    }
+    return Dashboard(runs_dir, planned=[run.config for run in plan], **options)
 
 
 def page_likely() -> bool:

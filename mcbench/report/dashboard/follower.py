@@ -11,9 +11,9 @@ import json
 import math
 import os
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,9 @@ import pandas as pd
 from mcbench.lab.distributions import ADVANTAGE
 from mcbench.lab.files import ProcessLock
 from mcbench.lab.store import Run
+
+if TYPE_CHECKING:
+    from mcbench.lab.config import RunConfig
 
 _TAIL = 64  # bytes before the place reached that must still be there, or the file is another one
 _DISTRIBUTION = ("histogram/", "length/")
@@ -256,16 +259,17 @@ class StoreFollower:
 
     Args:
         root: a folder of runs, or one run directory.
-        planned: run id -> what run.json will say of it, for the runs to follow; all runs of the
-            folder where None.
+        planned: the configurations of the runs to follow; all runs of the folder where None.
     """
 
-    def __init__(self, root: Path, planned: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        if planned is None and (root / "run.json").exists():
-            planned, root = {root.name: {}}, root.parent
-        self.root = root
-        self.all = planned is None
-        self.runs = {name: RunFollower(root / name, m) for name, m in (planned or {}).items()}
+    def __init__(self, root: Path, planned: Sequence[RunConfig] | None = None) -> None:
+        single = planned is None and (root / "run.json").exists()
+        self.root = root.parent if single else root
+        self.all = planned is None and not single
+        self.runs = {root.name: RunFollower(root)} if single else {}
+        for config in planned or ():
+            meta = {"run_id": config.run_id, "config": config.to_dict(), "seed": config.seed}
+            self.runs[config.run_id] = RunFollower(root / config.run_id, meta)
 
     def poll(self) -> bool:
         """Read what is new in all runs; whether anything was."""
