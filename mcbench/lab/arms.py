@@ -218,6 +218,20 @@ def belongs(config: Mapping[str, Any], experiment: str, arm: str) -> bool:
     return _plain(config["algorithm"]) == _plain(wanted["algorithm"])
 
 
+def telling_changes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes of a run that say more than its recipe and profile: a run that two arms share has
+    the changes of the arm that trained it first.
+    """
+    changes = dict(config.get("changes", {}))
+    if not changes:
+        return {}
+    from mcbench.grpo import recipe
+
+    profile = PROFILES.get(config["profile"]["name"])
+    usual = {**(vars(profile) if profile else {}), **recipe(config["recipe"]).args()}
+    return {name: value for name, value in changes.items() if usual.get(name) != value}
+
+
 def _plain(algorithm: Mapping[str, Any]) -> dict[str, Any]:
     """Without what does not tell arms apart: how stages are written, the value T(D) aims at."""
     from mcbench.grpo.temperature import parse_stages

@@ -195,7 +195,8 @@ def _swatch(trace: Any) -> str:
     if line is not None and (line.width or 0) >= 1:
         return key_svg(ArmStyle("", str(line.color), str(line.dash or "solid")))
     fill = trace.fillcolor if trace.type == "scatter" else trace.marker.color
-    color = fill if isinstance(fill, str) else fill[0] if fill else NEUTRAL_TEXT
+    colors = [fill] if isinstance(fill, str) else [*(fill if fill is not None else ())]
+    color = colors[0] if colors else NEUTRAL_TEXT
     return (
         '<svg class="key" viewBox="0 0 30 8" aria-hidden="true">'
         f'<rect width="30" height="8" fill="{escape(str(color))}"/></svg>'
@@ -413,8 +414,8 @@ class Entry:
     summary: str
 
 
-def build_index(entries: Sequence[Entry], title: str = "Reports") -> str:
-    """A page that lists others."""
+def build_index(entries: Sequence[Entry], markup: str = "", title: str = "Reports") -> str:
+    """A page that lists others; ``markup`` is this package's own HTML, shown below them."""
     items = "".join(
         f'<li><h3><a href="{escape(entry.href)}">{escape(entry.title)}</a></h3>'
         f"<p>{escape(entry.summary)}</p></li>"
@@ -423,6 +424,6 @@ def build_index(entries: Sequence[Entry], title: str = "Reports") -> str:
     body = (
         f'<header class="top"><p class="kicker">mcbench</p><h1>{escape(title)}</h1>'
         f'<p class="note">{escape(NANO_NOTE)}</p></header>'
-        f'<main><ul class="cards">{items}</ul></main>'
+        f'<main><ul class="cards">{items}</ul>{markup}</main>'
     )
     return _document(title, body)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from mcbench.lab.arms import telling_changes
 from mcbench.report.page import Section, data_table, facts, flat, reproduction
 from mcbench.report.series import Arms, Record, seed_of
 from mcbench.report.style import KNOWN, arm_styles
@@ -19,7 +20,8 @@ _SCALE_CHANGES = ("steps", "model", "max_completion_length", "eval_lengths", "ev
 def arm_of(record: Record) -> str:
     """The arm's name: the recipe, and the changes to its algorithm where there are any."""
     config = record.meta["config"]
-    changes = {k: v for k, v in config.get("changes", {}).items() if k not in _SCALE_CHANGES}
+    told = telling_changes(config)
+    changes = {name: value for name, value in told.items() if name not in _SCALE_CHANGES}
     extra = ", ".join(f"{name}={json.dumps(value)}" for name, value in sorted(changes.items()))
     return f"{config['recipe']} ({extra})" if extra else str(config["recipe"])
 

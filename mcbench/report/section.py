@@ -12,6 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mcbench.errors import unknown
+from mcbench.lab.insights import Answer
 from mcbench.lab.study import Study, shown_arms
 from mcbench.report import paper
 from mcbench.report.figures import LINES, add_reference
@@ -188,6 +189,14 @@ def section_page(study: Study, reproduce: str) -> Page:
         notes=(NANO_NOTE,) if is_nano(arms) else (),
         sections=sections,
     )
+
+
+def with_answers(page: Page, answers: Mapping[str, Answer]) -> Page:
+    """A page with our questions before its last section, which says where it comes from."""
+    if not answers:
+        return page
+    *others, last = page.sections
+    return replace(page, sections=[*others, question_section(answers), last])
 
 
 def is_nano(arms: Arms) -> bool:

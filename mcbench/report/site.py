@@ -15,17 +15,22 @@ from mcbench.errors import UserError
 from mcbench.lab.code_evaluator import SUITE_FILE
 from mcbench.lab.compact import read_compact
 from mcbench.lab.data_quality import DATA_FILE
-from mcbench.lab.experiments import experiment_named
+from mcbench.lab.experiments import EXPERIMENTS, experiment_named
 from mcbench.lab.files import plain
 from mcbench.lab.graded_sets import DataRecord
+from mcbench.lab.insights import read_measurements
 from mcbench.lab.labelled import SuiteRecord
 from mcbench.lab.profiles import profile_named
 from mcbench.lab.store import RunRecord
+from mcbench.lab.study import Study, study_of
 from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.data_quality import data_quality_page
 from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
 from mcbench.report.provenance import arm_of
 from mcbench.report.results import headline_of, results_page
+from mcbench.report.section import section_page, with_answers
+from mcbench.report.sections import SECTIONS
+from mcbench.report.verdicts import PAGES, insight_summary, summary_markup
 
 PLOTLY = "assets/plotly.min.js"
 
@@ -120,6 +125,16 @@ def build_site(folder: str | Path) -> list[Path]:
         reproduce = command("05_data_quality.ipynb", seeds=seeds, pool_seeds=planted)
         pages[name] = data_quality_page(built_from, trained, reproduce)
         summaries[name] = pages[name].lead
+    measurements = read_measurements(folder / "records")
+    for experiment in EXPERIMENTS:
+        study = study_of(experiment, records, measurements)
+        name = f"{PAGES.get(experiment)}.html"
+        if experiment in SECTIONS and study.arms:
+            pages[name] = section_page(study, _reproduce(study, records))
+            summaries[name] = pages[name].lead
+        elif name in pages:
+            pages[name] = with_answers(pages[name], study.answers)
+    summary = insight_summary(records, measurements)
     index = folder / "index.html"
     built = {name: write_page(page, folder / name, PLOTLY) for name, page in pages.items()}
     others = [
@@ -128,7 +143,7 @@ def build_site(folder: str | Path) -> list[Path]:
         if path != index and not path.name.endswith(".unfinished.html")
     ]
     entries = [_entry(path, summaries.get(path.name, "")) for path in sorted(others)]
-    index.write_text(build_index(entries), encoding="utf-8")
+    index.write_text(build_index(entries, summary_markup(summary)), encoding="utf-8")
     return [index.resolve(), *built.values()]
 
 
@@ -148,6 +163,15 @@ def records_of(experiment: str, records: Sequence[RunRecord]) -> list[RunRecord]
         if (record.config["recipe"], record.config["changes"])
         in arms.get(record.config["profile"]["name"], ())
     ]
+
+
+def _reproduce(study: Study, records: Sequence[RunRecord]) -> str:
+    """The command that runs a section's notebook at the profiles and seeds of its records."""
+    runs = [record for found in study.arms.values() for record in found]
+    profiles = _unique([record.config["profile"]["name"] for record in runs])
+    seeds = sorted(_unique([record.seed for record in runs]))
+    scale = {"profiles": profiles} if len(profiles) > 1 else {"profile": profiles[0]}
+    return command(f"{PAGES[study.experiment]}.ipynb", **scale, seeds=seeds)
 
 
 def _results_records(records: Sequence[RunRecord]) -> list[RunRecord]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -210,6 +211,50 @@ def summary_lines(summary: Mapping[str, Any]) -> list[str]:
             lines.append(f"{row['id']:4}{asked}")
         lines.append(_line({**row, "id": ""}, row["part"] or row["note"]))
     return [*lines, "", summary["meaning"]]
+
+
+def summary_markup(summary: Mapping[str, Any]) -> str:
+    """The summary as HTML: counts and what they mean, a table of claims, one of our questions."""
+    counts = ", ".join(f"{count} {state}" for state, count in summary["states"].items())
+    claims = _linked_table(
+        ("Id", "Claim", "State", "Effect", "95 % interval", "Seeds"),
+        [
+            (row, row["claim"], row["state"], *_texts(row), str(row["seeds"]))
+            for row in summary["rows"]
+        ],
+    )
+    questions = _linked_table(
+        ("Id", "Question", "What", "State", "Effect", "95 % interval", "Seeds"),
+        [
+            (row, row["question"], row["part"] or row["note"], row["state"], *_texts(row),
+             str(row["seeds"]))
+            for row in summary["questions"]
+        ],
+    )  # fmt: skip
+    return (
+        f"<section id=claims><h2>The paper's {len(summary['rows'])} claims</h2>"
+        f"<p><b>{escape(counts)}</b> at this scale. {escape(summary['meaning'])}</p>{claims}"
+        f"<details><summary>Beyond the paper (ours)</summary>{questions}</details></section>"
+    )
+
+
+def _texts(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(_numbers(row["effect"], row["low"], row["high"], row["unit"]).values())
+
+
+def _linked_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
+    """Rows of texts; the first column is the row's id, linked to where it is explained."""
+    head = "".join(f'<th scope="col" class=text>{escape(name)}</th>' for name in names)
+    body = "".join(
+        f'<tr><td class="text"><a href="{escape(row["link"])}">{escape(row["id"])}</a></td>'
+        + "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells)
+        + "</tr>"
+        for row, *cells in rows
+    )
+    return (
+        f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
 
 
 def _line(row: Mapping[str, Any], text: str) -> str:
