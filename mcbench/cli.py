@@ -15,6 +15,7 @@ from mcbench.data.command import add_data
 from mcbench.errors import UserError
 from mcbench.evaluate_command import add_evaluate
 from mcbench.lab.launch import add_launch, launch_of, launched, train_arguments
+from mcbench.report_command import add_report
 from mcbench.sweep_command import add_sweep
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     add_evaluate(commands, _integers)
     add_data(commands)
-    _add_report(commands)
+    add_report(partial(_command, commands))
     _add_nano(commands)
     _add_doctor(commands)
     return parser
@@ -241,54 +242,7 @@ def _run(options: argparse.Namespace) -> None:
     print(f"executed notebook: {output}")
 
 
-# report, nano, doctor ----------------------------------------------------------------------------
-
-
-def _add_report(commands: Any) -> None:
-    parser = _command(
-        commands,
-        "report",
-        _report,
-        "Write one HTML page from run records, or rebuild a folder of reports from its records.",
-    )
-    parser.add_argument(
-        "records",
-        nargs="*",
-        default=["reports"],
-        help="a folder of reports (default: reports), or run directories, compact records and "
-        "folders of them (such as runs)",
-    )
-    parser.add_argument(
-        "-o", "--output", default="runs/report.html", help="the page (default: runs/report.html)"
-    )
-
-
-def _report(options: argparse.Namespace) -> None:
-    from mcbench.lab.compact import read_record
-    from mcbench.report.page import write_page
-    from mcbench.report.results import results_page
-    from mcbench.report.site import build_site
-
-    first = Path(options.records[0])
-    if len(options.records) == 1 and (first / "records").is_dir():
-        for path in build_site(first):
-            print(path)
-        return
-    paths = [path for name in options.records for path in _record_paths(Path(name))]
-    reproduce = f"mcbench report {' '.join(options.records)} -o {options.output}"
-    page = results_page([read_record(path) for path in paths], reproduce)
-    print(f"report: {write_page(page, Path(options.output))}")
-
-
-def _record_paths(path: Path) -> list[Path]:
-    if not path.exists():
-        raise UserError(f"no run or record at {path}")
-    if path.is_file() or (path / "run.json").exists():
-        return [path]
-    found = sorted([*(p.parent for p in path.glob("*/run.json")), *path.glob("*.parquet")])
-    if not found:
-        raise UserError(f"folder {path} holds no run and no compact record")
-    return found
+# nano, doctor ------------------------------------------------------------------------------------
 
 
 def _add_nano(commands: Any) -> None:
