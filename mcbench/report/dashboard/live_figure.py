@@ -96,10 +96,12 @@ def _values(trace: dict[str, Any]) -> dict[str, np.ndarray]:
     found = {name: np.asarray(trace[name]) for name in _VALUES if name in trace}
     if trace["type"] == "scatter" and set(found) == {"x", "y"}:
         found["x"], found["y"] = thinned(found["x"], found["y"], MOST_POINTS)
-    return {
-        name: values.astype(np.float32) if values.dtype.kind in "fiu" else values
-        for name, values in found.items()
-    }
+    for name, values in found.items():
+        if values.ndim == 2:  # travels as JSON, which has no NaN
+            found[name] = np.where(np.isnan(values), None, values)
+        elif values.dtype.kind in "fiu":
+            found[name] = values.astype(np.float32)
+    return found
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:

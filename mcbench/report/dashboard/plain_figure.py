@@ -51,8 +51,8 @@ class PlainFigure:
         self.layout.setdefault("shapes", []).append(shape)
 
     def add_hline(self, y: float, **look: Any) -> None:
-        line = {"type": "line", "xref": "x domain", "x0": 0, "x1": 1, "y0": y, "y1": y}
-        self.add_shape(**line, **look)
+        ends = {"x0": 0, "x1": 1, "xref": "x domain", "y0": y, "y1": y, "yref": "y"}
+        self.add_shape(type="line", **ends, **look)
 
     def update_layout(self, changes: Mapping[str, Any] | None = None, **more: Any) -> None:
         _merge(self.layout, {**(changes or {}), **more})

@@ -1,0 +1,147 @@
+"""The dashboard as an object: one thread, closed cleanly, honest about what is missing."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.lab.config import resolve
+from mcbench.report import Dashboard
+from mcbench.report.dashboard import watch_experiment
+
+from .runs import begin, finished, lines
+
+
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No thread looks by itself; tests say when."""
+    monkeypatch.setattr(Dashboard, "_follow", lambda self: self._stop.wait())
+    yield
+    for thread in threads():
+        thread.join(10)
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "dashboard"]
+
+
+def states(dashboard: Dashboard) -> dict[str, str]:
+    return {row["id"]: row["state"] for row in dashboard.list.rows}
+
+
+def test_new_runs_join_and_deleted_ones_are_said(tmp_path: Path, still: None) -> None:
+    dashboard = Dashboard(tmp_path / "runs", live=True)
+    assert "No runs yet" in dashboard.status.value
+    run = begin(tmp_path / "runs")
+    dashboard.refresh()
+    assert states(dashboard) == {"a": "starting"}
+    assert dashboard.list.chosen == ["a"]
+    for line in lines()[:20]:
+        run.append_step(line)
+    dashboard.refresh()
+    titles = [figure.layout.title.text for figure in dashboard.curves.figures]
+    assert "Training reward" in titles
+    assert "1 running" in dashboard.status.value
+    assert "step 20 of 40 · 2.0 steps/s · 10 s left" in dashboard.status.value
+    shutil.rmtree(run.path)
+    dashboard.refresh()
+    assert states(dashboard) == {"a": "deleted"}
+    assert dashboard.curves.figures == []
+    dashboard.close()
+
+
+def test_controls(tmp_path: Path, still: None) -> None:
+    finished(tmp_path, "a", "grpo", 0, 40)
+    finished(tmp_path, "b", "microcoder", 0, 40)
+    dashboard = Dashboard(tmp_path, live=True)
+
+    def reward() -> list[str]:
+        dashboard.refresh()
+        figures = dashboard.curves.sections["Learning"].figures
+        return [trace.legendgroup for trace in figures["reward"].data]
+
+    assert reward() == ["grpo"] * 3 + ["microcoder"] * 3
+    dashboard.list.chosen = ["b"]
+    assert reward() == ["microcoder"] * 3
+    before = dashboard.curves.sections["Learning"].figures["reward"]
+    dashboard.smoothing.value = 15
+    dashboard.refresh()
+    assert dashboard.curves.sections["Learning"].figures["reward"] is before
+    dashboard.sections["Diversity"].value = True
+    dashboard.refresh()
+    assert list(dashboard.curves.sections) == ["Learning", "Truncation and mask", "Diversity"]
+    dashboard.shown.value = "Responses"
+    dashboard.refresh()
+    assert dashboard._body.children == (dashboard.samples.box,)
+    dashboard.pause.value = True
+    shutil.rmtree(tmp_path / "a")
+    dashboard.refresh()
+    assert set(states(dashboard).values()) == {"finished"}
+    assert "Paused" in dashboard.status.value
+    dashboard.pause.value = False
+    dashboard.refresh()
+    assert states(dashboard)["a"] == "deleted"
+    dashboard.close()
+
+
+def test_the_same_cell_twice_leaves_one_thread_and_close_none(tmp_path: Path) -> None:
+    first = Dashboard(tmp_path, live=True)
+    second = Dashboard(tmp_path, live=True)
+    assert not first.is_following
+    assert second.is_following
+    assert len(threads()) == 1
+    second.close()
+    second.close()
+    assert threads() == []
+
+
+def test_the_thread_looks_by_itself_and_survives_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dashboard = Dashboard(tmp_path, live=True)
+    failed, shown = threading.Event(), threading.Event()
+    poll = dashboard.store.poll
+
+    def broken() -> bool:
+        monkeypatch.setattr(dashboard.store, "poll", poll)
+        failed.set()
+        raise OSError("<b>disk</b>")
+
+    monkeypatch.setattr(dashboard.store, "poll", broken)
+    dashboard.status.observe(
+        lambda change: shown.set() if "1 starting" in change["new"] else None, "value"
+    )
+    assert failed.wait(60)
+    begin(tmp_path)
+    assert shown.wait(60)
+    dashboard.close()
+
+
+def test_without_a_page_it_is_text_and_has_no_thread(tmp_path: Path) -> None:
+    config = resolve("tiny", "grpo", {}, 0, 4)
+    dashboard = Dashboard(tmp_path, planned=[config])
+    assert not dashboard.is_following
+    assert list(dashboard._repr_mimebundle_()) == ["text/plain"]
+    assert "1 planned" in dashboard._repr_mimebundle_()["text/plain"]
+    dashboard.close()
+
+
+def test_an_experiment_is_watched_before_its_runs_exist(tmp_path: Path, still: None) -> None:
+    dashboard = watch_experiment("results", "tiny", [0, 1], 4, runs_dir=tmp_path, live=True)
+    assert list(states(dashboard).values()) == ["planned"] * 6
+    assert len(dashboard.list.chosen) == 6
+    dashboard.close()
+
+
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Learning"):
+        Dashboard(tmp_path, sections=["Lerning"])
+    with pytest.raises(UserError, match="at least 1"):
+        Dashboard(tmp_path, smoothing=0)
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(UserError, match="is a file"):
+        Dashboard(file)
