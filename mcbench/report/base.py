@@ -59,6 +59,7 @@ def restyle(figure: go.Figure, title: str) -> None:
         "ticks": "outside",  # invisible: they keep the labels off the plot
         "ticklen": 6,
         "tickcolor": "rgba(0,0,0,0)",
+        "exponentformat": "power",
         "title": {"standoff": 8, "font": {"size": 12}},
     }
     figure.update_xaxes(**axis, showgrid=False)

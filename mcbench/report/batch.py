@@ -253,7 +253,10 @@ class _Watch:
             self._write(f"Cell [{cell.count}] failed with {name}: {error}")
 
     def _write(self, reason: str) -> None:
-        write_unfinished(self.report, self.cells, reason, self.parameters)
+        try:
+            write_unfinished(self.report, self.cells, reason, self.parameters)
+        except Exception as error:  # a notebook must not fail over this page
+            self.stdout.stream.write(f"no page for what is unfinished: {error!r}\n")
 
 
 def write_unfinished(

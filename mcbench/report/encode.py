@@ -112,7 +112,7 @@ def _numbers(values: np.ndarray) -> Any:
     if values.ndim == 1 and flat.size > 2:
         gaps = np.diff(flat)
         if np.allclose(gaps, gaps[0], rtol=1e-9, atol=0) and gaps[0] != 0:
-            return {"range": [_short(flat[0]), _short(gaps[0]), int(flat.size)]}
+            return {"evenly": [_short(flat[0]), _short(gaps[0]), int(flat.size)]}
     if flat.size <= LONG:
         return [_short(item) for item in flat] if values.ndim == 1 else _rows(values)
     known = flat[np.isfinite(flat)]

@@ -70,7 +70,10 @@ def _thin(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _heat_table(figure: go.Figure, trace: Any) -> pd.DataFrame:
-    x, z = list(trace.x), np.asarray(trace.z, dtype=float)
+    z = np.asarray([] if trace.z is None else trace.z, dtype=float)
+    if z.ndim != 2 or trace.x is None:  # a heatmap without rows
+        return pd.DataFrame()
+    x = list(trace.x)
     kept = np.unique(np.linspace(0, len(x) - 1, min(COLUMNS, len(x))).astype(int))
     table = pd.DataFrame(z[:, kept], columns=[str(x[i]) for i in kept])
     table.insert(0, _text(figure.layout.yaxis.title.text) or "Row", list(trace.y))

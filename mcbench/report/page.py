@@ -298,11 +298,11 @@ def _toolbar_html(page: Page, specs: Mapping[str, Mapping[str, Any]]) -> str:
         controls += _slider("step", "Step", 0, 1, 1, "training step")
     if not buttons and not controls:
         return ""
-    hint = "drag to zoom all, double-click to reset"
     group = f'<div class="toggles" role="group" aria-label="Arms">{buttons}</div>'
     return (
         f'<nav class="arms" aria-label="Figures"><div>{group if buttons else ""}'
-        f'<div class="sliders">{controls}</div><span class="hint">{hint}</span></div></nav>'
+        f'<div class="sliders">{controls}</div></div></nav>'
+        '<p class="hint">Drag in a figure to zoom all over training, double-click to reset.</p>'
     )
 
 

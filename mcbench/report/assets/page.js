@@ -11,8 +11,8 @@
   function decode(value) {
     if (Array.isArray(value)) return value.map(decode);
     if (value === null || typeof value !== "object") return value;
-    if (value.range) {
-      const [start, gap, count] = value.range;
+    if (value.evenly) {
+      const [start, gap, count] = value.evenly;
       return Array.from({ length: count }, (_, i) => start + i * gap);
     }
     if (typeof value.u16 === "string") {
