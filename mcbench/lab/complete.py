@@ -70,7 +70,7 @@ def missing_of(
     if "data_quality" in names and not (folder / DATA_FILE).exists():
         lacking.append("the pipeline on the noisy pool")
     if "temperature" in names and (left := missing_of_grid(grid_checkpoints(), rows)):
-        count = sum(map(len, left.values()))
+        count = sum(len(wanted) for _, wanted in left)
         lacking.append(f"{count} evaluations of {len(left)} checkpoints over temperature")
     if MASK in names and (runs := _uncounted(folder, store, rows)):
         lacking.append(f"repetition in {len(runs)} runs")

@@ -71,14 +71,14 @@ def missing_of_grid(
     checkpoints: Sequence[Checkpoint],
     rows: Sequence[Mapping[str, Any]],
     temperatures: Sequence[float] = TEMPERATURES,
-) -> dict[Checkpoint, list[float]]:
-    """The temperatures at which each checkpoint is yet to be measured; none where all are."""
+) -> list[tuple[Checkpoint, list[float]]]:
+    """The checkpoints that are yet to be measured, and at which temperatures."""
     done = {(r["run_id"], r["step"], r["temperature"]) for r in rows if r["kind"] == GRID}
-    missing = {
-        one: [t for t in temperatures if (one.run_id, one.step, t) not in done]
+    missing = [
+        (one, [t for t in temperatures if (one.run_id, one.step, t) not in done])
         for one in checkpoints
-    }
-    return {one: left for one, left in missing.items() if left}
+    ]
+    return [(one, left) for one, left in missing if left]
 
 
 def measure_grid(
@@ -109,13 +109,13 @@ def measure_grid(
     rows = read_measurements(path)
     missing = missing_of_grid(checkpoints, rows, temperatures)
     total = len(checkpoints) * len(temperatures)
-    left = sum(map(len, missing.values()))
+    left = sum(len(wanted) for _, wanted in missing)
     progress(f"temperature grid: {total} measurements, {total - left} made before, {left} to make")
-    needed = [one.source for one in missing if one.source is not None]
+    needed = [one.source for one, _ in missing if one.source is not None]
     if needed:
         run_planned("temperature grid", needed, runs_dir, progress, workers)
     store = RunStore(runs_dir)
-    for number, (one, wanted) in enumerate(missing.items(), start=1):
+    for number, (one, wanted) in enumerate(missing, start=1):
         progress(
             f"temperature grid: model {number} of {len(missing)}, seed {one.seed}, step {one.step}"
         )
