@@ -1,0 +1,69 @@
+"""Ray clusters of several nodes on this machine: without network, dashboard or traces."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'mcbench[ray]'")
+
+QUICK_CHECKS = {  # a dead node is noticed within two seconds
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 3,
+}
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Three nodes of one CPU each; the first one leads."""
+    from mcbench.ray_session import load_ray
+
+    ray = load_ray()
+    from ray.cluster_utils import Cluster
+
+    folder = tempfile.mkdtemp(prefix="ray-")  # not tmp_path: sockets need a short path
+    monkeypatch.setenv("RAY_TMPDIR", folder)
+    Path(folder, "ray").mkdir()
+    node = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
+    first = {**node, "_system_config": QUICK_CHECKS}
+    cluster = Cluster(initialize_head=True, head_node_args=first)
+    try:
+        for _ in range(2):
+            cluster.add_node(**node)
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """No process of the test outlives it."""
+    before = descendants()
+    yield
+    import psutil
+
+    _, left = psutil.wait_procs(descendants() - before, timeout=20)
+    assert not left
+
+
+def descendants():
+    """The processes below this one that run."""
+    import psutil
+
+    found = psutil.Process().children(recursive=True)
+    return {process for process in found if process.status() != psutil.STATUS_ZOMBIE}
+
+
+def node_of(cluster, pid):
+    """The node that a process belongs to: one of its ancestors is the node's raylet."""
+    import psutil
+
+    above = {process.pid for process in psutil.Process(pid).parents()}
+    for node in cluster.list_all_nodes():
+        if above & {info.process.pid for info in node.all_processes["raylet"]}:
+            return node
+    raise AssertionError(f"process {pid} belongs to no node")

@@ -1,0 +1,108 @@
+"""Evaluator actors: the verdicts of the local sandboxes, whatever happens to an actor."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.evaluator import Evaluator, StdioTest, Submission
+from mcbench.evaluator.ray_backend import RayPool, _Call
+from mcbench.evaluator.suite import EXECUTIONS
+
+CASES = EXECUTIONS[::4]
+
+
+def ask(code, *answers, **limits):
+    return Submission(code, [StdioTest("", answer) for answer in answers], **limits)
+
+
+def explained(results):
+    """All of a result but times and memory."""
+    return [[(t.verdict, t.strategy, t.message) for t in result.tests] for result in results]
+
+
+@pytest.fixture
+def actors(cluster):
+    with Evaluator(workers=2, backend="ray", address=cluster.address) as evaluator:
+        yield evaluator
+
+
+class Observed(RayPool):
+    """Does something once, when both actors have work."""
+
+    def on_work(self):
+        raise NotImplementedError
+
+    def _advance(self, call):
+        assert all(len(actor.chunks) <= 2 for actor in self._actors)
+        if call.under_way and not getattr(self, "done", False):
+            self.done = True
+            self.on_work()
+        super()._advance(call)
+
+
+def pid_of(actor):
+    import ray
+
+    return ray.get(actor.handle.__ray_call__.remote(lambda self: os.getpid()))
+
+
+@pytest.mark.slow
+def test_the_labelled_programs_get_the_same_verdicts_also_when_an_actor_dies(actors, monkeypatch):
+    submissions = [case.submission for case in CASES]
+    with Evaluator(workers=2) as local:
+        expected = explained(local.evaluate(submissions))
+    assert explained(actors.evaluate(submissions)) == expected
+
+    class Killing(Observed):
+        def on_work(self):
+            os.kill(victim, signal.SIGKILL)
+
+    victim = pid_of(actors._ray._actors[0])
+    monkeypatch.setattr(actors._ray, "__class__", Killing)
+    assert explained(actors.evaluate(submissions)) == expected
+    assert actors._ray.done
+    assert victim not in [pid_of(actor) for actor in actors._ray._actors]
+
+
+@pytest.mark.slow
+def test_the_same_interface(actors):
+    right, wrong = ask("print(1)", "1", "1"), ask("print(2)", "1", "1")
+    results = actors.evaluate([right, wrong, right], early_exit=True)
+    assert [result.verdicts for result in results] == [["AC", "AC"], ["WA"], ["AC", "AC"]]
+    assert results[0] is results[2]
+    assert "granted" in actors.isolation
+
+    async def impatient():
+        endless = [ask(f"while True: {n}", "", time_limit_s=300) for n in range(8)]
+        await asyncio.wait_for(actors.aevaluate(endless), timeout=2)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(impatient())
+    assert actors.evaluate([right])[0].passed
+    actors.close()
+    with pytest.raises(UserError, match="closed"):
+        actors.evaluate([right])
+
+
+def test_a_submission_that_brings_down_three_actors_is_an_infrastructure_failure():
+    call = _Call([ask("", "1", "1"), ask("", "1")], False, 1, 1)
+    call.waiting.clear()
+    call.repeat([0, 1], suspected=True)
+    assert list(call.waiting) == [[0], [1]]
+    call.waiting.clear()
+    call.repeat([1], suspected=False)
+    call.repeat([0], suspected=True)
+    call.repeat([0], suspected=True)
+    assert list(call.waiting) == [[1], [0]]
+    assert call.results[0].verdicts == ["IE", "IE"]
+    assert call.results[1] is None
+
+
+def test_wrong_settings_are_refused():
+    with pytest.raises(UserError, match="unknown backend 'rey'"):
+        Evaluator(backend="rey")
+    with pytest.raises(UserError, match=r"no Ray cluster at '127\.0\.0\.1:1'"):
+        Evaluator(backend="ray", address="127.0.0.1:1")

@@ -1,0 +1,144 @@
+"""Sweeps on a cluster of three nodes of which one is lost, runs that crash, stop and resume."""
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mcbench import ray_session
+from mcbench.errors import UserError
+from mcbench.lab.config import resolve
+from mcbench.lab.experiments import PlannedRun, run_planned
+from mcbench.lab.store import RunStore, read_run
+
+from .conftest import node_of
+
+CHANGES = {"eval_every": 12, "test_limit": 2, "eval_attempts": 1, "eval_lengths": [24]}
+
+
+def plan(count, steps=12, **changes):
+    return [
+        PlannedRun(
+            f"run {seed}", resolve("tiny", "microcoder", {**CHANGES, **changes}, seed, steps)
+        )
+        for seed in range(count)
+    ]
+
+
+class Watcher:
+    """Hears the progress of a sweep, and knows the process of each run."""
+
+    def __init__(self):
+        self.lines = []
+        self.pids = {}
+
+    def __call__(self, line):
+        self.lines.append(line)
+        label, _, text = line.partition("] ")
+        if text.startswith("process "):
+            self.pids[label[1:]] = int(text.split()[1])
+        if text.startswith("step "):
+            self.on_step(label[1:])
+
+    def on_step(self, label):
+        """A run has reported an update."""
+
+    def about(self, text):
+        return [line for line in self.lines if text in line]
+
+
+class Saboteur(Watcher):
+    """Kills the first run that trains, and then the node of another one."""
+
+    def __init__(self, cluster):
+        super().__init__()
+        self.cluster = cluster
+        self.crashed = None
+        self.lost = None
+
+    def on_step(self, label):
+        if self.crashed is None:
+            os.kill(self.pids[label], signal.SIGKILL)
+            self.crashed = label
+        elif self.lost is None and label != self.crashed:
+            node = node_of(self.cluster, self.pids[label])
+            if node is not self.cluster.head_node:
+                self.cluster.remove_node(node, allow_graceful=False)
+                self.lost = label
+
+
+@pytest.mark.slow
+def test_twelve_runs_survive_a_crash_and_the_loss_of_a_node(cluster, tmp_path):
+    saboteur = Saboteur(cluster)
+    runs = run_planned("twelve", plan(12), tmp_path, saboteur, address=cluster.address, retries=2)
+    assert [run.state for run in runs] == ["finished"] * 12
+    for run in runs:
+        record = read_run(run.path)
+        assert record.steps["step"].tolist() == list(range(1, 13))
+        assert record.evals["step"].tolist() == [0, 12]
+        assert (run.path / "output.log").read_text().count("== exit status 0") == 1
+    finished = Counter(line.partition("]")[0] for line in saboteur.about("finished in"))
+    assert set(finished.values()) == {1}
+
+    path = dict(zip([f"run {seed}" for seed in range(12)], runs, strict=True))
+    log = path[saboteur.crashed].path / "output.log"
+    crash = f"[{saboteur.crashed}] killed by signal 9 (SIGKILL); what it printed is in {log}"
+    assert saboteur.about(crash)
+    assert "== exit status -9" in log.read_text()
+    assert log.read_text().count("== attempt") == 2
+    assert saboteur.about(f"[{saboteur.lost}] lost; what it printed is in")
+    assert path[saboteur.lost].meta["resumes"] >= 1
+    assert saboteur.about("12 of 12 runs finished")
+    assert "training on Ray: 3 machines, 3 CPUs" in saboteur.lines
+    assert not list(Path(tmp_path).glob(".sweep-*"))
+
+
+@pytest.mark.slow
+def test_a_refused_run_does_not_stop_the_others_and_is_not_tried_again(cluster, tmp_path):
+    good, bad = plan(1, steps=2)[0], plan(2, steps=2, backend="vllm_server")[1]
+    watcher = Watcher()
+    with pytest.raises(UserError, match=r"1 of 2 runs failed: run 1 \(exit status 2\): .*vLLM"):
+        run_planned("two", [bad, good], tmp_path, watcher, address=cluster.address)
+    assert [run.state for run in RunStore(tmp_path)] == ["finished"]
+    assert len(watcher.about("[run 1] process")) == 1
+
+
+class Stopper(Watcher):
+    """Ctrl-C as soon as a run trains."""
+
+    def on_step(self, label):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_a_stopped_sweep_leaves_no_process_and_resumes(cluster, tmp_path):
+    stopper, watcher = Stopper(), Watcher()
+    with pytest.raises(KeyboardInterrupt):
+        run_planned("two", plan(2), tmp_path, stopper, address=cluster.address)
+    assert not [run for run in RunStore(tmp_path) if run.is_alive()]
+    runs = run_planned("two", plan(2), tmp_path, watcher, address=cluster.address)
+    assert [run.state for run in runs] == ["finished"] * 2
+    assert max(run.meta["resumes"] for run in runs) == 1
+
+
+def test_what_no_node_can_hold_is_refused(cluster, tmp_path):
+    from mcbench.lab.profiles import profile_named
+
+    assert profile_named("qwen3-4b").precision == "bf16"
+    needy = plan(1, precision="bf16")
+    with pytest.raises(UserError, match="needs 1 CPUs and 1 GPUs, which no machine"):
+        run_planned("one", needy, tmp_path, print, address=cluster.address)
+
+
+@pytest.mark.parametrize("address", ["ray://here:1", "nowhere"])
+def test_an_address_that_is_none_is_refused(address, tmp_path):
+    with pytest.raises(UserError, match="a Ray address is local, auto or HOST:PORT"):
+        run_planned("one", plan(1), tmp_path, print, address=address)
+
+
+def test_without_the_package_the_message_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(ray_session, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'mcbench\[ray\]'"):
+        run_planned("one", plan(1), tmp_path, print, address="local")
