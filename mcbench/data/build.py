@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,11 +81,13 @@ def build(
         progress: is told of every finished shard.
 
     Raises:
-        UserError: wrong configuration, or no record is left at the end; the funnel says where they
-            went.
+        UserError: wrong configuration, a folder that cannot be written to, or no record is left at
+            the end; the message says which rules dropped them.
         StageFailed: a server that a stage needs does not answer.
     """
     cache = Path(config.cache)
+    _writable(Path(config.out), "out")
+    _writable(cache, "cache")
     shards = _collected(config, pool, cache, progress is not None)
     funnel = [_counted("collect", sum(s.rows for s in shards) + _refused(shards), shards)]
     logs = list(shards)
@@ -228,8 +231,7 @@ def _write(
     """The finished set; the manifest is written last, and only then the set counts as finished."""
     out = Path(config.out)
     if not sum(shard.rows for shard in shards):
-        told = "; ".join(f"{row['stage']}: {row['in']} in, {row['out']} out" for row in funnel)
-        raise UserError(f"no problem is left ({told}); loosen the rule that dropped them")
+        raise UserError(f"no problem is left; {_losses(funnel, logs)}")
     manifest_path = out / "manifest.json"
     manifest_path.unlink(missing_ok=True)
     for stale in (out / "data").glob("train-*.parquet"):
@@ -252,6 +254,36 @@ def _write(
     write_atomic(out / "README.md", card(config.name, config.description, manifest))
     write_atomic(manifest_path, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     return out, manifest
+
+
+def _losses(funnel: list[dict[str, Any]], logs: Sequence[Shard]) -> str:
+    """Which rules dropped how many, each with a reason."""
+    reasons: dict[tuple[str, str], str] = {}
+    for shard in logs:
+        for row in pq.read_table(shard.audit).to_pylist() if shard.audit is not None else ():
+            if row["action"] == "drop":
+                reasons.setdefault((row["stage"], row["rule"]), row["detail"])
+    told = [
+        f"{stage['stage']}/{rule} dropped {actions['drop']} (such as: {reasons[key]})"
+        for stage in funnel
+        for rule, actions in stage["rules"].items()
+        if (key := (stage["stage"], rule)) in reasons
+    ]
+    return "; ".join(told) or "the sources hold none"
+
+
+def _writable(folder: Path, what: str) -> None:
+    """Make a folder and refuse one that cannot be written to.
+
+    Raises:
+        UserError: it cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"{what} {folder} cannot be written to: {error.strerror}") from None
 
 
 def _lasting(config: BuildConfig) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def test_killed_and_started_again_it_gives_the_same_bytes(built, tmp_path, last)
 
 
 def test_a_set_of_which_nothing_is_left_is_an_error(tmp_path):
-    with pytest.raises(UserError, match=r"no problem is left \(.*filter: 4 in, 0 out"):
+    with pytest.raises(UserError, match=r"no problem is left; filter/\w+ dropped 4 \(such as: .+\)"):
         build(config(tmp_path), [replace(r, statement="Read and print.") for r in POOL.records[:4]])
     with pytest.raises(UserError, match="needs sources"):
         build(config(tmp_path))
@@ -230,3 +230,12 @@ def _plain(config):
 
 def test_the_manifest_is_read_back(built):
     assert read_manifest(built.out) == json.loads(json.dumps(built.manifest))
+
+
+@pytest.mark.parametrize("what", ["out", "cache"])
+def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_read(tmp_path, what):
+    (tmp_path / "file").write_text("")
+    paths = {"out": tmp_path / "out", "cache": tmp_path / "cache", what: tmp_path / "file" / "x"}
+    config = BuildConfig("a", workers=1, **{name: str(path) for name, path in paths.items()})
+    with pytest.raises(UserError, match=rf"^{what} .* cannot be written to: Not a directory$"):
+        build(config, iter(lambda: pytest.fail("read"), None))
