@@ -137,7 +137,7 @@ def test_killed_and_started_again_it_gives_the_same_bytes(built, tmp_path, last)
 
 
 def test_a_set_of_which_nothing_is_left_is_an_error(tmp_path):
-    with pytest.raises(UserError, match=r"no problem is left; filter/\w+ dropped 4 \(such as: .+\)"):
+    with pytest.raises(UserError, match=r"is left; filter/\w+ dropped 4 \(such as: .+\)"):
         build(config(tmp_path), [replace(r, statement="Read and print.") for r in POOL.records[:4]])
     with pytest.raises(UserError, match="needs sources"):
         build(config(tmp_path))
