@@ -60,8 +60,31 @@ def undisturbed(model: Any, seed: int) -> Iterator[None]:
         model.train(training)
 
 
-def transformers_sampler(model: Any, tokenizer: Any, batch_size: int = 256) -> Sampler:
-    """A sampler that uses ``model.generate`` on ``batch_size`` prompts at a time."""
+@contextmanager
+def weights_at_hand(trainer: Any) -> Iterator[tuple[Any, bool]]:
+    """The trainer's model as ``generate`` takes it, and whether its weights are divided over the
+    processes, all of which must then generate together.
+    """
+    from trl.models.utils import unwrap_model_for_generation
+
+    state = trainer.accelerator.state
+    fsdp = getattr(state, "fsdp_plugin", None) is not None
+    if not fsdp and getattr(state.deepspeed_plugin, "zero_stage", 0) != 3:
+        yield trainer.accelerator.unwrap_model(trainer.model), False
+        return
+    with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+        yield model, True
+
+
+def transformers_sampler(
+    model: Any, tokenizer: Any, batch_size: int = 256, together: bool = False
+) -> Sampler:
+    """A sampler that uses ``model.generate`` on ``batch_size`` prompts at a time.
+
+    With ``together`` all processes sample the same, step by step: what the first one drew counts.
+    """
+    from accelerate.utils import broadcast_object_list
+
     ends = end_tokens(model, tokenizer)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
 
@@ -83,8 +106,12 @@ def transformers_sampler(model: Any, tokenizer: Any, batch_size: int = 256) -> S
             use_cache=True,
             pad_token_id=pad,
             eos_token_id=ends,
+            **({"synced_gpus": True} if together else {}),
         )
-        return [_cut(row, ends) for row in output[:, width:].tolist()]
+        rows = output[:, width:].tolist()
+        if together:
+            rows = broadcast_object_list([rows])[0]
+        return [_cut(row, ends) for row in rows]
 
     def sample(
         prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int

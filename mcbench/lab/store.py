@@ -40,7 +40,11 @@ if TYPE_CHECKING:
 
 _COMPLETE = "COMPLETE"
 _TRAINING_STATE = (
-    "optimizer.*",
+    "optimizer*",
+    "pytorch_model_fsdp_*",  # sharded checkpoints of FSDP, and those of DeepSpeed
+    "global_step*",
+    "latest",
+    "zero_to_fp32.py",
     "scheduler.*",
     "rng_state*",
     "scaler.*",
@@ -162,7 +166,12 @@ class Run:
         return self.path / "checkpoints"
 
     def complete_checkpoint(self, step: int) -> None:
-        """Declare ``checkpoints/checkpoint-<step>`` whole, then delete the older ones."""
+        """Declare ``checkpoints/checkpoint-<step>`` whole, then delete the older ones.
+
+        Raises:
+            UserError: another process has taken over the run.
+        """
+        self.lock.check()
         write_json(self.checkpoints / f"checkpoint-{step}" / _COMPLETE, {"step": step})
         for other, path in self._checkpoint_dirs():
             if other < step:
@@ -212,7 +221,7 @@ class Run:
         (self.checkpoints / f"checkpoint-{step}").replace(self.final_model)
         for pattern in _TRAINING_STATE:
             for path in self.final_model.glob(pattern):
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 class RunStore:

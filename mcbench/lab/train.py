@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -196,7 +196,11 @@ def reward_evaluator(profile: Profile, ours: Any) -> Iterator[Any]:
     if profile.reward_evaluator == "microcoder":
         from mcbench.evaluator import Evaluator
 
-        chosen = Evaluator(workers=profile.reward_workers, rules=profile.reward_rules)
+        chosen = Evaluator(
+            workers=profile.reward_workers,
+            rules=profile.reward_rules,
+            backend=profile.reward_backend,
+        )
     else:
         from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 
@@ -225,6 +229,21 @@ def quiet() -> None:
 
     transformers.utils.logging.disable_progress_bar()
     datasets.disable_progress_bars()
+
+
+@cache
+def _know_numbered_processors() -> None:
+    """Let torch restore an optimizer's state to "cpu:0".
+
+    That is what accelerate calls the processor where several processes share it; torch only knows
+    "cpu".
+    """
+    import torch
+
+    def restore(storage: Any, location: str) -> Any:
+        return storage if location.startswith("cpu:") else None
+
+    torch.serialization.register_package(0, lambda storage: None, restore)
 
 
 def _processes() -> int:
@@ -312,7 +331,9 @@ class _Session:
                 self.progress(f"[{self.label}] resuming after step {done}")
             profile = self.config.profile
             with (
-                Evaluator(workers=profile.reward_workers) as self.evaluator,
+                Evaluator(
+                    workers=profile.reward_workers, backend=profile.reward_backend
+                ) as self.evaluator,
                 reward_evaluator(profile, self.evaluator) as self.reward_evaluator,
             ):
                 if self.is_main:
@@ -326,6 +347,7 @@ class _Session:
         from transformers.trainer_callback import PrinterCallback
 
         set_seed(self.config.seed)
+        _know_numbered_processors()
         trainer = self._trainer()
         trainer.remove_callback(PrinterCallback)
         self.recorder = self._recorder(trainer, max(0, done))
@@ -398,6 +420,7 @@ class _Session:
         profile = self.config.profile
         cache = self.store.base_evals / f"{self._base_key()}.json"
         sampler = vllm_sampler(trainer) if self.arguments.use_vllm else None
+        together = sampler is not None or sharding_here() in ("fsdp2", "zero3")
         cached = step == 0 and cache.exists()
         PartialState().wait_for_everyone()  # all have looked before one of them writes
         if cached:
@@ -407,7 +430,7 @@ class _Session:
             if step == 0:
                 cache.parent.mkdir(exist_ok=True)
                 write_json(cache, [result.to_dict() for result in results])
-        elif sampler is not None:  # every process has a share of the prompts
+        elif together:  # every process has a share of the prompts, or of the weights
             self._measure(trainer, sampler, sample_only=True)
         if self.is_main:
             for result in results:
@@ -419,8 +442,16 @@ class _Session:
         PartialState().wait_for_everyone()
 
     def _measure(self, trainer: Any, sampler: Any, sample_only: bool = False) -> list[EvalResult]:
+        from mcbench.lab.sampling import transformers_sampler, weights_at_hand
+
         profile = self.config.profile
-        model = trainer.accelerator.unwrap_model(trainer.model)
+        with weights_at_hand(trainer) as (model, sharded):
+            if sharded:
+                sampler = transformers_sampler(model, self.tokenizer, profile.eval_batch_size, True)
+            return self._sampled(model, sampler, sample_only)
+
+    def _sampled(self, model: Any, sampler: Any, sample_only: bool) -> list[EvalResult]:
+        profile = self.config.profile
         if sample_only:
             from mcbench.lab.sampling import prompt_ids
 
