@@ -125,7 +125,11 @@ def _train(options: argparse.Namespace) -> None:
     config = _train_config(options)
     launch = launch_of(options)
     if options.dry_run:
+        from mcbench.lab.dry_run import estimate_lines
+
         _print_dry_run(config, options.runs_dir)
+        for line in estimate_lines(config, launch, train_arguments(options)):
+            print(line)
         if launch is not None:
             print(f"command: {launch.shown(train_arguments(options))}")
         return

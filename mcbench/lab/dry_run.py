@@ -9,10 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mcbench.errors import UserError
 from mcbench.lab.config import RunConfig
 from mcbench.lab.estimate import Estimate, Memory, estimate, gib
 from mcbench.lab.files import digest, write_json
 from mcbench.lab.machine import GPU_NAMES, Machine, Rates, nominal_gpu, probe
+from mcbench.lab.shapes import shape_of
 
 # Where a GPU profile is looked at: one GPU of either size, and a node.
 _SMALL, _LARGE, _NODE = "H100-80GB", "H200-141GB", 8
@@ -30,6 +32,11 @@ def estimate_lines(
         launch: a :class:`mcbench.lab.launch.Launch`, where one was asked for.
         arguments: of ``mcbench train``, for the commands shown.
     """
+    try:
+        shape_of(config.profile.model)
+    except UserError as error:
+        yield f"no estimate: {error}"
+        return
     if config.profile.precision == "fp32":
         machine = machine_here(print)
         yield from describe(estimate(config, machine, 1 if launch is None else launch.processes))
