@@ -108,19 +108,21 @@ def run_study(
         measurements = measure_grid(
             folder, scale, seeds, steps, folder, temperatures, workers, progress, changes
         )
-    records += _finished_elsewhere(experiment, profile, seeds, steps, changes, folder)
+    records += finished_elsewhere(experiment, profile, seeds, steps, changes, folder)
     return study_of(experiment, records, measurements)
 
 
-def _finished_elsewhere(
+def finished_elsewhere(
     experiment: str,
-    profile: str | Sequence[str] | None,
-    seeds: Sequence[int] | None,
-    steps: int | None,
-    changes: Mapping[str, Any] | None,
-    folder: Path,
+    profile: str | Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+    folder: str | Path = "runs",
 ) -> list[RunRecord]:
-    """Finished runs of the arms that questions take from other experiments."""
+    """Finished runs of the arms that questions on an experiment take from others; arguments as for
+    :func:`run_study`, ``folder`` holds the runs.
+    """
     store = RunStore(folder)
     names = [
         arm.split("/")

@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 
 from mcbench.errors import UserError
-from mcbench.lab.insights import INSIGHTS, Verdict
+from mcbench.lab.insights import Verdict
 from mcbench.lab.labelled import SuiteRecord
 from mcbench.report import figures, suite, training_rules
-from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table, facts
+from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table
 from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance
 from mcbench.report.series import Arms, Record, eval_lengths, step_curves
 from mcbench.report.style import KNOWN, arm_styles
 from mcbench.report.training_rules import OURS, THEIRS
-from mcbench.report.verdicts import interval, signed, verdict_lines, verdict_table
+from mcbench.report.verdicts import interval, signed, verdict_lines, verdict_section
 
 TIMING_COMMAND = "mcbench sweep evaluator_timing"
 NO_TIMES = (
@@ -255,18 +255,6 @@ def _tiles(record: SuiteRecord, verdicts: Mapping[str, Verdict]) -> list[Tile]:
             under = f"95 %: {interval(found.low, found.high)}"
             tiles.append(Tile(f"{name}: {part.name}", signed(found.value), part.unit, under))
     return tiles
-
-
-def verdict_section(verdicts: Mapping[str, Verdict]) -> Section:
-    """E1 to E4 as claims with states."""
-    return Section(
-        "verdicts",
-        "Verdicts on E1 to E4",
-        "Numbers are positive in the direction of the claim; the rule that decides was fixed in "
-        "code before the runs. A state holds at this scale only.",
-        markup=facts((name, INSIGHTS[name].claim) for name in verdicts)
-        + data_table(verdict_table(verdicts)),
-    )
 
 
 def code_evaluator_page(

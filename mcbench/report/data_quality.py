@@ -5,6 +5,7 @@ easier set (the paper's Fig. 5 and its claims D1 to D4).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mcbench.lab.insights.data import EASIER, HARDER
 from mcbench.lab.insights.verdict import assess_family
 from mcbench.lab.statistics import area_under_curve, first_window, growth, last_window
 from mcbench.report.base import new_figure
-from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table, facts
+from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table
 from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance
 from mcbench.report.series import (
@@ -31,7 +32,7 @@ from mcbench.report.series import (
     step_curves,
 )
 from mcbench.report.style import BLUE, GREEN, GREY, NEUTRAL_TEXT, VERMILLION, arm_styles
-from mcbench.report.verdicts import interval, signed, verdict_lines, verdict_table
+from mcbench.report.verdicts import interval, signed, verdict_lines, verdict_section
 
 REQUIRED = 0.95
 """Precision and recall that every stage has to reach."""
@@ -354,21 +355,17 @@ def sets_table(record: DataRecord) -> pd.DataFrame:
 # Sections ----------------------------------------------------------------------------------------
 
 
-def verdict_section(arms: Arms, verdicts: Mapping[str, Verdict]) -> Section:
+def claims_section(arms: Arms, verdicts: Mapping[str, Verdict]) -> Section:
     """D1 to D4 as claims with states, the paper's numbers beside ours."""
     seeds = shared_seeds(arms)
-    return Section(
-        "verdicts",
-        "Verdicts on D1 to D4",
-        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, paired. Numbers are positive in the "
-        "direction of the claim; the rule that decides was fixed in code before the runs. A state "
-        "holds at this scale only. The harder set's responses start longer than the easier one's "
-        "before any training: that part of D4 is decided by how the sets are made.",
-        markup=facts((name, INSIGHTS[name].claim) for name in verdicts)
-        + data_table(verdict_table(verdicts))
-        + "<h3>The paper's numbers beside ours</h3>"
-        + data_table(beside_the_paper(arms)),
+    section = verdict_section(
+        verdicts,
+        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, paired. The harder set's responses "
+        "start longer than the easier one's before any training: that part of D4 is decided by how "
+        "the sets are made.",
     )
+    beside = f"<h3>The paper's numbers beside ours</h3>{data_table(beside_the_paper(arms))}"
+    return replace(section, markup=section.markup + beside)
 
 
 def pipeline_section(record: DataRecord) -> Section:
@@ -508,7 +505,7 @@ def data_quality_page(record: DataRecord, records: Iterable[Record], reproduce: 
         arms=arm_styles(arms),
         notes=(NANO_NOTE,),
         sections=[
-            verdict_section(arms, verdicts),
+            claims_section(arms, verdicts),
             pipeline_section(record),
             difficulty_section(record),
             training_section(arms),

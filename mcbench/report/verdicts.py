@@ -97,7 +97,7 @@ def verdict_lines(verdicts: Mapping[str, Verdict]) -> list[str]:
     lines = []
     for name, verdict in verdicts.items():
         few = 0 < verdict.n_seeds < FULL_SEEDS and verdict.parts
-        note = re.sub(r"-(?=\d)", "−", verdict.note)
+        note = re.sub(r"(?<!\w)-(?=\d)", "−", verdict.note)
         lines.append(f"{name} {verdict.state}{' (exploratory)' if few else ''}: {note}")
     return lines
 
