@@ -148,12 +148,8 @@ def probe(clock: Clock = time.perf_counter) -> Machine:
     update = _fit([(_update_work(s), s.update_s) for s in samples])
     decode = _fit([(_decode_work(s), s.generate_s - _scoring_s(s, update)) for s in samples])
     submission_s, test_s = _evaluator_costs()
-    return Machine(
-        name=os.uname().nodename,
-        gpu=False,
-        devices=1,
-        cores=len(os.sched_getaffinity(0)),
-        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    return replace(
+        unmeasured(),
         base_memory=base,
         decode=decode,
         update=update,
@@ -161,6 +157,27 @@ def probe(clock: Clock = time.perf_counter) -> Machine:
         submission_s=submission_s,
         test_s=test_s,
         measured=True,
+    )
+
+
+def unmeasured() -> Machine:
+    """This machine's processor without a probe: for what it holds, not for how fast it is."""
+    import mcbench.grpo.trainer  # noqa: F401  (part of what a training process holds)
+
+    none = Rates(0.0, 0.0, 0.0)
+    return Machine(
+        name=os.uname().nodename,
+        gpu=False,
+        devices=1,
+        cores=len(os.sched_getaffinity(0)),
+        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        base_memory=resident_memory(),
+        decode=none,
+        update=none,
+        engine=none,
+        submission_s=0.0,
+        test_s=0.0,
+        measured=False,
     )
 
 

@@ -1,0 +1,52 @@
+from collections import namedtuple
+
+import pytest
+
+from mcbench.lab import doctor
+from mcbench.lab.machine import GIB, nominal_gpu
+
+
+def texts(found, state):
+    return [check.text for check in found if check.state == state]
+
+
+@pytest.mark.parametrize(
+    ("version", "state"), [("0.21.0", "bad"), ("0.29.0", "ok"), ("0.31.0", "ok"), ("0.32.0", "bad")]
+)
+def test_vllm_is_held_against_the_range_of_trl(monkeypatch, version, state):
+    installed = {"vllm": version, "trl": "1.16.0", "ray": None}
+    monkeypatch.setattr(doctor, "_version", installed.get)
+    (line,) = [text for text in texts(doctor._engines(), state) if text.startswith("vllm")]
+    assert version in line
+    assert ("pip install" in line) == (state == "bad")
+
+
+def profiles_on(monkeypatch, machine, free_gib=10_000):
+    usage = namedtuple("Usage", "total used free")(0, 0, free_gib * GIB)
+    monkeypatch.setattr(doctor, "machine", lambda: machine)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(doctor, "_files_missing", lambda profile: [])
+    monkeypatch.setattr(doctor, "_version", lambda name: "0.31.0")
+    found = list(doctor.profile_checks())
+    return {check.text.split()[1].rstrip(":"): check for check in found}
+
+
+def test_without_a_gpu_a_gpu_profile_says_which_would_do(monkeypatch):
+    found = profiles_on(monkeypatch, doctor.unmeasured())
+    assert found["nano"].state == "ok"
+    assert "one H200-141GB" in found["qwen3-4b"].text
+    assert "eight A100-80GB with --launch fsdp2" in found["qwen2.5-7b"].text
+
+
+def test_what_does_not_fit_on_one_gpu_is_sharded_or_adapted(monkeypatch):
+    one = profiles_on(monkeypatch, nominal_gpu("H100-80GB"))
+    assert one["qwen3-1.7b"].state == one["qwen3-4b-lora"].state == "ok"
+    assert "use --profile qwen3-4b-lora" in one["qwen3-4b"].text
+    node = profiles_on(monkeypatch, nominal_gpu("H100-80GB", 8))
+    assert "use --launch fsdp2 --processes 8" in node["qwen2.5-7b"].text
+
+
+def test_a_full_disk_is_named(monkeypatch):
+    found = profiles_on(monkeypatch, nominal_gpu("H200-141GB"), free_gib=60)
+    assert "and 60.0 GiB are free here" in found["qwen3-4b"].text
+    assert found["qwen3-1.7b-lora"].state == "ok"
