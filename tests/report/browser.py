@@ -31,6 +31,8 @@ FLAGS = [
     "--remote-allow-origins=*",
 ]
 
+OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND"  # no name and no address resolves
+
 
 class Tab:
     """One page: evaluate scripts, change the screen, take pictures; errors and requests kept."""
@@ -57,6 +59,8 @@ class Tab:
             self.errors.append(params["exceptionDetails"]["exception"]["description"])
         elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
             self.errors.append(str(params["args"]))
+        elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.errors.append(params["entry"]["text"])
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
 
@@ -70,7 +74,7 @@ class Tab:
 
     def open(self, path: Path, width: int = 1280, height: int = 900) -> None:
         """Open a file and wait until the page says that its figures are drawn."""
-        for domain in ("Page", "Runtime", "Network"):
+        for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
         self.resize(width, height)
         self.call("Page.navigate", url=path.resolve().as_uri())
@@ -84,6 +88,18 @@ class Tab:
             f" const look = () => ({condition})"
             "   ? (clearTimeout(late), done()) : requestAnimationFrame(look); look(); })"
         )
+
+    def press(self, key: str, code: int) -> None:
+        """One key, as from a keyboard."""
+        text = {"text": "\r"} if key == "Enter" else {}
+        common = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **common, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def outside(self) -> list[str]:
+        """Requests that would leave the machine."""
+        inside = ("file:", "data:", "blob:")
+        return [url for url in self.requests if not url.startswith(inside)]
 
     def resize(self, width: int, height: int) -> None:
         self.call(
@@ -104,13 +120,13 @@ class Tab:
 
 
 @contextmanager
-def chromium() -> Iterator[Tab]:
+def chromium(*flags: str) -> Iterator[Tab]:
     """A fresh browser with an empty profile, ended with the block."""
     assert CHROMIUM
     # The browser's helpers may still write while the folder is removed.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = subprocess.Popen(
-            [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            [CHROMIUM, *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,

@@ -1,46 +1,183 @@
-"""The page in a real browser, opened from disk."""
+"""Pages in a real browser, opened from disk with the network blocked."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from mcbench.report import figures
 from mcbench.report.page import write_page
+from mcbench.report.provenance import group_runs
 from mcbench.report.results import results_page
 
-from .browser import CHROMIUM, chromium
+from .browser import CHROMIUM, OFFLINE, Tab, chromium
 from .synthetic import make_records
+from .test_samples import HOSTILE, with_responses
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+REPORTS = Path(__file__).parents[2] / "reports"
+TAB_KEY, ENTER_KEY = ("Tab", 9), ("Enter", 13)
 
 
-def test_page_draws_without_network_or_errors(tmp_path: Path) -> None:
-    page = results_page(make_records(seeds=2), "make demo")
-    count = sum(len(panel.plots) for section in page.sections for panel in section.panels)
-    path = write_page(page, tmp_path / "page.html")
-    with chromium() as tab:
-        tab.open(path, 390, 800)
-        assert tab.errors == []
-        assert [
-            url for url in tab.requests if not url.startswith(("file:", "data:", "blob:"))
-        ] == []
-        assert tab.evaluate("document.querySelectorAll('.plot .main-svg').length") >= count
-        assert tab.evaluate("document.body.dataset.drawn") == str(count)
-        # On a phone nothing but the tables scrolls sideways.
-        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium(OFFLINE) as one:
+        yield one
 
-        shown = (
-            "document.getElementById('nano-s-reward').data"
-            ".filter(t => t.legendgroup === 'grpo' && t.visible !== false).length"
-        )
-        before = tab.evaluate(shown)
-        assert before > 0
-        tab.evaluate("document.querySelector('.arms button[value=grpo]').click()")
-        assert tab.evaluate(shown) == 0
-        tab.evaluate("document.querySelector('.arms button[value=grpo]').click()")
-        assert tab.evaluate(shown) == before
 
-        color = "document.getElementById('nano-s-reward').layout.font.color"
-        light = tab.evaluate(color)
-        tab.dark()
-        tab.wait(f"{color} !== '{light}'")
-        assert tab.errors == []
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """Three arms, of which two kept responses that try to break out of the page."""
+    folder = tmp_path_factory.mktemp("runs")
+    records: list[Any] = [r for r in make_records(seeds=3) if r.seed > 0 or "plus" in r.run_id]
+    for arm, rewards in (("grpo", [1, 0, 0, 0]), ("microcoder", [1, 1, 0, 0])):
+        records.append(with_responses(folder, arm, rewards, ["a", "b"]))
+    return records
+
+
+@pytest.fixture(scope="module")
+def page(records: list[Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    return write_page(results_page(records, "make demo"), folder / "page.html")
+
+
+@pytest.fixture
+def opened(tab: Tab, page: Path) -> Tab:
+    tab.errors.clear()
+    tab.requests.clear()
+    tab.open(page)
+    return tab
+
+
+def shown(arm: str, figure: str = "nano-s-reward") -> str:
+    return (
+        f"document.getElementById('{figure}').data"
+        f".filter(t => t.legendgroup === '{arm}' && t.visible !== false).length"
+    )
+
+
+def set_value(control: str, value: object, event: str = "input") -> str:
+    return (
+        f"(() => {{ const one = document.querySelector({control!r}); one.value = {str(value)!r};"
+        f" one.dispatchEvent(new Event({event!r}, {{bubbles: true}})); }})()"
+    )
+
+
+@pytest.mark.parametrize("path", sorted(REPORTS.glob("*.html")), ids=lambda path: path.stem)
+def test_committed_pages_open_from_disk_and_work(tab: Tab, path: Path) -> None:
+    assert path.stat().st_size < 2_000_000
+    tab.errors.clear()
+    tab.requests.clear()
+    tab.open(path)
+    plots = tab.evaluate("document.querySelectorAll('.plot').length")
+    assert tab.evaluate("document.querySelectorAll('.plot.js-plotly-plot').length") == plots
+    arms = tab.evaluate("document.querySelectorAll('.arms button').length")
+    tab.evaluate("document.querySelectorAll('.arms button').forEach((one) => one.click())")
+    assert tab.evaluate("document.querySelectorAll('[aria-pressed=false]').length") == arms
+    tab.evaluate("document.querySelectorAll('.arms button').forEach((one) => one.click())")
+    for slider in ("#smoothing", "#step"):
+        if tab.evaluate(f"document.querySelector('{slider}') !== null"):
+            tab.evaluate(set_value(slider, 3))
+    if tab.evaluate("document.querySelector('.browser') !== null"):
+        tab.evaluate(set_value(".browser input[type=search]", "no such words"))
+        assert tab.evaluate("document.querySelectorAll('.browser')[0].textContent").count("0 resp")
+    tab.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    assert (tab.errors, tab.outside()) == ([], [])
+
+
+def test_arms_are_switched_on_a_phone_and_in_the_dark(opened: Tab) -> None:
+    opened.resize(390, 800)
+    # On a phone nothing but the tables scrolls sideways.
+    opened.wait("document.documentElement.scrollWidth === 390")
+    before = opened.evaluate(shown("grpo"))
+    assert before == 3
+    opened.evaluate("document.querySelector('.arms button[value=grpo]').click()")
+    opened.wait(f"{shown('grpo')} === 0")
+    assert opened.evaluate("document.getElementById('nano-s-groups-0').closest('figure').hidden")
+    opened.evaluate("document.querySelector('.arms button[value=grpo]').click()")
+    opened.wait(f"{shown('grpo')} === {before}")
+    color = "document.getElementById('nano-s-reward').layout.font.color"
+    light = opened.evaluate(color)
+    opened.dark()
+    opened.wait(f"{color} !== '{light}'")
+    assert opened.errors == []
+
+
+def test_smoothing_draws_what_the_python_figure_shows(opened: Tab, records: list[Any]) -> None:
+    window = 9
+    opened.evaluate(set_value("#smoothing", window))
+    wanted = figures.entropy(group_runs(records)["nano-s"], smoothing=window)
+    # The first arm has seeds of different lengths; the second is whole.
+    assert [trace.legendgroup for trace in wanted.data[3:6]] == ["grpo_plus"] * 3
+    opened.evaluate("document.getElementById('nano-s-entropy').scrollIntoView()")
+    mean = "document.getElementById('nano-s-entropy').data[5].y"
+    last = float(wanted.data[5].y[-1])
+    opened.wait(f"Math.abs({mean}.at(-1) - {last}) < 1e-4")
+    assert np.allclose(opened.evaluate(f"[...{mean}]"), wanted.data[5].y, atol=1e-4)
+    band = opened.evaluate("[...document.getElementById('nano-s-entropy').data[4].y]")
+    assert np.allclose(band, wanted.data[4].y, atol=1e-4)
+
+
+def test_zoom_and_step_are_shared(opened: Tab) -> None:
+    opened.evaluate(
+        "Plotly.relayout('nano-s-reward', {'xaxis.range[0]': 10, 'xaxis.range[1]': 20}) && 0"
+    )
+    opened.wait(
+        "document.getElementById('nano-s-kl')?.layout.xaxis.range?.[1] === 20 || "
+        "document.getElementById('nano-s-entropy').layout.xaxis.range?.[1] === 20"
+    )
+    opened.evaluate("Plotly.relayout('nano-s-reward', {'xaxis.autorange': true}) && 0")
+    opened.wait("document.getElementById('nano-s-entropy').layout.xaxis.autorange")
+    opened.evaluate(set_value("#step", 30))
+    assert opened.evaluate("document.querySelector('#step + output').value") == "30"
+    assert not opened.evaluate("document.querySelector('#nano-s-reward .marker').hidden")
+    assert opened.errors == []
+
+
+def test_hostile_responses_are_text(opened: Tab) -> None:
+    text = opened.evaluate("document.querySelector('.browser details pre').textContent")
+    assert text.startswith("</pre></script><script>alert(1)</script>␀␛[31m⟨U+202E⟩red")
+    assert "more characters" in text
+    assert len(HOSTILE) > 100_000
+    assert (
+        opened.evaluate("document.querySelectorAll('main script, main i:not([style])').length") == 0
+    )
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert opened.evaluate("document.querySelector('.browser .prompt').textContent") == "<i>a</i>"
+
+
+def test_samples_are_filtered_and_searched(opened: Tab) -> None:
+    count = "document.querySelectorAll('.browser .columns details').length"
+    assert opened.evaluate(count) == 4  # one problem, two arms, two responses
+    assert opened.evaluate("document.querySelectorAll('.browser .columns > div').length") == 2
+    verdict = ".browser label:nth-of-type(4) select"
+    opened.evaluate(set_value(verdict, "right", "change"))
+    assert opened.evaluate(count) == 3
+    opened.evaluate(set_value(".browser input[type=search]", "<I>B"))
+    assert opened.evaluate(count) == 0  # none of the second problem's responses is right
+    opened.evaluate(set_value(verdict, "", "change"))
+    assert opened.evaluate(count) == 4
+    opened.evaluate("document.querySelector('.arms button[value=grpo]').click()")
+    assert opened.evaluate(count) == 2
+    opened.evaluate("document.querySelector('.arms button[value=grpo]').click()")
+
+
+def test_controls_are_reached_and_used_by_keyboard(opened: Tab) -> None:
+    reached = set()
+    for _ in range(40):
+        opened.press(*TAB_KEY)
+        reached.add(opened.evaluate("document.activeElement.value ?? ''"))
+        if opened.evaluate("document.activeElement.id") == "step":
+            break
+    assert {"grpo", "grpo_plus", "microcoder", "5"} <= reached  # arms, then smoothing
+    opened.evaluate("document.querySelector('.arms button[value=grpo]').focus()")
+    opened.press(*ENTER_KEY)
+    opened.wait(f"{shown('grpo')} === 0")
+    unnamed = (
+        "[...document.querySelectorAll('input, select, button')].filter((one) =>"
+        " !(one.labels?.length || one.textContent.trim() || one.ariaLabel)).length"
+    )
+    assert opened.evaluate(unnamed) == 0
+    assert opened.evaluate("[...document.querySelectorAll('.plot')].every((p) => p.ariaLabel)")
