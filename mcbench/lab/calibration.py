@@ -6,8 +6,10 @@ evaluator and reported whether it meets them or not.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,11 @@ import pandas as pd
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.lab.evaluate import judge, pass_at_k
+from mcbench.lab.files import plain, write_atomic
 from mcbench.lab.profiles import Profile, profile_named
 
 ATTEMPTS = 8
+CALIBRATION_FILE = "calibration.json"  # beside the compact records
 GRID = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 1.8)
 
 
@@ -116,6 +120,66 @@ class CalibrationReport:
                 for target in TARGETS
             ]
         )
+
+
+@dataclass(frozen=True)
+class CalibrationRecord:
+    """What a page on base models is made from: the measurements, and what they were made with.
+
+    ``origin`` are facts by name (versions, commit, hardware), ``seed`` and ``temperatures`` the
+    settings, ``profiles`` the names of what was measured.
+    """
+
+    profiles: tuple[str, ...]
+    temperatures: tuple[float, ...]
+    seed: int
+    origin: dict[str, Any]
+    reports: tuple[CalibrationReport, ...]
+
+    def write(self, path: Path) -> Path:
+        """Write the record as JSON; equal records give equal bytes."""
+        tables = [
+            {
+                "model": report.model,
+                "limit": report.limit,
+                "samples": report.samples.to_dict("list"),
+                "grid": report.grid.to_dict("list"),
+            }
+            for report in self.reports
+        ]
+        settings = {"profiles": self.profiles, "temperatures": self.temperatures, "seed": self.seed}
+        content = plain({**settings, "origin": self.origin, "reports": tables})
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps(content, separators=(",", ":")) + "\n")
+        return path
+
+    @classmethod
+    def read(cls, path: Path) -> CalibrationRecord:
+        """Read what :meth:`write` wrote.
+
+        Raises:
+            UserError: the file is no such record.
+        """
+        try:
+            content = json.loads(path.read_text())
+            reports = tuple(
+                CalibrationReport(
+                    one["model"],
+                    one["limit"],
+                    pd.DataFrame(one["samples"]),
+                    pd.DataFrame(one["grid"]),
+                )
+                for one in content["reports"]
+            )
+            return cls(
+                tuple(content["profiles"]),
+                tuple(content["temperatures"]),
+                content["seed"],
+                content["origin"],
+                reports,
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path} is no record of a calibration: {error}") from error
 
 
 def calibrate(
