@@ -240,11 +240,16 @@ class Dashboard:
             self._body.children = (box,)
 
     def _offer_models(self) -> None:
-        sizes = list(group_runs(run for run in self.store.runs.values() if run.meta))
-        if list(self.model.options) != sizes:
+        sizes = group_runs(run for run in self.store.runs.values() if run.meta)
+        if list(self.model.options) != list(sizes):
             chosen = self.model.value
-            self.model.options = sizes
-            self.model.value = chosen if chosen in sizes else next(iter(sizes), None)
+            newest = {
+                size: max(_started(run) for runs in arms.values() for run in runs)
+                for size, arms in sizes.items()
+            }
+            self.model.options = list(sizes)
+            first = max(newest, key=lambda size: newest[size], default=None)
+            self.model.value = chosen if chosen in sizes else first
         self.model.layout.display = None if len(sizes) > 1 else "none"
 
     def _show_runs(self) -> list[Progress]:
@@ -397,7 +402,7 @@ def _answer_while_busy(widget: Any) -> None:
         widget.comm._reply_subshell_for = None
 
 
-def _started(run: RunFollower) -> float:
+def _started(run: Any) -> float:
     return float(run.meta.get("started", 0.0))
 
 

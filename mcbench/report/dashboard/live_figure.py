@@ -98,7 +98,8 @@ def _values(trace: dict[str, Any]) -> dict[str, np.ndarray]:
         found["x"], found["y"] = thinned(found["x"], found["y"], MOST_POINTS)
     for name, values in found.items():
         if values.ndim == 2:  # travels as JSON, which has no NaN
-            found[name] = np.where(np.isnan(values), None, values)
+            found[name] = values.astype(object)
+            found[name][np.isnan(values)] = None
         elif values.dtype.kind in "fiu":
             found[name] = values.astype(np.float32)
     return found
