@@ -25,10 +25,16 @@ def add_report(command: Callable[..., argparse.ArgumentParser]) -> None:
         nargs="*",
         default=["reports"],
         help="a folder of reports (default: reports), or run directories, compact records and "
-        "folders of them (such as runs)",
+        "folders of them (such as runs), or with --single-file one page",
     )
     parser.add_argument(
         "-o", "--output", default="runs/report.html", help="the page (default: runs/report.html)"
+    )
+    parser.add_argument(
+        "--single-file",
+        action="store_true",
+        help="put plotly's script (5 MB) into the page, so that the one file can be sent to "
+        "somebody; of a page that was built before (reports/07_results.html) this writes a copy",
     )
     parser.add_argument(
         "--insights",
@@ -62,7 +68,16 @@ def run_report(options: argparse.Namespace) -> None:
         _complete(first, options)
         if options.dry_run:
             return
-    if options.insights:
+    if options.single_file and first.suffix == ".html" and len(options.records) == 1:
+        from mcbench.report.site import single_file
+
+        print(f"report: {single_file(first, Path(options.output))}")
+    elif options.single_file and is_folder:
+        raise UserError(
+            "the pages of a folder share one script; name one of them, such as "
+            f"mcbench report {first}/07_results.html --single-file -o page.html"
+        )
+    elif options.insights:
         _insights(options.records, first / "records" if is_folder else None)
     elif is_folder:
         from mcbench.report.site import build_site
@@ -100,10 +115,13 @@ def _insights(names: list[str], folder: Path | None) -> None:
 def _one_page(options: argparse.Namespace) -> None:
     from mcbench.report.page import write_page
     from mcbench.report.results import results_page
+    from mcbench.report.site import save
 
-    reproduce = f"mcbench report {' '.join(options.records)} -o {options.output}"
+    single = " --single-file" if options.single_file else ""
+    reproduce = f"mcbench report {' '.join(options.records)} -o {options.output}{single}"
     page = results_page(_records(options.records), reproduce)
-    print(f"report: {write_page(page, Path(options.output))}")
+    write = write_page if options.single_file else save
+    print(f"report: {write(page, Path(options.output))}")
 
 
 def _records(names: list[str]) -> list[RunRecord]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mcbench.lab.calibration import ATTEMPTS, CalibrationReport
+from mcbench.lab.calibration import ATTEMPTS, CalibrationRecord, CalibrationReport
 from mcbench.report.figures import new_figure
 from mcbench.report.page import (
     Page,
@@ -183,15 +182,13 @@ def _model_section(report: CalibrationReport) -> Section:
     )
 
 
-def calibration_page(
-    reports: Sequence[CalibrationReport], reproduce: str, origin: Mapping[str, Any]
-) -> Page:
+def calibration_page(record: CalibrationRecord, reproduce: str) -> Page:
     """The whole calibration: targets first, then the temperature grid, then each model.
 
     Args:
         reproduce: the command that makes the page again, shown as it is.
-        origin: what the measurement was made with (versions, commit, hardware), by name.
     """
+    reports = record.reports
     grid = Panel(
         "Temperature",
         "Higher temperature must raise entropy and diversity, or the temperature experiments "
@@ -215,7 +212,8 @@ def calibration_page(
             Section(
                 "provenance",
                 "Where this comes from",
-                markup=reproduction(reproduce) + facts([(k, flat(v)) for k, v in origin.items()]),
+                markup=reproduction(reproduce)
+                + facts([(k, flat(v)) for k, v in record.origin.items()]),
             ),
         ],
     )

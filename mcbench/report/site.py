@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.lab.calibration import CALIBRATION_FILE, CalibrationRecord
 from mcbench.lab.code_evaluator import SUITE_FILE
 from mcbench.lab.compact import read_compact
 from mcbench.lab.data_quality import DATA_FILE
@@ -23,6 +24,7 @@ from mcbench.lab.labelled import SuiteRecord
 from mcbench.lab.profiles import profile_named
 from mcbench.lab.store import RunRecord
 from mcbench.lab.study import Study, study_of
+from mcbench.report.calibration import calibration_page
 from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.data_quality import data_quality_page
 from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
@@ -71,6 +73,26 @@ def save(page: Page, path: str | Path) -> Path:
     written = write_page(page, path, PLOTLY if (path.parent / PLOTLY).is_file() else None)
     unfinished(path).unlink(missing_ok=True)
     return written
+
+
+def single_file(page: Path, output: Path) -> Path:
+    """Copy a page that shares plotly's script into one file that holds it.
+
+    Raises:
+        UserError: there is no such page, or its script is not there.
+    """
+    if not page.is_file():
+        raise UserError(f"there is no page {page}")
+    html = page.read_text(encoding="utf-8")
+    shared = f'<script src="{PLOTLY}"></script>'
+    if shared in html:
+        script = page.parent / PLOTLY
+        if not script.is_file():
+            raise UserError(f"{page} needs {script}, which is missing; run mcbench report first")
+        html = html.replace(shared, f"<script>{script.read_text(encoding='utf-8')}</script>")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(html, encoding="utf-8")
+    return output.resolve()
 
 
 def unfinished(report: Path) -> Path:
@@ -125,6 +147,11 @@ def build_site(folder: str | Path) -> list[Path]:
         reproduce = command("05_data_quality.ipynb", seeds=seeds, pool_seeds=planted)
         pages[name] = data_quality_page(built_from, trained, reproduce)
         summaries[name] = pages[name].lead
+    calibration = folder / "records" / CALIBRATION_FILE
+    if calibration.exists():
+        name = "10_nano_world.html"
+        pages[name] = calibrated_page(CalibrationRecord.read(calibration))
+        summaries[name] = pages[name].lead
     measurements = read_measurements(folder / "records")
     for experiment in EXPERIMENTS:
         study = study_of(experiment, records, measurements)
@@ -145,6 +172,12 @@ def build_site(folder: str | Path) -> list[Path]:
     entries = [_entry(path, summaries.get(path.name, "")) for path in sorted(others)]
     index.write_text(build_index(entries, summary_markup(summary)), encoding="utf-8")
     return [index.resolve(), *built.values()]
+
+
+def calibrated_page(record: CalibrationRecord) -> Page:
+    """The page of a calibration, with the command that measures it again."""
+    settings = {"profiles": list(record.profiles), "temperatures": list(record.temperatures)}
+    return calibration_page(record, command("10_nano_world.ipynb", **settings, seed=record.seed))
 
 
 def records_of(experiment: str, records: Sequence[RunRecord]) -> list[RunRecord]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mcbench.lab.profiles import PROFILES
 from mcbench.lab.store import RunRecord
 
 GAIN = {"grpo": 8.0, "grpo_plus": 13.0, "microcoder": 20.0}
@@ -95,7 +97,8 @@ def make_record(
 ) -> RunRecord:
     """A finished run of one arm and seed."""
     rng = np.random.default_rng([seed, len(arm)])
-    profile = {"name": "nano", "model": model, "max_completion_length": 128, "steps": steps}
+    scale = {"model": model, "max_completion_length": 128, "steps": steps}
+    profile = {**asdict(PROFILES["nano"]), **scale}
     algorithm = {"epsilon_high": 0.2 if arm == "grpo" else 0.28, "loss_type": "dapo"}
     return RunRecord(
         meta={

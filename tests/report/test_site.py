@@ -1,14 +1,16 @@
 from pathlib import Path
 
+import plotly.graph_objects as go
 import pytest
 
+from mcbench.cli import main
 from mcbench.errors import UserError
 from mcbench.lab.code_evaluator import SUITE_FILE
 from mcbench.lab.compact import write_compact
 from mcbench.lab.experiments import experiment_named
 from mcbench.lab.labelled import LabelledCase, SuiteRecord
 from mcbench.report import site
-from mcbench.report.page import Page
+from mcbench.report.page import Page, Panel, Plot, Section
 
 from .synthetic import make_record
 
@@ -60,11 +62,29 @@ def test_the_code_evaluator_has_a_page_where_its_records_are(tmp_path: Path) -> 
 
 
 def test_a_page_is_one_file_unless_its_folder_shares_the_script(tmp_path: Path) -> None:
-    page = Page("t", "k", "l", [])
+    plot = Plot("a", "a figure", go.Figure(go.Scatter(x=[1, 2], y=[3, 4])))
+    page = Page("t", "k", "l", [Section("s", "s", panels=[Panel("p", "", [plot])])])
     assert "plotly.js v" in site.save(page, tmp_path / "page.html").read_text(encoding="utf-8")
     (tmp_path / "assets").mkdir()
     (tmp_path / site.PLOTLY).touch()
     assert site.PLOTLY in site.save(page, tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_shared_script_is_put_into_a_single_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "records").mkdir()
+    write_compact(make_record("grpo", 0, steps=20), tmp_path / "records")
+    page = site.build_site(tmp_path)[1]
+    for name in (page, tmp_path / "records"):
+        output = tmp_path / "sent" / "one.html"
+        assert main(["report", str(name), "--single-file", "-o", str(output)]) == 0
+        text = output.read_text(encoding="utf-8")
+        assert text.count("<script src") == 0
+        assert "plotly.js v" in text
+        assert output.stat().st_size < 8_000_000
+    assert main(["report", str(tmp_path), "--single-file"]) == 2
+    assert "name one of them" in capsys.readouterr().err
 
 
 def test_a_folder_without_records_is_an_error_for_people(tmp_path: Path) -> None:
