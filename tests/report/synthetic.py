@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mcbench.lab.profiles import PROFILES
+from mcbench.lab.distributions import distributions
 from mcbench.lab.store import RunRecord
 
 GAIN = {"grpo": 8.0, "grpo_plus": 13.0, "microcoder": 20.0}
@@ -51,8 +52,17 @@ def make_evals(arm: str, steps: int, rng: np.random.Generator) -> list[dict[str,
     return lines
 
 
-def make_steps(arm: str, steps: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Even steps begin a generation; odd ones only update, and log no reward."""
+def spread(mean: float, rng: np.random.Generator) -> dict[str, Any]:
+    """How 64 responses of a generation are distributed."""
+    lengths = np.clip(rng.normal(mean, 20, 64), 1, 128)
+    right = rng.random(64) < lengths / 200
+    return distributions(lengths, right, rng.normal(0, 1, 64) * (rng.random(64) < 0.6), 128)
+
+
+def make_steps(
+    arm: str, steps: int, rng: np.random.Generator, every: int = 2
+) -> list[dict[str, Any]]:
+    """One step in ``every`` begins a generation; the others only update, and log no reward."""
     lines = []
     for step in range(1, steps + 1):
         t, noise = step / steps, rng.normal(0, 1, 12)
@@ -62,10 +72,12 @@ def make_steps(arm: str, steps: int, rng: np.random.Generator) -> list[dict[str,
             "clip_ratio/low_mean": 0.004 + 0.001 * noise[1],
             "clip_ratio/high_mean": 0.006 * t + 0.001 * abs(noise[2]),
             "step_time": 1.4,
+            "grad_norm": 0.2 + 0.02 * abs(noise[7]),
+            "learning_rate": 2e-4,
         }
         if arm == "grpo":
             line["kl"] = 0.1 * t
-        if step % 2:
+        if step % every == 1 % every:
             mean = 60 + (30 if arm == "microcoder" else 8) * t + noise[3]
             fail = 0.45 - 0.2 * t
             line |= {
@@ -87,13 +99,20 @@ def make_steps(arm: str, steps: int, rng: np.random.Generator) -> list[dict[str,
                 "group/all_pass": 0.1,
                 "time/generate_s": 1.1,
                 "time/reward_s": 0.4,
+                "temperature": 1.0,
+                "length/max_allowed": 128.0,
+                "mask/truncated": 0.2 - 0.1 * t,
+                "mask/eligible_incorrect": 0.15 - 0.1 * t,
+                "diversity/distinct_2": 0.5 - 0.1 * t,
+                "diversity/distinct_3": 0.6 - 0.1 * t,
+                **spread(mean, np.random.default_rng([step, len(arm)])),
             }
         lines.append(line)
     return lines
 
 
 def make_record(
-    arm: str, seed: int, model: str = "nano-s", steps: int = 60, **meta: Any
+    arm: str, seed: int, model: str = "nano-s", steps: int = 60, every: int = 2, **meta: Any
 ) -> RunRecord:
     """A finished run of one arm and seed."""
     rng = np.random.default_rng([seed, len(arm)])
@@ -113,7 +132,7 @@ def make_record(
             "config": {"profile": profile, "recipe": arm, "changes": {}, "algorithm": algorithm},
             **meta,
         },
-        step_lines=make_steps(arm, steps, rng),
+        step_lines=make_steps(arm, steps, rng, every),
         eval_lines=make_evals(arm, steps, rng),
         path=Path("absent"),
     )
