@@ -316,5 +316,5 @@
   }
 
   redraw();
-  document.body.dataset.ready = "true";
+  document.body.dataset.ready = String(Math.round(performance.now()));
 })();

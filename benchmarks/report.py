@@ -1,0 +1,96 @@
+"""How long a report of 50 runs of 500 steps takes to build, to open and to answer, in Chromium.
+
+    python benchmarks/report.py [--rounds 5] [--arms 5] [--seeds 10] [--steps 500]
+
+Prints medians and writes them to ``benchmarks/report.json``. ``interactive`` is the time from the
+start of navigation until the figures on the screen are drawn and the controls answer; the rest of
+the figures is drawn when nothing else is to do. Run it on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from mcbench.report.page import write_page, write_plotly
+from mcbench.report.results import results_page
+from mcbench.report.site import PLOTLY
+from tests.report.browser import OFFLINE, chromium
+from tests.report.synthetic import GAIN, make_record
+
+ANSWER = """new Promise((done) => {{ const start = performance.now(); {action}
+  requestAnimationFrame(() => setTimeout(() => done(performance.now() - start))); }})"""
+ARM = "document.querySelector('.arms button').click();"
+SMOOTH = (
+    "const one = document.getElementById('smoothing'); one.value = 15;"
+    " one.dispatchEvent(new Event('input'));"
+)
+
+
+def records(arms: int, seeds: int, steps: int) -> list[object]:
+    """Runs made by formula; arms beyond the three recipes differ from them by one change."""
+    found = []
+    for number in range(arms):
+        recipe = list(GAIN)[number % len(GAIN)]
+        for seed in range(seeds):
+            record = make_record(recipe, seed, steps=steps, every=1)
+            if number >= len(GAIN):
+                record.meta["config"]["changes"] = {"mask_ratio": number / 10}
+            found.append(record)
+    return found
+
+
+def open_once(path: Path) -> dict[str, float]:
+    """Milliseconds in a fresh browser."""
+    with chromium(OFFLINE) as tab:
+        tab.open(path)
+        assert not tab.errors, tab.errors
+        interactive = float(tab.evaluate("document.body.dataset.ready"))
+        drawn = tab.evaluate("performance.now()")
+        answers = {
+            name: tab.evaluate(ANSWER.format(action=action))
+            for name, action in (("switch an arm", ARM), ("smooth", SMOOTH))
+        }
+    return {"interactive": interactive, "all drawn": drawn, **answers}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, default in (("rounds", 5), ("arms", 5), ("seeds", 10), ("steps", 500)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args()
+    runs = records(options.arms, options.seeds, options.steps)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        started = time.perf_counter()
+        page = results_page(runs, "benchmarks/report.py")
+        write_page(page, path, PLOTLY)
+        build_s = time.perf_counter() - started
+        write_plotly(path.parent / PLOTLY)
+        rounds = [open_once(path) for _ in range(options.rounds)]
+        single = write_page(page, Path(folder) / "single.html").stat().st_size
+        result = {
+            "runs": len(runs),
+            "steps": options.steps,
+            "figures": sum(len(p.plots) for section in page.sections for p in section.panels),
+            "build (s)": round(build_s, 2),
+            "page (MB)": round(path.stat().st_size / 1e6, 2),
+            "single file (MB)": round(single / 1e6, 2),
+            **{
+                f"{name} (ms)": round(statistics.median(one[name] for one in rounds))
+                for name in rounds[0]
+            },
+        }
+    Path(__file__).with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
