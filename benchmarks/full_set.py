@@ -1,0 +1,105 @@
+"""What all experiments together would cost at the scale of a GPU profile, by the formulas of
+``mcbench.lab.estimate``: GPU hours by experiment, runs that experiments share counted once.
+
+    python benchmarks/full_set.py --output benchmarks/full_set.json
+
+No run is made. The GPU's numbers are the published ones (``mcbench/lab/machine.py``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from mcbench.lab.config import RunConfig
+from mcbench.lab.estimate import estimate
+from mcbench.lab.experiments import EXPERIMENTS, planned_runs
+from mcbench.lab.machine import GPU_NAMES, Machine, nominal_gpu
+
+# The profile that stands for a nano profile; timing the evaluators needs no GPU.
+SCALES = {
+    "qwen3-1.7b": {"nano": "qwen3-1.7b", "nano-m": "qwen3-4b", "nano-old": "qwen2.5-7b"},
+    "qwen3-4b": {"nano": "qwen3-4b", "nano-m": "qwen3-1.7b", "nano-old": "qwen2.5-7b"},
+}
+LEFT_OUT = ("evaluator_timing",)
+SEEDS = 5
+
+
+def stages(config: RunConfig) -> Iterator[tuple[RunConfig, float]]:
+    """The configuration with each of its lengths, and the share of the steps trained at it."""
+    from mcbench.grpo.temperature import parse_stages
+
+    steps, given = config.profile.steps, config.algorithm.get("length_stages")
+    if not given:
+        yield config, 1.0
+        return
+    parsed = parse_stages(given, "length_stages")
+    starts = [max(0, start) for start, _ in parsed] + [steps]
+    if starts[0]:
+        yield config, starts[0] / steps
+    for (_, length), (start, end) in zip(parsed, pairwise(starts), strict=True):
+        profile = replace(config.profile, max_completion_length=int(length))
+        yield replace(config, profile=profile), (end - start) / steps
+
+
+def run_seconds(config: RunConfig, node: Machine) -> tuple[float, float]:
+    """Of training and of the evaluations."""
+    training = evaluating = 0.0
+    for stage, share in stages(config):
+        time = estimate(stage, node, node.devices, "fsdp2").time
+        training += share * time.cycles * time.cycle
+        evaluating += share * time.evaluations * time.evaluation
+    return training, evaluating
+
+
+def full_set(scale: str, node: Machine) -> dict[str, Any]:
+    """Node hours of one seed by experiment, and of everything."""
+    counted: set[str] = set()
+    rows = {}
+    for name, experiment in EXPERIMENTS.items():
+        if name in LEFT_OUT:
+            continue
+        profiles = [SCALES[scale][profile] for profile in experiment.profiles]
+        runs = {run.config.run_id: run.config for run in planned_runs(name, profiles, seeds=[0])}
+        new = {key: config for key, config in runs.items() if key not in counted}
+        counted |= new.keys()
+        hours = [[part / 3600 for part in run_seconds(c, node)] for c in new.values()]
+        rows[name] = {
+            "runs": len(runs),
+            "not shared": len(new),
+            "training_h": round(sum(h[0] for h in hours), 1),
+            "evaluation_h": round(sum(h[1] for h in hours), 1),
+        }
+    one_seed = sum(row["training_h"] + row["evaluation_h"] for row in rows.values())
+    return {
+        "experiments": rows,
+        "runs": len(counted) * SEEDS,
+        "node_hours": round(one_seed * SEEDS),
+        "gpu_hours": round(one_seed * SEEDS * node.devices),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpu", choices=GPU_NAMES, default="H100-80GB")
+    parser.add_argument("--devices", type=int, default=8)
+    parser.add_argument("--output", type=Path, help="write the results here as JSON")
+    options = parser.parse_args()
+    node = nominal_gpu(options.gpu, options.devices, cores=64)
+    result: dict[str, Any] = {"node": f"{options.devices} x {options.gpu}", "seeds": SEEDS}
+    for scale in SCALES:
+        result[scale] = full_set(scale, node)
+        print(f"{scale}: {result[scale]['runs']} runs, {result[scale]['gpu_hours']:,} GPU hours")
+        for name, row in result[scale]["experiments"].items():
+            print(f"  {name:18} {row}")
+    if options.output is not None:
+        options.output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
