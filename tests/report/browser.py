@@ -56,7 +56,8 @@ class Tab:
     def _note(self, message: dict[str, Any]) -> None:
         method, params = message["method"], message["params"]
         if method == "Runtime.exceptionThrown":
-            self.errors.append(params["exceptionDetails"]["exception"]["description"])
+            details = params["exceptionDetails"]  # a thrown value that is no Error has none
+            self.errors.append(details.get("exception", {}).get("description") or str(details))
         elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
             self.errors.append(str(params["args"]))
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
