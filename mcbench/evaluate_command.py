@@ -58,6 +58,10 @@ def _evaluate(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+    if options.output:
+        from mcbench.data.storage import make_writable
+
+        make_writable(Path(options.output).parent, "the folder of --output,")  # before the work
     results = _benchmark(options) if is_benchmark(options.test_set) else _problem_file(options)
     if options.output:
         from mcbench.lab.files import write_json

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +26,14 @@ from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage, load_shard, 
 from mcbench.data.process import Process
 from mcbench.data.report import card, describe_difficulty, summary_text
 from mcbench.data.schema import RECORD_VERSION, ProblemRecord
-from mcbench.data.storage import digest, file_digest, read_records, write_atomic, write_records
+from mcbench.data.storage import (
+    digest,
+    file_digest,
+    make_writable,
+    read_records,
+    write_atomic,
+    write_records,
+)
 from mcbench.data.verify import Verify
 from mcbench.errors import UserError
 
@@ -86,8 +92,8 @@ def build(
         StageFailed: a server that a stage needs does not answer.
     """
     cache = Path(config.cache)
-    _writable(Path(config.out), "out")
-    _writable(cache, "cache")
+    make_writable(Path(config.out), "out")
+    make_writable(cache, "cache")
     shards = _collected(config, pool, cache, progress is not None)
     funnel = [_counted("collect", sum(s.rows for s in shards) + _refused(shards), shards)]
     logs = list(shards)
@@ -270,20 +276,6 @@ def _losses(funnel: list[dict[str, Any]], logs: Sequence[Shard]) -> str:
         if (key := (stage["stage"], rule)) in reasons
     ]
     return "; ".join(told) or "the sources hold none"
-
-
-def _writable(folder: Path, what: str) -> None:
-    """Make a folder and refuse one that cannot be written to.
-
-    Raises:
-        UserError: it cannot be made or written to.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise UserError(f"{what} {folder} cannot be written to: {error.strerror}") from None
 
 
 def _lasting(config: BuildConfig) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from mcbench.data.benchmarks import BenchmarkSet, prompt, submission
 from mcbench.data.schema import ProblemRecord
+from mcbench.data.storage import make_writable
 from mcbench.errors import UserError
 from mcbench.lab.evaluate import EvalResult, mean_pass_at
 from mcbench.lab.files import digest, read_lines, write_atomic, write_json
@@ -68,7 +69,7 @@ class BenchmarkRun:
     """One evaluation in a folder of its own.
 
     Raises:
-        UserError: the folder holds an evaluation with other settings.
+        UserError: the folder holds an evaluation with other settings, or cannot be written to.
     """
 
     def __init__(self, folder: Path, problems: BenchmarkSet, settings: EvaluationSettings) -> None:
@@ -86,7 +87,7 @@ class BenchmarkRun:
                     f"({found.get(changed[0])!r}, now {wanted[changed[0]]!r}); name another folder"
                 )
         else:
-            (folder / "samples").mkdir(parents=True, exist_ok=True)
+            make_writable(folder / "samples", "folder")
             write_json(about, wanted)
 
     @property

@@ -63,6 +63,13 @@ def test_wrong_input_is_one_clear_sentence(arguments, message):
         evaluate("nano-s", *arguments)
 
 
+@pytest.mark.parametrize("option", ["--folder", "--output"])
+def test_where_nothing_can_be_written_nothing_is_sampled(tmp_path, option):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written to: Not a directory"):
+        evaluate("nano-s", "--limit", "1", option, str(tmp_path / "file" / "sub" / "x"))
+
+
 def test_a_window_without_problems_names_the_dates(tmp_path):
     path = jsonl(tmp_path / "test6.jsonl", published.lcb())
     with pytest.raises(UserError, match="its problems are of 2025-04-05"):
