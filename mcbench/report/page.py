@@ -29,6 +29,7 @@ NANO_NOTE = (
     "shows whether the mechanisms move as the paper says, on a scale that runs anywhere. It is no "
     "evidence about Qwen3 or any other large model."
 )
+LONG_TEXT = 48  # characters; longer cells of a table are broken into lines
 _DASHES = {
     "solid": "",
     "dot": "2 3",
@@ -128,7 +129,7 @@ def data_table(frame: pd.DataFrame) -> str:
         for name, text in zip(frame.columns, texts, strict=True)
     )
     body = "".join(
-        "<tr>" + "".join(_data_cell(value) for value in row) + "</tr>"
+        "<tr>" + "".join(data_cell(value) for value in row) + "</tr>"
         for row in frame.itertuples(index=False)
     )
     return (
@@ -137,8 +138,11 @@ def data_table(frame: pd.DataFrame) -> str:
     )
 
 
-def _data_cell(value: object) -> str:
-    kind = ' class="text"' if isinstance(value, str) else ""
+def data_cell(value: object) -> str:
+    """A value as a cell of a data table: escaped, numbers to the right, long text in lines."""
+    kind = ""
+    if isinstance(value, str):
+        kind = ' class="text long"' if len(value) > LONG_TEXT else ' class="text"'
     return f"<td{kind}>{_text(value)}</td>"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -117,3 +118,39 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
         f"<h3>Made with</h3>{facts([row for row in origin if row[1] != '–'])}"
     )
     return Section("provenance", "Where this comes from", markup=markup)
+
+
+def configurations_table(records: Sequence[Record]) -> pd.DataFrame:
+    """One line per configuration: its seeds and runs, and where it leaves the usual settings.
+
+    Usual is a setting's most frequent value among the configurations; the profile's name and the
+    recipe have columns of their own.
+    """
+    groups: dict[str, list[Record]] = {}
+    settings: dict[str, dict[str, str]] = {}
+    for record in sorted(records, key=lambda r: (arm_of(r), seed_of(r))):
+        config = record.meta["config"]
+        values = {**config["profile"], **config.get("algorithm", {})}
+        shown = {name: flat(value) for name, value in values.items() if name != "name"}
+        key = json.dumps([config["profile"].get("name"), config["recipe"], shown], sort_keys=True)
+        groups.setdefault(key, []).append(record)
+        settings[key] = shown
+    usual = {
+        name: Counter(v[name] for v in settings.values() if name in v).most_common(1)[0][0]
+        for name in {name for values in settings.values() for name in values}
+    }
+    rows = []
+    for key, runs in groups.items():
+        config = runs[0].meta["config"]
+        own = sorted(settings[key].items())  # a record older than a setting does not have it
+        other = {name: value for name, value in own if value != usual[name]}
+        rows.append(
+            {
+                "Recipe": config["recipe"],
+                "Profile": config["profile"].get("name", ""),
+                "Seeds": flat([seed_of(run) for run in runs]),
+                "Unlike most": ", ".join(f"{name} {value}" for name, value in other.items()) or "–",
+                "Runs": flat([run.meta["run_id"] for run in runs]),
+            }
+        )
+    return pd.DataFrame(rows)

@@ -27,8 +27,8 @@ from mcbench.lab.study import Study, study_of
 from mcbench.report.calibration import calibration_page
 from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.data_quality import data_quality_page
-from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
-from mcbench.report.provenance import arm_of
+from mcbench.report.page import Entry, Page, build_index, data_table, write_page, write_plotly
+from mcbench.report.provenance import arm_of, configurations_table
 from mcbench.report.results import headline_of, results_page
 from mcbench.report.section import section_page, with_answers
 from mcbench.report.sections import SECTIONS
@@ -170,8 +170,19 @@ def build_site(folder: str | Path) -> list[Path]:
         if path != index and not path.name.endswith(".unfinished.html")
     ]
     entries = [_entry(path, summaries.get(path.name, "")) for path in sorted(others)]
-    index.write_text(build_index(entries, summary_markup(summary)), encoding="utf-8")
+    markup = summary_markup(summary) + _runs_markup(records)
+    index.write_text(build_index(entries, markup), encoding="utf-8")
     return [index.resolve(), *built.values()]
+
+
+def _runs_markup(records: Sequence[RunRecord]) -> str:
+    """All configurations that were trained, and in what they differ."""
+    table = configurations_table(records)
+    return (
+        f"<section id=runs><h2>{len(records)} runs</h2><p>Every configuration that was trained, "
+        "with its seeds, and the settings in which it differs from most others.</p>"
+        f"{data_table(table)}</section>"
+    )
 
 
 def calibrated_page(record: CalibrationRecord) -> Page:

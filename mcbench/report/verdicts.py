@@ -21,7 +21,7 @@ from mcbench.lab.insights import (
 )
 from mcbench.lab.insights.selection import Records
 from mcbench.lab.insights.verdict import describe
-from mcbench.report.page import Section, data_table, facts
+from mcbench.report.page import Section, data_cell, data_table, facts
 
 FULL_SEEDS = 5  # below this many, conclusions are called exploratory
 PAGES = {
@@ -247,7 +247,7 @@ def _linked_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
     head = "".join(f'<th scope="col" class=text>{escape(name)}</th>' for name in names)
     body = "".join(
         f'<tr><td class="text"><a href="{escape(row["link"])}">{escape(row["id"])}</a></td>'
-        + "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells)
+        + "".join(map(data_cell, cells))
         + "</tr>"
         for row, *cells in rows
     )
