@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +99,12 @@ def probed(clock_name: str) -> dict[str, Any]:
 
 def compare(name: str, machine: dict[str, Any], measured: dict[str, Any], clock: str) -> dict:
     """Estimated over measured."""
+    from mcbench.lab.dry_run import read_machine
     from mcbench.lab.estimate import estimate
-    from mcbench.lab.machine import Machine, Rates
 
-    rates = {key: Rates(**machine[key]) for key in ("decode", "update", "engine")}
-    here = Machine(**{**machine, **rates})
+    here = read_machine(machine)
     if clock == "cpu":
-        here = Machine(**{**vars(here), "submission_s": 0.0, "test_s": 0.0})
+        here = replace(here, submission_s=0.0, test_s=0.0)
     expected = estimate(configuration(name), here, mean_length=measured["mean_length"])
     memory, seconds = expected.memory.peak, expected.time.cycle
     return {

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.lab.config import RunConfig
-from mcbench.lab.estimate import Estimate, Memory, estimate, gib
+from mcbench.lab.estimate import Estimate, Memory, check_backend, estimate, gib
 from mcbench.lab.files import digest, write_json
 from mcbench.lab.machine import GPU_NAMES, Machine, Rates, nominal_gpu, probe
 from mcbench.lab.shapes import shape_of
@@ -34,6 +34,7 @@ def estimate_lines(
     """
     try:
         shape_of(config.profile.model)
+        check_backend(config.profile, gpu=config.profile.precision == "bf16")
     except UserError as error:
         yield f"no estimate: {error}"
         return
@@ -82,7 +83,7 @@ def describe(found: Estimate) -> Iterator[str]:
     yield (
         f"  time of a generation and its updates {time.cycle:,.1f} s = generation "
         f"{time.generation:,.1f} + max(reward {time.reward:,.1f}, scoring {time.scoring:,.1f}) + "
-        f"{time.updates_per_cycle} x update {time.update:,.2f}"
+        f"{time.updates_per_cycle} x update {time.update:,.2f} + record {time.record:,.2f}"
     )
     yield (
         f"  whole run {hours(time.total)} = {time.cycles:g} x {time.cycle:,.1f} s + "

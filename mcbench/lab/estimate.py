@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mcbench.errors import unknown
+from mcbench.errors import UserError, unknown
 from mcbench.lab.config import RunConfig
 from mcbench.lab.machine import GIB, Machine, Rates
 from mcbench.lab.profiles import Profile
@@ -75,6 +75,7 @@ class Time:
     reward: float
     scoring: float
     update: float
+    record: float
     updates_per_cycle: int
     cycles: float
     evaluation: float
@@ -84,7 +85,7 @@ class Time:
     def cycle(self) -> float:
         """The rewards are computed beside the log-probabilities of the policy."""
         waiting = max(self.reward, self.scoring)
-        return self.generation + waiting + self.updates_per_cycle * self.update
+        return self.generation + waiting + self.updates_per_cycle * self.update + self.record
 
     @property
     def total(self) -> float:
@@ -128,16 +129,29 @@ def estimate(
         workload: instead of the one of the configuration's problems.
 
     Raises:
-        UserError: an unknown sharding, a model whose shape is not known, or a batch that the
-            processes do not divide.
+        UserError: an unknown sharding, a model whose shape is not known, an engine for GPUs on a
+            CPU, or a batch that the processes do not divide.
     """
     if sharding not in SHARDINGS:
         raise unknown("sharding", sharding, SHARDINGS)
+    check_backend(config.profile, machine.gpu)
     shape = shape_of(config.profile.model)
     load = workload or workload_of(config.profile, mean_length)
     memory = _memory(config, shape, load, machine, processes, sharding)
     time = _time(config, shape, load, machine, processes)
     return Estimate(machine, processes, sharding, shape, load, memory, time)
+
+
+def check_backend(profile: Profile, gpu: bool) -> None:
+    """Refuse what there is no formula for.
+
+    Raises:
+        UserError: an engine for GPUs on a processor, where it serves tests only.
+    """
+    if profile.backend != "transformers" and not gpu:
+        raise UserError(
+            f"backend {profile.backend!r} is not estimated on a CPU; backend transformers is"
+        )
 
 
 def workload_of(profile: Profile, mean_length: float | None = None) -> Workload:
@@ -259,7 +273,7 @@ def _sampling_memory(
     """
     if profile.backend == "vllm_server":
         return 0.0
-    if profile.backend != "transformers" and machine.gpu:
+    if profile.backend != "transformers":
         return profile.vllm_memory * machine.memory
     tokens = load.prompt + profile.max_completion_length
     return _cache(profile, shape, rows_at_once(profile, processes), tokens)
@@ -336,7 +350,7 @@ def decode_work(
 def _time(
     config: RunConfig, shape: ModelShape, load: Workload, machine: Machine, processes: int
 ) -> Time:
-    """A cycle: generation + max(reward, scoring) + updates x update.
+    """A cycle: generation + max(reward, scoring) + updates x update + record.
 
     Scoring, the policy's log-probabilities of all responses before the first update, is a third of
     a pass over them (beta > 0: of two models). An optimizer step moves 32 bytes a trained
@@ -360,6 +374,7 @@ def _time(
         reward=reward_seconds(load, machine, profile, rows * processes),
         scoring=models * rows / profile.per_device_batch_size * one_pass / 3,
         update=batch.gradient_accumulation_steps * one_pass + step,
+        record=machine.record_s,
         updates_per_cycle=period,
         cycles=profile.steps / period,
         evaluation=evaluation_seconds(profile, shape, load, machine, processes),
@@ -379,13 +394,10 @@ def generation_seconds(
         weights_width = 4 if profile.precision == "fp32" else 6  # float32, and the bf16 copy
         return _decode_seconds(shape, machine.decode, length, rows, load, width, weights_width)
     rates = machine.engine if profile.backend.startswith("vllm") else machine.decode
-    at_once = rows
-    if machine.gpu:
-        room = profile.vllm_memory * machine.memory
-        if profile.backend.startswith("vllm"):
-            room -= 2 * shape.parameters
-        token = shape.cache_values() * width
-        at_once = max(1, int(room / (token * (load.prompt + load.mean_length))))
+    room = profile.vllm_memory * machine.memory
+    if profile.backend.startswith("vllm"):
+        room -= 2 * shape.parameters
+    at_once = max(1, int(room / (shape.cache_values() * width * (load.prompt + load.mean_length))))
     steps = float(length)
     if at_once < rows:
         steps = rows * load.mean_length / at_once + length - load.mean_length

@@ -43,8 +43,9 @@ class Machine:
     ``memory`` is bytes of one device (of the whole machine without GPUs), ``base_memory`` what a
     training process holds there before the model. ``decode`` and ``update`` are the rates of
     sampling with transformers and of forward-backward passes; ``engine`` of sampling with vLLM,
-    which replaces the launches of a layer by a recorded graph. ``submission_s`` and ``test_s`` are
-    the evaluator's processor seconds.
+    which replaces the launches of a layer by a recorded graph. ``record_s`` are the seconds between
+    the last update of a generation and the next: log and checkpoint. ``submission_s`` and
+    ``test_s`` are the evaluator's processor seconds.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Machine:
     decode: Rates
     update: Rates
     engine: Rates
+    record_s: float
     submission_s: float
     test_s: float
     measured: bool
@@ -97,6 +99,7 @@ def nominal_gpu(name: str, devices: int = 1, cores: int = 16) -> Machine:
         decode=Rates(_EAGER_LAYER_S, 1 / (_DECODE_SHARE * flops), byte_s),
         update=Rates(_UPDATE_LAYER_S, 1 / (_UPDATE_SHARE * flops), byte_s),
         engine=Rates(_GRAPH_LAYER_S, 1 / (_DECODE_SHARE * flops), byte_s),
+        record_s=0.0,
         submission_s=0.02,
         test_s=0.05,
         measured=False,
@@ -122,8 +125,8 @@ _GENERATIONS = 4
 
 @dataclass(frozen=True)
 class Sample:
-    """One measured trainer: seconds of a generation (with what follows it until the first update)
-    and of an update of ``passes`` passes.
+    """One measured trainer: seconds of a generation (with what follows it until the first update),
+    of an update of ``passes`` passes, and of a checkpoint.
     """
 
     shape: ModelShape
@@ -134,6 +137,7 @@ class Sample:
     passes: int
     generate_s: float
     update_s: float
+    record_s: float
 
 
 def probe(clock: Clock = time.perf_counter) -> Machine:
@@ -154,6 +158,7 @@ def probe(clock: Clock = time.perf_counter) -> Machine:
         decode=decode,
         update=update,
         engine=decode,
+        record_s=float(np.median([s.record_s for s in samples])),
         submission_s=submission_s,
         test_s=test_s,
         measured=True,
@@ -175,6 +180,7 @@ def unmeasured() -> Machine:
         decode=none,
         update=none,
         engine=none,
+        record_s=0.0,
         submission_s=0.0,
         test_s=0.0,
         measured=False,
@@ -253,6 +259,7 @@ def _sample(
         passes=plan.gradient_accumulation_steps,
         generate_s=float(np.median(generated - begin)),
         update_s=float(np.median((end - generated + end_next - begin_next) / 2)),
+        record_s=float(np.median(begin[1:] - end_next[:-1])),
     )
 
 
@@ -278,8 +285,8 @@ def _trainer(shape: ModelShape, plan: Any, length: int, prompt: str, folder: str
 
     settings: dict[str, Any] = dict(
         output_dir=folder, max_steps=2 * _GENERATIONS, max_completion_length=length, report_to=[],
-        save_strategy="no", logging_steps=1, disable_tqdm=True, use_cpu=True, bf16=False,
-        gradient_checkpointing=False, **plan.trl_args(),
+        save_strategy="steps", save_steps=2, logging_steps=1, disable_tqdm=True, use_cpu=True,
+        bf16=False, gradient_checkpointing=False, **plan.trl_args(),
     )  # fmt: skip
     tokenizer = load_tokenizer()
     return MicroCoderGRPOTrainer(

@@ -25,7 +25,7 @@ SHAPE = ModelShape(8, 2, 2, 1, 4, 16, 10, tied=True)
 MACHINE = Machine(
     name="bench", gpu=False, devices=1, cores=2, memory=1e9, base_memory=1000,
     decode=Rates(0.001, 0, 0), update=Rates(0.002, 0, 0), engine=Rates(0.0001, 0, 0),
-    submission_s=0.01, test_s=0.02, measured=True,
+    record_s=0.2, submission_s=0.01, test_s=0.02, measured=True,
 )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_a_cycle_is_generation_scoring_and_updates():
     assert time.scoring == pytest.approx(8 * one_pass / 3)  # 128 responses, 16 a pass
     assert (time.update, time.updates_per_cycle) == (pytest.approx(one_pass), 8)
     assert time.reward == pytest.approx(128 * 0.09 / 2)
-    assert time.cycle == pytest.approx(0.48 + 128 * 0.045 + 8 * 0.01)
+    assert time.cycle == pytest.approx(0.48 + 128 * 0.045 + 8 * 0.01 + 0.2)
     assert (time.cycles, time.evaluations) == (20, 6)
 
 
@@ -91,6 +91,8 @@ def test_memory_of_training_all_weights_adapters_and_shares():
     assert estimated(gradient_checkpointing=True).memory.update < memory.update
     with pytest.raises(UserError, match=r"unknown sharding 'zero1'; allowed: .*fsdp2"):
         estimated(sharding="zero1")
+    with pytest.raises(UserError, match="'vllm_colocate' is not estimated on a CPU"):
+        estimated(backend="vllm_colocate")
 
 
 def test_an_engine_that_does_not_sleep_stays_beside_the_update():
