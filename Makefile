@@ -8,6 +8,7 @@ VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_STAMP := $(VLLM_VENV)/.ready
 FRESH ?= 0
+DRY ?= 0
 RUNS ?= runs
 
 # Runs that train side by side take one thread each, whatever stands here (docs/lab-log.md).
@@ -74,8 +75,8 @@ format: setup  ## let ruff format and fix what it can
 lab: setup  ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter lab --notebook-dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
-reports: setup  ## rebuild the pages under reports/ from the committed records
-	@$(BIN)/mcbench report reports
+reports: setup  ## train the runs whose records are missing, then rebuild reports/ (DRY=1 only says which)
+	@$(BIN)/mcbench report reports --complete --runs-dir $(RUNS) $(if $(filter 1 yes true,$(DRY)),--dry-run)
 
 clean:  ## remove caches (never runs, never .venv)
 	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

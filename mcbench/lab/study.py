@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcbench.lab.experiments import experiment_named, planned_runs, run_experiment
+from mcbench.errors import UserError, unknown
+from mcbench.lab.experiments import PlannedRun, experiment_named, planned_runs, run_experiment
 from mcbench.lab.insights import INSIGHTS, QUESTIONS, Answer, Verdict
 from mcbench.lab.insights.questions import GENERATIONS
+from mcbench.lab.insights.selection import GENERATIONS as PROFILES_OF
 from mcbench.lab.insights.selection import Records, runs_of
 from mcbench.lab.insights.verdict import assess_family
 from mcbench.lab.repetition import measure_repetition
@@ -86,16 +88,26 @@ def run_study(
 
     Args:
         profile, seeds, steps, arms, workers, fresh, changes: as for
-            :func:`mcbench.lab.experiments.run_experiment`.
+            :func:`mcbench.lab.experiments.run_experiment`; several profiles for ``cross_model``
+            only.
         temperatures: of the checkpoints of the ``temperature`` experiment; none: not measured now.
 
     Raises:
-        UserError: as that function.
+        UserError: as that function, or a profile of no model generation or several sizes.
     """
     from mcbench.lab.recorder import say
 
     progress = progress or say
     folder = Path(runs_dir)
+    scale = profile if isinstance(profile, str) else experiment_named(experiment).profiles[0]
+    if experiment == "cross_model":
+        sizes = [profile] if isinstance(profile, str) else profile or ()
+        known = [name for names in PROFILES_OF.values() for name in names]
+        for size in sizes:
+            if size not in known:
+                raise unknown("profile of a model generation", size, known)
+    elif profile is not None and not isinstance(profile, str):
+        raise UserError(f"{experiment} is studied at one profile at a time, got {list(profile)}")
     runs = run_experiment(
         experiment, profile, seeds, steps, arms, str(folder), progress, workers, fresh, changes
     )
@@ -104,12 +116,54 @@ def run_study(
     if experiment == "truncation_mask":
         measurements = measure_repetition(records, folder, experiment, progress)
     if experiment == "temperature" and temperatures:
-        scale = profile if isinstance(profile, str) else (profile or ["nano"])[0]
         measurements = measure_grid(
             folder, scale, seeds, steps, folder, temperatures, workers, progress, changes
         )
-    records += finished_elsewhere(experiment, profile, seeds, steps, changes, folder)
-    return study_of(experiment, records, measurements)
+    # By the arm that each was trained for: with the user's changes they are not as defined.
+    scope: dict[str, Any] = {"seeds": seeds, "steps": steps, "changes": changes}
+    by_arm = _by_arm(experiment, profile, arms, scope, records)
+    for home, arm in _elsewhere(experiment):
+        plan = planned_runs(home, profile, arms=[arm], **scope)
+        by_arm[f"{home}/{arm}"] = _finished(plan, folder)
+    return study_of(experiment, by_arm, measurements)
+
+
+def _by_arm(
+    experiment: str,
+    profile: str | Sequence[str] | None,
+    arms: Sequence[str] | None,
+    scope: Mapping[str, Any],
+    records: Sequence[RunRecord],
+) -> dict[str, list[RunRecord]]:
+    """The records of each of :func:`shown_arms`; ``scope``: what else the runs are planned by."""
+    found = {record.run_id: record for record in records}
+    wanted = {arm: (arm, profile) for arm in arms or experiment_named(experiment).arms}
+    if experiment == "cross_model":
+        sizes = [profile] if isinstance(profile, str) else profile
+        sizes = sizes or experiment_named(experiment).profiles
+        wanted = {
+            arm: (arm.partition("@")[0], [size for size in sizes if size in profiles])
+            for arm, profiles in zip(GENERATIONS, PROFILES_OF.values(), strict=True)
+        }
+    return {
+        name: [
+            found[planned.config.run_id]
+            for planned in planned_runs(experiment, size, arms=[arm], **scope)
+        ]
+        for name, (arm, size) in wanted.items()
+        if size != []
+    }
+
+
+def _elsewhere(experiment: str) -> list[tuple[str, str]]:
+    """Experiment and arm of what questions on this experiment take from others."""
+    arms = [arm for one in QUESTIONS.values() if one.experiment == experiment for arm in one.arms]
+    return [(home, name) for arm in arms for home, slash, name in [arm.partition("/")] if slash]
+
+
+def _finished(plan: Sequence[PlannedRun], folder: str | Path) -> list[RunRecord]:
+    runs = [RunStore(folder).run(planned.config) for planned in plan]
+    return [read_run(run.path) for run in runs if run.state == "finished"]
 
 
 def finished_elsewhere(
@@ -123,17 +177,8 @@ def finished_elsewhere(
     """Finished runs of the arms that questions on an experiment take from others; arguments as for
     :func:`run_study`, ``folder`` holds the runs.
     """
-    store = RunStore(folder)
-    names = [
-        arm.split("/")
-        for one in QUESTIONS.values()
-        if one.experiment == experiment
-        for arm in one.arms
-        if "/" in arm
+    return [
+        record
+        for home, arm in _elsewhere(experiment)
+        for record in _finished(planned_runs(home, profile, seeds, steps, [arm], changes), folder)
     ]
-    runs = [
-        store.run(planned.config)
-        for home, arm in names
-        for planned in planned_runs(home, profile, seeds, steps, [arm], changes)
-    ]
-    return [read_run(run.path) for run in runs if run.state == "finished"]

@@ -88,6 +88,69 @@ def test_code_evaluator_judges_trains_and_names_its_page(tmp_path: Path) -> None
     assert any("application/vnd.plotly.v1+json" in out.get("data", {}) for out in outputs)
 
 
+SMALL = [
+    "train_batch_size=4", "ppo_mini_batch_size=2", "num_generations=2", "per_device_batch_size=4",
+    "max_completion_length=24", "eval_lengths=[24]", "eval_every=2", "repeat_window=4",
+    "test_limit=4", "eval_attempts=2", "reward_workers=1",
+]  # fmt: skip
+# Notebook: parameters beside those of all, the claims it decides, what it says of a missing arm.
+SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "01_cross_model": ({"changes": SMALL}, "Q1", "has 2 points in common; 5 are needed"),
+    "02_truncation_mask": (
+        {"profile": "tiny", "arms": ["none", "rho_02"]},
+        "M1",
+        "no finished run of arms rho_01, rho_03, all",
+    ),
+    "03_temperature": (
+        {"profile": "tiny", "arms": ["t_10"], "temperatures": [0.6, 1.0, 1.4]},
+        "T5",
+        "no finished run of arm t_06",
+    ),
+    "04_kl_and_clip": (
+        {"profile": "tiny", "arms": ["no_kl_high_clip"]},
+        "K2",
+        "no finished run of arm kl_low_clip",
+    ),
+    "08_batch_size": (
+        {"profile": "tiny", "arms": ["medium"]},
+        "B2",
+        "no finished run of arms small, large",
+    ),
+    "09_context_length": (
+        {"profile": "tiny", "arms": ["long", "short"]},
+        "C1",
+        "no finished run of arm middle",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all sections: the usual run is an arm of most and trained once."""
+    return tmp_path_factory.mktemp("sections") / "runs"
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_section_trains_assesses_and_names_its_page(
+    name: str, shared_runs: Path, tmp_path: Path
+) -> None:
+    parameters, claim, missing = SECTIONS[name]
+    text, outputs = run(
+        f"{name}.ipynb", tmp_path, steps=4, workers=1, runs_dir=str(shared_runs), **parameters
+    )
+    page = shared_runs / f"{name}.html"
+    assert f"report: {page}" in text
+    assert missing in text
+    html = page.read_text(encoding="utf-8")
+    assert all(words in html for words in (claim, "Beyond the paper", "no evidence about Qwen3"))
+    assert any("application/vnd.plotly.v1+json" in out.get("data", {}) for out in outputs)
+    if name in ("04_kl_and_clip", "08_batch_size"):
+        assert "1 finished before and reused, 0 to train" in text
+    if name == "03_temperature":
+        assert "9 measurements, 0 made before, 9 to make" in text
+        assert "T2 inconclusive (exploratory): 1 of the 3 seeds it needs; slope at step 0" in text
+
+
 def test_nano_world_shows_every_target(tmp_path: Path) -> None:
     text, outputs = run(
         "10_nano_world.ipynb",
