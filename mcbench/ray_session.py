@@ -75,15 +75,20 @@ def _connect(ray: Any, address: str, cpus: int | None) -> str | None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
         folder = tempfile.mkdtemp(prefix="ray-")  # Ray's sockets below it need a short path
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            _temp_dir=folder,
-            _node_ip_address="127.0.0.1",
-            **quiet,
-        )
+        try:
+            ray.init(
+                address="local",
+                num_cpus=cpus,
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                _temp_dir=folder,
+                _node_ip_address="127.0.0.1",
+                **quiet,
+            )
+        except BaseException:
+            ray.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         return folder
     if address != "auto" and not _is_host_and_port(address):
         raise UserError(f"a Ray address is local, auto or HOST:PORT, got {address!r}")

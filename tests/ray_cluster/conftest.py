@@ -1,5 +1,6 @@
 """Ray clusters of several nodes on this machine: without network, dashboard or traces."""
 
+import contextlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -21,22 +22,39 @@ def cluster(monkeypatch):
     from mcbench.ray_session import load_ray
 
     ray = load_ray()
+    patiently(monkeypatch)
     from ray.cluster_utils import Cluster
 
     folder = tempfile.mkdtemp(prefix="ray-")  # not tmp_path: sockets need a short path
     monkeypatch.setenv("RAY_TMPDIR", folder)
     Path(folder, "ray").mkdir()
     node = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
-    first = {**node, "_system_config": QUICK_CHECKS}
-    cluster = Cluster(initialize_head=True, head_node_args=first)
+    node["node_ip_address"] = "127.0.0.1"
+    cluster = Cluster()
     try:
-        for _ in range(2):
-            cluster.add_node(**node)
+        cluster.add_node(**node, _system_config=QUICK_CHECKS)
+        cluster.add_node(**node)
+        cluster.add_node(**node)
         yield cluster
     finally:
         ray.shutdown()
         cluster.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def patiently(monkeypatch):
+    """Wait four minutes for a node to start; Ray's half a minute is too short on a busy machine."""
+    from ray._private import services
+
+    get_node = services.get_node
+
+    def wait_longer(*arguments):
+        for _ in range(7):
+            with contextlib.suppress(RuntimeError):
+                return get_node(*arguments)
+        return get_node(*arguments)
+
+    monkeypatch.setattr(services, "get_node", wait_longer)
 
 
 @pytest.fixture(autouse=True)

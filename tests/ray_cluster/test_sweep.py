@@ -1,6 +1,7 @@
 """Sweeps on a cluster of three nodes of which one is lost, runs that crash, stop and resume."""
 
 import os
+import shutil
 import signal
 from collections import Counter
 from pathlib import Path
@@ -11,6 +12,7 @@ from mcbench import ray_session
 from mcbench.errors import UserError
 from mcbench.lab.config import resolve
 from mcbench.lab.experiments import PlannedRun, run_planned
+from mcbench.lab.problems import model_location
 from mcbench.lab.store import RunStore, read_run
 
 from .conftest import node_of
@@ -97,9 +99,12 @@ def test_twelve_runs_survive_a_crash_and_the_loss_of_a_node(cluster, tmp_path):
 
 @pytest.mark.slow
 def test_a_refused_run_does_not_stop_the_others_and_is_not_tried_again(cluster, tmp_path):
-    good, bad = plan(1, steps=2)[0], plan(2, steps=2, backend="vllm_server")[1]
+    model = tmp_path / "model"
+    shutil.copytree(model_location("nano-s"), model)
+    good, bad = plan(1, steps=2)[0], plan(2, steps=2, model=str(model))[1]
+    shutil.rmtree(model)
     watcher = Watcher()
-    with pytest.raises(UserError, match=r"1 of 2 runs failed: run 1 \(exit status 2\): .*vLLM"):
+    with pytest.raises(UserError, match=r"1 of 2 runs failed: run 1 \(exit status 2\): .*model"):
         run_planned("two", [bad, good], tmp_path, watcher, address=cluster.address)
     assert [run.state for run in RunStore(tmp_path)] == ["finished"]
     assert len(watcher.about("[run 1] process")) == 1
