@@ -361,8 +361,8 @@ def claims_section(arms: Arms, verdicts: Mapping[str, Verdict]) -> Section:
     section = verdict_section(
         verdicts,
         f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, paired. The harder set's responses "
-        "start longer than the easier one's before any training: that part of D4 is decided by how "
-        "the sets are made.",
+        "start longer than the easier one's before any training: the last part of D4 "
+        "speaks of the sets, not of what training does.",
     )
     beside = f"<h3>The paper's numbers beside ours</h3>{data_table(beside_the_paper(arms))}"
     return replace(section, markup=section.markup + beside)
