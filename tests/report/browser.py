@@ -79,7 +79,8 @@ class Tab:
             self.call(f"{domain}.enable")
         self.resize(width, height)
         self.call("Page.navigate", url=path.resolve().as_uri())
-        self.wait("document.body?.dataset.drawn")
+        plain = "document.readyState === 'complete' && !document.querySelector('.plot')"
+        self.wait(f"document.body?.dataset.drawn || ({plain})")
 
     def wait(self, condition: str) -> None:
         """Return when the condition holds; look once a frame, give up after half a minute."""

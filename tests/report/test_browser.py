@@ -136,6 +136,23 @@ def test_zoom_and_step_are_shared(opened: Tab) -> None:
     assert opened.errors == []
 
 
+def test_hovering_points_at_the_same_step_in_all_figures(opened: Tab) -> None:
+    opened.resize(1280, 900)
+    place = "{block: 'center', behavior: 'instant'}"
+    opened.evaluate(f"document.getElementById('nano-s-reward').scrollIntoView({place})")
+    x, y = opened.evaluate(
+        "(({left, top, width, height}) => [left + width / 2, top + height / 2])"
+        "(document.getElementById('nano-s-reward').getBoundingClientRect())"
+    )
+    for shift in (0, 6):
+        opened.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + shift, y=y)
+    opened.wait("!document.querySelector('#nano-s-length .cursor').hidden")
+    opened.wait("document.querySelector('#nano-s-length .hoverlayer').textContent.includes('GRPO')")
+    opened.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+    opened.wait("document.querySelector('#nano-s-length .cursor').hidden")
+    assert opened.errors == []
+
+
 def test_hostile_responses_are_text(opened: Tab) -> None:
     text = opened.evaluate("document.querySelector('.browser details pre').textContent")
     assert text.startswith("</pre></script><script>alert(1)</script>␀␛[31m⟨U+202E⟩red")

@@ -124,7 +124,11 @@
       font: { ...layout.hoverlabel?.font, color: css("--fg") },
     };
     for (const key of Object.keys(layout)) {
-      if (/^[xy]axis\d*$/.test(key)) layout[key].gridcolor = css("--grid");
+      if (/^[xy]axis\d*$/.test(key)) {
+        Object.assign(layout[key], {
+          gridcolor: css("--grid"), spikecolor: css("--muted"), spikethickness: 1, spikedash: "solid",
+        });
+      }
     }
     return layout;
   }
