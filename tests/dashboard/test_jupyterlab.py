@@ -115,9 +115,8 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
 ) -> None:
     other = finished(folder / "runs", "other", "microcoder", 3, 40)
     other.write_completions(1, responses(["first", f"second {HOSTILE}\x00", "y " * 50_000, "last"]))
-    changes = [f"--set={change}" for change in TINY["changes"]]  # type: ignore[attr-defined]
     command = [sys.executable, "-m", "mcbench", "train", "--profile", "tiny", "--steps", "300"]
-    command += ["--recipe", "grpo", "--runs-dir", str(folder / "runs"), *changes]
+    command += ["--recipe", "grpo", "--runs-dir", str(folder / "runs")]
     training = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         lab.open("watch.ipynb")
@@ -142,7 +141,7 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
     click(lab, "Curves")
     lab.until("document.querySelector('.mcb-runs tr[data-state=stopped]')")
     # Once more, and after a restart: one dashboard, one thread, all curves.
-    for command_name in ("notebook:run-all-cells", "kernelmenu:restart-and-runall"):
+    for command_name in ("notebook:run-all-cells", "notebook:restart-run-all"):
         check_again(lab, command_name)
     assert lab.tab.errors == []
 

@@ -56,7 +56,7 @@ def _furnish(figure: PlainFigure, title: str) -> None:
     compares = all((trace.get("meta") or {}).get("role") in ROLES for trace in figure.data)
     below = 0 if compares else LEGEND_ROW * _legend_rows(figure)
     figure.update_layout(
-        title={"text": title, "font": {"size": 14}, "y": 0.985, "yanchor": "top"},
+        title={"text": title, "font": {"size": 14}, "y": 1, "yanchor": "top", "pad": {"t": 7}},
         height=HEIGHT + below,
         autosize=True,
         showlegend=not compares,

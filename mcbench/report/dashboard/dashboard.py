@@ -218,8 +218,6 @@ class Dashboard:
                 arms = chosen_arms(self.arms, self.list.chosen)
                 chosen = [name for name, button in self.sections.items() if button.value]
                 self.curves.show(arms, chosen, self.smoothing.value)
-                for figure in self.curves.figures:
-                    _answer_while_busy(figure)
                 self._put(self._curves_box)
             self._drawn = view
 

@@ -49,6 +49,7 @@ class LiveFigure(go.FigureWidget):
         traces = [{**t, **v} for t, v in zip(plain.data, values, strict=True)]
         super().__init__(data=traces, layout=plain.layout)
         self._config = {"displaylogo": False, "responsive": True, "displayModeBar": False}
+        self._view_count = None  # else the page reports its views, even of a closed figure
         self.alt = alt
         self._look = _look(plain)
         self._shown = values

@@ -13,9 +13,10 @@ function load(model) {
   const url = URL.createObjectURL(new Blob([model.get("source")], { type: "text/javascript" }));
   import(url)
     .then((plotly) => {
-      // Each change would be answered with plotly's whole resolved state, and each hover with the
-      // points under the mouse; nobody listens, and the kernel trains.
-      for (const name of ["_sendTraceDeltas", "_sendLayoutDelta", "_send_points_callback_message"])
+      // Each change would be answered with plotly's whole resolved state, each hover with the points
+      // under the mouse, each zoom with its range; nobody listens, and the kernel trains.
+      for (const name of ["_sendTraceDeltas", "_sendLayoutDelta", "_send_points_callback_message",
+        "touch"])
         plotly.FigureView.prototype[name] = () => {};
       slot.resolve(plotly);
     }, slot.reject)
