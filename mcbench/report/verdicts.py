@@ -20,7 +20,6 @@ from mcbench.lab.insights import (
     summary_rows,
 )
 from mcbench.lab.insights.selection import Records
-from mcbench.lab.insights.verdict import describe
 from mcbench.report.page import Section, data_cell, data_table, facts
 
 FULL_SEEDS = 5  # below this many, conclusions are called exploratory
@@ -105,7 +104,7 @@ def verdict_lines(verdicts: Mapping[str, Verdict]) -> list[str]:
 def verdict_section(verdicts: Mapping[str, Verdict], remark: str = "") -> Section:
     """Claims with their states, and the reason where there is no decision."""
     names = list(verdicts)
-    reasons = [(name, reason) for name, verdict in verdicts.items() if (reason := _reason(verdict))]
+    reasons = [(name, one.reason) for name, one in verdicts.items() if one.parts and one.reason]
     return Section(
         "verdicts",
         f"Verdicts on {names[0]} to {names[-1]}",
@@ -116,13 +115,6 @@ def verdict_section(verdicts: Mapping[str, Verdict], remark: str = "") -> Sectio
         + data_table(verdict_table(verdicts))
         + (f"<h3>Why there is no decision</h3>{facts(reasons)}" if reasons else ""),
     )
-
-
-def _reason(verdict: Verdict) -> str:
-    """What the note of a verdict with parts says before it describes them."""
-    if not verdict.parts:
-        return ""
-    return verdict.note.removesuffix("; ".join(map(describe, verdict.parts))).rstrip("; ")
 
 
 # Questions of ours -------------------------------------------------------------------------------
@@ -202,7 +194,9 @@ def summary_lines(summary: Mapping[str, Any]) -> list[str]:
     """The summary as a text table, one line a claim and one a part of our questions."""
     states = ", ".join(f"{count} {state}" for state, count in summary["states"].items())
     lines = [f"{len(summary['rows'])} claims: {states}", ""]
-    lines += [_line(row, row["claim"]) for row in summary["rows"]]
+    for row in summary["rows"]:
+        reason = f" ({row['reason']})" if row["reason"] else ""
+        lines.append(_line(row, f"{row['claim']}{reason}"))
     lines += ["", "Beyond the paper (ours)", ""]
     asked = ""
     for row in summary["questions"]:
@@ -217,9 +211,9 @@ def summary_markup(summary: Mapping[str, Any]) -> str:
     """The summary as HTML: counts and what they mean, a table of claims, one of our questions."""
     counts = ", ".join(f"{count} {state}" for state, count in summary["states"].items())
     claims = _linked_table(
-        ("Id", "Claim", "State", "Effect", "95 % interval", "Seeds"),
+        ("Id", "Claim", "State", "Effect", "95 % interval", "Seeds", "Why there is no decision"),
         [
-            (row, row["claim"], row["state"], *_texts(row), str(row["seeds"]))
+            (row, row["claim"], row["state"], *_texts(row), _seeds(row), row["reason"])
             for row in summary["rows"]
         ],
     )
@@ -227,7 +221,7 @@ def summary_markup(summary: Mapping[str, Any]) -> str:
         ("Id", "Question", "What", "State", "Effect", "95 % interval", "Seeds"),
         [
             (row, row["question"], row["part"] or row["note"], row["state"], *_texts(row),
-             str(row["seeds"]))
+             _seeds(row))
             for row in summary["questions"]
         ],
     )  # fmt: skip
@@ -236,6 +230,10 @@ def summary_markup(summary: Mapping[str, Any]) -> str:
         f"<p><b>{escape(counts)}</b> at this scale. {escape(summary['meaning'])}</p>{claims}"
         f"<details><summary>Beyond the paper (ours)</summary>{questions}</details></section>"
     )
+
+
+def _seeds(row: Mapping[str, Any]) -> str:
+    return str(row["seeds"]) if row["seeds"] else "–"
 
 
 def _texts(row: Mapping[str, Any]) -> tuple[str, ...]:

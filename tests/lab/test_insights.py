@@ -101,6 +101,7 @@ def test_without_records_every_insight_is_inconclusive_and_says_why(name: str) -
     verdict = INSIGHTS[name].assess([])
     assert verdict.state == "inconclusive"
     assert np.isnan(verdict.effect)
+    assert verdict.reason == verdict.note
     assert ("no finished run of" if INSIGHTS[name].arms else "measurements") in verdict.note
 
 
@@ -108,6 +109,7 @@ def test_too_few_seeds_show_the_effect_and_decide_nothing() -> None:
     verdict = INSIGHTS["M2"].assess(synthetic.make_records("M2", 1, seeds=4))
     assert verdict.state == "inconclusive"
     assert verdict.note.startswith("4 of the 5 seeds it needs; ")
+    assert verdict.reason == "4 of the 5 seeds it needs"
     assert verdict.n_seeds == 4
     assert verdict.interval[0] > 0
     single = INSIGHTS["D2"].assess(synthetic.make_records("D2", 1, seeds=1))
@@ -174,7 +176,7 @@ def test_the_summary_has_a_row_an_insight_and_counts_the_states() -> None:
     assert counts["contradicted"] == 1
     assert {**rows[0], **rows[-1]}.keys() == {
         "id", "section", "claim", "effect", "low", "high", "unit", "seeds", "state", "experiment",
-        "note",
+        "note", "reason",
     }  # fmt: skip
 
 

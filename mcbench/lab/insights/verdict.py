@@ -51,6 +51,11 @@ class Verdict:
     p: float = 1.0
     parts: tuple[Part, ...] = ()
 
+    @property
+    def reason(self) -> str:
+        """Why nothing is decided: what the note says before it describes the parts."""
+        return self.note.removesuffix("; ".join(map(describe, self.parts))).rstrip("; ")
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -245,6 +250,7 @@ def summary_rows(
             "state": verdicts[one.id].state,
             "experiment": one.experiment,
             "note": verdicts[one.id].note,
+            "reason": verdicts[one.id].reason,
         }
         for one in insights
     ]
