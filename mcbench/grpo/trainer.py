@@ -12,7 +12,8 @@ Departures from TRL's GRPO; 1 to 3 are off by default:
    the chosen temperature is kept with every checkpoint.
 4. **Resume** in a later epoch continues the data order of the uninterrupted run; TRL's sampler
    would repeat that of the first epoch.
-5. No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
+5. **FSDP2**: the processes generate in step, which TRL 1.16 leaves out.
+6. No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
    ``recipes.py``.
 
 6. Around transformers' continuous batching (``backends.py``) the weights are kept and failures are
@@ -99,6 +100,7 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
         if self.continuous_batching_config is not None:
             self.continuous_batching_config.return_logprobs = True
         self._check_settings()
+        self._generate_in_step()
 
     # -- the batch: generated and scored by TRL, then masked (Eq. 2) and measured
 
@@ -430,6 +432,16 @@ class MicroCoderGRPOTrainer(GRPOTrainer):
                 steps,
                 args.generation_period,
             )
+
+    def _generate_in_step(self) -> None:
+        """Under FSDP2 every step of ``generate`` gathers weights from all processes, so none may
+        end before the others. Transformers sees to that for models which it divided itself; this
+        one is divided by accelerate.
+        """
+        if self.is_fsdp_enabled:
+            self.model._is_fsdp_managed_module = True
+            if hasattr(self.model, "get_base_model"):  # PEFT
+                self.model.get_base_model()._is_fsdp_managed_module = True
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         self._train_sampler = super()._get_train_sampler(dataset)
