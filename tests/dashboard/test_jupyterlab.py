@@ -141,9 +141,11 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
     click(lab, "Curves")
     lab.until("document.querySelector('.mcb-runs tr[data-state=stopped]')")
     # Once more, and after a restart: one dashboard, one thread, all curves.
-    for command_name in ("notebook:run-all-cells", "notebook:restart-run-all"):
-        check_again(lab, command_name)
+    check_again(lab, "notebook:run-all-cells")
     assert lab.tab.errors == []
+    check_again(lab, "notebook:restart-run-all")
+    # JupyterLab itself warns of the connection that it cuts.
+    assert [error for error in lab.tab.errors if "Connection lost" not in error] == []
 
 
 def check_curve_controls(lab: Lab, reward: str, length: str) -> None:

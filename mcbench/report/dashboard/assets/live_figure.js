@@ -33,11 +33,7 @@ export default () => {
     async render({ model, el }) {
       el.setAttribute("role", "img");
       el.setAttribute("aria-label", model.get("alt"));
-      const widget = await ready;
-      const stop = widget.render({ model, el });
-      const observer = new ResizeObserver(() => window.dispatchEvent(new Event("resize")));
-      observer.observe(el);
-      return () => { observer.disconnect(); stop(); };
+      return (await ready).render({ model, el });
     },
   };
 };

@@ -6,6 +6,35 @@ function shared(version) {
   return slots.get(version);
 }
 
+// What a figure in a live view needs beyond plotly's own view.
+function adapt(view) {
+  // Each change would be answered with plotly's whole resolved state, each hover with the points
+  // under the mouse, each zoom with its range; nobody listens, and the kernel trains.
+  for (const name of ["_sendTraceDeltas", "_sendLayoutDelta", "_send_points_callback_message",
+    "touch"]) view[name] = () => {};
+  // A view that left the page still hears its model, but has nothing to draw on.
+  const { perform_render, remove, autosizeFigure } = view;
+  for (const name of Object.getOwnPropertyNames(view).filter((name) => name.startsWith("do_"))) {
+    const change = view[name];
+    view[name] = function () { if (!this.gone) change.call(this); };
+  }
+  view.perform_render = function () {
+    perform_render.call(this);
+    this.observer = new ResizeObserver(() => this.autosizeFigure());
+    this.observer.observe(this.el);
+  };
+  view.autosizeFigure = function () {
+    if (this.gone || !this.el.offsetWidth || this.el.offsetWidth === this.width) return;
+    this.width = this.el.offsetWidth;
+    autosizeFigure.call(this);
+  };
+  view.remove = function () {
+    this.gone = true;
+    this.observer?.disconnect();
+    remove.call(this);
+  };
+}
+
 function load(model) {
   const slot = shared(model.get("version"));
   if (slot.taken) return;
@@ -13,11 +42,7 @@ function load(model) {
   const url = URL.createObjectURL(new Blob([model.get("source")], { type: "text/javascript" }));
   import(url)
     .then((plotly) => {
-      // Each change would be answered with plotly's whole resolved state, each hover with the points
-      // under the mouse, each zoom with its range; nobody listens, and the kernel trains.
-      for (const name of ["_sendTraceDeltas", "_sendLayoutDelta", "_send_points_callback_message",
-        "touch"])
-        plotly.FigureView.prototype[name] = () => {};
+      adapt(plotly.FigureView.prototype);
       slot.resolve(plotly);
     }, slot.reject)
     .finally(() => URL.revokeObjectURL(url));
