@@ -298,15 +298,17 @@ def _toolbar_html(page: Page, specs: Mapping[str, Mapping[str, Any]]) -> str:
     controls = ""
     if any(trace.get("meta", {}).get("smooth") for trace in traces):
         controls += _slider("smoothing", "Smoothing", 1, 41, SMOOTHING, "entries of a running mean")
+    hint = ""
     if any(spec["linked"] for spec in specs.values()):
+        hint = "Drag in a figure to zoom all over training, double-click to reset."
+        hint = f'<p class="hint">{hint}</p>'
         controls += _slider("step", "Step", 0, 1, 1, "training step")
     if not buttons and not controls:
         return ""
     group = f'<div class="toggles" role="group" aria-label="Arms">{buttons}</div>'
     return (
         f'<nav class="arms" aria-label="Figures"><div>{group if buttons else ""}'
-        f'<div class="sliders">{controls}</div></div></nav>'
-        '<p class="hint">Drag in a figure to zoom all over training, double-click to reset.</p>'
+        f'<div class="sliders">{controls}</div></div></nav>{hint}'
     )
 
 

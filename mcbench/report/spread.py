@@ -241,9 +241,12 @@ def stages_of(record: Record, column: str) -> tuple[Stage, ...]:
     """(first step, value) of every span of steps over which a setting stayed the same."""
     if column not in record.steps.columns:
         return ()
-    rows = record.steps[["step", column]].dropna()
-    changed = rows[column].ne(rows[column].shift())
-    return tuple((int(step), float(value)) for step, value in rows[changed].itertuples(index=False))
+    steps = record.steps["step"].to_numpy()
+    values = record.steps[column].to_numpy(dtype=float)
+    known = ~np.isnan(values)
+    steps, values = steps[known], values[known]
+    changed = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: values.size])
+    return tuple((int(steps[place]), float(values[place])) for place in changed)
 
 
 def add_stages(figure: go.Figure, arms: Arms) -> go.Figure:
