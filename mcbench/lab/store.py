@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _COMPLETE = "COMPLETE"
 _TRAINING_STATE = (
     "optimizer*",
-    "pytorch_model_fsdp_*",  # sharded checkpoints of FSDP, and those of DeepSpeed
+    "pytorch_model_fsdp*",  # FSDP and DeepSpeed write the state in more files
     "global_step*",
     "latest",
     "zero_to_fp32.py",
