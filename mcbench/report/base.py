@@ -24,7 +24,7 @@ STEPS = "Training step (optimizer updates)"
 SMOOTHING = 5  # steps; per-step measurements come from one batch and are noisy
 ROLES = ("seeds", "band", "mean")
 # What makes an empty figure; a live view draws on plain data, which is much faster.
-FIGURE: ContextVar[Callable[[], Any]] = ContextVar("figure", default=go.Figure)
+FIGURE: ContextVar[Callable[..., Any]] = ContextVar("figure", default=go.Figure)
 
 
 _AXIS: dict[str, Any] = {
@@ -57,7 +57,8 @@ def new_figure(title: str, y_title: str, *, x_title: str = STEPS, y_format: str 
     x_axis = {**_AXIS, "showgrid": False, "title": {**_TITLE, "text": x_title}}
     y_axis = {**_AXIS, "nticks": 6, "tickformat": y_format, "title": {**_TITLE, "text": y_title}}
     # In one go: each later update of a figure costs as much as all of this.
-    return go.Figure(layout={**_LAYOUT, "title": _heading(title), "xaxis": x_axis, "yaxis": y_axis})
+    layout = {**_LAYOUT, "title": _heading(title), "xaxis": x_axis, "yaxis": y_axis}
+    return FIGURE.get()(layout=layout)
 
 
 def _heading(title: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ traces becomes a :class:`~mcbench.report.dashboard.live_figure.LiveFigure`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,9 @@ def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
 class PlainFigure:
     """Traces in ``data``, everything else in ``layout``."""
 
-    def __init__(self) -> None:
+    def __init__(self, layout: Mapping[str, Any] | None = None) -> None:
         self.data: list[dict[str, Any]] = []
-        self.layout: dict[str, Any] = {}
+        self.layout: dict[str, Any] = deepcopy(dict(layout or {}))
 
     def add_scatter(self, **trace: Any) -> None:
         self.data.append({"type": "scatter", **trace})
