@@ -153,7 +153,7 @@ def question_section(answers: Mapping[str, Answer]) -> Section:
     for name, answer in answers.items():
         one = QUESTIONS[name]
         about = [("question", one.question), ("left open", one.source)]
-        about += [("measured", re.sub(r"\s+", " ", (one.statistic.__doc__ or "").strip()))]
+        about += [("measured", _plain(one.statistic.__doc__ or ""))]
         about += [("seeds", str(answer.n_seeds))]
         about += [("inconclusive", answer.note)] if answer.note else []
         blocks.append(facts(about) + (data_table(answer_table(answer)) if answer.parts else ""))
@@ -165,6 +165,11 @@ def question_section(answers: Mapping[str, Answer]) -> Section:
         "parts, two-sided, and inconclusive otherwise. Statistics were fixed before the runs.",
         markup="".join(blocks),
     )
+
+
+def _plain(docstring: str) -> str:
+    """A docstring as one line of prose."""
+    return re.sub(r"\s+", " ", docstring.replace("``", "")).strip()
 
 
 # All together ------------------------------------------------------------------------------------
