@@ -62,12 +62,13 @@ class Plan:
     def describe(self, workers: int = 1) -> list[str]:
         """Counts and the estimated time, in a few lines."""
         finished = len(self.distinct) - len(self.missing)
-        lines = [
-            f"{len(self.asked)} arms and seeds are {len(self.distinct)} runs: "
-            f"{len(self.asked) - len(self.distinct)} saved by sharing",
-            f"{finished} finished, {len(self.missing)} to train",
+        asked, distinct = len(self.asked), len(self.distinct)
+        return [
+            f"runs: {asked} by arm and seed, {distinct} distinct, {asked - distinct} saved by "
+            "sharing",
+            f"finished: {finished}, to train: {len(self.missing)}",
+            f"estimated time: {self._time(workers)}",
         ]
-        return [*lines, f"estimated time: {self._time(workers)}"]
 
     def _time(self, workers: int) -> str:
         from mcbench.lab.recorder import clock
@@ -78,13 +79,11 @@ class Plan:
         parts = []
         if total:
             used = {one.config.profile.name for one in self.missing} & self.paces.keys()
-            sources = " and ".join(
-                f"{self.paces[name].runs} finished runs of {name}" for name in sorted(used)
-            )
+            sources = " and ".join(f"{self.paces[name].runs} of {name}" for name in sorted(used))
             side = f" with {workers} side by side" if workers > 1 else " one after another"
-            parts.append(f"{clock(total / workers)}{side} (by {sources})")
+            parts.append(f"{clock(total / workers)}{side} (by finished runs: {sources})")
         parts += [
-            f"{UNKNOWN} for the {count} runs of {name}, of which none is finished"
+            f"{UNKNOWN} for {count} of {name}, of which no run is finished"
             for name, count in sorted(unknown.items())
         ]
         return "; ".join(parts)

@@ -159,7 +159,7 @@ def test_train_then_evaluate_then_train_from_the_record(settings, problem_file, 
 def test_a_sweep_is_planned_trained_kept_and_reported(settings, capsys):
     sweep = ["sweep", "results", *settings, "--seeds", "0", "--arms", "grpo", "--steps", "2"]
     assert main([*sweep, "--dry-run"]) == 0
-    assert "1 runs, 1 distinct, 0 finished" in capsys.readouterr().out
+    assert "1 distinct, 0 saved by sharing\nfinished: 0, to train: 1" in capsys.readouterr().out
     assert main([*sweep, "--keep", "reports/records"]) == 0
     assert "1 compact records in reports/records" in capsys.readouterr().out
     for records, page in (("runs", "runs.html"), ("reports/records", "kept.html")):

@@ -28,9 +28,9 @@ def test_an_arm_of_two_experiments_is_one_run(asked, tmp_path):
     plan = make_plan(asked, RunStore(tmp_path))
     assert [one.label for one in plan.distinct] == ["one plain seed 0", "one masked seed 0"]
     assert plan.describe() == [
-        "3 arms and seeds are 2 runs: 1 saved by sharing",
-        "0 finished, 2 to train",
-        "estimated time: unknown for the 2 runs of tiny, of which none is finished",
+        "runs: 3 by arm and seed, 2 distinct, 1 saved by sharing",
+        "finished: 0, to train: 2",
+        "estimated time: unknown for 2 of tiny, of which no run is finished",
     ]
 
 
@@ -43,7 +43,7 @@ def test_what_is_kept_as_a_record_is_finished_and_gives_the_pace(asked, tmp_path
     elsewhere = RunStore(tmp_path / "other")
     plan = make_plan(asked, elsewhere, [kept])
     assert [one.label for one in plan.missing] == ["one masked seed 0"]
-    assert "(by 1 finished runs of tiny)" in plan.describe()[2]
+    assert "(by finished runs: 1 of tiny)" in plan.describe()[2]
     before = record.read_bytes()
     run_planned("both", asked, elsewhere.root, lines.append, keep=kept)
     assert "both: 2 runs, 1 finished before and reused, 1 to train" in lines
@@ -68,5 +68,5 @@ def test_the_command_plans_the_whole_set(capsys, tmp_path, tiny_changes):
     assert main([*command, *changes]) == 0
     out = capsys.readouterr().out.splitlines()
     assert len(out) == 5
-    assert out[-3].startswith("3 arms and seeds are 2 runs")
+    assert out[-3].startswith("runs: 3 by arm and seed, 2 distinct")
     assert not list(tmp_path.iterdir())
