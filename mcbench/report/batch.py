@@ -8,6 +8,7 @@ stands beside the report as ``<name>.unfinished.html``; saving the report remove
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -106,7 +107,8 @@ def _so_far(cells: Sequence[Cell]) -> list[Panel]:
                 shown = with_arrays(data[PLOTLY_MIME])
                 figure = go.Figure({"data": shown["data"], "layout": shown["layout"]})
                 title = figure.layout.title.text or f"Figure {len(plots) + 1}"
-                plots.append(Plot(f"cell-{cell.count}-{index}", str(title), figure))
+                tall = figure.layout.height if (figure.layout.height or 0) > 320 else None
+                plots.append(Plot(f"cell-{cell.count}-{index}", str(title), figure, tall))
             elif output["output_type"] == "stream":
                 texts.append(_joined(output["text"]))
             elif "text/plain" in data:
@@ -201,6 +203,7 @@ class _Watch:
         self.shell = shell
         self.report = report
         self.parameters = parameters
+        self.new_folder = not report.parent.exists()
         self.cells: list[Cell] = []
         self.shown: list[dict[str, Any]] = []
 
@@ -209,6 +212,7 @@ class _Watch:
         self.shell.events.register("pre_run_cell", self.before)
         self.shell.events.register("post_run_cell", self.after)
         self.shell.display_pub.register_hook(self._shown)
+        self._begin_cell(self.shell.user_ns["In"][-1])  # the cell that is running now
 
     def _shown(self, message: dict[str, Any]) -> dict[str, Any]:
         if message.get("header", {}).get("msg_type") == "display_data":
@@ -217,17 +221,18 @@ class _Watch:
         return message
 
     def before(self, info: Any) -> None:
+        self._begin_cell(info.raw_cell)
+
+    def _begin_cell(self, source: str) -> None:
         self.stdout.kept.clear()
         self.shown = []
-        self.cells.append(Cell(self.shell.execution_count, info.raw_cell))
+        self.cells.append(Cell(self.shell.execution_count, source))
         self._write(
             f"Cell [{self.cells[-1].count}] was running when this page was written. If nothing "
             "runs any more, the kernel died in it: out of memory, or killed."
         )
 
     def after(self, result: Any) -> None:
-        if not self.cells:
-            return  # the cell that called `begin`
         cell = self.cells[-1]
         cell.outputs = [*self.shown]
         if self.stdout.kept:
@@ -239,6 +244,9 @@ class _Watch:
         error = result.error_before_exec or result.error_in_exec
         if isinstance(error, UserError):
             site.unfinished(self.report).unlink(missing_ok=True)
+            if self.new_folder:  # wrong input leaves nothing behind
+                with contextlib.suppress(OSError):
+                    self.report.parent.rmdir()
         elif error is not None:
             name = type(error).__name__
             lines = traceback.format_exception(error)

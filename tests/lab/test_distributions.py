@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mcbench.grpo import GenerationBatch
 from mcbench.lab.compact import read_compact, write_compact
 from mcbench.lab.distributions import (
     ADVANTAGE,
@@ -11,6 +12,7 @@ from mcbench.lab.distributions import (
     distributions,
     recorded_distributions,
 )
+from mcbench.lab.recorder import Recorder
 from mcbench.lab.store import Run, RunRecord
 
 LENGTHS, REWARDS, ADVANTAGES = [2, 4, 16, 8, 16], [1, 1, 0, 0, np.nan], [1.5, 1.5, -99, 0, 0]
@@ -63,3 +65,34 @@ def test_a_compact_record_keeps_what_was_counted(tmp_path):
 
 def test_without_responses_there_are_none(tmp_path):
     assert record(tmp_path / "r.parquet", [{"step": 1}]).distributions == {}
+
+
+def test_a_generation_is_stored_with_the_log_probability_of_each_token(tmp_path):
+    run = Run(tmp_path)
+    (tmp_path / "completions").mkdir()
+    quiet = {"label": "", "steps": 1, "eval_every": 1, "report_every": 1, "is_main": True}
+    text = {1: "print", 2: "(", 3: "x"}.get
+    recorder = Recorder(run=run, **quiet, say=print, evaluate=print, token_text=text)
+    rows = np.zeros(2)
+    recorder.on_generation(
+        GenerationBatch(
+            step=0,
+            prompts=["p", "p"],
+            completions=["print(", "x"],
+            completion_ids=[np.array([1, 2]), np.array([3])],
+            lengths=np.array([2, 1]),
+            truncated=rows > 0,
+            repeating=rows > 0,
+            eligible={},
+            masked=rows > 0,
+            rewards=rows,
+            advantages=rows,
+            group=rows.astype(int),
+            temperature=1.0,
+            max_completion_length=4,
+            log_probs=[np.array([-0.5, -2.0], np.float32), np.array([-1.0], np.float32)],
+        )
+    )
+    stored = record(tmp_path, []).completions(1)
+    assert [list(row) for row in stored["pieces"]] == [["print", "("], ["x"]]
+    assert [list(row) for row in stored["logprobs"]] == [[-0.5, -2.0], [-1.0]]

@@ -51,6 +51,14 @@ def test_plain_papermill_leaves_a_page_with_what_was_computed(tmp_path: Path) ->
     assert "1, 2" in html  # the parameters
 
 
+def test_the_cell_that_begins_is_watched_too(tmp_path: Path) -> None:
+    with pytest.raises(papermill.PapermillExecutionError):
+        plain(notebook(tmp_path, f"{BEGIN}\nprint('step 1 of 2')\nraise MemoryError('full')"))
+    html = stopped(tmp_path)
+    assert "failed with MemoryError: full" in html
+    assert "step 1 of 2" in html
+
+
 def test_a_killed_kernel_leaves_the_page_of_the_cell_that_ran(tmp_path: Path) -> None:
     with pytest.raises(DeadKernelError):
         plain(notebook(tmp_path, BEGIN, "print('before')", DIE))
