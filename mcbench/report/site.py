@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.lab.arms import telling_changes
 from mcbench.lab.calibration import CALIBRATION_FILE, CalibrationRecord
 from mcbench.lab.code_evaluator import SUITE_FILE
 from mcbench.lab.compact import read_compact
@@ -28,7 +29,7 @@ from mcbench.report.calibration import calibration_page
 from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.data_quality import data_quality_page
 from mcbench.report.page import Entry, Page, build_index, data_table, write_page, write_plotly
-from mcbench.report.provenance import arm_of, configurations_table
+from mcbench.report.provenance import configurations_table
 from mcbench.report.results import headline_of, results_page
 from mcbench.report.section import section_page, with_answers
 from mcbench.report.sections import SECTIONS
@@ -123,7 +124,7 @@ def build_site(folder: str | Path) -> list[Path]:
     write_plotly(folder / PLOTLY)
     pages: dict[str, Page] = {}
     summaries: dict[str, str] = {}
-    if results := _results_records(records):
+    if results := results_records(records):
         name = "07_results.html"
         pages[name] = _results_page(results)
         summaries[name] = headline_of(results)
@@ -218,14 +219,22 @@ def _reproduce(study: Study, records: Sequence[RunRecord]) -> str:
     return command(f"{PAGES[study.experiment]}.ipynb", **scale, seeds=seeds)
 
 
-def _results_records(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those of the results experiment's arms at any profile, its own profiles first."""
+def results_records(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those of the results experiment's arms: at its own profiles, which come first, and at others
+    where there are two arms to compare.
+    """
     wanted = experiment_named("results")
-    chosen = [record for record in records if arm_of(record) in wanted.arms]
-    profiles = _unique([record.config["profile"]["name"] for record in chosen])
-    order = {name: index for index, name in enumerate(wanted.profiles)}
-    profiles.sort(key=lambda name: order.get(name, len(order)))
-    return sorted(chosen, key=lambda r: profiles.index(r.config["profile"]["name"]))
+    chosen: dict[str, list[RunRecord]] = {name: [] for name in wanted.profiles}
+    for record in records:
+        as_defined = not telling_changes(record.config).keys() - {"steps"}
+        if as_defined and record.config["recipe"] in wanted.arms:
+            chosen.setdefault(record.config["profile"]["name"], []).append(record)
+    return [
+        record
+        for profile, found in chosen.items()
+        if profile in wanted.profiles or len({one.config["recipe"] for one in found}) > 1
+        for record in found
+    ]
 
 
 def _results_page(records: Sequence[RunRecord]) -> Page:

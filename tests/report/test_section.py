@@ -15,7 +15,10 @@ from mcbench.lab.study import Study, shown_arms, study_of
 from mcbench.report import paper, section
 from mcbench.report.page import build_page
 from mcbench.report.sections import SECTIONS, grid_values, repetition_table
+from mcbench.report.site import results_records
 from mcbench.report.verdicts import PAGES, insight_summary, summary_lines, summary_markup
+
+from .synthetic import make_record
 
 CLAIMS = {
     "cross_model": "Q1",
@@ -118,3 +121,14 @@ def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
 
 def test_every_experiment_with_a_page_has_arms_to_show() -> None:
     assert all(shown_arms(experiment) for experiment in PAGES)
+
+
+def test_the_results_page_takes_its_own_arms_only() -> None:
+    own = make_record("grpo_plus", 0)
+    shorter = make_record("grpo_plus", 0)
+    shorter.config["changes"] = {"max_completion_length": 48}
+    shared = make_record("microcoder", 0)
+    shared.config["changes"] = {"mask_ratio": 0.2}  # as another experiment calls the usual rho
+    alone = make_record("grpo_plus", 0, model="nano-old")
+    alone.config["profile"]["name"] = "nano-old"
+    assert results_records([alone, shorter, own, shared]) == [own, shared]
