@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mcbench.lab.arms import TIMING
+
 if TYPE_CHECKING:
     from mcbench.lab.plan import Plan
 
@@ -22,7 +24,10 @@ def add_sweep(
         "sweep", run_sweep, "Train the missing runs of experiments, several at a time."
     )
     parser.add_argument(
-        "experiments", nargs="+", metavar="EXPERIMENT", help=f"such as results; {ALL}: every one"
+        "experiments",
+        nargs="+",
+        metavar="EXPERIMENT",
+        help=f"such as results; {ALL}: every one but {TIMING}, which needs an idle machine",
     )
     parser.add_argument("--profile", action="append", help="only this profile; may be repeated")
     parser.add_argument("--seeds", type=integers, metavar="0,1,2", help="only these seeds")
@@ -68,7 +73,9 @@ def run_sweep(options: argparse.Namespace) -> None:
     from mcbench.lab.plan import make_plan, planned_together
     from mcbench.lab.store import RunStore
 
-    names = list(EXPERIMENTS) if ALL in options.experiments else options.experiments
+    names = options.experiments
+    if ALL in names:
+        names = [name for name in EXPERIMENTS if name != TIMING or name in options.experiments]
     asked = planned_together(
         names,
         options.arms,

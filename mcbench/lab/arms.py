@@ -105,6 +105,9 @@ def batch(factor: float) -> Changes:
     return changes
 
 
+TIMING = "evaluator_timing"
+"""The experiment whose runs need a machine that does nothing else."""
+
 _FORMATS: dict[str, Any] = {"train_set": "nano-formats:train"}
 _TIMING: dict[str, Any] = {"steps": 16, "eval_every": 16, "test_limit": 6, "eval_attempts": 1}
 _OLD_KL, _LOW_CLIP = {"beta": 0.001}, {"epsilon_high": 0.2}
@@ -153,7 +156,7 @@ ARMS: dict[str, dict[str, Arm]] = {
         "livecodebench": Arm("grpo_plus", {**_FORMATS, "reward_rules": "livecodebench"}),
     },
     # Times only, so a few generations and hardly any evaluation.
-    "evaluator_timing": {
+    TIMING: {
         name: Arm("grpo_plus", {**_TIMING, "reward_evaluator": name})
         for name in ("single_threaded", "process_per_sample", "microcoder")
     },

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mcbench.lab.arms import TIMING
 from mcbench.lab.code_evaluator import SUITE_FILE
 from mcbench.lab.compact import read_compact
 from mcbench.lab.data_quality import DATA_FILE
@@ -23,7 +24,7 @@ from mcbench.lab.temperature_grid import (
     missing_of_grid,
 )
 
-TIMING = "evaluator_timing"  # its runs need a machine that does nothing else
+POOL_SEEDS = (0, 1, 2, 3, 4)  # of planting defects in the noisy pool
 MASK = "truncation_mask"
 
 Say = Callable[[str], None]
@@ -118,7 +119,8 @@ def _measure(folder: Path, runs_dir: Path, workers: int, progress: Say, names: l
     if "data_quality" in names and not (folder / DATA_FILE).exists():
         from mcbench.lab.graded_sets import data_record
 
-        data_record(runs_dir / "data_quality", None, progress, workers).write(folder / DATA_FILE)
+        work = runs_dir / "data_quality"
+        data_record(work, None, progress, workers, POOL_SEEDS).write(folder / DATA_FILE)
     if "temperature" in names:
         measure_grid(
             folder, runs_dir=runs_dir, temperatures=TEMPERATURES, workers=workers, progress=progress

@@ -35,7 +35,9 @@ def test_a_deleted_record_is_the_one_run_that_is_trained(one_experiment, tmp_pat
     elsewhere = tmp_path / "fresh"
     command = ["report", str(tmp_path / "reports"), "--complete", "--runs-dir", str(elsewhere)]
     assert main([*command, "--dry-run"]) == 0
-    planned = [line for line in capsys.readouterr().out.splitlines() if "to train:" in line]
+    planned = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("to train:")
+    ]
     assert [line.split()[2] for line in planned] == [first.stem]
     assert not elsewhere.exists()
 
