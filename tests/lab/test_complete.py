@@ -11,6 +11,7 @@ from mcbench.lab.experiments import Arm, Experiment
 from mcbench.lab.insights import read_measurements
 from mcbench.lab.repetition import repetition_rows
 from mcbench.lab.store import RunRecord
+from mcbench.lab.study import run_study
 
 
 @pytest.fixture
@@ -111,3 +112,10 @@ def test_repetition_is_counted_by_both_rules(tmp_path):
 def test_an_unknown_experiment_is_an_error(tmp_path):
     with pytest.raises(UserError, match="unknown experiment"):
         complete.missing_of(tmp_path, tmp_path, ["temprature"])
+
+
+def test_a_study_needs_profiles_that_it_can_compare(tmp_path):
+    with pytest.raises(UserError, match="unknown profile of a model generation 'tiny'"):
+        run_study("cross_model", ["tiny"], runs_dir=tmp_path)
+    with pytest.raises(UserError, match="batch_size is studied at one profile at a time"):
+        run_study("batch_size", ["nano", "nano-m"], runs_dir=tmp_path)
