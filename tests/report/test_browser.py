@@ -198,3 +198,15 @@ def test_controls_are_reached_and_used_by_keyboard(opened: Tab) -> None:
     )
     assert opened.evaluate(unnamed) == 0
     assert opened.evaluate("[...document.querySelectorAll('.plot')].every((p) => p.ariaLabel)")
+
+
+def test_a_dark_page_is_printed_dark_on_white(opened: Tab) -> None:
+    opened.dark()
+    opened.evaluate(
+        "addEventListener('beforeprint', () => { const { width, font } ="
+        " document.getElementById('nano-s-reward').layout; window.printed = [width, font.color]; })"
+    )
+    opened.call("Page.printToPDF")
+    assert opened.evaluate("window.printed") == [312, "#444"]
+    opened.wait("document.getElementById('nano-s-reward').layout.font.color !== '#444'")
+    assert opened.errors == []

@@ -70,6 +70,10 @@
   // Figures -----------------------------------------------------------------------------------
 
   const divs = [...document.querySelectorAll(".plot")];
+  const onPaper = (div) => (div.style.height  // figures with many rows
+    ? { width: 640, height: parseInt(div.style.height), autosize: false }
+    : { width: 312, height: 230, autosize: false });
+  let paper = false;  // being printed
   const figures = new Map();  // div id -> decoded data and layout, made when first drawn
 
   function figureOf(div) {
@@ -116,9 +120,12 @@
     caption.dataset.step = shown === null ? "" : ` · step ${shown}`;
   }
 
-  // Figures come without colours of their own for text and grid: those are the reader's theme.
+  // Figures come without colours of their own for text and grid: those are the reader's theme, and
+  // dark on white on paper.
+  const INK = { "--muted": "#444", "--grid": "rgba(0,0,0,.15)" };
+  const tone = (name) => (paper && INK[name]) || css(name);
   function themed(layout) {
-    layout.font = { ...layout.font, color: css("--muted"), family: css("--sans") };
+    layout.font = { ...layout.font, color: tone("--muted"), family: css("--sans") };
     layout.hoverlabel = {
       ...layout.hoverlabel, bgcolor: css("--card"), bordercolor: css("--line"),
       font: { ...layout.hoverlabel?.font, color: css("--fg") },
@@ -126,7 +133,7 @@
     for (const key of Object.keys(layout)) {
       if (/^[xy]axis\d*$/.test(key)) {
         Object.assign(layout[key], {
-          gridcolor: css("--grid"), spikecolor: css("--muted"), spikethickness: 1, spikedash: "solid",
+          gridcolor: tone("--grid"), spikecolor: css("--muted"), spikethickness: 1, spikedash: "solid",
         });
       }
     }
@@ -146,10 +153,10 @@
       else { delete axis.range; axis.autorange = true; }
     }
     const first = !div.data;
-    // A new object each time: Plotly.react compares with the one it was given before.
-    const result = Plotly.react(
-      div, figure.data.map((trace) => ({ ...trace })), structuredClone(themed(figure.layout)), config,
-    );
+    // New objects each time: Plotly.react compares with those it was given before.
+    const layout = structuredClone(themed(figure.layout));
+    Object.assign(layout, paper ? onPaper(div) : { autosize: true });
+    const result = Plotly.react(div, figure.data.map((trace) => ({ ...trace })), layout, config);
     if (first) wire(div, figure);
     place(div);
     return result;
@@ -158,7 +165,7 @@
   // Drawing what is on the screen first, the rest when nothing else is to do ---------------------
 
   const waiting = new Set();
-  let busy = false, paper = false;
+  let busy = false;
   const onScreen = (div) => {
     const box = div.getBoundingClientRect();
     return box.height > 0 && box.bottom > -200 && box.top < innerHeight + 200;
@@ -177,15 +184,11 @@
     busy = false;
     document.body.dataset.drawn = String(divs.filter((one) => one.data).length);
   }
-  function finish() {
-    for (const div of waiting) draw(div);
-    waiting.clear();
-  }
 
   // A figure follows its own box: that also covers rotation and an opened sidebar.
   const boxes = new ResizeObserver((entries) => {
     for (const { target } of entries) {
-      if (target.data && target.clientWidth) Plotly.Plots.resize(target).then(() => place(target));
+      if (!paper && target.data && target.clientWidth) Plotly.Plots.resize(target).then(() => place(target));
     }
   });
   divs.forEach((div) => boxes.observe(div));
@@ -297,27 +300,16 @@
 
   // Paper has no resize event: two figures of fixed width side by side fit A4 and Letter.
   addEventListener("beforeprint", () => {
-    finish();
     boxes.disconnect();
+    waiting.clear();
     paper = true;
-    divs.forEach((div) => Plotly.relayout(div, {
-      ...themeUpdate(div), width: 312, height: 230,
-    }));
+    divs.forEach(draw);
   });
   addEventListener("afterprint", () => {
     paper = false;
-    divs.forEach((div) => Plotly.relayout(div, {
-      ...themeUpdate(div), width: null, height: null, autosize: true,
-    }));
+    divs.forEach(draw);
     divs.forEach((div) => boxes.observe(div));
   });
-  function themeUpdate(div) {
-    const update = { "font.color": css("--muted"), "hoverlabel.bgcolor": css("--card") };
-    for (const key of Object.keys(figureOf(div).layout)) {
-      if (/^[xy]axis\d*$/.test(key)) update[key + ".gridcolor"] = css("--grid");
-    }
-    return update;
-  }
 
   redraw();
   document.body.dataset.ready = String(Math.round(performance.now()));
