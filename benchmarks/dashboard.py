@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import statistics
 import tempfile
 import threading
@@ -27,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.lab.config import resolve
 from mcbench.lab.files import append_line, write_json
 
 
@@ -44,13 +44,14 @@ def line(step: int, rng: np.random.Generator) -> dict[str, Any]:
     record |= {name: float(rng.random()) for name in (*names, "step_time", "learning_rate")}
     if step % 8 == 1:
         shares = ("reward", "completions/clipped_ratio", "completions/mean_length", "mask/share")
-        parts = ("p10", "p50", "p90", "correct_mean", "incorrect_mean", "max_allowed")
+        parts = ("p10", "p50", "p90", "correct_mean", "incorrect_mean")
         kinds = ("truncated", "repeating", "eligible_incorrect", "eligible_correct")
         record |= {name: float(rng.random()) for name in shares}
         record |= {f"length/{part}": float(rng.random()) for part in parts}
         record |= {f"mask/{kind}": float(rng.random()) for kind in kinds}
         record |= {f"diversity/distinct_{n}": float(rng.random()) for n in (1, 2, 3, 4)}
         record |= {f"group/{kind}": 1 / 3 for kind in ("all_fail", "mixed", "all_pass")}
+        record |= {"length/max_allowed": 96.0, "temperature": 1.0}
         record |= {f"time/{part}_s": 1.0 for part in ("generate", "reward")}
         record["histogram/advantage"] = rng.integers(0, 9, 32).tolist()
         record["histogram/length_right"] = rng.integers(0, 9, 16).tolist()
@@ -58,9 +59,19 @@ def line(step: int, rng: np.random.Generator) -> dict[str, Any]:
     return record
 
 
-def write_runs(root: Path, runs: int, steps: int) -> list[Path]:
+def written(root: Path, runs: int, steps: int) -> list[Path]:
+    """As :func:`write_runs`, in another process: configurations load the training libraries."""
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=write_runs, args=(root, runs, steps))
+    process.start()
+    process.join()
+    return sorted(root.iterdir())
+
+
+def write_runs(root: Path, runs: int, steps: int) -> None:
     """Runs of three recipes, all under way."""
-    paths = []
+    from mcbench.lab.config import resolve
+
     for index in range(runs):
         rng = np.random.default_rng(index)
         recipe = ("grpo", "grpo_plus", "microcoder")[index % 3]
@@ -77,8 +88,6 @@ def write_runs(root: Path, runs: int, steps: int) -> list[Path]:
             for n in (96, 192)
         ]
         (path / "evals.jsonl").write_text("".join(json.dumps(row) + "\n" for row in evals))
-        paths.append(path)
-    return paths
 
 
 def timed(call: Any) -> float:
@@ -89,7 +98,7 @@ def timed(call: Any) -> float:
 
 def measure(root: Path, runs: int, steps: int, rounds: int, every: bool) -> dict[str, Any]:
     """The costs of one look, by kind."""
-    paths = write_runs(root, runs, steps)
+    paths = written(root, runs, steps)
     from mcbench.report import Dashboard
     from mcbench.report.panels import SECTIONS
 
@@ -127,7 +136,7 @@ def measure(root: Path, runs: int, steps: int, rounds: int, every: bool) -> dict
 
 def share_of_a_processor(root: Path, step_s: float, seconds: float) -> dict[str, Any]:
     """Processor time of the dashboard's own thread while one run makes its steps."""
-    (path,) = write_runs(root, 1, 24)
+    (path,) = written(root, 1, 24)
     from mcbench.report import Dashboard
 
     spent = [0.0]
@@ -148,11 +157,11 @@ def share_of_a_processor(root: Path, step_s: float, seconds: float) -> dict[str,
     while time.monotonic() - began < seconds:
         number += 1
         append_line(path / "steps.jsonl", line(number, rng))
-        written = time.monotonic()
+        appended = time.monotonic()
         while not any(row["step"] >= number for row in dashboard.list.rows):
             wait.wait(0.02)
-        shown.append(time.monotonic() - written)
-        wait.wait(max(0.0, step_s - (time.monotonic() - written)))
+        shown.append(time.monotonic() - appended)
+        wait.wait(max(0.0, step_s - (time.monotonic() - appended)))
     took = time.monotonic() - began
     thread = dashboard._thread
     dashboard.close()

@@ -1,13 +1,22 @@
 """MicroCoder-GRPO: TRL's GRPO with a conditional truncation mask and diversity-chosen
 temperature.
+
+Names are loaded on first use: reports and dashboards ask for recipes only, and the trainer's
+libraries take seconds and hundreds of megabytes.
 """
 
-from mcbench.grpo.batch_plan import BatchPlan
-from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.generation import GenerationBatch
-from mcbench.grpo.recipes import RECIPES, Recipe, recipe
-from mcbench.grpo.temperature import Choice, select_temperature
-from mcbench.grpo.trainer import MicroCoderGRPOTrainer
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcbench.grpo.batch_plan import BatchPlan
+    from mcbench.grpo.config import MicroCoderGRPOConfig
+    from mcbench.grpo.generation import GenerationBatch
+    from mcbench.grpo.recipes import RECIPES, Recipe, recipe
+    from mcbench.grpo.temperature import Choice, select_temperature
+    from mcbench.grpo.trainer import MicroCoderGRPOTrainer
 
 __all__ = [
     "RECIPES",
@@ -20,3 +29,21 @@ __all__ = [
     "recipe",
     "select_temperature",
 ]
+_MODULES = {
+    "RECIPES": "recipes",
+    "BatchPlan": "batch_plan",
+    "Choice": "temperature",
+    "GenerationBatch": "generation",
+    "MicroCoderGRPOConfig": "config",
+    "MicroCoderGRPOTrainer": "trainer",
+    "Recipe": "recipes",
+    "recipe": "recipes",
+    "select_temperature": "temperature",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """One of ``__all__``."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

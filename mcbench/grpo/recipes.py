@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.grpo.config import MicroCoderGRPOConfig
 
 
 @dataclass(frozen=True)
@@ -136,6 +135,8 @@ def recipe(name: str, **changes: Any) -> Recipe:
     """
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
+    from mcbench.grpo.config import MicroCoderGRPOConfig
+
     known = {f.name for f in dataclasses.fields(MicroCoderGRPOConfig)}
     for key in changes:
         if key not in known:

@@ -29,6 +29,7 @@ from mcbench.report.calibration import calibration_page
 from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.data_quality import data_quality_page
 from mcbench.report.page import Entry, Page, build_index, data_table, write_page, write_plotly
+from mcbench.report.place import in_project as in_project
 from mcbench.report.provenance import configurations_table
 from mcbench.report.results import headline_of, results_page
 from mcbench.report.section import section_page, with_answers
@@ -36,22 +37,6 @@ from mcbench.report.sections import SECTIONS
 from mcbench.report.verdicts import PAGES, insight_summary, summary_markup
 
 PLOTLY = "assets/plotly.min.js"
-
-
-def in_project(path: str | Path) -> Path:
-    """A relative path, taken from the project's root.
-
-    JupyterLab starts a notebook in the notebook's folder and papermill in the caller's; both must
-    find the same runs. Outside a checkout the path stays relative to the working directory.
-    """
-    path = Path(path)
-    if path.is_absolute():
-        return path
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "pyproject.toml").is_file() and (folder / "mcbench").is_dir():
-            return folder / path
-    return here / path
 
 
 def command(notebook: str, **parameters: Any) -> str:

@@ -79,7 +79,8 @@ class LiveFigure(go.FigureWidget):
             if name != "meta" and value != self._plain_layout.get(name)
         }
         if changed:
-            self.update_layout(changed, overwrite=True)
+            self._layout.update(changed)
+            self._send_relayout_msg(changed)
         self._plain_layout = layout
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:

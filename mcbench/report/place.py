@@ -1,0 +1,21 @@
+"""Where a relative path of a notebook lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def in_project(path: str | Path) -> Path:
+    """A relative path, taken from the project's root.
+
+    JupyterLab starts a notebook in the notebook's folder and papermill in the caller's; both must
+    find the same runs. Outside a checkout the path stays relative to the working directory.
+    """
+    path = Path(path)
+    if path.is_absolute():
+        return path
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "pyproject.toml").is_file() and (folder / "mcbench").is_dir():
+            return folder / path
+    return here / path
