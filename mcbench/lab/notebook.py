@@ -12,6 +12,7 @@ import ast
 import contextlib
 import json
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -156,16 +157,18 @@ def run_notebook(
     created = [path for path in (output, *output.parents) if not path.exists()]
     output.parent.mkdir(parents=True, exist_ok=True)
     try:
-        notebook = papermill.execute_notebook(
-            str(path),
-            str(output),
-            parameters=dict(parameters),
-            progress_bar=False,
-            stdout_file=sys.stdout,
-            stderr_file=sys.stderr,
-            # Parallel kernels race for TCP ports; sockets in files cannot.
-            config=Config({"KernelManager": {"transport": "ipc"}}),
-        )
+        # Parallel kernels race for TCP ports; sockets in a folder of their own cannot.
+        with tempfile.TemporaryDirectory(prefix="mcbench-") as sockets:
+            manager = {"transport": "ipc", "ip": f"{sockets}/kernel"}
+            notebook = papermill.execute_notebook(
+                str(path),
+                str(output),
+                parameters=dict(parameters),
+                progress_bar=False,
+                stdout_file=sys.stdout,
+                stderr_file=sys.stderr,
+                config=Config({"KernelManager": manager}),
+            )
     except papermill.PapermillExecutionError as error:
         if error.ename == "UserError":
             _remove(created)
