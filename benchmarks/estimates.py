@@ -14,10 +14,12 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -57,27 +59,62 @@ def measure(name: str, clock_name: str) -> dict[str, Any]:
     from mcbench.lab.files import read_lines
     from mcbench.lab.train import plan, train
 
-    clock = CLOCKS[clock_name]
     config = configuration(name)
-    marks: list[float] = []
+    marks = note_times(CLOCKS[clock_name])
     with tempfile.TemporaryDirectory() as folder:
-        run = train(config, folder, progress=lambda line: marks.append(clock()))
+        run = train(config, folder, progress=lambda line: None)
         steps = read_lines(run.path / "steps.jsonl")
-        evals = read_lines(run.path / "evals.jsonl")
     lengths = [s["completions/mean_length"] for s in steps if "completions/mean_length" in s]
-    # Progress is reported after the base model's evaluation and after each generation's updates;
-    # the last report comes after the last evaluation.
-    begin, *ends = marks[: GENERATIONS + 1]
-    cycles = [later - earlier for earlier, later in zip([begin, *ends], ends[:-1], strict=False)]
-    cycle = sum(cycles) / len(cycles)
-    assert plan(config.profile).updates_per_generation * GENERATIONS == config.profile.steps
+    begins, generated, ends = (marks[kind] for kind in ("begin", "generated", "end"))
+    every = plan(config.profile).updates_per_generation
+    first, last = begins[::every], ends[every - 1 :: every]
+    generations = [later - earlier for earlier, later in zip(first, generated, strict=True)]
+    updates = [later - earlier for earlier, later in zip(generated, last, strict=True)]
+    records = [later - earlier for earlier, later in zip(last, first[1:], strict=False)]
+    parts = [statistics.median(part) for part in (generations, updates, records)]
     return {
-        "cycle_s": cycle,
-        "evaluation_s": max(0.0, ends[-1] - ends[-2] - cycle),
-        "mean_length": sum(lengths) / len(lengths),
-        "eval_mean_length": max(line["mean_length"] for line in evals),
+        "cycle_s": sum(parts),
+        "generation_s": parts[0],
+        "updates_s": parts[1],
+        "record_s": parts[2],
+        "evaluation_s": statistics.median(marks["evaluated"]),
+        "mean_length": statistics.mean(lengths),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
+
+
+def note_times(clock: Callable[[], float]) -> dict[str, list[float]]:
+    """When a run began its updates, had a batch sampled and scored, and ended its updates; and how
+    long its evaluations took.
+    """
+    from mcbench.lab.recorder import Recorder
+    from mcbench.lab.train import _Session
+
+    marks: dict[str, list[float]] = {"begin": [], "generated": [], "end": [], "evaluated": []}
+
+    def noted(owner: type, method: str, kind: str) -> None:
+        original = getattr(owner, method)
+
+        def call(self: Any, *arguments: Any, **named: Any) -> Any:
+            result = original(self, *arguments, **named)
+            marks[kind].append(clock())
+            return result
+
+        setattr(owner, method, call)
+
+    noted(Recorder, "on_step_begin", "begin")
+    noted(Recorder, "on_generation", "generated")
+    noted(Recorder, "on_step_end", "end")
+    measured = _Session._measure
+
+    def timed(self: Any, *arguments: Any, **named: Any) -> Any:
+        started = clock()
+        result = measured(self, *arguments, **named)
+        marks["evaluated"].append(clock() - started)
+        return result
+
+    _Session._measure = timed  # type: ignore[method-assign]
+    return marks
 
 
 def configuration(name: str) -> Any:
@@ -106,18 +143,21 @@ def compare(name: str, machine: dict[str, Any], measured: dict[str, Any], clock:
     if clock == "cpu":
         here = replace(here, submission_s=0.0, test_s=0.0)
     expected = estimate(configuration(name), here, mean_length=measured["mean_length"])
-    memory, seconds = expected.memory.peak, expected.time.cycle
+    memory, time = expected.memory.peak, expected.time
+    updates = time.updates_per_cycle * time.update
     return {
         "estimated": {
             "peak_bytes": round(memory),
-            "cycle_s": round(seconds, 3),
+            "cycle_s": round(time.cycle, 3),
             "evaluation_s": round(expected.time.evaluation, 3),
+            "generation_s": round(time.cycle - updates - time.record, 3),
+            "updates_s": round(updates, 3),
             "memory": {k: round(v) for k, v in asdict(expected.memory).items()},
             "time": {k: round(v, 4) for k, v in asdict(expected.time).items()},
         },
         "measured": {k: round(v, 3) for k, v in measured.items()},
         "memory_ratio": round(memory / measured["peak_bytes"], 3),
-        "cycle_ratio": round(seconds / measured["cycle_s"], 3),
+        "cycle_ratio": round(time.cycle / measured["cycle_s"], 3),
         "evaluation_ratio": round(
             expected.time.evaluation / max(1e-9, measured["evaluation_s"]), 3
         ),
@@ -162,9 +202,9 @@ def main() -> None:
             f"evaluation {row['evaluation_ratio']:.2f}",
             flush=True,
         )
-    if options.output is not None:
-        result = {"clock": options.clock, "generations": GENERATIONS, "configurations": rows}
-        options.output.write_text(json.dumps(result, indent=1) + "\n")
+        if options.output is not None:  # after each: a long benchmark
+            result = {"clock": options.clock, "generations": GENERATIONS, "configurations": rows}
+            options.output.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
