@@ -135,6 +135,8 @@ def recipe(name: str, **changes: Any) -> Recipe:
     """
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
+    if not changes:
+        return RECIPES[name]
     from mcbench.grpo.config import MicroCoderGRPOConfig
 
     known = {f.name for f in dataclasses.fields(MicroCoderGRPOConfig)}
