@@ -25,7 +25,7 @@ SETTINGS = {
     },
     "@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
 }
-LIMIT_S = 60  # for anything to happen; machines that build are slow
+LIMIT_S = 120  # for anything to happen; machines that build are slow
 
 
 class Lab:
