@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ _ENVIRONMENT = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+_REACH_SECONDS = 10.0
 _OBJECT_STORE_BYTES = 80 << 20  # progress lines and submissions are small; Ray wants 75 MiB
 
 
@@ -90,11 +92,13 @@ def _connect(ray: Any, address: str, cpus: int | None) -> str | None:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         return folder
-    if address != "auto" and not _is_host_and_port(address):
-        raise UserError(f"a Ray address is local, auto or HOST:PORT, got {address!r}")
     try:
+        if address != "auto":
+            _reach(address)  # Ray itself would try for minutes
         ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except UserError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(
             f"no Ray cluster at {address!r} ({reason}); start one with `ray start --head`, or use "
@@ -103,6 +107,14 @@ def _connect(ray: Any, address: str, cpus: int | None) -> str | None:
     return None
 
 
-def _is_host_and_port(address: str) -> bool:
+def _reach(address: str) -> None:
+    """Refuse an address where nothing listens.
+
+    Raises:
+        UserError: it is not of the form HOST:PORT.
+        OSError: no connection.
+    """
     host, _, port = address.rpartition(":")
-    return bool(host) and port.isdigit() and "/" not in host
+    if not host or not port.isdigit() or "/" in host:
+        raise UserError(f"a Ray address is local, auto or HOST:PORT, got {address!r}")
+    socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()

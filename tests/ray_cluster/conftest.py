@@ -9,10 +9,11 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'mcbench[ray]'")
 
-QUICK_CHECKS = {  # a dead node is noticed within two seconds
+SETTINGS = {  # a dead node is noticed within two seconds
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
     "health_check_failure_threshold": 3,
+    "agent_register_timeout_ms": 240_000,  # for busy machines, as `patiently`
 }
 
 
@@ -29,10 +30,9 @@ def cluster(monkeypatch):
     monkeypatch.setenv("RAY_TMPDIR", folder)
     Path(folder, "ray").mkdir()
     node = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
-    node["node_ip_address"] = "127.0.0.1"
     cluster = Cluster()
     try:
-        cluster.add_node(**node, _system_config=QUICK_CHECKS)
+        cluster.add_node(**node, _system_config=SETTINGS)
         cluster.add_node(**node)
         cluster.add_node(**node)
         yield cluster
