@@ -25,6 +25,7 @@ SETTINGS = {
     },
     "@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
 }
+REMARKS = ("is taking too long to activate", "Connection lost")
 LIMIT_S = 120  # for anything to happen; machines that build are slow
 
 
@@ -33,6 +34,11 @@ class Lab:
 
     def __init__(self, tab: Tab, url: str, token: str) -> None:
         self.tab, self.url, self.token = tab, url, token
+
+    @property
+    def errors(self) -> list[str]:
+        """What the console holds, without what JupyterLab remarks on slow machines and restarts."""
+        return [e for e in self.tab.errors if not any(remark in e for remark in REMARKS)]
 
     def open(self, path: str) -> None:
         """Open a notebook alone, with its kernel ready."""
