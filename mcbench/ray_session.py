@@ -1,6 +1,6 @@
 """Joining a Ray cluster, or starting one on this machine that talks to nobody else.
 
-Ray is an optional package (``pip install 'mcbench[ray]'``): nothing here imports it before it is
+Ray is an optional package (``pip install -e '.[sweep]'``): nothing here imports it before it is
 asked for.
 """
 
@@ -35,7 +35,7 @@ def load_ray() -> Any:
     """
     if find_spec("ray") is None:
         raise UserError(
-            "Ray is not installed; pip install 'mcbench[ray]', or leave out the address to use "
+            "Ray is not installed; pip install -e '.[sweep]', or leave out the address to use "
             "this machine without it"
         )
     for name, value in _ENVIRONMENT.items():

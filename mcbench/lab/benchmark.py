@@ -140,7 +140,7 @@ def vllm_engine_sampler(
     try:
         from vllm import LLM, SamplingParams
     except ImportError:
-        raise UserError("vLLM is not installed; pip install 'mcbench[gpu]'") from None
+        raise UserError("vLLM is not installed; pip install -e '.[gpu]'") from None
     engine = LLM(model=location, gpu_memory_utilization=memory, max_model_len=max_model_length)
 
     def sample(

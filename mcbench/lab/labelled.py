@@ -212,7 +212,7 @@ def _evaluator(judge: str, workers: int) -> Iterator[Any]:
 
 
 def _sources() -> str:
-    """Everything that decides a verdict: the evaluator's sources, the suite among them."""
+    """Everything that decides a verdict: the evaluator's sources and the suite's programs."""
     folder = Path(__file__).parents[1] / "evaluator"
-    files = sorted(folder.rglob("*.py"))
+    files = sorted(f for f in folder.rglob("*") if f.suffix in {".py", ".txt"})
     return digest(part for f in files for part in (str(f.relative_to(folder)), f.read_bytes()))

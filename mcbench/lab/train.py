@@ -72,8 +72,8 @@ def train(
     arguments = trainer_arguments(config, run.checkpoints)
     if arguments.use_vllm and find_spec("vllm") is None:
         raise UserError(
-            f"backend {config.profile.backend!r} needs vLLM, which is not installed; install "
-            "'mcbench[gpu]' or use --set backend=transformers"
+            f"backend {config.profile.backend!r} needs vLLM, which is not installed; run "
+            "pip install -e '.[gpu]', or use --set backend=transformers"
         )
     model, tokenizer = load_model(config.profile)
     session = _Session(config, store, run, arguments, model, tokenizer, progress, label)

@@ -29,7 +29,7 @@ NANO_NOTE = (
     "shows whether the mechanisms move as the paper says, on a scale that runs anywhere. It is no "
     "evidence about Qwen3 or any other large model."
 )
-LONG_TEXT = 48  # characters; longer cells of a table are broken into lines
+LONG_TEXT = 32  # characters; longer cells of a table are broken into lines
 _DASHES = {
     "solid": "",
     "dot": "2 3",

@@ -125,7 +125,8 @@ def lead(study: Study) -> str:
     """The page in a few sentences."""
     runs = sum(map(len, study.arms.values()))
     seeds = {seed_of(record) for records in study.arms.values() for record in records}
-    found = [f"{len(study.arms)} arms, {len(seeds)} seeds, {runs} runs."]
+    counts = {"arm": len(study.arms), "seed": len(seeds), "run": runs}
+    found = [", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in counts.items()) + "."]
     if absent := [arm for arm in shown_arms(study.experiment) if arm not in study.arms]:
         names = ", ".join(style.label for style in arm_styles(absent).values())
         found.append(f"Without a finished run: {names}.")

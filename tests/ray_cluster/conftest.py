@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'mcbench[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[sweep]'")
 
 SETTINGS = {  # a dead node is noticed within two seconds
     "health_check_initial_delay_ms": 0,
