@@ -6,6 +6,7 @@ place in the global batch and the step alone.
 """
 
 import functools
+import os
 import sys
 import zlib
 from typing import Any
@@ -46,8 +47,42 @@ def follow_script() -> None:
     ]
 
 
+def shard_on_cpu() -> None:
+    """Let accelerate shard with FSDP2 where there is no accelerator: it would leave it out.
+
+    Only how processes find each other and where tensors live is replaced; sharding, gathering
+    and saving are PyTorch's and accelerate's own.
+    """
+    import torch
+    from accelerate import accelerator
+    from accelerate.state import PartialState
+    from accelerate.utils import DistributedType
+
+    def prepare(*_: Any, **__: Any) -> tuple[str, DistributedType]:
+        if not torch.distributed.is_initialized():
+            torch.distributed.init_process_group("gloo")
+        return "gloo", DistributedType.MULTI_GPU
+
+    prepare_model = accelerator.fsdp2_prepare_model
+
+    def say_share(*args: Any) -> Any:
+        model = prepare_model(*args)
+        here, whole = (
+            sum(count(parameter) for parameter in model.parameters())
+            for count in (lambda p: p.to_local().numel(), lambda p: p.numel())
+        )
+        print(f"this process holds {here / whole:.0%} of the model")
+        return model
+
+    accelerator.fsdp2_prepare_model = say_share
+    PartialState._prepare_backend = prepare
+    PartialState.set_device = lambda self: setattr(self, "device", torch.device("cpu"))
+
+
 if __name__ == "__main__":
     from mcbench.cli import main
 
     follow_script()
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+        shard_on_cpu()
     sys.exit(main())

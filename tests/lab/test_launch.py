@@ -131,13 +131,33 @@ def two(command, config, tmp_path_factory):
     return RunStore(root).run(config)
 
 
+@pytest.fixture(scope="module")
+def one(command, config, tmp_path_factory):
+    """The same run in one process, which accumulates two passes."""
+    root = tmp_path_factory.mktemp("one")
+    subprocess.run([*command, root], check=True, stdout=subprocess.DEVNULL)
+    return RunStore(root).run(config)
+
+
 @pytest.mark.slow
-def test_two_processes_leave_the_record_of_one(two, command, config, tmp_path):
-    """One process accumulates two passes; two processes make one pass each: the same run."""
-    subprocess.run([*command, tmp_path], check=True, stdout=subprocess.DEVNULL)
-    one = read_run(RunStore(tmp_path).run(config).path)
-    other = read_run(two.path)
-    assert other.meta["processes"] == {"count": 2, "sharding": "none"}
+def test_two_processes_leave_the_record_of_one(two, one):
+    assert two.meta["processes"] == {"count": 2, "sharding": "none"}
+    assert_equal_but_for_rounding(read_run(one.path), read_run(two.path))
+
+
+@pytest.mark.slow
+def test_sharded_processes_leave_the_record_of_one(one, command, config, tmp_path):
+    sharded = [*command, tmp_path, "--launch", "fsdp2", "--processes", "2"]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
+    done = subprocess.run(sharded, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.count("this process holds 50% of the model") == 2
+    run = RunStore(tmp_path).run(config)
+    assert run.meta["processes"] == {"count": 2, "sharding": "fsdp2"}
+    assert_equal_but_for_rounding(read_run(one.path), read_run(run.path))
+
+
+def assert_equal_but_for_rounding(one, other):
     assert one.eval_lines == other.eval_lines
     assert len(stable(one.step_lines)) == len(stable(other.step_lines)) == STEPS
     for row, twin in zip(stable(one.step_lines), stable(other.step_lines), strict=True):
