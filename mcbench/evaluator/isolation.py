@@ -295,6 +295,12 @@ def protect_self(layers: Layers) -> None:
         _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def give_back_memory() -> None:
+    """Return what was freed to the system: a fork pays for every page, used or not."""
+    with contextlib.suppress(AttributeError):  # not in every C library
+        _libc.malloc_trim(0)
+
+
 def die_with_parent(linux: bool = sys.platform == "linux") -> None:
     """Ask the kernel for SIGKILL when the parent process ends; only Linux's does that."""
     if linux:

@@ -33,8 +33,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-os.register_at_fork = _register_at_fork
-
 POLL_MS = 20  # how often a running child is inspected
 PARENT_POLL_S = 0.5
 FILES = 5  # program, input, stdout, stderr, result
@@ -136,7 +134,6 @@ def serve(
     for number in (signal.SIGINT, *(() if layers.pid_namespace else DEAF_TO)):
         default = layers.pid_namespace
         signal.signal(number, signal.SIG_DFL if default else signal.SIG_IGN)
-    os.register_at_fork(after_in_child=forked)
     layers.scratch.enter()
     names = leetcode.namespace()
     child.prepare(names, lambda name: portable.memory_file(name, layers.linux))
@@ -145,7 +142,10 @@ def serve(
     if flavour == "numpy":
         with contextlib.suppress(ImportError):  # then it is missing for the submission, too
             importlib.import_module("numpy")
+    os.register_at_fork = _register_at_fork  # nothing more is loaded here
+    os.register_at_fork(after_in_child=forked)
     gc.collect()
+    isolation.give_back_memory()
     gc.freeze()  # the collector of a child need not touch, and so copy, our pages
     try:
         channel = portable.Channel(control, FILES)

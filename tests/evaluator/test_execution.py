@@ -57,3 +57,17 @@ def test_what_a_person_is_told_of_a_call(code, message, call):
 def test_long_strange_source_is_answered(judge):
     assert judge("\udcff\ud800", "", "").verdict == "RE"
     assert judge("-" * 100_000 + "1", "", "").verdict in ("RE", "MLE")
+
+
+def test_fork_hooks_run_in_a_tests_own_forks_only(judge):
+    """random's draws a seed: it would cost every test, and no two would get the same numbers."""
+    code = """import os, random
+print(random.getstate()[1][:9] == random.Random(0).getstate()[1][:9], flush=True)
+state = random.getstate()
+if os.fork() == 0:
+    print(random.getstate() == state, flush=True)
+    os._exit(0)
+os.wait()
+"""
+    result = judge(code, "", "True\nFalse\n")
+    assert result.verdict == "AC", result.message
