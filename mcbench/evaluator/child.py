@@ -10,6 +10,7 @@ import gc
 import io
 import os
 import random
+import re
 import signal
 import site
 import sys
@@ -27,7 +28,7 @@ _set_handler, _default_int_handler = vars(signal)["_signal"].signal, signal.defa
 _SIGINT = int(signal.SIGINT)
 
 # Only programs with one of these words have objects that do something when they are let go of.
-_FINALISING = (b"__del__", b"yield", b"open", b"IO", b"Buffered")
+_FINALISING = re.compile(b"__del__|yield|open|IO|Buffered")
 
 _WARM_UPS = 20
 _WARM_UP = b"""
@@ -154,7 +155,7 @@ def _enter(kind: str, code: bytes) -> dict[str, Any]:
     fresh one.
     """
     module = _modules.pop(kind)
-    if _finalises(code):
+    if _FINALISING.search(code):
         module = _module(module.__name__, vars(module))
     sys.modules["__main__"] = sys.modules[module.__name__] = module
     return vars(module)
@@ -209,7 +210,7 @@ def _run(body: Callable[[], None], code: bytes) -> int:
             _print_error(error)
     flushed = _flush(getattr(sys, "stdout", None))
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
-    if _finalises(code):
+    if _FINALISING.search(code):
         _finalise()
     flushed = _flush(sys.__stdout__) and flushed
     return status or (0 if flushed else 120)
@@ -218,10 +219,6 @@ def _run(body: Callable[[], None], code: bytes) -> int:
 def _wait_for_threads() -> None:
     if threading.active_count() > 1:
         vars(threading)["_shutdown"]()
-
-
-def _finalises(code: bytes) -> bool:
-    return any(word in code for word in _FINALISING)
 
 
 def _finalise() -> None:

@@ -45,6 +45,9 @@ MEMORY_FILES = "files in memory"
 HANDLES = "process handles (pidfd)"
 NAMESPACES = ["network namespace", "ipc namespace", "mount namespace", "pid namespace"]
 
+# Of a test's process: what a test can use up, and macOS does not limit the last.
+_LIMITED = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -63,6 +66,7 @@ class Layers:
         self.handles = False
         self.evaluator_pid = 0
         self.max_processes: int | None = None
+        self.hard_limits: dict[int, int] = {}  # of the zygote, so that a child need not ask
         self.granted: list[str] = []
         self.missing: dict[str, str] = {}
         self.pid_namespace = False
@@ -321,6 +325,9 @@ def confine_zygote(layers: Layers) -> None:
         with layers.attempt("limit on processes"):
             others = layers.portable.processes_of_user()
             layers.max_processes = others + layers.portable.SHARED_USER_PROCESSES
+    if layers.test_uid is not None and layers.max_processes is not None:
+        limit(resource.RLIMIT_NPROC, layers.max_processes)  # root itself is exempt
+    layers.hard_limits = {which: resource.getrlimit(which)[1] for which in _LIMITED}
     if layers.linux:
         _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # A change of credentials undoes both.
@@ -341,14 +348,17 @@ def confine_child(
 
     A process with a ``secret``, the answers, stays closed to others of its user.
     """
-    limit = layers.portable.limit
     # The zygote stops it first, where it can see the use of time.
-    limit(resource.RLIMIT_CPU, int(cpu_s) + (2 if layers.linux else 1))
-    with contextlib.suppress(*(() if layers.linux else (OSError,))):
-        limit(resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK)
-    limit(resource.RLIMIT_FSIZE, file_bytes)
-    if layers.max_processes is not None:
-        limit(resource.RLIMIT_NPROC, layers.max_processes)
+    seconds = int(cpu_s) + (2 if layers.linux else 1)
+    limits = zip(_LIMITED, (seconds, file_bytes, memory_bytes + ADDRESS_SLACK), strict=True)
+    for which, value in limits:
+        try:
+            layers.portable.limit(which, value, layers.hard_limits[which])
+        except OSError:
+            if layers.linux or which != resource.RLIMIT_AS:
+                raise
+    if layers.max_processes is not None and layers.test_uid is None:
+        layers.portable.limit(resource.RLIMIT_NPROC, layers.max_processes)
     if "ipc namespace" in layers.granted and SECCOMP not in layers.granted:
         _call("unshare", CLONE_NEWIPC)  # System V memory outlives processes, not its namespace
     if layers.test_uid is not None:

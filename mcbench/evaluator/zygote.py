@@ -370,7 +370,7 @@ def watch(
 
 def read_all(descriptor: int) -> bytes:
     """The whole content of a file."""
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    return os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)
 
 
 if __name__ == "__main__":
