@@ -275,8 +275,15 @@ class ProcessPerSample(_Baseline):
         """
         self._check(submissions, (StdioTest, CallTest))
         samples = [_sample(submission) for submission in submissions]
-        context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(self._workers, mp_context=context) as pool:
+        with (
+            tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True) as work,
+            ProcessPoolExecutor(
+                self._workers,
+                mp_context=multiprocessing.get_context("fork"),
+                initializer=os.chdir,  # what programs write is not to end up with the caller
+                initargs=(work,),
+            ) as pool,
+        ):
             futures = [pool.submit(_check_sample, sample) for sample in samples]
             results = []
             for future in futures:

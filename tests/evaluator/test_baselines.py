@@ -63,6 +63,13 @@ def test_a_baseline_rewards_like_an_evaluator(baseline):
     assert reward.last_verdicts == ["AC", "WA", "no code"]
 
 
+def test_files_of_a_program_do_not_end_up_with_the_caller(baseline, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "open('left', 'w').write('x'); print(7)"
+    assert baseline.evaluate([Submission(code, SUM[:1])])[0].verdicts == ["AC"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_is_left_and_a_closed_one_refuses(baseline):
     before = descendants(os.getpid())
     made = type(baseline)()
