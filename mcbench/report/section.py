@@ -127,9 +127,6 @@ def lead(study: Study) -> str:
     seeds = {seed_of(record) for records in study.arms.values() for record in records}
     counts = {"arm": len(study.arms), "seed": len(seeds), "run": runs}
     found = [", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in counts.items()) + "."]
-    if absent := [arm for arm in shown_arms(study.experiment) if arm not in study.arms]:
-        names = ", ".join(style.label for style in arm_styles(absent).values())
-        found.append(f"Without a finished run: {names}.")
     if study.verdicts:
         states = ", ".join(f"{name} {one.state}" for name, one in study.verdicts.items())
         found.append(f"The paper's claims on this scale: {states}.")
@@ -138,6 +135,9 @@ def lead(study: Study) -> str:
             f"{part.name}: {state}" for part, state in answer.parts if state != "inconclusive"
         ]
         found.append(f"{name} (ours): {'; '.join(decided) or 'nothing is decided'}.")
+    if absent := [arm for arm in shown_arms(study.experiment) if arm not in study.arms]:
+        names = ", ".join(style.label for style in arm_styles(absent).values())
+        found.append(f"Without a finished run: {names}.")
     return " ".join([spec_of(study).measured, *found])
 
 
