@@ -139,7 +139,7 @@ def machine_here(say: Callable[[str], None]) -> Machine:
     try:
         return read_machine(json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, KeyError):
-        say("measuring this machine once, about 20 s")
+        say("measuring this machine once, about 25 s")
     machine = probe()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -347,6 +347,14 @@ def decode_work(
     )
 
 
+def prefill_work(
+    shape: ModelShape, rows: float, tokens: float, width: float
+) -> tuple[float, float, float]:
+    """Layers, FLOPs and bytes of the pass over ``tokens`` tokens of each row before decoding."""
+    layers, flops, _ = decode_work(shape, rows * tokens, tokens / 2, width, growing=False)
+    return layers, flops, shape.matmul_parameters * width
+
+
 def _time(
     config: RunConfig, shape: ModelShape, load: Workload, machine: Machine, processes: int
 ) -> Time:
@@ -385,9 +393,9 @@ def _time(
 def generation_seconds(
     profile: Profile, shape: ModelShape, load: Workload, machine: Machine, rows: int
 ) -> float:
-    """Transformers: L steps of all R responses, until the longest has ended. With a paged cache
-    (continuous batching, vLLM) an ended response makes room: R x mean tokens, C at a time, where
-    C responses fit the cache, and at least L steps.
+    """Transformers: the prompts, then L steps of all R responses, until the longest has ended. With
+    a paged cache (continuous batching, vLLM) an ended response makes room: R x mean tokens, C at a
+    time, where C responses fit the cache, and at least L steps.
     """
     length, width = profile.max_completion_length, number_bytes(profile)
     if profile.backend == "transformers":
@@ -418,13 +426,18 @@ def _decode_seconds(
 ) -> float:
     layers, flops, moved = decode_work(shape, rows, load.prompt + steps / 2, width, growing=True)
     moved += shape.matmul_parameters * (weights_width - width)
-    return steps * rates.seconds(layers, flops, moved)
+    prefill = prefill_work(shape, rows, load.prompt, width)
+    return rates.seconds(*prefill) + steps * rates.seconds(layers, flops, moved)
 
 
 def reward_seconds(load: Workload, machine: Machine, profile: Profile, responses: int) -> float:
-    """(a submission + its tests) x responses over the workers, at most one a core."""
+    """(a submission + its tests) x responses over the workers, at most one a core.
+
+    Judging ends at the first failure: half of the responses are taken to fail at their first test.
+    """
     workers = min(profile.reward_workers, machine.cores)
-    return responses * (machine.submission_s + load.tests * machine.test_s) / workers
+    tests = (1 + load.tests) / 2
+    return responses * (machine.submission_s + tests * machine.test_s) / workers
 
 
 def length_scale(mean: float, limit: float) -> float:

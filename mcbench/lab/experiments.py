@@ -47,18 +47,20 @@ def _experiment(
 
 EXPERIMENTS: dict[str, Experiment] = dict(
     (
-        _experiment("cross_model", "Fig. 1: two model generations", FIVE, ("nano-old", "nano")),
+        _experiment("cross_model", "Fig. 1: two model generations", THREE, ("nano-old", "nano")),
         _experiment(
             "truncation_mask",
             "Fig. 2: which truncated responses are masked",
             FIVE,
             ours=("when_correct", "when_non_incorrect"),
         ),
-        _experiment("temperature", "Fig. 3: constant, staged, ramped and chosen temperature", FIVE),
+        _experiment(
+            "temperature", "Fig. 3: constant, staged, ramped and chosen temperature", THREE
+        ),
         _experiment(
             "kl_and_clip",
             "Fig. 4: KL term and upper clip",
-            FIVE,
+            THREE,
             ours=("kl_high_clip", "no_kl_low_clip"),
         ),
         _experiment(
@@ -79,11 +81,11 @@ EXPERIMENTS: dict[str, Experiment] = dict(
             FIVE,
             ("nano", "nano-m"),
         ),
-        _experiment("batch_size", "Fig. 8: problems a generation at one mini batch", FIVE),
+        _experiment("batch_size", "Fig. 8: problems a generation at one mini batch", THREE),
         _experiment(
             "context_length",
             "Fig. 9: maximum response length and its extension",
-            FIVE,
+            THREE,
             ours=("short_masked",),
         ),
     )

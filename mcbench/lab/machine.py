@@ -117,6 +117,7 @@ _PROBES = (
     (ModelShape(64, 2, 2, 2, 32, 176, 448, tied=True), 2, 8, 24, 8),
     (ModelShape(128, 3, 4, 4, 32, 352, 448, tied=True), 2, 8, 32, 4),
     (ModelShape(128, 3, 4, 4, 32, 352, 448, tied=True), 8, 8, 48, 16),
+    (ModelShape(128, 3, 4, 4, 32, 352, 448, tied=True), 8, 8, 128, 16),
     (ModelShape(192, 4, 6, 6, 32, 528, 448, tied=True), 8, 8, 48, 32),
     (ModelShape(192, 4, 6, 6, 32, 528, 448, tied=True), 16, 8, 32, 16),
 )
@@ -209,11 +210,12 @@ def _scoring_s(sample: Sample, update: Rates) -> float:
 
 
 def _decode_work(sample: Sample) -> tuple[float, float, float]:
-    from mcbench.lab.estimate import decode_work
+    from mcbench.lab.estimate import decode_work, prefill_work
 
     context = sample.prompt + sample.length / 2
-    work = decode_work(sample.shape, sample.rows, context, 4, growing=True)
-    layers, flops, moved = (sample.length * part for part in work)
+    step = decode_work(sample.shape, sample.rows, context, 4, growing=True)
+    prefill = prefill_work(sample.shape, sample.rows, sample.prompt, 4)
+    layers, flops, moved = (p + sample.length * s for p, s in zip(prefill, step, strict=True))
     return layers, flops, moved
 
 
