@@ -8,6 +8,7 @@ along; it is never repeated by Ray itself, so that what is tried again is decide
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -17,10 +18,12 @@ from typing import Any
 from mcbench import __version__
 from mcbench.errors import UserError
 from mcbench.lab.apart import REFUSED, Ended, Event, Lost, Task, train_apart
+from mcbench.lab.files import ProcessLock
 from mcbench.lab.store import RunStore
 from mcbench.ray_session import ray_session
 
 _STOP_SECONDS = 30.0
+_POLL_SECONDS = 0.05
 
 
 class RayPool:
@@ -38,6 +41,7 @@ class RayPool:
         self._address = address
         self._tasks = tasks
         store.root.mkdir(parents=True, exist_ok=True)
+        self._store = store
         self._marker = store.root.absolute() / f".sweep-{os.getpid()}"
         self._running: dict[Any, Task] = {}
         self._stack = ExitStack()
@@ -96,7 +100,12 @@ class RayPool:
         return event
 
     def _stop(self) -> None:
-        """Cancel what runs or waits, and wait until it has ended."""
+        """Cancel what runs or waits, and wait until it has ended.
+
+        A training process dies with Ray's worker, but a moment later; on another machine that is
+        not to be seen from here.
+        """
+        locks = [self._store.run_with_id(task.run_id).lock for task in self._running.values()]
         for stream in self._running:
             self._ray.cancel(stream, force=True)
         deadline = time.monotonic() + _STOP_SECONDS
@@ -104,6 +113,8 @@ class RayPool:
             ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=1.0)
             for stream in ready:
                 self._next(stream)
+        while any(map(_held_here, locks)) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
 
     def _nodes(self) -> list[dict[str, float]]:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -117,6 +128,11 @@ class RayPool:
                     f"{task.label} needs {task.cpus} CPUs and {task.gpus:g} GPUs, which no machine "
                     f"of the Ray cluster at {self._address!r} has"
                 )
+
+
+def _held_here(lock: ProcessLock) -> bool:
+    owner = lock.owner()
+    return owner is not None and owner["host"] == socket.gethostname()
 
 
 def _train_on_ray(task: Task, marker: str, folder: str) -> Iterator[Event]:

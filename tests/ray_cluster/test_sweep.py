@@ -145,5 +145,5 @@ def test_an_address_that_is_none_is_refused(address, tmp_path):
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(ray_session, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'mcbench\[ray\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '.\[sweep\]'"):
         run_planned("one", plan(1), tmp_path, print, address="local")
