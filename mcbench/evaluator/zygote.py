@@ -77,6 +77,7 @@ def main() -> None:
     """Set up the supervisor and the zygote."""
     control = reserve_descriptors(int(sys.argv[1]))
     flavour, wanted = sys.argv[2:4]
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray's workers have blocked some
     sys.path += sys.argv[4:]
     isolation.default_thread_stack()
     layers = isolation.Layers(portable, portable.ON_LINUX and wanted == portable.FULL)
