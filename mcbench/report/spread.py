@@ -237,6 +237,9 @@ Stage = tuple[int, float]
 STAGED = {"temperature": "T = {:g}", "length/max_allowed": "{:g} tokens"}
 
 
+LABELLED = 0.15  # share of the steps from which on a stage is labelled
+
+
 def stages_of(record: Record, column: str) -> tuple[Stage, ...]:
     """(first step, value) of every span of steps over which a setting stayed the same."""
     if column not in record.steps.columns:
@@ -253,7 +256,8 @@ def add_stages(figure: go.Figure, arms: Arms) -> go.Figure:
     """Bands behind a figure over training where an arm changes temperature or length limit.
 
     One staging shared by all arms that have one fills the height, every second stage shaded; of
-    several each gets a strip in its arm's colour along the top.
+    several each gets a strip in its arm's colour along the top. The short stages of a ramp have no
+    room for a label.
     """
     found: dict[tuple[str, tuple[Stage, ...]], str] = {}
     last = 0
@@ -282,7 +286,7 @@ def add_stages(figure: go.Figure, arms: Arms) -> go.Figure:
                 line={"width": 0},
                 fillcolor=styles[arm].fill(0.08 if full else 0.3) if index % 2 else "rgba(0,0,0,0)",
                 label={
-                    "text": STAGED[column].format(value),
+                    "text": STAGED[column].format(value) if end - start >= LABELLED * last else "",
                     "textposition": "top left" if full else "middle left",
                     "font": {"size": 10, "color": styles[arm].color},
                 },
