@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.lab.files import append_line, write_json
+from mcbench.runs.files import append_line, write_json
 
 
 def resident_mb() -> float:
@@ -70,7 +70,7 @@ def written(root: Path, runs: int, steps: int) -> list[Path]:
 
 def write_runs(root: Path, runs: int, steps: int) -> None:
     """Runs of three recipes, all under way."""
-    from mcbench.lab.config import resolve
+    from mcbench.runs.config import resolve
 
     for index in range(runs):
         rng = np.random.default_rng(index)

@@ -56,8 +56,8 @@ CONFIGURATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def measure(name: str, clock_name: str) -> dict[str, Any]:
     """In this process: seconds of a cycle and of an evaluation, mean length, peak of memory."""
-    from mcbench.lab.files import read_lines
-    from mcbench.lab.train import plan, train
+    from mcbench.runs.files import read_lines
+    from mcbench.runs.train import plan, train
 
     config = configuration(name)
     marks = note_times(CLOCKS[clock_name])
@@ -87,8 +87,8 @@ def note_times(clock: Callable[[], float]) -> dict[str, list[float]]:
     """When a run began its updates, had a batch sampled and scored, and ended its updates; and how
     long its evaluations took.
     """
-    from mcbench.lab.recorder import Recorder
-    from mcbench.lab.train import _Session
+    from mcbench.runs.recorder import Recorder
+    from mcbench.runs.train import _Session
 
     marks: dict[str, list[float]] = {"begin": [], "generated": [], "end": [], "evaluated": []}
 
@@ -119,8 +119,8 @@ def note_times(clock: Callable[[], float]) -> dict[str, list[float]]:
 
 def configuration(name: str) -> Any:
     """Resolved, with as many updates as ``GENERATIONS`` have and one evaluation at the end."""
-    from mcbench.lab.config import resolve
-    from mcbench.lab.train import plan
+    from mcbench.runs.config import resolve
+    from mcbench.runs.train import plan
 
     profile, recipe, changes = CONFIGURATIONS[name]
     steps = GENERATIONS * plan(resolve(profile, recipe, changes).profile).updates_per_generation
@@ -129,15 +129,15 @@ def configuration(name: str) -> Any:
 
 def probed(clock_name: str) -> dict[str, Any]:
     """In this process: the constants of the machine."""
-    from mcbench.lab.machine import probe
+    from mcbench.scale.machine import probe
 
     return asdict(probe(CLOCKS[clock_name]))
 
 
 def compare(name: str, machine: dict[str, Any], measured: dict[str, Any], clock: str) -> dict:
     """Estimated over measured."""
-    from mcbench.lab.dry_run import read_machine
-    from mcbench.lab.estimate import estimate
+    from mcbench.scale.dry_run import read_machine
+    from mcbench.scale.estimate import estimate
 
     here = read_machine(machine)
     if clock == "cpu":

@@ -1,9 +1,9 @@
 """What all experiments together would cost at the scale of a GPU profile, by the formulas of
-``mcbench.lab.estimate``: GPU hours by experiment, runs that experiments share counted once.
+``mcbench.scale.estimate``: GPU hours by experiment, runs that experiments share counted once.
 
     python benchmarks/full_set.py --output benchmarks/full_set.json
 
-No run is made. The GPU's numbers are the published ones (``mcbench/lab/machine.py``).
+No run is made. The GPU's numbers are the published ones (``mcbench/scale/machine.py``).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mcbench.lab.config import RunConfig
-from mcbench.lab.estimate import estimate
-from mcbench.lab.experiments import EXPERIMENTS, planned_runs
-from mcbench.lab.machine import GPU_NAMES, Machine, nominal_gpu
+from mcbench.experiments.experiments import EXPERIMENTS, planned_runs
+from mcbench.runs.config import RunConfig
+from mcbench.scale.estimate import estimate
+from mcbench.scale.machine import GPU_NAMES, Machine, nominal_gpu
 
 # The profile that stands for a nano profile; timing the evaluators needs no GPU.
 SCALES = {

@@ -24,9 +24,9 @@ from typing import Any
 
 import torch
 
-from mcbench.lab.estimate import decode_work, layer_activations, update_work
-from mcbench.lab.machine import random_model, resident_memory
-from mcbench.lab.shapes import HUB_SHAPES, ModelShape
+from mcbench.scale.estimate import decode_work, layer_activations, update_work
+from mcbench.scale.machine import random_model, resident_memory
+from mcbench.scale.shapes import HUB_SHAPES, ModelShape
 
 SHAPES = {
     "tiny": ModelShape(64, 2, 2, 2, 32, 176, 448, tied=True),

@@ -14,12 +14,12 @@ from mcbench import __version__
 from mcbench.data.command import add_data
 from mcbench.errors import UserError
 from mcbench.evaluate_command import add_evaluate
-from mcbench.lab.launch import add_launch, launch_of, launched, train_arguments
 from mcbench.report_command import add_report
+from mcbench.scale.launch import add_launch, launch_of, launched, train_arguments
 from mcbench.sweep_command import add_sweep
 
 if TYPE_CHECKING:
-    from mcbench.lab.config import RunConfig
+    from mcbench.runs.config import RunConfig
 
 EXIT_FAILED, EXIT_USER_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -115,17 +115,17 @@ def _add_train(commands: Any) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     if options.parent is not None:
-        from mcbench.lab.apart import end_with_parent
+        from mcbench.scale.apart import end_with_parent
 
         end_with_parent(options.parent)
     if launched():
-        from mcbench.lab.launcher import join_launch
+        from mcbench.scale.launcher import join_launch
 
         join_launch()
     config = _train_config(options)
     launch = launch_of(options)
     if options.dry_run:
-        from mcbench.lab.dry_run import estimate_lines
+        from mcbench.scale.dry_run import estimate_lines
 
         _print_dry_run(config, options.runs_dir)
         for line in estimate_lines(config, launch, train_arguments(options)):
@@ -133,7 +133,7 @@ def _train(options: argparse.Namespace) -> None:
         if launch is not None:
             print(f"command: {launch.shown(train_arguments(options))}")
         return
-    from mcbench.lab.launcher import LaunchFailedError, train_launched
+    from mcbench.scale.launcher import LaunchFailedError, train_launched
 
     if launch is not None:
         try:
@@ -141,13 +141,13 @@ def _train(options: argparse.Namespace) -> None:
         except LaunchFailedError as error:
             raise _Failed(str(error)) from error
         return
-    from mcbench.lab.train import train
+    from mcbench.runs.train import train
 
     train(config, options.runs_dir, label=options.label)
 
 
 def _train_config(options: argparse.Namespace) -> RunConfig:
-    from mcbench.lab.config import RunConfig, parse_changes, resolve
+    from mcbench.runs.config import RunConfig, parse_changes, resolve
 
     if options.config is None:
         changes = parse_changes(options.set, "--set")
@@ -171,8 +171,8 @@ def _read_config(name: str) -> dict[str, Any]:
 
 
 def _print_dry_run(config: RunConfig, runs_dir: str) -> None:
-    from mcbench.lab.store import RunStore
-    from mcbench.lab.train import plan, trainer_arguments
+    from mcbench.runs.store import RunStore
+    from mcbench.runs.train import plan, trainer_arguments
 
     run = RunStore(runs_dir).run(config)
     trainer_arguments(config, run.checkpoints)  # refuses what training would refuse
@@ -217,13 +217,13 @@ def _add_run(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from mcbench.lab.config import json_or_text
-    from mcbench.lab.notebook import (
+    from mcbench.experiments.notebook import (
         NotebookFailedError,
         check_parameters,
         notebook_parameters,
         run_notebook,
     )
+    from mcbench.runs.config import json_or_text
 
     defaults = notebook_parameters(options.notebook)
     given = {
@@ -281,7 +281,7 @@ def _add_doctor(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> None:
-    from mcbench.lab.doctor import checks
+    from mcbench.scale.doctor import checks
 
     bad = 0
     for check in checks():

@@ -64,7 +64,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         make_writable(Path(options.output).parent, "the folder of --output,")  # before the work
     results = _benchmark(options) if is_benchmark(options.test_set) else _problem_file(options)
     if options.output:
-        from mcbench.lab.files import write_json
+        from mcbench.runs.files import write_json
 
         write_json(Path(options.output), [result.to_dict() for result in results])
 
@@ -73,9 +73,9 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 
 def _benchmark(options: argparse.Namespace) -> list[Any]:
-    from mcbench.lab.benchmark import EvaluationRequest, evaluate_benchmark
-    from mcbench.lab.benchmark_scores import summary, table_cells, table_text
-    from mcbench.lab.profiles import PROFILES
+    from mcbench.runs.benchmark import EvaluationRequest, evaluate_benchmark
+    from mcbench.runs.benchmark_scores import summary, table_cells, table_text
+    from mcbench.runs.profiles import PROFILES
 
     nano = options.test_set.startswith("nano")
     lengths = PROFILES["nano"].eval_lengths if nano else _BENCHMARK_LENGTHS
@@ -131,9 +131,9 @@ def paper_rows() -> dict[str, dict[tuple[str, str], float]]:
 
 
 def _problem_file(options: argparse.Namespace) -> list[Any]:
-    from mcbench.lab.evaluate import check_request, evaluate_model, select_problems
-    from mcbench.lab.problems import load_problems, model_location
-    from mcbench.lab.profiles import PROFILES
+    from mcbench.runs.evaluate import check_request, evaluate_model, select_problems
+    from mcbench.runs.problems import load_problems, model_location
+    from mcbench.runs.profiles import PROFILES
 
     if options.backend != "transformers":
         raise UserError("--backend vllm is for benchmarks; a problem set takes transformers")
@@ -145,7 +145,7 @@ def _problem_file(options: argparse.Namespace) -> list[Any]:
     check_request(problems, lengths, attempts, temperature)
 
     from mcbench.evaluator import Evaluator
-    from mcbench.lab.train import load_model
+    from mcbench.runs.train import load_model
 
     model, tokenizer = load_model(options.model)
     print(f"{options.model}: {len(problems)} problems x {attempts} attempts", flush=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mcbench.errors import UserError
 
 if TYPE_CHECKING:
-    from mcbench.lab.store import RunRecord
+    from mcbench.runs.store import RunRecord
 
 
 def add_report(command: Callable[..., argparse.ArgumentParser]) -> None:
@@ -89,7 +89,7 @@ def run_report(options: argparse.Namespace) -> None:
 
 
 def _complete(folder: Path, options: argparse.Namespace) -> None:
-    from mcbench.lab.complete import complete, missing_of
+    from mcbench.experiments.complete import complete, missing_of
 
     if not options.dry_run:
         complete(folder / "records", options.runs_dir, options.workers)
@@ -103,7 +103,7 @@ def _complete(folder: Path, options: argparse.Namespace) -> None:
 
 
 def _insights(names: list[str], folder: Path | None) -> None:
-    from mcbench.lab.insights import read_measurements
+    from mcbench.claims import read_measurements
     from mcbench.report.verdicts import insight_summary, summary_lines
 
     sources = [folder] if folder else [Path(name) for name in names]
@@ -125,7 +125,7 @@ def _one_page(options: argparse.Namespace) -> None:
 
 
 def _records(names: list[str]) -> list[RunRecord]:
-    from mcbench.lab.compact import read_record
+    from mcbench.runs.compact import read_record
 
     return [read_record(path) for name in names for path in _record_paths(Path(name))]
 

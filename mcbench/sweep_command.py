@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mcbench.lab.arms import TIMING
+from mcbench.experiments.arms import TIMING
 
 if TYPE_CHECKING:
-    from mcbench.lab.plan import Plan
+    from mcbench.experiments.plan import Plan
 
 ALL = "all"
 
@@ -68,10 +68,10 @@ def add_sweep(
 
 def run_sweep(options: argparse.Namespace) -> None:
     """Train, or with ``--dry-run`` print the plan."""
-    from mcbench.lab.config import parse_changes
-    from mcbench.lab.experiments import EXPERIMENTS, run_planned
-    from mcbench.lab.plan import make_plan, planned_together
-    from mcbench.lab.store import RunStore
+    from mcbench.experiments.experiments import EXPERIMENTS, run_planned
+    from mcbench.experiments.plan import make_plan, planned_together
+    from mcbench.runs.config import parse_changes
+    from mcbench.runs.store import RunStore
 
     names = options.experiments
     if ALL in names:
@@ -99,8 +99,8 @@ def run_sweep(options: argparse.Namespace) -> None:
 
 def print_plan(plan: Plan, runs_dir: str, workers: int) -> None:
     """One line a run, then the counts; refuses what training would refuse."""
-    from mcbench.lab.store import RunStore
-    from mcbench.lab.train import trainer_arguments
+    from mcbench.runs.store import RunStore
+    from mcbench.runs.train import trainer_arguments
 
     store = RunStore(runs_dir)
     for planned in plan.distinct:

@@ -23,7 +23,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from mcbench.errors import UserError
-from mcbench.lab.notebook import check_injected
+from mcbench.experiments.notebook import check_injected
 from mcbench.report import site
 from mcbench.report.encode import with_arrays
 from mcbench.report.page import Page, Panel, Plot, Section, facts, flat
@@ -157,7 +157,7 @@ def begin(report: str) -> Path:
         Where to save the report.
 
     Raises:
-        UserError: as :func:`mcbench.lab.notebook.check_injected`.
+        UserError: as :func:`mcbench.experiments.notebook.check_injected`.
     """
     from IPython import get_ipython
 

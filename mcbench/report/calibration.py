@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mcbench.lab.calibration import ATTEMPTS, CalibrationRecord, CalibrationReport
+from mcbench.experiments.calibration import ATTEMPTS, CalibrationRecord, CalibrationReport
 from mcbench.report.figures import new_figure
 from mcbench.report.page import (
     Page,

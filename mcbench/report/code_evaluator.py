@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from mcbench.claims import Verdict
 from mcbench.errors import UserError
-from mcbench.lab.insights import Verdict
-from mcbench.lab.labelled import SuiteRecord
+from mcbench.experiments.labelled import SuiteRecord
 from mcbench.report import figures, suite, training_rules
 from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table
 from mcbench.report.panels import panel

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from mcbench.claims import INSIGHTS, Verdict
+from mcbench.claims.data import EASIER, HARDER
+from mcbench.claims.statistics import area_under_curve, first_window, growth, last_window
+from mcbench.claims.verdict import assess_family
 from mcbench.errors import UserError
-from mcbench.lab.graded_sets import BOUNDS, DataRecord
-from mcbench.lab.insights import INSIGHTS, Verdict
-from mcbench.lab.insights.data import EASIER, HARDER
-from mcbench.lab.insights.verdict import assess_family
-from mcbench.lab.statistics import area_under_curve, first_window, growth, last_window
+from mcbench.experiments.graded_sets import BOUNDS, DataRecord
 from mcbench.report.base import new_figure
 from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table
 from mcbench.report.panels import panel

@@ -16,7 +16,7 @@ from mcbench.errors import UserError
 
 if TYPE_CHECKING:
     from mcbench.grpo import GenerationBatch, MicroCoderGRPOConfig
-    from mcbench.lab.config import RunConfig
+    from mcbench.runs.config import RunConfig
 
 ADVANTAGE_EPSILON = 1e-4  # TRL's, added to the group's standard deviation
 UPDATE_COLUMNS = {
@@ -59,7 +59,7 @@ def one_generation(
     Nothing is kept on disk.
 
     Args:
-        profile, recipe, seed: as for a run (:func:`mcbench.lab.config.resolve`).
+        profile, recipe, seed: as for a run (:func:`mcbench.runs.config.resolve`).
         changes: differences from both as ``NAME=VALUE``, VALUE in JSON or plain text.
 
     Raises:
@@ -68,8 +68,8 @@ def one_generation(
     from transformers.utils import logging as transformers_logging
 
     from mcbench.grpo.masking import uniform_draws
-    from mcbench.lab.config import parse_changes, resolve
-    from mcbench.lab.train import load_model, plan, trainer_arguments
+    from mcbench.runs.config import parse_changes, resolve
+    from mcbench.runs.train import load_model, plan, trainer_arguments
 
     transformers_logging.disable_progress_bar()
     say = progress or print
@@ -99,8 +99,8 @@ def _run(
 
     from mcbench.evaluator import CodeReward, Evaluator
     from mcbench.grpo import MicroCoderGRPOTrainer
-    from mcbench.lab.problems import load_problems, training_row
-    from mcbench.lab.train import prompt_schedule, reward_evaluator
+    from mcbench.runs.problems import load_problems, training_row
+    from mcbench.runs.train import prompt_schedule, reward_evaluator
 
     profile = config.profile
     problems = load_problems(profile.train_set)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from mcbench.lab.arms import telling_changes
+from mcbench.experiments.arms import telling_changes
 from mcbench.report.page import Section, data_table, facts, flat, reproduction
 from mcbench.report.series import Arms, Record, seed_of
 from mcbench.report.style import KNOWN, arm_styles

@@ -1,6 +1,6 @@
 """The sample browser of a page: a bounded selection of real responses, filtered by its script.
 
-The selection is that of compact records (:func:`mcbench.lab.compact.chosen_samples`): whole groups
+The selection is that of compact records (:func:`mcbench.runs.compact.chosen_samples`): whole groups
 of the first, a middle and the last generation, of one run per arm. All arms of one seed see the
 same problems in the same order, so that their responses can be laid side by side. What a model
 wrote is shown as text, whatever it wrote.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcbench.lab.compact import chosen_samples
 from mcbench.report.page import Section
 from mcbench.report.series import Arms, Record, seed_of
 from mcbench.report.style import arm_styles
+from mcbench.runs.compact import chosen_samples
 
 # C0 control characters but tab and newline have pictures of their own in Unicode; bidirectional
 # controls could reorder the text around them and are spelled out.

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 import plotly.graph_objects as go
 
+from mcbench.claims import Answer
 from mcbench.errors import unknown
-from mcbench.lab.insights import Answer
-from mcbench.lab.study import Study, shown_arms
+from mcbench.experiments.study import Study, shown_arms
 from mcbench.report import paper
 from mcbench.report.figures import LINES, add_reference
 from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Tile, data_table

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mcbench.lab.insights.measurements import GRID, REPETITION
-from mcbench.lab.study import Study
+from mcbench.claims.measurements import GRID, REPETITION
+from mcbench.experiments.study import Study
 from mcbench.report.page import Panel, Plot
 from mcbench.report.section import SectionPage
 from mcbench.report.series import Record

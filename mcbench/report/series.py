@@ -111,7 +111,7 @@ def step_curves(arms: Arms, column: str, scale: float = 1.0) -> list[Curve]:
 
 
 def distribution_curves(arms: Arms, name: str) -> list[Curve]:
-    """Curves of one number of :mod:`mcbench.lab.distributions`, such as ``length/correct_p50``."""
+    """Curves of one number of :mod:`mcbench.runs.distributions`, such as ``length/correct_p50``."""
     curves = []
     for arm, records in arms.items():
         runs = {

@@ -11,20 +11,16 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+from mcbench.claims import read_measurements
 from mcbench.errors import UserError
-from mcbench.lab.arms import telling_changes
-from mcbench.lab.calibration import CALIBRATION_FILE, CalibrationRecord
-from mcbench.lab.code_evaluator import SUITE_FILE
-from mcbench.lab.compact import read_compact
-from mcbench.lab.data_quality import DATA_FILE
-from mcbench.lab.experiments import EXPERIMENTS, experiment_named
-from mcbench.lab.files import plain
-from mcbench.lab.graded_sets import DataRecord
-from mcbench.lab.insights import read_measurements
-from mcbench.lab.labelled import SuiteRecord
-from mcbench.lab.profiles import profile_named
-from mcbench.lab.store import RunRecord
-from mcbench.lab.study import Study, study_of
+from mcbench.experiments.arms import telling_changes
+from mcbench.experiments.calibration import CALIBRATION_FILE, CalibrationRecord
+from mcbench.experiments.code_evaluator import SUITE_FILE
+from mcbench.experiments.data_quality import DATA_FILE
+from mcbench.experiments.experiments import EXPERIMENTS, experiment_named
+from mcbench.experiments.graded_sets import DataRecord
+from mcbench.experiments.labelled import SuiteRecord
+from mcbench.experiments.study import Study, study_of
 from mcbench.report.calibration import calibration_page
 from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.data_quality import data_quality_page
@@ -35,6 +31,10 @@ from mcbench.report.results import headline_of, results_page
 from mcbench.report.section import section_page, with_answers
 from mcbench.report.sections import SECTIONS
 from mcbench.report.verdicts import PAGES, insight_summary, summary_markup
+from mcbench.runs.compact import read_compact
+from mcbench.runs.files import plain
+from mcbench.runs.profiles import profile_named
+from mcbench.runs.store import RunRecord
 
 PLOTLY = "assets/plotly.min.js"
 

@@ -1,6 +1,6 @@
 """Figures of what is distributed: advantages, lengths against reward, diversity over temperature.
 
-Histograms are read as :mod:`mcbench.lab.distributions` logged them; runs that logged none but kept
+Histograms are read as :mod:`mcbench.runs.distributions` logged them; runs that logged none but kept
 their responses give the same numbers.
 """
 
@@ -13,15 +13,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mcbench.lab.distributions import (
-    ADVANTAGE,
-    ADVANTAGE_EDGES,
-    LENGTH_BINS,
-    PERCENTILES,
-    RIGHT,
-    WRONG,
-    length_edges,
-)
 from mcbench.report.base import SMOOTHING, add_curve, add_reference, compare, new_figure
 from mcbench.report.figures import add_spread, with_limit
 from mcbench.report.paper import D_OF_T
@@ -35,6 +26,15 @@ from mcbench.report.series import (
     smooth,
 )
 from mcbench.report.style import BLUE, VERMILLION, ArmStyle, arm_styles
+from mcbench.runs.distributions import (
+    ADVANTAGE,
+    ADVANTAGE_EDGES,
+    LENGTH_BINS,
+    PERCENTILES,
+    RIGHT,
+    WRONG,
+    length_edges,
+)
 
 FEWEST = 8  # responses that a length bin needs before a pass rate is drawn
 PARTS = ("first", "last")

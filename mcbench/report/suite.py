@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from mcbench.lab.labelled import METHOD, PARTS, SuiteRecord
+from mcbench.experiments.labelled import METHOD, PARTS, SuiteRecord
 from mcbench.report.figures import restyle
 from mcbench.report.style import BLUE, GREEN, ORANGE
 

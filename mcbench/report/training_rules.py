@@ -10,17 +10,17 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mcbench.errors import UserError
-from mcbench.lab.insights import INSIGHTS, Verdict
-from mcbench.lab.insights.verdict import assess_family
-from mcbench.lab.labelled import SuiteRecord
-from mcbench.lab.statistics import (
+from mcbench.claims import INSIGHTS, Verdict
+from mcbench.claims.statistics import (
     Estimate,
     area_under_curve,
     estimate,
     last_window,
     paired_difference,
 )
+from mcbench.claims.verdict import assess_family
+from mcbench.errors import UserError
+from mcbench.experiments.labelled import SuiteRecord
 from mcbench.report.figures import SMOOTHING, add_curve, new_figure
 from mcbench.report.series import (
     Arms,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mcbench.lab.insights import (
+from mcbench.claims import (
     INSIGHTS,
     QUESTIONS,
     Answer,
@@ -19,7 +19,7 @@ from mcbench.lab.insights import (
     question_rows,
     summary_rows,
 )
-from mcbench.lab.insights.selection import Records
+from mcbench.claims.selection import Records
 from mcbench.report.page import Section, data_cell, data_table, facts
 
 FULL_SEEDS = 5  # below this many, conclusions are called exploratory
@@ -180,7 +180,7 @@ def insight_summary(
 ) -> dict[str, Any]:
     """The 34 claims and our questions with what the records say, for an index.
 
-    ``rows`` as :func:`mcbench.lab.insights.summary_rows` plus ``link``, ``states`` how many are in
+    ``rows`` as :func:`mcbench.claims.summary_rows` plus ``link``, ``states`` how many are in
     each, ``questions`` one row a part plus ``link``, ``meaning`` what the states mean and do not.
     """
     rows = summary_rows(INSIGHTS.values(), records, measurements)

@@ -8,8 +8,8 @@ from typing import Any
 
 from report.synthetic import make_record
 
-from mcbench.lab.files import plain
-from mcbench.lab.store import Run
+from mcbench.runs.files import plain
+from mcbench.runs.store import Run
 
 
 def meta(name: str = "a", recipe: str = "microcoder", seed: int = 0, steps: int = 40) -> Any:

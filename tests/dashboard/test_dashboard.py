@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.lab.config import resolve
 from mcbench.report import Dashboard
 from mcbench.report.dashboard import watch_experiment
+from mcbench.runs.config import resolve
 
 from .runs import begin, finished, lines
 

@@ -17,16 +17,16 @@ from mcbench.data.benchmarks import (
 )
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
-from mcbench.lab import benchmark_run
-from mcbench.lab.benchmark import (
+from mcbench.report import paper
+from mcbench.runs import benchmark_run
+from mcbench.runs.benchmark import (
     EvaluationRequest,
     evaluate_benchmark,
     open_run,
     vllm_engine_sampler,
 )
-from mcbench.lab.benchmark_run import BenchmarkRun, EvaluationSettings
-from mcbench.lab.benchmark_scores import score, summary, table_cells, table_text
-from mcbench.report import paper
+from mcbench.runs.benchmark_run import BenchmarkRun, EvaluationSettings
+from mcbench.runs.benchmark_scores import score, summary, table_cells, table_text
 
 from . import published
 from .published import PROGRAM, jsonl

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mcbench.lab.profiles import PROFILES
+from mcbench.runs.profiles import PROFILES
 
 # What the tiny model learns to say: an empty program, which solves the problems, and two failures.
 RESPONSES = ("```python\n```<eos>", "```python\nx\n```<eos>", "x\n" * 8)

@@ -38,7 +38,7 @@ def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
 def follow_script() -> None:
     """Have every trainer of this process follow the script, and of those that it launches."""
     from mcbench import grpo
-    from mcbench.lab.launch import Launch
+    from mcbench.scale.launch import Launch
 
     grpo.MicroCoderGRPOTrainer = functools.partial(grpo.MicroCoderGRPOTrainer, rollout_func=rollout)
     command = Launch.command

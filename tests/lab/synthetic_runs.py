@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.lab.arms import settings
-from mcbench.lab.insights import INSIGHTS, QUESTIONS
-from mcbench.lab.insights.evidence import (
+from mcbench.claims import INSIGHTS, QUESTIONS
+from mcbench.claims.evidence import (
     CLIPPED,
     DIVERSITIES,
     DIVERSITY,
@@ -27,8 +26,9 @@ from mcbench.lab.insights.evidence import (
     PassRates,
     RunCurves,
 )
-from mcbench.lab.profiles import PROFILES
-from mcbench.lab.store import RunRecord
+from mcbench.experiments.arms import settings
+from mcbench.runs.profiles import PROFILES
+from mcbench.runs.store import RunRecord
 
 NANO = {**asdict(PROFILES["nano"]), "eval_every": 16}
 PROBLEMS = tuple(f"p{i:03d}" for i in range(120))

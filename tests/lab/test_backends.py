@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from mcbench.lab.config import resolve
-from mcbench.lab.files import read_lines
-from mcbench.lab.profiles import BACKENDS
-from mcbench.lab.sampling import sampler_arguments
-from mcbench.lab.train import train, trainer_arguments
+from mcbench.runs.config import resolve
+from mcbench.runs.files import read_lines
+from mcbench.runs.profiles import BACKENDS
+from mcbench.runs.sampling import sampler_arguments
+from mcbench.runs.train import train, trainer_arguments
 
 
 def test_a_run_with_continuous_batching_leaves_a_whole_record(tiny_profile, tmp_path):

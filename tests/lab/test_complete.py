@@ -4,14 +4,14 @@ import json
 
 import pytest
 
+from mcbench.claims import read_measurements
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.lab import complete, experiments, temperature_grid
-from mcbench.lab.experiments import Arm, Experiment
-from mcbench.lab.insights import read_measurements
-from mcbench.lab.repetition import repetition_rows
-from mcbench.lab.store import RunRecord
-from mcbench.lab.study import run_study
+from mcbench.experiments import complete, experiments, temperature_grid
+from mcbench.experiments.experiments import Arm, Experiment
+from mcbench.experiments.repetition import repetition_rows
+from mcbench.experiments.study import run_study
+from mcbench.runs.store import RunRecord
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import synthetic_runs as synthetic
 
 from mcbench.data.planted import TRUTH
 from mcbench.errors import UserError
-from mcbench.lab.compact import write_compact
-from mcbench.lab.data_quality import DATA_FILE, run_data_quality
-from mcbench.lab.graded_sets import DataRecord, data_record
-from mcbench.lab.noisy_pool import DEFECTS, noisy_pool, sound
-from mcbench.lab.problems import load_problems
+from mcbench.experiments.data_quality import DATA_FILE, run_data_quality
+from mcbench.experiments.graded_sets import DataRecord, data_record
+from mcbench.experiments.noisy_pool import DEFECTS, noisy_pool, sound
 from mcbench.nano.graded import grades, load_graded, pool_problems
 from mcbench.report import data_quality, site
 from mcbench.report.page import build_page
+from mcbench.runs.compact import write_compact
+from mcbench.runs.problems import load_problems
 
 COMMITTED = Path(__file__).parents[2] / "reports" / "records" / DATA_FILE
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from mcbench.grpo import GenerationBatch
-from mcbench.lab.compact import read_compact, write_compact
-from mcbench.lab.distributions import (
+from mcbench.runs.compact import read_compact, write_compact
+from mcbench.runs.distributions import (
     ADVANTAGE,
     ADVANTAGE_EDGES,
     RIGHT,
@@ -12,8 +12,8 @@ from mcbench.lab.distributions import (
     distributions,
     recorded_distributions,
 )
-from mcbench.lab.recorder import Recorder
-from mcbench.lab.store import Run, RunRecord
+from mcbench.runs.recorder import Recorder
+from mcbench.runs.store import Run, RunRecord
 
 LENGTHS, REWARDS, ADVANTAGES = [2, 4, 16, 8, 16], [1, 1, 0, 0, np.nan], [1.5, 1.5, -99, 0, 0]
 

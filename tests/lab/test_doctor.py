@@ -2,8 +2,8 @@ from collections import namedtuple
 
 import pytest
 
-from mcbench.lab import doctor
-from mcbench.lab.machine import GIB, nominal_gpu
+from mcbench.scale import doctor
+from mcbench.scale.machine import GIB, nominal_gpu
 
 
 def texts(found, state):

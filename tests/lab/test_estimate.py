@@ -8,8 +8,9 @@ import pytest
 
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.lab.config import resolve
-from mcbench.lab.estimate import (
+from mcbench.runs.config import resolve
+from mcbench.runs.profiles import PROFILES
+from mcbench.scale.estimate import (
     Workload,
     decode_work,
     estimate,
@@ -17,9 +18,8 @@ from mcbench.lab.estimate import (
     mean_when_cut,
     update_work,
 )
-from mcbench.lab.machine import Machine, Rates, nominal_gpu
-from mcbench.lab.profiles import PROFILES
-from mcbench.lab.shapes import HUB_SHAPES, ModelShape, shape_of
+from mcbench.scale.machine import Machine, Rates, nominal_gpu
+from mcbench.scale.shapes import HUB_SHAPES, ModelShape, shape_of
 
 SHAPE = ModelShape(8, 2, 2, 1, 4, 16, 10, tied=True)
 MACHINE = Machine(
@@ -137,7 +137,7 @@ def test_a_dry_run_prints_the_estimate_and_the_commands(capsys, tmp_path):
 def test_a_machine_that_was_measured_is_read_back(monkeypatch, tmp_path):
     from dataclasses import asdict
 
-    from mcbench.lab import dry_run
+    from mcbench.scale import dry_run
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(dry_run, "probe", lambda: MACHINE)

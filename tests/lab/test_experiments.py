@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.lab import experiments
-from mcbench.lab.experiments import Arm, Experiment, planned_runs, run_experiment
-from mcbench.lab.store import RunStore
+from mcbench.experiments import experiments
+from mcbench.experiments.experiments import Arm, Experiment, planned_runs, run_experiment
+from mcbench.runs.store import RunStore
 
 
 def test_arms_that_compute_the_same_are_one_run(tiny_changes, tmp_path, monkeypatch):

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 import synthetic_runs as synthetic
 
-from mcbench.errors import UserError
-from mcbench.lab.arms import ARMS, belongs, settings
-from mcbench.lab.config import resolve
-from mcbench.lab.evaluate import EvalResult
-from mcbench.lab.insights import (
+from mcbench.claims import (
     INSIGHTS,
     assess_all,
     count_states,
@@ -22,9 +18,13 @@ from mcbench.lab.insights import (
     summary_rows,
     write_measurements,
 )
-from mcbench.lab.insights.verdict import decide
-from mcbench.lab.labelled import LabelledCase, SuiteRecord
-from mcbench.lab.profiles import PROFILES
+from mcbench.claims.verdict import decide
+from mcbench.errors import UserError
+from mcbench.experiments.arms import ARMS, belongs, settings
+from mcbench.experiments.labelled import LabelledCase, SuiteRecord
+from mcbench.runs.config import resolve
+from mcbench.runs.evaluate import EvalResult
+from mcbench.runs.profiles import PROFILES
 
 STATES = {1: "supported", 0: "inconclusive", -1: "contradicted"}
 

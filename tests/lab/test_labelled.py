@@ -6,9 +6,9 @@ import pytest
 
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
-from mcbench.lab.labelled import METHOD, SuiteRecord, judge_suite
-from mcbench.lab.profiles import PROFILES
-from mcbench.lab.train import reward_evaluator
+from mcbench.experiments.labelled import METHOD, SuiteRecord, judge_suite
+from mcbench.runs.profiles import PROFILES
+from mcbench.runs.train import reward_evaluator
 
 
 def test_the_suite_is_thinned_evenly_judged_and_reused(tmp_path):

@@ -15,10 +15,10 @@ from safetensors.torch import load_file
 from test_train_resume import assert_same_record, stable
 
 from mcbench.cli import main
-from mcbench.lab.config import resolve
-from mcbench.lab.launch import LAUNCH_CONFIGS, launch, processes_of, sharding_of
-from mcbench.lab.launcher import first_failure, without_launcher_traceback
-from mcbench.lab.store import RunStore, read_run
+from mcbench.runs.config import resolve
+from mcbench.runs.store import RunStore, read_run
+from mcbench.scale.launch import LAUNCH_CONFIGS, launch, processes_of, sharding_of
+from mcbench.scale.launcher import first_failure, without_launcher_traceback
 
 HERE = Path(__file__).parent
 TWO = ["--set", "per_device_batch_size=2", "--launch", "cpu"]

@@ -10,10 +10,10 @@ import torch
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
-from mcbench.lab.evaluate import evaluate_model, pass_at_k, select_problems
-from mcbench.lab.problems import load_problems
-from mcbench.lab.sampling import prompt_ids, transformers_sampler, vllm_sampler
-from mcbench.lab.train import load_model
+from mcbench.runs.evaluate import evaluate_model, pass_at_k, select_problems
+from mcbench.runs.problems import load_problems
+from mcbench.runs.sampling import prompt_ids, transformers_sampler, vllm_sampler
+from mcbench.runs.train import load_model
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_spans_sample_from_the_same_distribution_as_one_generate(model_and_token
     prompts = prompt_ids(tokenizer, ["in 1 out 1\nAnswer:\n"] * 3000)
     shares = []
     for span in (2, 64):
-        monkeypatch.setattr("mcbench.lab.sampling.FIRST_SPAN", span)
+        monkeypatch.setattr("mcbench.runs.sampling.FIRST_SPAN", span)
         sample = transformers_sampler(model, tokenizer, batch_size=1500)
         responses = sample(prompts, 6, 1.0, span)
         shares.append([sum(len(r) == n for r in responses) / 3000 for n in range(1, 7)])

@@ -9,7 +9,7 @@ import pytest
 
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.lab.notebook import check_parameters, notebook_parameters
+from mcbench.experiments.notebook import check_parameters, notebook_parameters
 
 PARAMETERS = """\
 profile: str = "nano"  # the scale
@@ -86,7 +86,9 @@ def test_a_failing_notebook_says_how(tmp_path, capsys, cell, status, message):
     assert output.parent.exists() == (status == 1)  # wrong input leaves nothing behind
 
 
-CHECKED = "from mcbench.lab.notebook import check_injected; check_injected(); print('got', seeds)"
+CHECKED = (
+    "from mcbench.experiments.notebook import check_injected; check_injected(); print('got', seeds)"
+)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import pytest
 
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.lab import experiments
-from mcbench.lab.experiments import Arm, Experiment, run_planned
-from mcbench.lab.plan import make_plan, planned_together
-from mcbench.lab.store import RunStore
+from mcbench.experiments import experiments
+from mcbench.experiments.experiments import Arm, Experiment, run_planned
+from mcbench.experiments.plan import make_plan, planned_together
+from mcbench.runs.store import RunStore
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import synthetic_runs as synthetic
 
-from mcbench.lab.arms import ARMS
-from mcbench.lab.insights import QUESTIONS, question_rows
-from mcbench.lab.insights.selection import runs_of
+from mcbench.claims import QUESTIONS, question_rows
+from mcbench.claims.selection import runs_of
+from mcbench.experiments.arms import ARMS
 
 STATES = {1: "higher", 0: "inconclusive", -1: "lower"}
 PARTS = {

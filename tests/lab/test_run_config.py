@@ -9,10 +9,10 @@ import pytest
 
 from mcbench.errors import UserError
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
-from mcbench.lab.compact import read_compact
-from mcbench.lab.config import ALGORITHM_FIELDS, RunConfig, resolve
-from mcbench.lab.profiles import PROFILES, Profile
-from mcbench.lab.train import plan, prompt_schedule, trainer_arguments
+from mcbench.runs.compact import read_compact
+from mcbench.runs.config import ALGORITHM_FIELDS, RunConfig, resolve
+from mcbench.runs.profiles import PROFILES, Profile
+from mcbench.runs.train import plan, prompt_schedule, trainer_arguments
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
 

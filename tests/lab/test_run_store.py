@@ -7,9 +7,9 @@ import os
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.lab.compact import SAMPLE_GROUPS, read_compact, read_record, write_compact
-from mcbench.lab.files import ProcessLock, read_lines
-from mcbench.lab.store import Run, RunStore, read_run
+from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, read_record, write_compact
+from mcbench.runs.files import ProcessLock, read_lines
+from mcbench.runs.store import Run, RunStore, read_run
 
 CONFIG = {"recipe": "grpo", "profile": {"max_completion_length": 4}}
 META = {"run_id": "r", "config": CONFIG, "seed": 0, "started": 1.0}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mcbench.claims import statistics as st
 from mcbench.errors import UserError
-from mcbench.lab import statistics as st
 
 X = np.arange(0.0, 101.0, 10.0)
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from mcbench.lab.config import resolve
-from mcbench.lab.evaluate import evaluate_model
-from mcbench.lab.store import RunStore, read_run
-from mcbench.lab.train import load_model, train
+from mcbench.runs.config import resolve
+from mcbench.runs.evaluate import evaluate_model
+from mcbench.runs.store import RunStore, read_run
+from mcbench.runs.train import load_model, train
 
 STEPS = 8  # four generations of two updates
 VOLATILE = ("time", "elapsed_s", "step_time")  # and whatever begins with "time/"
@@ -150,8 +150,8 @@ def test_killed_after_the_last_step_only_the_state_is_missing(whole, config, tmp
 
 def test_the_final_model_scores_as_recorded(whole, config):
     from mcbench.evaluator import Evaluator
-    from mcbench.lab.evaluate import select_problems
-    from mcbench.lab.problems import load_problems
+    from mcbench.runs.evaluate import select_problems
+    from mcbench.runs.problems import load_problems
 
     run, _ = whole
     profile = config.profile

@@ -6,7 +6,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from mcbench.lab.notebook import run_notebook
+from mcbench.experiments.notebook import run_notebook
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "05_data_quality.ipynb"
 

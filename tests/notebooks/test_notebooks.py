@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.lab.notebook import run_notebook
+from mcbench.experiments.notebook import run_notebook
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 

@@ -10,10 +10,10 @@ import pytest
 
 from mcbench import ray_session
 from mcbench.errors import UserError
-from mcbench.lab.config import resolve
-from mcbench.lab.experiments import PlannedRun, run_planned
-from mcbench.lab.problems import model_location
-from mcbench.lab.store import RunStore, read_run
+from mcbench.experiments.experiments import PlannedRun, run_planned
+from mcbench.runs.config import resolve
+from mcbench.runs.problems import model_location
+from mcbench.runs.store import RunStore, read_run
 
 from .conftest import node_of
 
@@ -129,7 +129,7 @@ def test_a_stopped_sweep_leaves_no_process_and_resumes(cluster, tmp_path):
 
 
 def test_what_no_node_can_hold_is_refused(cluster, tmp_path):
-    from mcbench.lab.profiles import profile_named
+    from mcbench.runs.profiles import profile_named
 
     assert profile_named("qwen3-4b").precision == "bf16"
     needy = plan(1, precision="bf16")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.lab.distributions import distributions
-from mcbench.lab.profiles import PROFILES
-from mcbench.lab.store import RunRecord
+from mcbench.runs.distributions import distributions
+from mcbench.runs.profiles import PROFILES
+from mcbench.runs.store import RunRecord
 
 GAIN = {"grpo": 8.0, "grpo_plus": 13.0, "microcoder": 20.0}
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.lab.labelled import METHOD, LabelledCase, SuiteRecord
-from mcbench.lab.store import RunRecord
+from mcbench.experiments.labelled import METHOD, LabelledCase, SuiteRecord
 from mcbench.report import code_evaluator, suite, training_rules
 from mcbench.report.page import build_page
 from mcbench.report.verdicts import verdict_lines, verdict_table
+from mcbench.runs.store import RunRecord
 
 from .synthetic import make_record
 

@@ -8,15 +8,15 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "lab"))
 import synthetic_runs as synthetic
 
-from mcbench.lab.insights import INSIGHTS
-from mcbench.lab.insights.measurements import REPETITION
-from mcbench.lab.store import RunRecord
-from mcbench.lab.study import Study, shown_arms, study_of
+from mcbench.claims import INSIGHTS
+from mcbench.claims.measurements import REPETITION
+from mcbench.experiments.study import Study, shown_arms, study_of
 from mcbench.report import paper, section
 from mcbench.report.page import build_page
 from mcbench.report.sections import SECTIONS, grid_values, repetition_table
 from mcbench.report.site import results_records
 from mcbench.report.verdicts import PAGES, insight_summary, summary_lines, summary_markup
+from mcbench.runs.store import RunRecord
 
 from .synthetic import make_record
 

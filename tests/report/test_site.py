@@ -5,12 +5,12 @@ import pytest
 
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.lab.code_evaluator import SUITE_FILE
-from mcbench.lab.compact import write_compact
-from mcbench.lab.experiments import experiment_named
-from mcbench.lab.labelled import LabelledCase, SuiteRecord
+from mcbench.experiments.code_evaluator import SUITE_FILE
+from mcbench.experiments.experiments import experiment_named
+from mcbench.experiments.labelled import LabelledCase, SuiteRecord
 from mcbench.report import site
 from mcbench.report.page import Page, Panel, Plot, Section
+from mcbench.runs.compact import write_compact
 
 from .synthetic import make_record
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from mcbench.lab.experiments import EXPERIMENTS
+from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.report import style
 from mcbench.report.style import ArmStyle, arm_styles
 

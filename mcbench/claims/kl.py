@@ -1,0 +1,89 @@
+"""KL and clip (paper §2.5, Fig. 4): K1 and K2."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mcbench.claims.evidence import Evidence, Part, part
+from mcbench.claims.statistics import (
+    estimate,
+    fall_from_peak,
+    first_window,
+    growth,
+    held_out_peak,
+    last_window,
+    rise_to_peak,
+    smooth,
+)
+from mcbench.claims.verdict import Insight
+
+KL, NO_KL = "kl_low_clip", "no_kl_high_clip"
+
+
+def diversity_length_accuracy(evidence: Evidence) -> list[Part]:
+    """No KL with high clip: last-window Distinct-4 and length above the other arm's, pass@1 grows.
+    KL with low clip: Distinct-4 falls from first to last window, and pass@1 falls from its peak,
+    whose place is found on the other seeds.
+    """
+    kept, lost = evidence.diversity(NO_KL), evidence.diversity(KL)
+    return [
+        part(
+            "diversity at the end, no KL minus KL",
+            "Distinct-4",
+            (1, kept, last_window),
+            (-1, lost, last_window),
+        ),
+        part(
+            "length at the end, no KL minus KL",
+            "tokens",
+            (1, evidence.length(NO_KL), last_window),
+            (-1, evidence.length(KL), last_window),
+        ),
+        part("pass@1 growth, no KL", "points", (1, evidence.accuracy(NO_KL), growth)),
+        part("diversity lost, KL", "Distinct-4", (1, lost, first_window), (-1, lost, last_window)),
+        part("pass@1 fall, KL", "points", (1, evidence.accuracy(KL), fall_from_peak)),
+    ]
+
+
+def loss_before_fall(evidence: Evidence) -> list[Part]:
+    """KL with low clip: pass@1 rises to its peak and falls from it, the peak's place found on the
+    other seeds; Distinct-4 has fallen by that place ("precedes") and falls on ("continued").
+    """
+    accuracy, diversity = evidence.accuracy(KL), evidence.diversity(KL)
+    steps = accuracy.x[held_out_peak(accuracy.x, accuracy.y)]
+    smoothed = smooth(diversity.x, diversity.y)
+    at_peak = np.array(
+        [np.interp(step, diversity.x, y) for step, y in zip(steps, smoothed, strict=True)]
+    )
+    before = estimate(first_window(diversity.x, diversity.y) - at_peak, held_out=True)
+    after = estimate(at_peak - last_window(diversity.x, diversity.y), held_out=True)
+    return [
+        part("pass@1 rise", "points", (1, accuracy, rise_to_peak)),
+        part("pass@1 fall", "points", (1, accuracy, fall_from_peak)),
+        Part("diversity lost before the peak of pass@1", before, "Distinct-4"),
+        Part("diversity lost after it", after, "Distinct-4"),
+    ]
+
+
+_SOURCE = "§2.5, Fig. 4"
+INSIGHTS = (
+    Insight(
+        "K1",
+        "kl",
+        "No KL with high clip keeps diversity and length up and accuracy rising; KL without high "
+        "clip lowers diversity and gains little before declining.",
+        _SOURCE,
+        "kl_and_clip",
+        (KL, NO_KL),
+        diversity_length_accuracy,
+    ),
+    Insight(
+        "K2",
+        "kl",
+        "Continued loss of diversity precedes the fall of accuracy, which first rises, then falls.",
+        _SOURCE,
+        "kl_and_clip",
+        (KL,),
+        loss_before_fall,
+    ),
+)

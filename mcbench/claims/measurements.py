@@ -1,0 +1,141 @@
+"""Measurements that insights need beside the run records, and the file they are kept in.
+
+One JSON line a measurement, in ``measurements.jsonl`` beside the compact records. Three kinds:
+
+``temperature_grid`` (T1, T2): a checkpoint sampled at one temperature.
+    experiment, run_id, seed, step, temperature, distinct_4 (share), accuracy (pass@1, share)
+``labelled_solution`` (E1): one labelled solution judged under one set of rules.
+    experiment, rules, case, group, right (is it?), accepted (by the rules?)
+``repetition``: truncated responses that repeat themselves, in a span of a run's steps up to one.
+    experiment, run_id, seed, step, responses, truncated, window, periodic (counts)
+
+The second kind is also read from the labelled suite's own record, where that lies in the folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcbench.errors import UserError, unknown
+from mcbench.experiments.code_evaluator import SUITE_FILE
+from mcbench.experiments.labelled import SuiteRecord
+from mcbench.runs.files import read_lines, write_atomic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mcbench.runs.evaluate import EvalResult
+
+FILE = "measurements.jsonl"
+GRID = "temperature_grid"
+SUITE = "labelled_solution"
+REPETITION = "repetition"
+COLUMNS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    GRID: {
+        "experiment": str,
+        "run_id": str,
+        "seed": int,
+        "step": int,
+        "temperature": (int, float),
+        "distinct_4": (int, float),
+        "accuracy": (int, float),
+    },
+    SUITE: {
+        "experiment": str,
+        "rules": str,
+        "case": str,
+        "group": str,
+        "right": bool,
+        "accepted": bool,
+    },
+    REPETITION: {
+        "experiment": str,
+        "run_id": str,
+        **dict.fromkeys(("seed", "step", "responses", "truncated", "window", "periodic"), int),
+    },
+}
+Measurements = Sequence[Mapping[str, Any]]
+
+
+def check_measurement(row: Mapping[str, Any]) -> None:
+    """Refuse a row that misses a column of its kind or has a value of another type.
+
+    Raises:
+        UserError: the message names the column.
+    """
+    kind = row.get("kind")
+    if kind not in COLUMNS:
+        raise unknown("kind of measurement", kind, COLUMNS)
+    for name, wanted in COLUMNS[kind].items():
+        value = row.get(name)
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+            raise UserError(f"a {kind} measurement needs {name}, got {value!r}")
+
+
+def write_measurements(rows: Iterable[Mapping[str, Any]], path: str | Path) -> Path:
+    """Write all rows to a file, sorted, so that equal measurements give equal bytes.
+
+    Raises:
+        UserError: a row that :func:`check_measurement` refuses.
+    """
+    lines = []
+    for row in rows:
+        check_measurement(row)
+        lines.append(json.dumps(row, sort_keys=True))
+    path = Path(path)
+    write_atomic(path, "".join(f"{line}\n" for line in sorted(lines)))
+    return path
+
+
+def read_measurements(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a file, or of a folder's ``measurements.jsonl`` and labelled suite; none where
+    there is no file.
+
+    Raises:
+        UserError: a row that :func:`check_measurement` refuses.
+    """
+    path = Path(path)
+    rows = read_lines(path / FILE if path.is_dir() else path)
+    if (path / SUITE_FILE).exists():
+        rows += SuiteRecord.read(path / SUITE_FILE).measurements()
+    for row in rows:
+        check_measurement(row)
+    return rows
+
+
+def grid_measurements(
+    run_id: str, seed: int, step: int, results: Iterable[EvalResult]
+) -> list[dict[str, Any]]:
+    """A checkpoint's evaluations at several temperatures (of
+    :func:`mcbench.runs.evaluate.evaluate_model`, at the training length) as rows for T1 and T2.
+    """
+    return [
+        {
+            "kind": GRID,
+            "experiment": "temperature",
+            "run_id": run_id,
+            "seed": seed,
+            "step": step,
+            "temperature": result.temperature,
+            "distinct_4": result.distinct_4,
+            "accuracy": result.pass_at_1,
+        }
+        for result in results
+    ]
+
+
+def table_of(rows: Measurements, kind: str, experiment: str) -> pd.DataFrame:
+    """The rows of one kind and experiment.
+
+    Raises:
+        UserError: there are none.
+    """
+    import pandas as pd
+
+    found = [row for row in rows if row["kind"] == kind and row["experiment"] == experiment]
+    if not found:
+        raise UserError(f"no {kind} measurements of experiment {experiment}")
+    return pd.DataFrame(found)

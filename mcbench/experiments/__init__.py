@@ -1,0 +1,1 @@
+"""Arms and seeds: what the experiments compare, trained where missing, and read as one study."""

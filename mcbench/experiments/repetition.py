@@ -1,0 +1,87 @@
+"""How many truncated responses repeat themselves, by the paper's rule and by the periodic one.
+
+Counted from the stored responses of runs, which compact records do not hold; so it is measured
+once, where the run directories are, and kept with the other measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mcbench.claims.measurements import (
+    FILE,
+    REPETITION,
+    read_measurements,
+    write_measurements,
+)
+
+if TYPE_CHECKING:
+    from mcbench.runs.store import RunRecord
+
+PARTS = 4  # a run is divided into so many spans of equal length
+
+Say = Callable[[str], None]
+
+
+def repetition_rows(record: RunRecord, experiment: str) -> list[dict[str, Any]]:
+    """Counts over each quarter of a run: responses, truncated ones, and of those the repeating."""
+    profile = record.config["profile"]
+    steps = np.array(record.completion_steps())
+    span = profile["steps"] / PARTS
+    rows = []
+    for index in range(PARTS):
+        counts = {"responses": 0, "truncated": 0, "window": 0, "periodic": 0}
+        for step in steps[(steps - 1 >= index * span) & (steps - 1 < (index + 1) * span)]:
+            for name, count in _counts(record, int(step), profile["repeat_window"]).items():
+                counts[name] += count
+        rows.append(
+            {
+                "kind": REPETITION,
+                "experiment": experiment,
+                "run_id": record.run_id,
+                "seed": record.seed,
+                "step": round((index + 1) * span),
+                **counts,
+            }
+        )
+    return rows
+
+
+def _counts(record: RunRecord, step: int, window: int) -> dict[str, int]:
+    import torch
+
+    from mcbench.grpo.masking import REPEAT_RULES, repeats
+
+    table = record.completions(step)
+    cut = [torch.as_tensor(np.array(ids)) for ids in table["tokens"][table["truncated"]]]
+    counts = {"responses": len(table), "truncated": len(cut)}
+    if not cut:
+        return {**counts, **dict.fromkeys(REPEAT_RULES, 0)}
+    ids = torch.nn.utils.rnn.pad_sequence(cut, batch_first=True)
+    lengths = torch.tensor([len(one) for one in cut])
+    found = {rule: int(repeats(ids, lengths, window, rule).sum()) for rule in REPEAT_RULES}
+    return {**counts, **found}
+
+
+def measure_repetition(
+    records: Iterable[RunRecord], folder: str | Path, experiment: str, progress: Say
+) -> list[dict[str, Any]]:
+    """Count for the runs that have all their responses and were not counted before; returns all
+    rows of these runs.
+    """
+    path = Path(folder) / FILE
+    rows = read_measurements(path)
+    done = {row["run_id"] for row in rows if row["kind"] == REPETITION}
+    records = list(records)
+    new = [one for one in records if one.run_id not in done and one.has_all_responses]
+    if new:
+        progress(f"repetition: counting in {len(new)} runs")
+        rows += [row for one in new for row in repetition_rows(one, experiment)]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_measurements(rows, path)
+    ids = {one.run_id for one in records}
+    return [row for row in rows if row["kind"] == REPETITION and row["run_id"] in ids]

@@ -1,0 +1,160 @@
+"""Checkpoints sampled at several temperatures: what T1, T2 and the D(T) curves need.
+
+For each seed of the constant arm at T = 1: the untrained model, the model after half of the steps
+and the one after all of them. A run of half the steps is the beginning of the full one, so the
+middle checkpoint is the end of such a run. What is in the file of measurements is not measured
+again, and every evaluation is written as it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mcbench.claims.measurements import (
+    FILE,
+    GRID,
+    grid_measurements,
+    read_measurements,
+    write_measurements,
+)
+from mcbench.errors import UserError
+from mcbench.experiments.arms import boundary
+from mcbench.experiments.experiments import PlannedRun, planned_runs, run_planned
+from mcbench.runs.store import RunStore
+
+ARM = "t_10"
+TEMPERATURES = (0.2, 0.6, 1.0, 1.4, 1.8)
+
+Say = Callable[[str], None]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model of the grid: ``source`` is the run that ends with it, None for the untrained one.
+
+    ``run_id`` is that of the full run, under which its measurements are kept.
+    """
+
+    run_id: str
+    seed: int
+    step: int
+    source: PlannedRun | None
+    full: PlannedRun
+
+
+def grid_checkpoints(
+    profile: str = "nano",
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> list[Checkpoint]:
+    """Start, middle and end of the arm's run for each seed; arguments as for ``planned_runs``.
+
+    Raises:
+        UserError: as that function.
+    """
+    found = []
+    for full in planned_runs("temperature", profile, seeds, steps, [ARM], changes):
+        scale, run_id, seed = full.config.profile, full.config.run_id, full.config.seed
+        half = boundary(vars(scale), 0.5)
+        (middle,) = planned_runs("temperature", profile, [seed], half, [ARM], changes)
+        ends = {0: None, half: middle, scale.steps: full}
+        found += [Checkpoint(run_id, seed, step, run, full) for step, run in ends.items()]
+    return found
+
+
+def missing_of_grid(
+    checkpoints: Sequence[Checkpoint],
+    rows: Sequence[Mapping[str, Any]],
+    temperatures: Sequence[float] = TEMPERATURES,
+) -> list[tuple[Checkpoint, list[float]]]:
+    """The checkpoints that are yet to be measured, and at which temperatures."""
+    done = {(r["run_id"], r["step"], r["temperature"]) for r in rows if r["kind"] == GRID}
+    missing = [
+        (one, [t for t in temperatures if (one.run_id, one.step, t) not in done])
+        for one in checkpoints
+    ]
+    return [(one, left) for one, left in missing if left]
+
+
+def measure_grid(
+    folder: str | Path,
+    profile: str = "nano",
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    runs_dir: str | Path = "runs",
+    temperatures: Sequence[float] = TEMPERATURES,
+    workers: int = 1,
+    progress: Say | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> list[Row]:
+    """Measure what is missing, training the runs it needs, and return the rows of the grid.
+
+    Args:
+        folder: holds the file of measurements.
+        workers: runs side by side where some have to be trained.
+
+    Raises:
+        UserError: wrong arguments, or a run failed.
+    """
+    from mcbench.runs.recorder import say
+
+    progress = progress or say
+    path = Path(folder) / FILE
+    checkpoints = grid_checkpoints(profile, seeds, steps, changes)
+    rows = read_measurements(path)
+    missing = missing_of_grid(checkpoints, rows, temperatures)
+    total = len(checkpoints) * len(temperatures)
+    left = sum(len(wanted) for _, wanted in missing)
+    progress(f"temperature grid: {total} measurements, {total - left} made before, {left} to make")
+    needed = [one.source for one, _ in missing if one.source is not None]
+    if needed:
+        run_planned("temperature grid", needed, runs_dir, progress, workers)
+    store = RunStore(runs_dir)
+    for number, (one, wanted) in enumerate(missing, start=1):
+        progress(
+            f"temperature grid: model {number} of {len(missing)}, seed {one.seed}, step {one.step}"
+        )
+        for row in _measure(one, wanted, store):
+            rows.append(row)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_measurements(rows, path)
+    ids = {one.run_id for one in checkpoints}
+    return [row for row in rows if row["kind"] == GRID and row["run_id"] in ids]
+
+
+def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) -> Any:
+    """One row a temperature, as each is measured."""
+    from mcbench.evaluator import Evaluator
+    from mcbench.runs.evaluate import evaluate_model, select_problems
+    from mcbench.runs.problems import load_problems
+    from mcbench.runs.train import load_model
+
+    profile = one.full.config.profile
+    location = profile.model
+    if one.source is not None:
+        path = store.run(one.source.config).final_model
+        if not path.exists():
+            raise UserError(f"{path} is missing; delete the run {path.parent.parent} to train it")
+        location = str(path)
+    model, tokenizer = load_model(location)
+    problems = select_problems(load_problems(profile.test_set), profile.test_limit)
+    with Evaluator(workers=profile.reward_workers) as evaluator:
+        for temperature in temperatures:
+            results = evaluate_model(
+                model,
+                tokenizer,
+                problems,
+                evaluator=evaluator,
+                lengths=[profile.max_completion_length],
+                attempts=profile.eval_attempts,
+                temperature=temperature,
+                seed=one.seed,
+                prompt_style=profile.prompt_style,
+                batch_size=profile.eval_batch_size,
+            )
+            yield from grid_measurements(one.run_id, one.seed, one.step, results)

@@ -1,0 +1,131 @@
+"""A finished run as one small file, for keeping in a repository.
+
+A parquet table with two columns: ``table`` and ``row``. Rows of the tables ``meta``, ``step`` and
+``eval`` are the JSON lines as the run recorded them. ``sample`` are a few whole groups of the
+stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last
+generation, chosen without a look at what they hold. ``distribution`` is counted from all stored
+responses where the run itself logged none. Equal records give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcbench.errors import UserError
+from mcbench.runs.distributions import ADVANTAGE
+from mcbench.runs.files import plain, write_atomic
+from mcbench.runs.store import Run, RunRecord, read_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLE_GROUPS = 4
+SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
+
+
+def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
+    """Write the compact form of a finished run to ``path``.
+
+    ``path`` may be a folder: the file is then named after the run.
+
+    Raises:
+        UserError: the run is not finished.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if isinstance(run, Run):
+        run = run.path
+    record = run if isinstance(run, RunRecord) else read_run(run)
+    if record.state != "finished":
+        raise UserError(f"run {record.run_id} is {record.state}; only finished runs are kept")
+    rows = [("meta", record.meta)]
+    rows += [("step", line) for line in record.step_lines]
+    rows += [("eval", line) for line in record.eval_lines]
+    if ADVANTAGE not in record.steps.columns:
+        found = record.distributions.items()
+        rows += [("distribution", {"step": step, **values}) for step, values in found]
+    rows += [("sample", line) for line in record.sample_lines or chosen_samples(record)]
+    path = Path(path)
+    if path.is_dir():
+        path = path / f"{record.run_id}.parquet"
+    table = pa.table(
+        {"table": [kind for kind, _ in rows], "row": [json.dumps(row) for _, row in rows]}
+    )
+    data = pa.BufferOutputStream()
+    pq.write_table(table, data, compression="zstd", compression_level=19)
+    write_atomic(path, data.getvalue().to_pybytes())
+    return path
+
+
+class Stored(Protocol):
+    """What responses are read from."""
+
+    def completion_steps(self) -> list[int]: ...
+    def completions(self, step: int) -> pd.DataFrame: ...
+
+
+def chosen_samples(record: Stored) -> list[dict[str, Any]]:
+    """The responses that the compact form keeps, one line each; none where none are stored."""
+    steps = record.completion_steps()
+    kept = sorted({steps[0], steps[len(steps) // 2], steps[-1]}) if steps else []
+    lines = []
+    for step in kept:
+        table = record.completions(step)
+        for row in table[table["group"] < SAMPLE_GROUPS].to_dict("records"):
+            columns = {str(name): value for name, value in row.items() if name != "tokens"}
+            lines.append(plain({"step": step, **_cut(columns)}))
+    return lines
+
+
+def _cut(row: dict[str, Any]) -> dict[str, Any]:
+    """A response of bounded length; one that is cut has no token columns, which would not fit."""
+    found = dict(row)
+    for name in ("prompt", "completion"):
+        text = str(row[name])
+        if len(text) > SAMPLE_CHARACTERS:
+            kept = SAMPLE_CHARACTERS - 40  # room for the remark: what was cut is not cut again
+            found[name] = f"{text[:kept]}\n… ({len(text) - kept} more characters)"
+            if name == "completion":
+                found = {k: v for k, v in found.items() if k not in ("logprobs", "pieces")}
+    if "logprobs" in found:
+        found["logprobs"] = [round(float(value), 3) for value in found["logprobs"]]
+        found["pieces"] = list(found["pieces"])
+    return found
+
+
+def read_compact(path: str | Path) -> RunRecord:
+    """Read a compact file.
+
+    Raises:
+        UserError: no such file, or it is no compact record.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        columns: dict[str, list[str]] = pq.read_table(path).to_pydict()
+        parsed = [
+            (kind, json.loads(row))
+            for kind, row in zip(columns["table"], columns["row"], strict=True)
+        ]
+        meta: dict[str, Any] = next(row for kind, row in parsed if kind == "meta")
+    except FileNotFoundError:
+        raise UserError(f"record {path} does not exist") from None
+    except (pa.ArrowInvalid, KeyError, ValueError, StopIteration) as error:
+        raise UserError(f"{path} is no compact run record: {error}") from error
+    return RunRecord(
+        meta=meta,
+        step_lines=[row for kind, row in parsed if kind == "step"],
+        eval_lines=[row for kind, row in parsed if kind == "eval"],
+        path=Path(path),
+        sample_lines=[row for kind, row in parsed if kind == "sample"],
+        distribution_lines=[row for kind, row in parsed if kind == "distribution"],
+    )
+
+
+def read_record(path: str | Path) -> RunRecord:
+    """A run directory or a compact file, whichever ``path`` is."""
+    return read_run(path) if Path(path).is_dir() else read_compact(path)

@@ -1,0 +1,164 @@
+"""Writes a run's record while it trains: steps, responses, evaluations, checkpoints, progress."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from accelerate import PartialState
+from transformers import TrainerCallback
+
+from mcbench.runs.distributions import distributions
+from mcbench.runs.store import Run
+
+Say = Callable[[str], None]
+
+
+def say(line: str) -> None:
+    """Print a progress line at once: plain text, so that it is visible in batch logs too."""
+    print(line, flush=True)
+
+
+def clock(seconds: float) -> str:
+    """``3:07`` or ``1:02:03``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+@dataclass
+class Recorder(TrainerCallback):
+    """Callback of the trainer; only the main process writes.
+
+    ``evaluate`` measures the current model at a step and appends the evaluation lines; every
+    process calls it.
+    """
+
+    run: Run
+    label: str
+    steps: int
+    eval_every: int
+    report_every: int
+    is_main: bool
+    say: Say
+    evaluate: Callable[[int], None]
+    elapsed_before: float = 0.0
+    first_step: int = 0
+    correct_threshold: float = 1.0
+    token_text: Callable[[int], str] | None = None
+    accuracy: float | None = None
+    latest: dict[str, Any] = field(default_factory=dict)
+    _started: float = field(default_factory=time.monotonic)
+    _step_began: float = 0.0
+    _batch_ready: float = 0.0
+    _times: dict[str, float] = field(default_factory=dict)
+    _generated: dict[str, Any] = field(default_factory=dict)  # for the line of the step it began
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds spent; a resumed run counts on from the last line that it kept."""
+        return self.elapsed_before + time.monotonic() - self._started
+
+    def due(self, step: int) -> bool:
+        """Whether the model is evaluated after this step."""
+        return step % self.eval_every == 0 or step == self.steps
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._step_began = self._batch_ready = time.perf_counter()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        now = time.perf_counter()
+        self._times = {
+            "time/step_s": now - self._step_began,
+            "time/update_s": now - self._batch_ready,
+        }
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        if not logs or "loss" not in logs:
+            return  # TRL's summary at the end of training
+        step = state.global_step
+        self.latest.update(logs)  # what a generation logs is absent from its later updates
+        if self.is_main:
+            values = {key: value for key, value in logs.items() if key != "epoch"}
+            now = {"step": step, "time": time.time(), "elapsed_s": self.elapsed_s}
+            self.run.append_step({**now, **values, **self._generated, **self._times})
+            self._generated = {}
+        if self.due(step):
+            self.evaluate(step)
+        if self.is_main and (step % self.report_every == 0 or step == self.steps):
+            self.report(step)
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        # After the step's record and evaluation: what a checkpoint covers is on disk before it. And
+        # after every process has written its part.
+        PartialState().wait_for_everyone()
+        if self.is_main:
+            self.run.complete_checkpoint(state.global_step)
+
+    def on_generation(self, batch: Any) -> None:
+        """Store the responses of a generation under the update that uses them first, and how they
+        are distributed in that update's line.
+        """
+        self._generated = distributions(
+            batch.lengths,
+            batch.rewards,
+            batch.advantages,
+            batch.max_completion_length,
+            self.correct_threshold,
+        )
+        count = len(batch.completions)
+        columns = batch.columns
+        self.run.write_completions(
+            batch.step + 1,
+            {
+                "prompt": [_text(prompt) for prompt in batch.prompts],
+                "completion": list(batch.completions),
+                "tokens": [list(map(int, ids)) for ids in batch.completion_ids],
+                "length": batch.lengths.tolist(),
+                "truncated": batch.truncated.tolist(),
+                "masked": batch.masked.tolist(),
+                "reward": batch.rewards.tolist(),
+                "advantage": batch.advantages.tolist(),
+                "verdicts": columns.get("verdicts", [None] * count),
+                "problem_id": columns.get("problem_id", [None] * count),
+                "group": batch.group.tolist(),
+                **self._token_columns(batch),
+            },
+        )
+        self._batch_ready = time.perf_counter()
+
+    def _token_columns(self, batch: Any) -> dict[str, list[Any]]:
+        """Each token's log-probability and text, where the log-probabilities are known."""
+        if batch.log_probs is None or self.token_text is None:
+            return {}
+        known = {int(token) for ids in batch.completion_ids for token in ids}
+        text = {token: self.token_text(token) for token in known}
+        return {
+            "logprobs": [values.astype("float16") for values in batch.log_probs],
+            "pieces": [[text[int(token)] for token in ids] for ids in batch.completion_ids],
+        }
+
+    def report(self, step: int) -> None:
+        """One progress line."""
+        logs = self.latest
+        here = time.monotonic() - self._started
+        left = here / max(1, step - self.first_step) * (self.steps - step)
+        accuracy = "" if self.accuracy is None else f"  pass@1 {self.accuracy:.1%}"
+        self.say(
+            f"[{self.label}] step {step}/{self.steps}  reward {_number(logs.get('reward'))}"
+            f"{accuracy}  length {logs.get('completions/mean_length', float('nan')):.0f}"
+            f"  {clock(self.elapsed_s)} so far, {clock(left)} left"
+        )
+
+
+def _number(value: Any) -> str:
+    return "none" if value is None else f"{value:.3f}"
+
+
+def _text(prompt: Any) -> str:
+    return prompt if isinstance(prompt, str) else json.dumps(prompt)

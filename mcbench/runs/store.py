@@ -1,0 +1,353 @@
+"""The run store: what a run leaves behind, written so that a crash loses and doubles nothing.
+
+A run directory holds::
+
+    run.json       configuration, seed, versions, commit, data hash, hardware, start, end, state
+    steps.jsonl    one line per optimizer update
+    evals.jsonl    one line per evaluation and length; step 0 is the base model
+    completions/   step_000001.parquet: the responses of the generation that this update began
+    checkpoints/   the last complete checkpoint; after the end only the final model
+    output.log     what the run printed, attempt after attempt, where it was part of a sweep
+    lock           the process that trains the run
+
+A checkpoint counts once its ``COMPLETE`` file exists; on resume every line after the checkpoint's
+step is dropped and trained again, so that each step appears exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcbench.errors import UserError
+from mcbench.runs.files import (
+    ProcessLock,
+    append_line,
+    keep_lines,
+    read_lines,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mcbench.runs.config import RunConfig
+
+_COMPLETE = "COMPLETE"
+_TRAINING_STATE = (
+    "optimizer*",
+    "pytorch_model_fsdp*",  # FSDP and DeepSpeed write the state in more files
+    "global_step*",
+    "latest",
+    "zero_to_fp32.py",
+    "scheduler.*",
+    "rng_state*",
+    "scaler.*",
+    "trainer_state.json",
+    "training_args.bin",
+    "README.md",
+    _COMPLETE,
+)
+
+
+class Run:
+    """One run directory. Nothing is written before :meth:`begin`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lock = ProcessLock(path / "lock")
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The content of run.json; empty before the run began."""
+        path = self.path / "run.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    @property
+    def state(self) -> str:
+        """``absent``, ``running`` (or killed, see :meth:`is_alive`), ``finished``, ``failed``."""
+        return self.meta.get("state", "absent")
+
+    def is_alive(self) -> bool:
+        """Whether a live process is training the run now."""
+        return self.lock.owner() is not None
+
+    # Writing -----------------------------------------------------------------------------------
+
+    def begin(self, meta: dict[str, Any]) -> None:
+        """Take the lock and mark the run as running; the first start's facts stay on a resume.
+
+        Raises:
+            UserError: another process trains this run.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.lock.acquire()
+        for path in self.path.glob(".*.tmp"):  # what a killed process was about to put in place
+            path.unlink()
+        (self.path / "completions").mkdir(exist_ok=True)
+        old = self.meta
+        write_json(
+            self.path / "run.json",
+            {
+                **old,
+                **meta,
+                "started": old.get("started", meta["started"]),
+                "resumes": old.get("resumes", -1) + 1,
+                "ended": None,
+                "state": "running",
+                "error": None,
+            },
+        )
+
+    def finish(self, ended: float) -> None:
+        """Mark the run as finished at ``ended`` (seconds since 1970) and release the lock."""
+        write_json(
+            self.path / "run.json",
+            {**self.meta, "ended": ended, "state": "finished", "error": None},
+        )
+        self.lock.release()
+
+    def fail(self, ended: float, error: str) -> None:
+        """Record why the run stopped, unless another process has taken it over; the same command
+        resumes it.
+        """
+        if self.lock.others():
+            return
+        write_json(
+            self.path / "run.json", {**self.meta, "ended": ended, "state": "failed", "error": error}
+        )
+        self.lock.release()
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to run.json, such as which temperature was chosen and why."""
+        write_json(self.path / "run.json", {**self.meta, **facts})
+
+    def append_step(self, record: dict[str, Any]) -> None:
+        """Add one line to steps.jsonl, on disk before the call returns.
+
+        Raises:
+            UserError: another process has taken over the run.
+        """
+        self.lock.check()
+        append_line(self.path / "steps.jsonl", record)
+
+    def append_eval(self, record: dict[str, Any]) -> None:
+        """Add one line to evals.jsonl, on disk before the call returns."""
+        append_line(self.path / "evals.jsonl", record)
+
+    def write_completions(self, step: int, columns: dict[str, list[Any]]) -> None:
+        """Store one generation's responses under the update that uses them first."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.completions_path(step)
+        temporary = path.with_suffix(".tmp")
+        pq.write_table(pa.table(columns), temporary, compression="zstd")
+        temporary.replace(path)
+
+    def completions_path(self, step: int) -> Path:
+        """Where the responses are stored that the update ``step`` used first."""
+        return self.path / "completions" / f"step_{step:06d}.parquet"
+
+    # Checkpoints ---------------------------------------------------------------------------------
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder the trainer writes checkpoints to."""
+        return self.path / "checkpoints"
+
+    def complete_checkpoint(self, step: int) -> None:
+        """Declare ``checkpoints/checkpoint-<step>`` whole, then delete the older ones.
+
+        Raises:
+            UserError: another process has taken over the run.
+        """
+        self.lock.check()
+        write_json(self.checkpoints / f"checkpoint-{step}" / _COMPLETE, {"step": step})
+        for other, path in self._checkpoint_dirs():
+            if other < step:
+                shutil.rmtree(path)
+
+    def last_checkpoint(self) -> tuple[int, Path] | None:
+        """Step and directory of the newest checkpoint that was written to its end."""
+        whole = [(n, path) for n, path in self._checkpoint_dirs() if (path / _COMPLETE).exists()]
+        return max(whole, default=None)
+
+    def _checkpoint_dirs(self) -> list[tuple[int, Path]]:
+        found = self.checkpoints.glob("checkpoint-*")
+        return sorted((int(path.name.partition("-")[2]), path) for path in found)
+
+    @property
+    def final_model(self) -> Path:
+        """The trained model; exists once the last update is made."""
+        return self.checkpoints / "final"
+
+    def delete(self) -> None:
+        """Remove the run and everything it recorded.
+
+        Raises:
+            UserError: a live process is training it.
+        """
+        if self.is_alive():
+            raise UserError(f"{self.path} is being trained now; stop that process first")
+        if self.path.exists():
+            shutil.rmtree(self.path)
+
+    def rewind(self, step: int) -> None:
+        """Drop everything recorded after ``step``, and half-written lines and checkpoints.
+
+        -1 drops everything.
+        """
+        for name in ("steps.jsonl", "evals.jsonl"):
+            keep_lines(self.path / name, lambda record: record["step"] <= step)
+        for path in (self.path / "completions").glob("step_*"):
+            if path.suffix == ".tmp" or int(path.stem.partition("_")[2]) > step:
+                path.unlink()
+        for other, path in self._checkpoint_dirs():
+            if other > step or not (path / _COMPLETE).exists():
+                shutil.rmtree(path)
+
+    def keep_final_model(self, step: int) -> None:
+        """Turn the last checkpoint into the final model: weights and tokenizer only."""
+        (self.checkpoints / f"checkpoint-{step}").replace(self.final_model)
+        for pattern in _TRAINING_STATE:
+            for path in self.final_model.glob(pattern):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+class RunStore:
+    """All runs below one folder, each under its content-addressed id."""
+
+    def __init__(self, root: str | Path = "runs") -> None:
+        self.root = Path(root)
+
+    def run(self, config: RunConfig) -> Run:
+        """The run of that configuration, begun or not."""
+        return self.run_with_id(config.run_id)
+
+    def run_with_id(self, run_id: str) -> Run:
+        """The run of that id, begun or not."""
+        return Run(self.root / run_id)
+
+    def __iter__(self) -> Iterator[Run]:
+        for path in sorted(self.root.glob("*/run.json")):
+            yield Run(path.parent)
+
+    @property
+    def base_evals(self) -> Path:
+        """Evaluations of base models, shared by all runs that start from the same one."""
+        return self.root / "base_evals"
+
+
+# Reading -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run as its readers see it, from a run directory or from a compact file.
+
+    ``step_lines`` and ``eval_lines`` are the JSON lines, ``steps`` and ``evals`` their tables.
+    ``sample_lines`` are the few responses that a compact file keeps, with their ``step``, and
+    ``distribution_lines`` what it counted over all of them.
+    """
+
+    meta: dict[str, Any]
+    step_lines: list[dict[str, Any]]
+    eval_lines: list[dict[str, Any]]
+    path: Path
+    sample_lines: list[dict[str, Any]] = field(default_factory=list)
+    distribution_lines: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def run_id(self) -> str:
+        return self.meta["run_id"]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.meta["config"]
+
+    @property
+    def seed(self) -> int:
+        return self.meta["seed"]
+
+    @property
+    def state(self) -> str:
+        return self.meta["state"]
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per update, columns named as in the log."""
+        import pandas as pd
+
+        return pd.DataFrame(self.step_lines)
+
+    @cached_property
+    def evals(self) -> pd.DataFrame:
+        """One row per evaluation and length; ``per_problem`` is a list of dicts."""
+        import pandas as pd
+
+        return pd.DataFrame(self.eval_lines)
+
+    @cached_property
+    def distributions(self) -> dict[int, dict[str, Any]]:
+        """Lengths and advantages of each generation by the step that it began; see
+        :mod:`mcbench.runs.distributions`.
+        """
+        from mcbench.runs.distributions import recorded_distributions
+
+        return recorded_distributions(self)
+
+    @property
+    def has_all_responses(self) -> bool:
+        """Whether whole generations are stored, not only a few samples."""
+        return (self.path / "completions").is_dir()
+
+    def completion_steps(self) -> list[int]:
+        """The updates that began a generation of which responses are stored."""
+        if self.sample_lines:
+            return sorted({line["step"] for line in self.sample_lines})
+        found = (self.path / "completions").glob("step_*.parquet")
+        return sorted(int(path.stem.partition("_")[2]) for path in found)
+
+    def completions(self, step: int) -> pd.DataFrame:
+        """The stored responses of the generation that ``step`` began.
+
+        Raises:
+            UserError: none are stored for that step; the message names the steps there are.
+        """
+        import pandas as pd
+
+        if step not in self.completion_steps():
+            known = ", ".join(map(str, self.completion_steps())) or "none (compact record)"
+            raise UserError(
+                f"no responses stored for step {step} of {self.run_id}; stored: {known}"
+            )
+        if self.sample_lines:
+            return pd.DataFrame([line for line in self.sample_lines if line["step"] == step])
+        return pd.read_parquet(Run(self.path).completions_path(step))
+
+
+def read_run(path: str | Path) -> RunRecord:
+    """Read a run directory, also while it is being written.
+
+    Raises:
+        UserError: the path holds no run.
+    """
+    run = Run(Path(path))
+    if not run.meta:
+        raise UserError(f"{path} holds no run: run.json is missing")
+    return RunRecord(
+        meta=run.meta,
+        step_lines=read_lines(run.path / "steps.jsonl"),
+        eval_lines=read_lines(run.path / "evals.jsonl"),
+        path=run.path,
+    )

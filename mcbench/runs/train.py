@@ -1,0 +1,511 @@
+"""Training one run: from a resolved configuration to a complete record.
+
+The same call starts a run, resumes an interrupted one from its last checkpoint, and returns a
+finished one at once. Two properties make a resumed run equal an uninterrupted one: the prompts of
+the whole run are laid out beforehand (one pass over one dataset, so that skipping is exact), and
+evaluation leaves model mode and random state as they were.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mcbench.data.schema import Problem
+from mcbench.errors import UserError
+from mcbench.runs.config import RunConfig
+from mcbench.runs.evaluate import EvalResult, evaluate_model, select_problems
+from mcbench.runs.files import digest, write_json
+from mcbench.runs.problems import (
+    load_problems,
+    model_location,
+    problems_digest,
+    prompt_for,
+    training_row,
+)
+from mcbench.runs.profiles import Profile
+from mcbench.runs.store import Run, RunStore
+from mcbench.scale.launch import sharding_here
+
+Say = Callable[[str], None]
+
+_PATIENCE_S = 24 * 3600
+
+
+def train(
+    config: RunConfig,
+    store: RunStore | str | Path = "runs",
+    progress: Say | None = None,
+    label: str | None = None,
+) -> Run:
+    """Train the run of ``config`` to its end, or return it when it is finished.
+
+    Args:
+        store: the run store, or its folder.
+        progress: receives one line of text at a time; prints where None.
+        label: how progress lines name the run; recipe and seed where None.
+
+    Raises:
+        UserError: the configuration, model or data are wrong (nothing is written), or another
+            process trains this run.
+    """
+    from mcbench.runs.recorder import say
+
+    progress = progress or say
+    if not _is_main():
+        progress = _silent
+    label = label or f"{config.recipe} seed {config.seed}"
+    store = store if isinstance(store, RunStore) else RunStore(store)
+    run = store.run(config)
+    if run.state == "finished":
+        progress(f"[{label}] finished before: reusing {run.path}")
+        return run
+    _check_resume(run)
+    arguments = trainer_arguments(config, run.checkpoints)
+    if arguments.use_vllm and find_spec("vllm") is None:
+        raise UserError(
+            f"backend {config.profile.backend!r} needs vLLM, which is not installed; run "
+            "pip install -e '.[gpu]', or use --set backend=transformers"
+        )
+    model, tokenizer = load_model(config.profile)
+    session = _Session(config, store, run, arguments, model, tokenizer, progress, label)
+    session.train()
+    return run
+
+
+def _check_resume(run: Run) -> None:
+    """Refuse a checkpoint whose optimizer state is divided in another way than ours would be."""
+    before = run.meta.get("processes", {}).get("sharding", "none")
+    if run.last_checkpoint() is not None and before != sharding_here():
+        asked = {"none": "without --launch, or with --launch ddp", "fsdp2": "with --launch fsdp2"}
+        raise UserError(
+            f"{run.path} was begun {asked.get(before, f'with --launch {before}')}, and its "
+            "checkpoint can only be resumed in that way"
+        )
+
+
+def plan(profile: Profile, processes: int = 1) -> Any:
+    """The batch plan of a profile (:class:`mcbench.grpo.BatchPlan`).
+
+    Raises:
+        UserError: numbers that do not divide.
+    """
+    from mcbench.grpo import BatchPlan
+
+    return BatchPlan(
+        train_batch_size=profile.train_batch_size,
+        ppo_mini_batch_size=profile.ppo_mini_batch_size,
+        num_generations=profile.num_generations,
+        per_device_batch_size=profile.per_device_batch_size,
+        processes=processes,
+    )
+
+
+def trainer_arguments(config: RunConfig, output: Path) -> Any:
+    """The trainer's arguments (:class:`mcbench.grpo.MicroCoderGRPOConfig`); writes nothing.
+
+    Raises:
+        UserError: a value the trainer refuses.
+    """
+    import torch
+
+    from mcbench.grpo import MicroCoderGRPOConfig
+    from mcbench.runs.sampling import sampler_arguments
+
+    profile = config.profile
+    batch = plan(profile, _processes())
+    every = batch.updates_per_generation * config.algorithm.get("num_iterations", 1)
+    settings: dict[str, Any] = dict(
+        output_dir=str(output),
+        seed=config.seed,
+        max_steps=profile.steps,
+        learning_rate=profile.learning_rate,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=profile.warmup_steps,
+        temperature=profile.temperature,
+        max_completion_length=profile.max_completion_length,
+        repeat_window=profile.repeat_window,
+        bf16=profile.precision == "bf16",
+        use_cpu=not torch.cuda.is_available() or "ACCELERATE_USE_CPU" in os.environ,
+        ddp_find_unused_parameters=False,  # all are used; looking for others costs a traversal
+        # The others wait while one process evaluates. A lost process is found by its launcher, not
+        # by this limit.
+        ddp_timeout=_PATIENCE_S,
+        gradient_checkpointing=profile.gradient_checkpointing,
+        # The order of the prompts is laid out in `prompt_schedule`.
+        shuffle_dataset=False,
+        logging_steps=1,
+        save_strategy="steps",
+        save_steps=every * profile.checkpoint_generations,
+        save_total_limit=None,  # the run store deletes older checkpoints once a newer one is whole
+        report_to=[],
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+        **sampler_arguments(profile),
+        **batch.trl_args(),
+    )
+    try:
+        return MicroCoderGRPOConfig(**{**settings, **config.algorithm})
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def load_model(source: Profile | str) -> tuple[Any, Any]:
+    """Model (float32 master weights; bf16 runs in autocast) and tokenizer.
+
+    ``source`` is a profile, a nano model, a directory (also of a run or checkpoint) or a hub id.
+
+    Raises:
+        UserError: the model cannot be found or read.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    name = source.model if isinstance(source, Profile) else source
+    location = model_location(name)
+    quiet()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(location, padding_side="left")
+        model = AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"model {name!r} could not be loaded: {reason}") from error
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer
+
+
+@contextmanager
+def reward_evaluator(profile: Profile, ours: Any) -> Iterator[Any]:
+    """What judges the training responses of a profile.
+
+    ``ours``, an evaluator with our rules, is used where the profile asks for no other.
+    """
+    chosen: Any
+    if profile.reward_evaluator == profile.reward_rules == "microcoder":
+        yield ours
+        return
+    if profile.reward_evaluator == "microcoder":
+        from mcbench.evaluator import Evaluator
+
+        chosen = Evaluator(
+            workers=profile.reward_workers,
+            rules=profile.reward_rules,
+            backend=profile.reward_backend,
+        )
+    else:
+        from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
+
+        one_by_one = profile.reward_evaluator == "single_threaded"
+        chosen = SingleThreaded() if one_by_one else ProcessPerSample(profile.reward_workers)
+    with chosen:
+        yield chosen
+
+
+def prompt_schedule(problems: Sequence[Problem], count: int, seed: int) -> list[Problem]:
+    """The ``count`` training problems of a run in order: shuffled passes over the set.
+
+    The same seed gives the same order to every recipe, and a longer run begins like a shorter one.
+    """
+    rng = random.Random(f"prompts-{seed}")
+    schedule: list[Problem] = []
+    while len(schedule) < count:
+        schedule += rng.sample(list(problems), len(problems))
+    return schedule[:count]
+
+
+def quiet() -> None:
+    """No bars for loading and saving files: they would bury the progress lines."""
+    import datasets
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+
+
+@cache
+def _know_numbered_processors() -> None:
+    """Let torch restore an optimizer's state to "cpu:0".
+
+    That is what accelerate calls the processor where several processes share it; torch only knows
+    "cpu".
+    """
+    import torch
+
+    def restore(storage: Any, location: str) -> Any:
+        return storage if location.startswith("cpu:") else None
+
+    torch.serialization.register_package(0, lambda storage: None, restore)
+
+
+def _processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _is_main() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _silent(line: str) -> None:
+    """The progress of a process that is not the main one."""
+
+
+@dataclass
+class _Session:
+    """What the parts of one training share."""
+
+    config: RunConfig
+    store: RunStore
+    run: Run
+    arguments: Any
+    model: Any
+    tokenizer: Any
+    progress: Say
+    label: str
+
+    def __post_init__(self) -> None:
+        profile = self.config.profile
+        self.is_main = _is_main()
+        self.train_problems = load_problems(profile.train_set)
+        self.test_problems = select_problems(load_problems(profile.test_set), profile.test_limit)
+        self.test_digest = problems_digest(self.test_problems)
+        self.evaluator: Any = None  # of held-out problems, under our rules
+        self.reward_evaluator: Any = None
+        self.recorder: Any = None
+
+    def train(self) -> None:
+        """Train from the last checkpoint, or from the start, and record the end."""
+        from mcbench.runs.recorder import clock
+
+        if self.is_main:
+            self.run.begin(self._meta())
+        try:
+            self._train()
+        except BaseException as error:
+            if self.is_main:
+                self.run.fail(time.time(), f"{type(error).__name__}: {error}")
+            raise
+        if self.is_main:
+            self.run.finish(time.time())
+            took = f" in {clock(self.recorder.elapsed_s)}" if self.recorder else ""
+            self.progress(f"[{self.label}] finished{took}: {self.run.path}")
+
+    def _meta(self) -> dict[str, Any]:
+        from mcbench.runs.provenance import commit, hardware, versions
+
+        return {
+            "run_id": self.run.run_id,
+            "config": self.config.to_dict(),
+            "seed": self.config.seed,
+            "versions": versions(),
+            **commit(),
+            "data_hash": self.config.data_digest,
+            "hardware": hardware(),
+            "processes": {"count": _processes(), "sharding": sharding_here()},
+            "started": time.time(),
+        }
+
+    def _train(self) -> None:
+        from accelerate import PartialState
+
+        from mcbench.evaluator import Evaluator
+
+        steps = self.config.profile.steps
+        checkpoint = self.run.last_checkpoint()
+        done = checkpoint[0] if checkpoint else -1
+        if self.run.final_model.exists():  # killed after the last step, before the state was set
+            done = steps
+        if self.is_main:
+            self.run.rewind(done)
+        PartialState().wait_for_everyone()
+        if done < steps:
+            if checkpoint:
+                self.progress(f"[{self.label}] resuming after step {done}")
+            profile = self.config.profile
+            with (
+                Evaluator(
+                    workers=profile.reward_workers, backend=profile.reward_backend
+                ) as self.evaluator,
+                reward_evaluator(profile, self.evaluator) as self.reward_evaluator,
+            ):
+                if self.is_main:
+                    self.run.note(sandbox=self.evaluator.isolation)
+                self._update(done, checkpoint[1] if checkpoint else None)
+        if self.is_main and not self.run.final_model.exists():
+            self.run.keep_final_model(steps)
+
+    def _update(self, done: int, checkpoint: Path | None) -> None:
+        from transformers import set_seed
+        from transformers.trainer_callback import PrinterCallback
+
+        set_seed(self.config.seed)
+        _know_numbered_processors()
+        trainer = self._trainer()
+        trainer.remove_callback(PrinterCallback)
+        self.recorder = self._recorder(trainer, max(0, done))
+        trainer.add_callback(self.recorder)
+        trainer.on_generation = partial(self._on_generation, trainer)
+        if done < 0:
+            self._evaluate(trainer, 0)
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+
+    def _on_generation(self, trainer: Any, batch: Any) -> None:
+        choice = trainer.temperature_choice
+        if choice is not None and "temperature_choice" not in self.run.meta:
+            self.run.note(temperature_choice=choice.to_dict())
+            self.progress(f"[{self.label}] {choice.explanation}")
+        self.recorder.on_generation(batch)
+
+    def _trainer(self) -> Any:
+        from datasets import Dataset
+
+        from mcbench.evaluator import CodeReward
+        from mcbench.grpo import MicroCoderGRPOTrainer
+
+        profile = self.config.profile
+        batch = plan(profile, _processes())
+        period = batch.updates_per_generation * self.arguments.num_iterations
+        count = -(-profile.steps // period) * profile.train_batch_size
+        schedule = prompt_schedule(self.train_problems, count, self.config.seed)
+        rows = [training_row(problem, profile.prompt_style) for problem in schedule]
+        return MicroCoderGRPOTrainer(
+            model=self.model,
+            args=self.arguments,
+            processing_class=self.tokenizer,
+            train_dataset=Dataset.from_list(rows),
+            # The published methods, which are there to be timed, do not work ahead.
+            reward_funcs=[
+                CodeReward(self.reward_evaluator, overlap=profile.reward_evaluator == "microcoder")
+            ],
+            peft_config=_lora(profile),
+        )
+
+    def _recorder(self, trainer: Any, done: int) -> Any:
+        from mcbench.runs.files import read_lines
+        from mcbench.runs.recorder import Recorder
+
+        profile = self.config.profile
+        before = read_lines(self.run.path / "steps.jsonl")
+        return Recorder(
+            run=self.run,
+            label=self.label,
+            steps=profile.steps,
+            eval_every=profile.eval_every,
+            report_every=self.arguments.generation_period,
+            is_main=self.is_main,
+            say=self.progress,
+            evaluate=lambda step: self._evaluate(trainer, step),
+            elapsed_before=before[-1]["elapsed_s"] if before else 0.0,
+            first_step=done,
+            correct_threshold=self.arguments.correct_threshold,
+            token_text=lambda token: str(self.tokenizer.decode([token])),
+        )
+
+    # Evaluation ----------------------------------------------------------------------------------
+
+    def _evaluate(self, trainer: Any, step: int) -> None:
+        """Append one line per length; the base model's are measured once for all runs."""
+        from accelerate import PartialState
+
+        from mcbench.runs.sampling import vllm_sampler
+
+        profile = self.config.profile
+        cache = self.store.base_evals / f"{self._base_key()}.json"
+        sampler = vllm_sampler(trainer) if self.arguments.use_vllm else None
+        together = sampler is not None or sharding_here() in ("fsdp2", "zero3")
+        cached = step == 0 and cache.exists()
+        PartialState().wait_for_everyone()  # all have looked before one of them writes
+        if cached:
+            results = _read_evals(cache)
+        elif self.is_main:
+            results = self._measure(trainer, sampler)
+            if step == 0:
+                cache.parent.mkdir(exist_ok=True)
+                write_json(cache, [result.to_dict() for result in results])
+        elif together:  # every process has a share of the prompts, or of the weights
+            self._measure(trainer, sampler, sample_only=True)
+        if self.is_main:
+            for result in results:
+                record = {"dataset": profile.test_set, "dataset_hash": self.test_digest}
+                self.run.append_eval({"step": step, **record, **result.to_dict()})
+            self.recorder.accuracy = results[0].pass_at_1
+            if step == 0:
+                self.progress(f"[{self.label}] base model  pass@1 {results[0].pass_at_1:.1%}")
+        PartialState().wait_for_everyone()
+
+    def _measure(self, trainer: Any, sampler: Any, sample_only: bool = False) -> list[EvalResult]:
+        from mcbench.runs.sampling import transformers_sampler, weights_at_hand
+
+        profile = self.config.profile
+        with weights_at_hand(trainer) as (model, sharded):
+            if sharded:
+                sampler = transformers_sampler(model, self.tokenizer, profile.eval_batch_size, True)
+            return self._sampled(model, sampler, sample_only)
+
+    def _sampled(self, model: Any, sampler: Any, sample_only: bool) -> list[EvalResult]:
+        profile = self.config.profile
+        if sample_only:
+            from mcbench.runs.sampling import prompt_ids
+
+            prompts = [prompt_for(problem, profile.prompt_style) for problem in self.test_problems]
+            ids = prompt_ids(self.tokenizer, prompts)
+            repeated = [row for row in ids for _ in range(profile.eval_attempts)]
+            longest = max(profile.eval_lengths)
+            sampler(repeated, longest, profile.eval_temperature, self.config.seed)
+            return []
+        return evaluate_model(
+            model,
+            self.tokenizer,
+            self.test_problems,
+            evaluator=self.evaluator,
+            lengths=profile.eval_lengths,
+            attempts=profile.eval_attempts,
+            temperature=profile.eval_temperature,
+            seed=self.config.seed,
+            prompt_style=profile.prompt_style,
+            batch_size=profile.eval_batch_size,
+            sampler=sampler,
+        )
+
+    def _base_key(self) -> str:
+        profile = self.config.profile
+        return digest(
+            [
+                self.config.model_digest,
+                self.test_digest,
+                repr((profile.eval_lengths, profile.eval_attempts, profile.eval_temperature)),
+                repr((profile.eval_batch_size, profile.prompt_style, profile.precision)),
+                profile.backend,
+                str(self.config.seed),
+            ]
+        )
+
+
+def _read_evals(path: Path) -> list[EvalResult]:
+    import json
+
+    return [
+        EvalResult(**{**row, "per_problem": tuple(row["per_problem"])})
+        for row in json.loads(path.read_text())
+    ]
+
+
+def _lora(profile: Profile) -> Any:
+    if profile.lora_rank is None:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=profile.lora_rank,
+        lora_alpha=2 * profile.lora_rank,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )

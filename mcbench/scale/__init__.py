@@ -1,0 +1,1 @@
+"""Many runs, many processes, many machines: sweeps, Ray, launches, estimates, the doctor."""

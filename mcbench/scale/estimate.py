@@ -1,0 +1,497 @@
+"""Memory and time of a run before it is made.
+
+The formulas are in the docstrings and in ``docs/scaling.md``; the constants come from
+``machine.py``. N: parameters, M: those in matrices, h: hidden size, V: vocabulary, R: responses
+sampled at once by one process, B: responses in one forward-backward pass, p: prompt tokens,
+L: longest response, T = p + L.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mcbench.errors import UserError, unknown
+from mcbench.runs.config import RunConfig
+from mcbench.runs.profiles import Profile
+from mcbench.runs.train import plan
+from mcbench.scale.machine import GIB, Machine, Rates
+from mcbench.scale.shapes import ModelShape, shape_of
+
+SHARDINGS = ("none", "zero2", "zero3", "fsdp2")
+# What TRL's fused head holds at once: tokens x vocabulary of one tile, in float32, with the
+# gradient and two more of its size where torch computes it.
+HEAD_TOKENS, HEAD_VOCABULARY = 4096, 32768
+# Mean response length as a share of the limit where nothing was measured: nano-s and nano-m lie
+# between 0.45 and 0.60 over their training.
+MEAN_SHARE = 0.55
+ADAM_BYTES = 8  # two float32 moments
+STEP_BYTES = 32  # an optimizer step: reads and writes weight, gradient and both moments
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the lengths and numbers of a run come to. ``prompt`` is the longest, in tokens;
+    ``tests`` the mean number of a problem.
+    """
+
+    prompt: int
+    mean_length: float
+    tests: float
+    eval_problems: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one process on its device, and what they are for. ``engine`` is what a vLLM that
+    does not sleep keeps during the updates.
+    """
+
+    base: float
+    weights: float
+    gradients: float
+    optimizer: float
+    reference: float
+    engine: float
+    update: float
+    sampling: float
+    evaluation: float
+
+    @property
+    def peak(self) -> float:
+        """What stays, and the largest of what comes and goes: an update with its gradients, which
+        the optimizer step frees, a generation or an evaluation.
+        """
+        kept = self.base + self.weights + self.optimizer + self.reference + self.engine
+        return kept + max(self.gradients + self.update, self.sampling, self.evaluation)
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds. A cycle is one generation with all that follows it until the next."""
+
+    generation: float
+    reward: float
+    scoring: float
+    update: float
+    record: float
+    updates_per_cycle: int
+    cycles: float
+    evaluation: float
+    evaluations: int
+
+    @property
+    def cycle(self) -> float:
+        """The rewards are computed beside the log-probabilities of the policy."""
+        waiting = max(self.reward, self.scoring)
+        return self.generation + waiting + self.updates_per_cycle * self.update + self.record
+
+    @property
+    def total(self) -> float:
+        """The whole run with its evaluations."""
+        return self.cycles * self.cycle + self.evaluations * self.evaluation
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of one configuration on one machine."""
+
+    machine: Machine
+    processes: int
+    sharding: str
+    shape: ModelShape
+    workload: Workload
+    memory: Memory
+    time: Time
+
+    @property
+    def fits(self) -> bool:
+        """Whether the peak leaves a twentieth of the device free."""
+        return self.memory.peak <= 0.95 * self.machine.memory
+
+
+def estimate(
+    config: RunConfig,
+    machine: Machine,
+    processes: int = 1,
+    sharding: str = "none",
+    mean_length: float | None = None,
+    workload: Workload | None = None,
+) -> Estimate:
+    """Memory of a process and time of a run.
+
+    Args:
+        processes: one a device.
+        sharding: what the processes divide: ``none``, ``zero2`` (gradients and moments), ``zero3``
+            or ``fsdp2`` (weights too).
+        mean_length: of the responses, in tokens; ``MEAN_SHARE`` of the limit where None.
+        workload: instead of the one of the configuration's problems.
+
+    Raises:
+        UserError: an unknown sharding, a model whose shape is not known, an engine for GPUs on a
+            CPU, or a batch that the processes do not divide.
+    """
+    if sharding not in SHARDINGS:
+        raise unknown("sharding", sharding, SHARDINGS)
+    check_backend(config.profile, machine.gpu)
+    shape = shape_of(config.profile.model)
+    load = workload or workload_of(config.profile, mean_length)
+    memory = _memory(config, shape, load, machine, processes, sharding)
+    time = _time(config, shape, load, machine, processes)
+    return Estimate(machine, processes, sharding, shape, load, memory, time)
+
+
+def check_backend(profile: Profile, gpu: bool) -> None:
+    """Refuse what there is no formula for.
+
+    Raises:
+        UserError: an engine for GPUs on a processor, where it serves tests only.
+    """
+    if profile.backend != "transformers" and not gpu:
+        raise UserError(
+            f"backend {profile.backend!r} is not estimated on a CPU; backend transformers is"
+        )
+
+
+def workload_of(profile: Profile, mean_length: float | None = None) -> Workload:
+    """From the problems of a profile; a model that is not on this machine has no tokenizer here,
+    and its prompts count one token for three characters.
+    """
+    from mcbench.runs.evaluate import select_problems
+    from mcbench.runs.problems import load_problems, prompt_for
+
+    problems = load_problems(profile.train_set)
+    tests = sum(len(problem.tests) for problem in problems) / max(1, len(problems))
+    prompts = [prompt_for(problem, profile.prompt_style) for problem in problems]
+    return Workload(
+        prompt=_longest_prompt(profile, prompts),
+        mean_length=mean_length or MEAN_SHARE * profile.max_completion_length,
+        tests=tests,
+        eval_problems=len(select_problems(load_problems(profile.test_set), profile.test_limit)),
+    )
+
+
+def _longest_prompt(profile: Profile, prompts: list[Any]) -> int:
+    from pathlib import Path
+
+    from mcbench.runs.problems import model_location
+
+    location = model_location(profile.model)
+    if Path(location).is_dir():
+        from transformers import AutoTokenizer
+
+        from mcbench.runs.sampling import prompt_ids
+
+        tokenizer = AutoTokenizer.from_pretrained(location)
+        return max(map(len, prompt_ids(tokenizer, prompts)))
+    texts = [p if isinstance(p, str) else "".join(m["content"] for m in p) for p in prompts]
+    return math.ceil(max(map(len, texts)) / 3)
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+def _memory(
+    config: RunConfig,
+    shape: ModelShape,
+    load: Workload,
+    machine: Machine,
+    processes: int,
+    sharding: str,
+) -> Memory:
+    """Of one process.
+
+    Weights 4 N bytes (float32 master weights, with LoRA those of the adapters too), gradients 4
+    and moments 8 bytes for each trained parameter, each divided by the processes where it is
+    sharded; a reference model, 4 N, where beta > 0 (under LoRA it is the model without them).
+    """
+    profile = config.profile
+    trained = trained_parameters(profile, shape)
+    all_sharded = processes if sharding in ("zero3", "fsdp2") else 1
+    state_sharded = processes if sharding != "none" else 1
+    frozen = shape.parameters if profile.lora_rank else 0
+    weights = 4 * (trained + frozen) / all_sharded
+    with_reference = config.algorithm.get("beta", 0.0) > 0 and not profile.lora_rank
+    sampling = _sampling_memory(profile, shape, load, machine, processes)
+    stays = profile.backend == "vllm_colocate" and not profile.vllm_sleep
+    return Memory(
+        base=machine.base_memory,
+        weights=weights,
+        gradients=4 * trained / state_sharded,
+        optimizer=ADAM_BYTES * trained / state_sharded,
+        reference=4 * shape.parameters / all_sharded if with_reference else 0.0,
+        engine=sampling if stays else 0.0,
+        update=_update_memory(profile, shape, load, all_sharded),
+        sampling=0.0 if stays else sampling,
+        evaluation=_evaluation_memory(profile, shape, load, machine),
+    )
+
+
+def trained_parameters(profile: Profile, shape: ModelShape) -> int:
+    """All of them, or those of the adapters."""
+    return shape.lora_parameters(profile.lora_rank) if profile.lora_rank else shape.parameters
+
+
+def _update_memory(profile: Profile, shape: ModelShape, load: Workload, sharded: int) -> float:
+    """Activations of B x T tokens, and the tile of the head with the gradient of its weight.
+
+    A layer keeps about 7 h + 8 q + 6 k + 4 i numbers a token (q, k: widths of all query and key
+    heads, i: intermediate) for its backward pass: norms and residual, projections, rotation and
+    attention, gate. With checkpointing only its input, h in float32, and those of one layer at a
+    time. Numbers have 4 bytes; in bf16 autocast half of them have 2.
+    """
+    tokens = profile.per_device_batch_size * (load.prompt + profile.max_completion_length)
+    width = 3 if profile.precision == "bf16" else 4
+    layer = width * layer_activations(shape)
+    layers = 4 * shape.hidden * shape.layers + layer
+    if not profile.gradient_checkpointing:
+        layers = layer * shape.layers
+    scored = profile.per_device_batch_size * profile.max_completion_length
+    tile = 4 * min(scored, HEAD_TOKENS) * min(shape.vocab, HEAD_VOCABULARY)
+    head = 4 * shape.vocab * shape.hidden + 4 * 2 * scored * shape.hidden
+    gathered = 4 * shape.layer_matmul_parameters * 2 if sharded > 1 else 0
+    return tokens * layers + 4 * tile + head + gathered
+
+
+def layer_activations(shape: ModelShape) -> int:
+    """Numbers a layer keeps for its backward pass, per token."""
+    return 7 * shape.hidden + 8 * shape.query + 6 * shape.key + 4 * shape.intermediate
+
+
+def rows_at_once(profile: Profile, processes: int) -> int:
+    """R: responses that one process samples in one call."""
+    return profile.train_batch_size * profile.num_generations // processes
+
+
+def _sampling_memory(
+    profile: Profile, shape: ModelShape, load: Workload, machine: Machine, processes: int
+) -> float:
+    """Transformers: the cache of all R responses at full length, one layer's twice while it grows,
+    and four copies of the logits of one position. Continuous batching and colocated vLLM: their
+    share of the device. A server's is its own.
+    """
+    if profile.backend == "vllm_server":
+        return 0.0
+    if profile.backend != "transformers":
+        return profile.vllm_memory * machine.memory
+    tokens = load.prompt + profile.max_completion_length
+    return _cache(profile, shape, rows_at_once(profile, processes), tokens)
+
+
+def _cache(profile: Profile, shape: ModelShape, rows: int, tokens: int) -> float:
+    values = shape.cache_values() * (1 + 1 / shape.layers)
+    return rows * (tokens * values * number_bytes(profile) + 4 * 4 * shape.vocab)
+
+
+def number_bytes(profile: Profile) -> int:
+    """Of a number in the cache."""
+    return 2 if profile.precision == "bf16" else 4
+
+
+def _evaluation_memory(
+    profile: Profile, shape: ModelShape, load: Workload, machine: Machine
+) -> float:
+    """As sampling; transformers samples at most ``eval_batch_size`` responses at once, and those
+    that go on past half the longest length are prefilled again.
+    """
+    if profile.backend.startswith("vllm"):
+        return 0.0
+    rows = min(profile.eval_batch_size, load.eval_problems * profile.eval_attempts)
+    longest = max(profile.eval_lengths)
+    going_on = rows * survivors(longest / 2, load, profile.max_completion_length)
+    first = _cache(profile, shape, rows, load.prompt + longest // 2)
+    again = _cache(profile, shape, math.ceil(going_on), load.prompt + longest)
+    prefill = (
+        going_on * (load.prompt + longest / 2) * 4 * (3 * shape.intermediate + 4 * shape.hidden)
+    )
+    return max(first, again + prefill)
+
+
+# Time ---------------------------------------------------------------------------------------------
+
+
+def update_work(
+    shape: ModelShape, rows: int, tokens: int, scored: int, width: float, checkpointing: bool
+) -> tuple[float, float, float]:
+    """Layers, FLOPs and bytes of one forward-backward pass over ``rows`` responses of ``tokens``.
+
+    6 M FLOPs a token (8 M with checkpointing, which repeats the forward pass), the head on the
+    ``scored`` ones and once more for its gradient, and attention 4 q T/2 a token and layer in each
+    pass. The bytes are those of the activations, written and read.
+    """
+    passes = 4 if checkpointing else 3
+    in_layers = shape.layers * shape.layer_matmul_parameters
+    attention = shape.layers * 4 * shape.query * tokens / 2
+    head = 8 * shape.vocab * shape.hidden * rows * scored
+    flops = passes * rows * tokens * (2 * in_layers + attention) + head
+    moved = 2 * width * rows * tokens * shape.layers * layer_activations(shape)
+    return shape.layers + 2, flops, moved
+
+
+def decode_work(
+    shape: ModelShape, rows: float, context: float, width: float, growing: bool
+) -> tuple[float, float, float]:
+    """Layers, FLOPs and bytes of one decoding step of ``rows`` responses with ``context`` tokens.
+
+    2 M FLOPs a response, and 4 q context a layer for attention. Bytes: the weights once, the cache
+    (three times where it grows by copying: read, written, read by attention) and the logits.
+    """
+    attention = shape.layers * 4 * shape.query * context
+    flops = rows * (2 * shape.matmul_parameters + attention)
+    cache = (3 if growing else 1) * rows * context * shape.cache_values() * width
+    return (
+        shape.layers + 2,
+        flops,
+        shape.matmul_parameters * width + cache + rows * shape.vocab * 16,
+    )
+
+
+def prefill_work(
+    shape: ModelShape, rows: float, tokens: float, width: float
+) -> tuple[float, float, float]:
+    """Layers, FLOPs and bytes of the pass over ``tokens`` tokens of each row before decoding."""
+    layers, flops, _ = decode_work(shape, rows * tokens, tokens / 2, width, growing=False)
+    return layers, flops, shape.matmul_parameters * width
+
+
+def _time(
+    config: RunConfig, shape: ModelShape, load: Workload, machine: Machine, processes: int
+) -> Time:
+    """A cycle: generation + max(reward, scoring) + updates x update + record.
+
+    Scoring, the policy's log-probabilities of all responses before the first update, is a third of
+    a pass over them (beta > 0: of two models). An optimizer step moves 32 bytes a trained
+    parameter. Every update pads to the longest response, so that it costs the limit, not the mean.
+    """
+    profile = config.profile
+    batch = plan(profile, processes)
+    rows = rows_at_once(profile, processes)
+    length = profile.max_completion_length
+    width = 3 if profile.precision == "bf16" else 4
+    one = update_work(
+        shape, profile.per_device_batch_size, load.prompt + length, length, width,
+        profile.gradient_checkpointing,
+    )  # fmt: skip
+    one_pass = machine.update.seconds(*one)
+    step = machine.update.byte_s * STEP_BYTES * trained_parameters(profile, shape)
+    models = 2 if config.algorithm.get("beta", 0.0) > 0 else 1
+    period = batch.updates_per_generation * config.algorithm.get("num_iterations", 1)
+    return Time(
+        generation=generation_seconds(profile, shape, load, machine, rows),
+        reward=reward_seconds(load, machine, profile, rows * processes),
+        scoring=models * rows / profile.per_device_batch_size * one_pass / 3,
+        update=batch.gradient_accumulation_steps * one_pass + step,
+        record=machine.record_s,
+        updates_per_cycle=period,
+        cycles=profile.steps / period,
+        evaluation=evaluation_seconds(profile, shape, load, machine, processes),
+        evaluations=1 + -(-profile.steps // profile.eval_every),
+    )
+
+
+def generation_seconds(
+    profile: Profile, shape: ModelShape, load: Workload, machine: Machine, rows: int
+) -> float:
+    """Transformers: the prompts, then L steps of all R responses, until the longest has ended. With
+    a paged cache (continuous batching, vLLM) an ended response makes room: R x mean tokens, C at a
+    time, where C responses fit the cache, and at least L steps.
+    """
+    length, width = profile.max_completion_length, number_bytes(profile)
+    if profile.backend == "transformers":
+        weights_width = 4 if profile.precision == "fp32" else 6  # float32, and the bf16 copy
+        return _decode_seconds(shape, machine.decode, length, rows, load, width, weights_width)
+    rates = machine.engine if profile.backend.startswith("vllm") else machine.decode
+    room = profile.vllm_memory * machine.memory
+    if profile.backend.startswith("vllm"):
+        room -= 2 * shape.parameters
+    at_once = max(1, int(room / (shape.cache_values() * width * (load.prompt + load.mean_length))))
+    steps = float(length)
+    if at_once < rows:
+        steps = rows * load.mean_length / at_once + length - load.mean_length
+    active = rows * load.mean_length / steps
+    context = load.prompt + load.mean_length / 2
+    layers, flops, moved = decode_work(shape, active, context, width, growing=False)
+    return steps * rates.seconds(layers, flops, moved)
+
+
+def _decode_seconds(
+    shape: ModelShape,
+    rates: Rates,
+    steps: float,
+    rows: float,
+    load: Workload,
+    width: float,
+    weights_width: float,
+) -> float:
+    layers, flops, moved = decode_work(shape, rows, load.prompt + steps / 2, width, growing=True)
+    moved += shape.matmul_parameters * (weights_width - width)
+    prefill = prefill_work(shape, rows, load.prompt, width)
+    return rates.seconds(*prefill) + steps * rates.seconds(layers, flops, moved)
+
+
+def reward_seconds(load: Workload, machine: Machine, profile: Profile, responses: int) -> float:
+    """(a submission + its tests) x responses over the workers, at most one a core.
+
+    Judging ends at the first failure: half of the responses are taken to fail at their first test.
+    """
+    workers = min(profile.reward_workers, machine.cores)
+    tests = (1 + load.tests) / 2
+    return responses * (machine.submission_s + tests * machine.test_s) / workers
+
+
+def length_scale(mean: float, limit: float) -> float:
+    """Of the exponential distribution that has this mean when it is cut at ``limit``."""
+    low, high = mean, 1e6 * limit
+    if mean >= limit:
+        return high
+    for _ in range(100):
+        scale = math.sqrt(low * high)
+        low, high = (scale, high) if mean_when_cut(scale, limit) < mean else (low, scale)
+    return scale
+
+
+def mean_when_cut(scale: float, limit: float) -> float:
+    """Mean length where lengths are exponential and cut at ``limit``."""
+    return scale * -math.expm1(-limit / scale)
+
+
+def survivors(length: float, load: Workload, limit: float) -> float:
+    """Share of responses longer than ``length``."""
+    return math.exp(-length / length_scale(load.mean_length, limit))
+
+
+def evaluation_seconds(
+    profile: Profile, shape: ModelShape, load: Workload, machine: Machine, processes: int
+) -> float:
+    """Held-out problems at the longest of the lengths. Transformers samples in spans that double,
+    and each goes on with the unfinished ones (:mod:`mcbench.runs.sampling`).
+    """
+    from mcbench.runs.sampling import spans
+
+    responses = load.eval_problems * profile.eval_attempts
+    longest, limit = max(profile.eval_lengths), profile.max_completion_length
+    judged = reward_seconds(load, machine, profile, responses)
+    if profile.backend.startswith("vllm"):
+        here = math.ceil(responses / processes)
+        longer = replace(
+            load, mean_length=mean_when_cut(length_scale(load.mean_length, limit), longest)
+        )
+        lengthened = replace(profile, max_completion_length=longest)
+        return judged + generation_seconds(lengthened, shape, longer, machine, here)
+    seconds, done = judged, 0
+    width = number_bytes(profile)
+    for span in spans(longest):
+        rows = responses * survivors(done, load, limit)
+        batches = math.ceil(rows / profile.eval_batch_size)
+        context = replace(load, prompt=load.prompt + done)
+        seconds += batches * _decode_seconds(
+            shape, machine.decode, span, rows / batches, context, width, width
+        )
+        done += span
+    return seconds
+
+
+def gib(value: float) -> str:
+    """Bytes as people read them."""
+    return f"{value / GIB:.1f} GiB" if value >= 0.1 * GIB else f"{value / 2**20:.0f} MiB"

@@ -1,0 +1,147 @@
+"""The processes of a sweep on the machines of a Ray cluster.
+
+Each run is a Ray task that starts the training process and streams what happens to it. The task
+ends with the machine, with Ray's worker process, or with the sweep, and takes the training process
+along; it is never repeated by Ray itself, so that what is tried again is decided in one place.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from mcbench import __version__
+from mcbench.errors import UserError
+from mcbench.ray_session import ray_session
+from mcbench.runs.files import ProcessLock
+from mcbench.runs.store import RunStore
+from mcbench.scale.apart import REFUSED, Ended, Event, Lost, Task, train_apart
+
+_STOP_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+
+
+class RayPool:
+    """Where each task finds room; leaving the context stops what runs.
+
+    Args:
+        address: see :func:`mcbench.ray_session.ray_session`.
+        tasks: all that will be submitted, to check that some machine can hold each.
+
+    Raises:
+        UserError: the cluster cannot be reached, or no machine of it is large enough.
+    """
+
+    def __init__(self, address: str, tasks: Sequence[Task], store: RunStore) -> None:
+        self._address = address
+        self._tasks = tasks
+        store.root.mkdir(parents=True, exist_ok=True)
+        self._store = store
+        self._marker = store.root.absolute() / f".sweep-{os.getpid()}"
+        self._running: dict[Any, Task] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> RayPool:
+        with ExitStack() as stack:
+            self._ray = stack.enter_context(ray_session(self._address))
+            self._check_room()
+            self._marker.touch()
+            stack.callback(self._marker.unlink, missing_ok=True)
+            stack.callback(self._stop)
+            self._stack = stack.pop_all()
+        self._remote = self._ray.remote(_train_on_ray)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def describe(self) -> str:
+        """The machines of the cluster and what they have together."""
+        nodes = self._nodes()
+        have = ", ".join(
+            f"{sum(node.get(name, 0) for node in nodes):g} {name}s"
+            for name in ("CPU", "GPU")
+            if any(node.get(name) for node in nodes)
+        )
+        return f"{len(nodes)} machine{'s' if len(nodes) > 1 else ''}, {have}"
+
+    def submit(self, task: Task) -> None:
+        """Start the task as soon as there is room."""
+        remote = self._remote.options(
+            num_returns="streaming",
+            num_cpus=task.cpus,
+            num_gpus=task.gpus,
+            max_retries=0,
+            scheduling_strategy="SPREAD",
+            name=task.label,
+        )
+        self._running[remote.remote(task, str(self._marker), str(Path.cwd()))] = task
+
+    def events(self) -> Sequence[tuple[Task, Event]]:
+        """The next event of each task that has one; waits until one does."""
+        ready, _ = self._ray.wait(list(self._running), num_returns=1, fetch_local=False)
+        return [(self._running[stream], self._next(stream)) for stream in ready]
+
+    def _next(self, stream: Any) -> Event:
+        try:
+            event: Event = self._ray.get(next(stream))
+        except StopIteration:
+            event = Lost("Ray's task ended without saying how the run did")
+        except self._ray.exceptions.RayError as error:
+            reason = str(error).strip().splitlines()
+            event = Lost(f"{type(error).__name__}: {reason[0] if reason else ''}")
+        if isinstance(event, Ended | Lost):
+            del self._running[stream]
+        return event
+
+    def _stop(self) -> None:
+        """Cancel what runs or waits, and wait until it has ended.
+
+        A training process dies with Ray's worker, but a moment later; on another machine that is
+        not to be seen from here.
+        """
+        locks = [self._store.run_with_id(task.run_id).lock for task in self._running.values()]
+        for stream in self._running:
+            self._ray.cancel(stream, force=True)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while self._running and time.monotonic() < deadline:
+            ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=1.0)
+            for stream in ready:
+                self._next(stream)
+        while any(map(_held_here, locks)) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+
+    def _nodes(self) -> list[dict[str, float]]:
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+
+    def _check_room(self) -> None:
+        nodes = self._nodes()
+        for task in self._tasks:
+            need = {"CPU": task.cpus, "GPU": task.gpus}
+            if not any(all(node.get(k, 0) >= n for k, n in need.items()) for node in nodes):
+                raise UserError(
+                    f"{task.label} needs {task.cpus} CPUs and {task.gpus:g} GPUs, which no machine "
+                    f"of the Ray cluster at {self._address!r} has"
+                )
+
+
+def _held_here(lock: ProcessLock) -> bool:
+    owner = lock.owner()
+    return owner is not None and owner["host"] == socket.gethostname()
+
+
+def _train_on_ray(task: Task, marker: str, folder: str) -> Iterator[Event]:
+    """`train_apart` on the machine that Ray chose, if it sees what the sweep sees."""
+    if __version__ != task.version:
+        yield Ended(REFUSED, f"this machine has mcbench {__version__}, the sweep {task.version}")
+    elif not Path(marker).exists():
+        yield Ended(REFUSED, f"the folder {task.runs_dir} is not the sweep's on this machine")
+    else:
+        if Path(folder).is_dir():  # paths of models and problems may be relative
+            os.chdir(folder)
+        yield from train_apart(task)
