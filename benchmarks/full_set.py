@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.experiments.experiments import EXPERIMENTS, planned_runs
-from mcbench.runs.config import RunConfig
+from mcbench.runs.config import Config
 from mcbench.scale.estimate import estimate
 from mcbench.scale.machine import GPU_NAMES, Machine, nominal_gpu
 
@@ -30,11 +30,11 @@ LEFT_OUT = ("evaluator_timing",)
 SEEDS = 5
 
 
-def stages(config: RunConfig) -> Iterator[tuple[RunConfig, float]]:
+def stages(config: Config) -> Iterator[tuple[Config, float]]:
     """The configuration with each of its lengths, and the share of the steps trained at it."""
     from mcbench.grpo.temperature import parse_stages
 
-    steps, given = config.profile.steps, config.algorithm.get("length_stages")
+    steps, given = config.steps, config.algorithm.get("length_stages")
     if not given:
         yield config, 1.0
         return
@@ -47,7 +47,7 @@ def stages(config: RunConfig) -> Iterator[tuple[RunConfig, float]]:
         yield replace(config, profile=profile), (end - start) / steps
 
 
-def run_seconds(config: RunConfig, node: Machine) -> tuple[float, float]:
+def run_seconds(config: Config, node: Machine) -> tuple[float, float]:
     """Of training and of the evaluations."""
     training = evaluating = 0.0
     for stage, share in stages(config):

@@ -19,7 +19,7 @@ from mcbench.scale.launch import add_launch, launch_of, launched, train_argument
 from mcbench.sweep_command import add_sweep
 
 if TYPE_CHECKING:
-    from mcbench.runs.config import RunConfig
+    from mcbench.runs.config import Config
 
 EXIT_FAILED, EXIT_USER_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -146,15 +146,15 @@ def _train(options: argparse.Namespace) -> None:
     train(config, options.runs_dir, label=options.label)
 
 
-def _train_config(options: argparse.Namespace) -> RunConfig:
-    from mcbench.runs.config import RunConfig, parse_changes, resolve
+def _train_config(options: argparse.Namespace) -> Config:
+    from mcbench.runs.config import Config, parse_settings, resolve
 
     if options.config is None:
-        changes = parse_changes(options.set, "--set")
+        changes = parse_settings(options.set, "--set")
         return resolve(options.profile, options.recipe, changes, options.seed, options.steps)
     if options.set or options.steps is not None:
         raise UserError("--config is a whole configuration; --set and --steps cannot change it")
-    return RunConfig.from_dict(_read_config(options.config))
+    return Config.from_dict(_read_config(options.config))
 
 
 def _read_config(name: str) -> dict[str, Any]:
@@ -170,16 +170,16 @@ def _read_config(name: str) -> dict[str, Any]:
     return config
 
 
-def _print_dry_run(config: RunConfig, runs_dir: str) -> None:
+def _print_dry_run(config: Config, runs_dir: str) -> None:
     from mcbench.runs.store import RunStore
-    from mcbench.runs.train import plan, trainer_arguments
+    from mcbench.runs.train import trainer_arguments
 
     run = RunStore(runs_dir).run(config)
     trainer_arguments(config, run.checkpoints)  # refuses what training would refuse
-    batch = plan(config.profile)
+    batch = config.batch()
     print(json.dumps(config.to_dict(), indent=1))
     print(f"run id: {config.run_id} ({run.state} in {runs_dir})")
-    print(f"steps: {config.profile.steps}")
+    print(f"steps: {config.steps}")
     print(f"updates per generation: {batch.updates_per_generation}")
     print(batch.describe())
 

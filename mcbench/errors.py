@@ -1,5 +1,10 @@
 """Errors addressed to people."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(ValueError):
     """Wrong input. The message says what was wrong, what is allowed and what to do.
@@ -9,7 +14,14 @@ class UserError(ValueError):
     """
 
 
-def unknown(what: str, given: object, allowed: object) -> UserError:
-    """The error for a name that is not among the ``allowed`` ones."""
-    names = ", ".join(sorted(map(str, allowed)))  # type: ignore[call-overload]
-    return UserError(f"unknown {what} {given!r}; allowed: {names}")
+def unknown(what: str, given: object, allowed: Iterable[object]) -> UserError:
+    """The error for a name that is not among the ``allowed`` ones, with the ones it resembles."""
+    names = sorted(map(str, allowed))
+    hint = meant(str(given), names)
+    return UserError(f"unknown {what} {given!r}{hint}; allowed: {', '.join(names)}")
+
+
+def meant(given: str, names: Iterable[str]) -> str:
+    """``; did you mean mask_ratio?`` where a known name is near, else nothing."""
+    near = difflib.get_close_matches(given, list(names), n=2)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

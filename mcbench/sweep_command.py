@@ -70,7 +70,7 @@ def run_sweep(options: argparse.Namespace) -> None:
     """Train, or with ``--dry-run`` print the plan."""
     from mcbench.experiments.experiments import EXPERIMENTS, run_planned
     from mcbench.experiments.plan import make_plan, planned_together
-    from mcbench.runs.config import parse_changes
+    from mcbench.runs.config import parse_settings
     from mcbench.runs.store import RunStore
 
     names = options.experiments
@@ -82,7 +82,7 @@ def run_sweep(options: argparse.Namespace) -> None:
         profile=options.profile,
         seeds=options.seeds,
         steps=options.steps,
-        changes=parse_changes(options.set, "--set"),
+        changes=parse_settings(options.set, "--set"),
     )
     if options.dry_run:
         plan = make_plan(asked, RunStore(options.runs_dir), [options.keep] if options.keep else [])
@@ -107,5 +107,5 @@ def print_plan(plan: Plan, runs_dir: str, workers: int) -> None:
         config = planned.config
         trainer_arguments(config, store.run(config).checkpoints)
         state = plan.states[config.run_id]
-        print(f"{config.run_id}  {state:8}  {config.profile.steps:5} steps  {planned.label}")
+        print(f"{config.run_id}  {state:8}  {config.steps:5} steps  {planned.label}")
     print(*plan.describe(workers), sep="\n")

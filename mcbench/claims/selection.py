@@ -58,7 +58,7 @@ def _is_of(experiment: str) -> Belongs:
     def belongs_to(record: RunRecord, arm: str) -> bool:
         name, _, generation = arm.partition("@")
         home, _, name = name.rpartition("/")
-        if generation and record.config["profile"]["name"] not in GENERATIONS[generation]:
+        if generation and record.config.profile not in GENERATIONS[generation]:
             return False
         return belongs(record.config, home or experiment, name)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import ARMS, Arm
-from mcbench.runs.config import RunConfig, resolve
+from mcbench.runs.config import Config, resolve
 from mcbench.runs.profiles import profile_named
 from mcbench.runs.store import Run, RunStore
 
@@ -97,7 +97,7 @@ class PlannedRun:
     """A run of an experiment before it is trained."""
 
     label: str
-    config: RunConfig
+    config: Config
 
 
 def experiment_named(name: str) -> Experiment:
@@ -149,7 +149,7 @@ def planned_runs(
 
 def _arm_config(
     size: str, arm: Arm, changes: Mapping[str, Any] | None, seed: int, steps: int | None
-) -> RunConfig:
+) -> Config:
     """The arm at a profile as the user changed it: an arm's shares are of the changed numbers."""
     changes = {**(changes or {}), **({} if steps is None else {"steps": steps})}
     profile = asdict(profile_named(size))

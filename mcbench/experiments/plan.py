@@ -78,7 +78,7 @@ class Plan:
         total, unknown = self.seconds()
         parts = []
         if total:
-            used = {one.config.profile.name for one in self.missing} & self.paces.keys()
+            used = {one.config.profile for one in self.missing} & self.paces.keys()
             sources = " and ".join(f"{self.paces[name].runs} of {name}" for name in sorted(used))
             side = f" with {workers} side by side" if workers > 1 else " one after another"
             parts.append(f"{clock(total / workers)}{side} (by finished runs: {sources})")

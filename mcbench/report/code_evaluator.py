@@ -297,4 +297,4 @@ def code_evaluator_page(
 
 
 def _model(record: Record) -> str:
-    return str(record.meta["config"]["profile"]["model"])
+    return str(record.config.model)

@@ -49,7 +49,7 @@ def set_arms(records: Iterable[Record]) -> dict[str, list[Record]]:
     """
     arms: dict[str, list[Record]] = {name: [] for name in NAMES.values()}
     for record in sorted(records, key=seed_of):
-        name = _SET_OF.get(record.meta["config"]["profile"]["train_set"])
+        name = _SET_OF.get(record.config.train_set)
         if name is not None:
             arms[name].append(record)
     if missing := [name for name, runs in arms.items() if not runs]:

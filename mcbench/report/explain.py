@@ -16,7 +16,7 @@ from mcbench.errors import UserError
 
 if TYPE_CHECKING:
     from mcbench.grpo import GenerationBatch, MicroCoderGRPOConfig
-    from mcbench.runs.config import RunConfig
+    from mcbench.runs.config import Config
 
 ADVANTAGE_EPSILON = 1e-4  # TRL's, added to the group's standard deviation
 UPDATE_COLUMNS = {
@@ -35,7 +35,7 @@ class Generation:
     ``draws`` (B,) are the mask's uniform draws, ``updates`` has one row per optimizer update.
     """
 
-    config: RunConfig
+    config: Config
     arguments: MicroCoderGRPOConfig
     batch: GenerationBatch
     draws: np.ndarray
@@ -68,22 +68,22 @@ def one_generation(
     from transformers.utils import logging as transformers_logging
 
     from mcbench.grpo.masking import uniform_draws
-    from mcbench.runs.config import parse_changes, resolve
-    from mcbench.runs.train import load_model, plan, trainer_arguments
+    from mcbench.runs.config import parse_settings, resolve
+    from mcbench.runs.train import load_model, trainer_arguments
 
     transformers_logging.disable_progress_bar()
     say = progress or print
-    config = resolve(profile, recipe, parse_changes(changes), seed)
-    batch_plan = plan(config.profile)
+    config = resolve(profile, recipe, parse_settings(changes), seed)
+    batch_plan = config.batch()
     with tempfile.TemporaryDirectory() as folder:
         arguments = trainer_arguments(config, Path(folder))
         arguments.max_steps = batch_plan.updates_per_generation * arguments.num_iterations
         arguments.save_strategy = "no"
-        model, tokenizer = load_model(config.profile)
+        model, tokenizer = load_model(config)
         say(
-            f"{config.profile.model}: {batch_plan.train_batch_size} prompts x "
+            f"{config.model}: {batch_plan.train_batch_size} prompts x "
             f"{batch_plan.num_generations} responses of up to "
-            f"{config.profile.max_completion_length} tokens, then {arguments.max_steps} updates"
+            f"{config.max_completion_length} tokens, then {arguments.max_steps} updates"
         )
         batch, updates = _run(config, arguments, model, tokenizer)
     # The key that masking.uniform_draws documents: seed, step, generations before at that step.
@@ -92,7 +92,7 @@ def one_generation(
 
 
 def _run(
-    config: RunConfig, arguments: MicroCoderGRPOConfig, model: Any, tokenizer: Any
+    config: Config, arguments: MicroCoderGRPOConfig, model: Any, tokenizer: Any
 ) -> tuple[GenerationBatch, pd.DataFrame]:
     from datasets import Dataset
     from transformers.trainer_callback import PrinterCallback
@@ -102,14 +102,13 @@ def _run(
     from mcbench.runs.problems import load_problems, training_row
     from mcbench.runs.train import prompt_schedule, reward_evaluator
 
-    profile = config.profile
-    problems = load_problems(profile.train_set)
-    schedule = prompt_schedule(problems, profile.train_batch_size, config.seed)
-    rows = [training_row(problem, profile.prompt_style) for problem in schedule]
+    problems = load_problems(config.train_set)
+    schedule = prompt_schedule(problems, config.train_batch_size, config.seed)
+    rows = [training_row(problem, config.prompt_style) for problem in schedule]
     batches: list[GenerationBatch] = []
     with (
-        Evaluator(workers=profile.reward_workers) as ours,
-        reward_evaluator(profile, ours) as evaluator,
+        Evaluator(workers=config.reward_workers) as ours,
+        reward_evaluator(config, ours) as evaluator,
     ):
         trainer = MicroCoderGRPOTrainer(
             model=model,

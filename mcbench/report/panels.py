@@ -60,9 +60,7 @@ def _accuracy(arms: Arms, smoothing: int) -> list[Plot]:
 def _limit(arms: Arms) -> int | None:
     """The maximum response length, where it is the same in all runs."""
     found = {
-        int(record.meta["config"]["profile"]["max_completion_length"])
-        for records in arms.values()
-        for record in records
+        int(record.config.max_completion_length) for records in arms.values() for record in records
     }
     return found.pop() if len(found) == 1 else None
 

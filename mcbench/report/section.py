@@ -202,9 +202,5 @@ def with_answers(page: Page, answers: Mapping[str, Answer]) -> Page:
 
 def is_nano(arms: Arms) -> bool:
     """Whether all runs are of nano models."""
-    models = {
-        str(record.meta["config"]["profile"]["model"])
-        for records in arms.values()
-        for record in records
-    }
+    models = {str(record.config.model) for records in arms.values() for record in records}
     return all(model.startswith("nano") for model in models)

@@ -190,15 +190,14 @@ def records_of(experiment: str, records: Sequence[RunRecord]) -> list[RunRecord]
     return [
         record
         for record in records
-        if (record.config["recipe"], record.config["changes"])
-        in arms.get(record.config["profile"]["name"], ())
+        if (record.config.recipe, record.config["changes"]) in arms.get(record.config.profile, ())
     ]
 
 
 def _reproduce(study: Study, records: Sequence[RunRecord]) -> str:
     """The command that runs a section's notebook at the profiles and seeds of its records."""
     runs = [record for found in study.arms.values() for record in found]
-    profiles = _unique([record.config["profile"]["name"] for record in runs])
+    profiles = _unique([record.config.profile for record in runs])
     seeds = sorted(_unique([record.seed for record in runs]))
     scale = {"profiles": profiles} if len(profiles) > 1 else {"profile": profiles[0]}
     return command(f"{PAGES[study.experiment]}.ipynb", **scale, seeds=seeds)
@@ -212,18 +211,18 @@ def results_records(records: Sequence[RunRecord]) -> list[RunRecord]:
     chosen: dict[str, list[RunRecord]] = {name: [] for name in wanted.profiles}
     for record in records:
         as_defined = not telling_changes(record.config).keys() - {"steps"}
-        if as_defined and record.config["recipe"] in wanted.arms:
-            chosen.setdefault(record.config["profile"]["name"], []).append(record)
+        if as_defined and record.config.recipe in wanted.arms:
+            chosen.setdefault(record.config.profile, []).append(record)
     return [
         record
         for profile, found in chosen.items()
-        if profile in wanted.profiles or len({one.config["recipe"] for one in found}) > 1
+        if profile in wanted.profiles or len({one.config.recipe for one in found}) > 1
         for record in found
     ]
 
 
 def _results_page(records: Sequence[RunRecord]) -> Page:
-    profiles = _unique([record.config["profile"]["name"] for record in records])
+    profiles = _unique([record.config.profile for record in records])
     seeds = sorted(_unique([record.seed for record in records]))
     reproduce = command("07_results.ipynb", profiles=profiles, seeds=seeds)
     return results_page(records, reproduce)

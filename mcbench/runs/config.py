@@ -1,131 +1,427 @@
-"""The resolved configuration of one run and its content-addressed id."""
+"""One run as one typed configuration: a profile's scale, a recipe's algorithm, and a seed.
+
+:func:`resolve` turns names and settings into a :class:`Config`; its ``run_id`` is a hash of what
+the run computes, so that two descriptions of the same computation are one run.
+"""
 
 from __future__ import annotations
 
 import json
-import types
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, get_args
 
-from mcbench.errors import UserError, unknown
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
+
+from mcbench.errors import UserError, meant, unknown
+from mcbench.grpo.batch_plan import BatchPlan
 from mcbench.runs.files import digest, plain
-from mcbench.runs.problems import (
-    load_problems,
-    model_digest,
-    model_location,
-    problems_digest,
-)
-from mcbench.runs.profiles import EXECUTION_FIELDS, Profile, profile_named
+from mcbench.runs.presets import PAPER_TARGET_DIVERSITY, PROFILES, TARGET_DIVERSITY
+from mcbench.runs.problems import load_problems, model_digest, model_location, problems_digest
+from mcbench.runs.shares import without_shares
 
-# Part of the id only where they are not the default, so that runs from before these fields existed
-# keep their ids. The evaluator is there although it is meant to change times only: a run made to
-# time one must not be taken for another's, and the published methods judge by rules of their own.
-_LATER_FIELDS = {"reward_rules": "microcoder", "reward_evaluator": "microcoder"}
+Backend = Literal["transformers", "transformers_continuous", "vllm_colocate", "vllm_server"]
+RewardEvaluator = Literal["microcoder", "single_threaded", "process_per_sample"]
+Positive = Annotated[int, Field(gt=0)]
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """Everything that decides what a run computes.
+def _setting(family: str, default: Any, help: str, part: str = "scale", **limits: Any) -> Any:
+    """A field of the configuration.
 
-    ``profile`` has the changes applied; ``algorithm`` holds the recipe's trainer arguments with
-    the changes applied. ``recipe`` and ``changes`` say how the user asked for it and are not part
-    of the id, so that two descriptions of the same computation are one run. The digests tie the id
-    to the content of model and data, not to their names.
+    ``part`` says what the field is to the run's id: of its ``scale``, of its ``algorithm`` (only
+    where set: None leaves it to the trainer), ``later`` (only where not the default, so that runs
+    from before the field existed keep their ids), or ``execution`` (where and how fast a run
+    executes, not what it computes: two runs that differ only there are one).
+    """
+    if default is not ...:
+        limits["default"] = default
+    return Field(description=help, json_schema_extra={"family": family, "part": part}, **limits)
+
+
+def _algorithm(family: str, help: str, **limits: Any) -> Any:
+    return _setting(family, None, help, "algorithm", **limits)
+
+
+class Config(BaseModel):
+    """Everything that decides what a run computes, and how it is executed.
+
+    Lengths are in tokens; ``steps``, ``eval_every`` and ``warmup_steps`` in optimizer updates;
+    ``train_batch_size`` and ``ppo_mini_batch_size`` in prompts, as in the paper. Fields of the
+    algorithm that are None are left to the trainer.
     """
 
-    profile: Profile
-    recipe: str
-    changes: dict[str, Any] = field(default_factory=dict)
-    algorithm: dict[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    model_digest: str = ""
-    data_digest: str = ""
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
+
+    profile: str = _setting("run", ..., "the preset of the scale", "name")
+    recipe: str = _setting("run", "microcoder", "the preset of the algorithm", "name")
+    seed: int = _setting("run", 0, "of sampling, prompt order and evaluation", "seed", ge=0)
+
+    model: str = _setting("model and data", ..., "nano model, directory or hub id", "name")
+    train_set: str = _setting("model and data", "nano:train", "problems trained on", "name")
+    test_set: str = _setting("model and data", "nano:test", "held-out problems", "name")
+    prompt_style: Literal["plain", "chat"] = _setting(
+        "model and data", "plain", "the statement alone, or a conversation"
+    )
+    lora_rank: Positive | None = _setting(
+        "model and data", None, "rank of adapters on all linear layers; null trains all weights"
+    )
+
+    max_completion_length: Positive = _setting("length", ..., "limit L_max of a response")
+    length_stages: list[Any] | None = _algorithm(
+        "length", "limit by step (context extension, §7.2), such as 0:50%,20%:100%"
+    )
+
+    train_batch_size: Positive = _setting("batch", ..., "prompts sampled and scored together")
+    ppo_mini_batch_size: Positive = _setting("batch", ..., "prompts in one update")
+    num_generations: Positive = _setting("batch", ..., "responses G to a prompt")
+    per_device_batch_size: Positive = _setting("batch", ..., "responses in one forward pass")
+    num_iterations: int | None = _algorithm("batch", "passes over a sampled batch")
+
+    steps: Positive = _setting("optimisation", ..., "optimizer updates of the whole run")
+    learning_rate: float = _setting("optimisation", ..., "after the warm-up", gt=0)
+    warmup_steps: int = _setting("optimisation", 2, "updates of linear warm-up", ge=0)
+    max_grad_norm: float | None = _algorithm("optimisation", "gradients are clipped to this norm")
+    weight_decay: float | None = _algorithm("optimisation", "of the optimizer")
+    lr_scheduler_type: str | None = _algorithm("optimisation", "schedule after the warm-up")
+    precision: Literal["fp32", "bf16"] = _setting("optimisation", "fp32", "of the arithmetic")
+    gradient_checkpointing: bool = _setting("optimisation", False, "less memory, more time")
+
+    loss_type: str | None = _algorithm("loss", "normalisation of the loss over tokens")
+    epsilon: float | None = _algorithm("clip and KL", "lower clip range (Eq. 1)")
+    epsilon_high: float | None = _algorithm("clip and KL", "upper clip range (Eq. 1, §2.5)")
+    beta: float | None = _algorithm("clip and KL", "coefficient of the KL term; 0: none (§2.5)")
+    use_bias_correction_kl: bool | None = _algorithm("clip and KL", "importance weight in the KL")
+    scale_rewards: str | None = _algorithm("loss", "group: advantages divided by the group's std")
+    importance_sampling_level: str | None = _algorithm("loss", "ratio of a token or of a sequence")
+    top_entropy_quantile: float | None = _algorithm("loss", "share of tokens trained, by entropy")
+
+    truncation_mask: Literal["none", "conditional", "all"] | None = _algorithm(
+        "mask", "which cut responses do not count: none, by Eq. 2, or all"
+    )
+    mask_ratio: float | None = _algorithm("mask", "rho of Eq. 2: share that is spared", ge=0, le=1)
+    mask_when: Literal["incorrect", "correct", "non_incorrect"] | None = _algorithm(
+        "mask", "reading of Eq. 2's condition on the reward"
+    )
+    repeat_rule: Literal["window", "periodic"] | None = _algorithm(
+        "mask", "how a repeating response is found, which is never spared"
+    )
+    repeat_window: Positive = _setting("mask", ..., "m: tokens compared by the repetition rule")
+    mask_truncated_completions: bool | None = _algorithm("mask", "TRL's own form of mask all")
+
+    temperature: float = _setting("temperature", ..., "of the sampled responses", gt=0)
+    temperature_stages: list[Any] | None = _algorithm(
+        "temperature", "temperature by step (§2.4), such as 0:0.6,40%:1.2"
+    )
+    temperature_target_diversity: float | None = _algorithm(
+        "temperature", "T(D): lowest temperature whose measured Distinct-4 reaches this"
+    )
+    temperature_grid: list[float] | None = _algorithm("temperature", "temperatures T(D) tries")
+    temperature_probe_prompts: int | None = _algorithm("temperature", "prompts T(D) measures on")
+    top_p: float | None = _algorithm("temperature", "nucleus of the sampled responses")
+
+    eval_every: Positive = _setting("evaluation", ..., "updates between two evaluations")
+    eval_lengths: Annotated[
+        tuple[Annotated[StrictInt, Field(gt=0)], ...], Field(strict=False, min_length=1)
+    ] = _setting("evaluation", ..., "limits of the held-out responses")
+    eval_attempts: Positive = _setting("evaluation", 4, "responses to each held-out problem")
+    eval_temperature: float = _setting("evaluation", 1.0, "of held-out responses", gt=0)
+    eval_batch_size: Positive = _setting("evaluation", 256, "responses sampled at once")
+    test_limit: Positive | None = _setting("evaluation", None, "problems used, evenly spread")
+
+    reward_rules: str = _setting(
+        "reward", "microcoder", "comparison rules of the training reward", "later"
+    )
+    reward_evaluator: RewardEvaluator = _setting(
+        "reward",
+        "microcoder",
+        "what judges training responses; the others are published methods, there to be timed",
+        "later",
+    )
+    reward_workers: Positive = _setting("reward", 2, "judging processes", "execution")
+    reward_backend: Literal["local", "ray"] = _setting(
+        "reward", "local", "where they run", "execution"
+    )
+
+    backend: Backend = _setting("backend", "transformers", "what samples training responses")
+    vllm_memory: float = _setting("backend", 0.3, "share of GPU memory", "execution", gt=0)
+    vllm_max_model_length: Positive | None = _setting(
+        "backend", None, "prompt and response that the cache is for", "execution"
+    )
+    vllm_sleep: bool = _setting("backend", False, "give memory back in updates", "execution")
+    vllm_server_url: str | None = _setting("backend", None, "of a vLLM server", "execution")
+    checkpoint_generations: Positive = _setting(
+        "backend", 1, "generations between two checkpoints", "execution"
+    )
+
+    model_digest: str = _setting("run", "", "hash of the model's files", "digest")
+    data_digest: str = _setting("run", "", "hash of both problem sets", "digest")
+
+    @model_validator(mode="after")
+    def _rules_fit(self) -> Config:
+        if self.reward_rules != "microcoder":
+            from mcbench.evaluator.rule_sets import rule_set  # builds tables of rules
+
+            rule_set(self.reward_rules)
+            if self.reward_evaluator != "microcoder":
+                raise UserError(
+                    f"reward_evaluator {self.reward_evaluator!r} brings its own rules; leave out "
+                    f"reward_rules={self.reward_rules!r}"
+                )
+        return self
 
     @property
     def run_id(self) -> str:
-        """Hash of the resolved configuration and the seed, 12 hexadecimal digits."""
-        # Digests replace the names that they describe.
-        left_out = {*EXECUTION_FIELDS, "model", "train_set", "test_set"}
-        profile = asdict(self.profile)
-        left_out |= {k for k, default in _LATER_FIELDS.items() if profile[k] == default}
-        profile = {k: v for k, v in profile.items() if k not in left_out}
+        """Hash of what the run computes and its seed, 12 hexadecimal digits."""
+        values = self.model_dump()
+        scale = {name: values[name] for name in SETTINGS if part_of(name) == "scale"}
+        later = {
+            name: values[name]
+            for name in SETTINGS
+            if part_of(name) == "later" and values[name] != SETTINGS[name].default
+        }
         content = {
-            "profile": profile,
-            "algorithm": self.algorithm,
+            "profile": scale | later,
+            "algorithm": self.algorithm(),
             "seed": self.seed,
+            # In place of the names that they describe.
             "model": self.model_digest,
             "data": self.data_digest,
         }
         return digest([json.dumps(plain(content), sort_keys=True)])[:12]
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form; :meth:`from_dict` is its inverse."""
-        return plain(asdict(self))
+    def algorithm(self) -> dict[str, Any]:
+        """The trainer's arguments that are part of the algorithm and not left to it."""
+        values = self.model_dump()
+        return {
+            name: values[name]
+            for name in SETTINGS
+            if part_of(name) == "algorithm" and values[name] is not None
+        }
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> RunConfig:
-        """Read back what :meth:`to_dict` wrote.
+    def differences(self) -> dict[str, Any]:
+        """The settings in which this differs from its profile and recipe as they come."""
+        if self.profile not in PROFILES:
+            return {}
+        usual = preset(self.profile, self.recipe)
+        return {
+            name: getattr(self, name)
+            for name in SETTINGS
+            if part_of(name) in ("scale", "algorithm", "later", "name")
+            and getattr(self, name) != getattr(usual, name)
+        }
+
+    def batch(self, processes: int = 1) -> BatchPlan:
+        """The batch plan on so many processes.
 
         Raises:
-            UserError: the data are not a run configuration.
+            UserError: numbers that do not divide.
+        """
+        return BatchPlan(
+            train_batch_size=self.train_batch_size,
+            ppo_mini_batch_size=self.ppo_mini_batch_size,
+            num_generations=self.num_generations,
+            per_device_batch_size=self.per_device_batch_size,
+            processes=processes,
+        )
+
+    @property
+    def generation_period(self) -> int:
+        """Updates from one generation boundary to the next."""
+        return self.batch().updates_per_generation * (self.num_iterations or 1)
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Config:
+        """The same with other values, checked; digests stay as they are.
+
+        Raises:
+            UserError: an unknown name, or a value that is not allowed.
+        """
+        _known(settings)
+        return checked({**self.model_dump(), **settings})
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form, without what is left to the trainer; :meth:`from_dict` reads it."""
+        return plain(self.model_dump(exclude_none=True))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Config:
+        """Read back what :meth:`to_dict` wrote, or the nested form of older records.
+
+        Raises:
+            UserError: the data are not a configuration.
         """
         try:
-            profile = dict(data["profile"])
-            profile["eval_lengths"] = tuple(profile["eval_lengths"])
-            return cls(**{**data, "profile": Profile(**profile)})
+            if isinstance(data["profile"], Mapping):
+                scale = dict(data["profile"])
+                data = {
+                    **scale,
+                    **data["algorithm"],
+                    "profile": scale["name"],
+                    **{name: data[name] for name in ("recipe", "seed")},
+                    **{name: data.get(name, "") for name in ("model_digest", "data_digest")},
+                }
+                data.pop("name")
         except (KeyError, TypeError) as error:
             raise UserError(f"not a run configuration: {error}") from error
+        return checked(data)
 
 
-# The trainer's arguments that are part of an algorithm, with their types. A curated list: TRL's
-# configuration has hundreds of fields, most of which are about logging or hardware.
-ALGORITHM_FIELDS: dict[str, Any] = {
-    "loss_type": str,
-    "epsilon": float,
-    "epsilon_high": float | None,
-    "beta": float,
-    "use_bias_correction_kl": bool,
-    "scale_rewards": str,
-    "importance_sampling_level": str,
-    "num_iterations": int,
-    "truncation_mask": str,
-    "mask_ratio": float,
-    "mask_when": str,
-    "repeat_rule": str,
-    "mask_truncated_completions": bool,
-    "temperature_stages": list | str | None,
-    "length_stages": list | str | None,
-    "temperature_target_diversity": float | None,
-    "temperature_grid": list[float],
-    "temperature_probe_prompts": int,
-    "top_entropy_quantile": float,
-    "top_p": float,
-    "max_grad_norm": float,
-    "weight_decay": float,
-    "lr_scheduler_type": str,
+SETTINGS = Config.model_fields
+
+
+def part_of(name: str) -> str:
+    """What a field is to the run's id, see :func:`_setting`."""
+    return SETTINGS[name].json_schema_extra["part"]  # type: ignore[index,return-value]
+
+
+def family_of(name: str) -> str:
+    """The family of a field, such as ``mask``."""
+    return SETTINGS[name].json_schema_extra["family"]  # type: ignore[index,return-value]
+
+
+CHANGEABLE = tuple(n for n in SETTINGS if part_of(n) != "digest" and n not in ("profile", "seed"))
+
+
+def checked(values: Mapping[str, Any]) -> Config:
+    """The configuration with these values.
+
+    Raises:
+        UserError: the first value that is not allowed, in one sentence.
+    """
+    try:
+        return Config(**values)
+    except ValidationError as error:
+        raise UserError(_sentence(error)) from None
+
+
+_WANTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "string": "a text",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+}
+_COMPARED = {
+    "greater_than": ("greater than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than_equal": ("at most", "le"),
 }
 
 
-def known_changes() -> dict[str, Any]:
-    """The names a change may have, with their types."""
-    hints = get_type_hints(Profile)
-    return {**ALGORITHM_FIELDS, **{name: hints[name] for name in Profile.field_names()}}
+def _sentence(error: ValidationError) -> str:
+    """pydantic's first complaint as a sentence for people."""
+    first = error.errors()[0]
+    name, kind, given = str(first["loc"][0]) if first["loc"] else "", first["type"], first["input"]
+    if kind == "value_error":  # a UserError of our own
+        return str(first["ctx"]["error"])
+    if kind == "missing":
+        return f"not a run configuration: {name} is missing"
+    if kind == "extra_forbidden":
+        return str(_unknown_setting(name))
+    if kind == "literal_error":
+        allowed = next(
+            get_args(option)
+            for option in (SETTINGS[name].annotation, *get_args(SETTINGS[name].annotation))
+            if get_args(option) and all(isinstance(one, str) for one in get_args(option))
+        )
+        return str(unknown(name, given, allowed))
+    if kind in _COMPARED:
+        words, limit = _COMPARED[kind]
+        return f"{name} must be {words} {first['ctx'][limit]}, got {given!r}"
+    wanted = _WANTED.get(kind.partition("_")[0], "another value")
+    return f"{name} must be {wanted}, got {given!r}"
 
 
-def parse_changes(texts: Sequence[str], what: str = "a change") -> dict[str, Any]:
+def _unknown_setting(name: str) -> UserError:
+    """The error for a setting that does not exist: what it resembles, and that one's family."""
+    families = dict.fromkeys(map(family_of, CHANGEABLE))
+    hint = meant(name, CHANGEABLE)
+    if not hint:
+        return UserError(
+            f"unknown setting {name!r}; `mcbench settings` lists them, by family: "
+            f"{', '.join(families)}"
+        )
+    family = family_of(hint.removeprefix("; did you mean ").removesuffix("?").split(" or ")[0])
+    members = ", ".join(one for one in CHANGEABLE if family_of(one) == family)
+    return UserError(f"unknown setting {name!r}{hint}; the {family} settings are {members}")
+
+
+def _known(settings: Mapping[str, Any]) -> None:
+    for name in settings:
+        if name not in CHANGEABLE:
+            raise _unknown_setting(name)
+
+
+def preset(profile: str, recipe: str = "microcoder", seed: int = 0) -> Config:
+    """A profile and a recipe as they come; no digests yet.
+
+    Raises:
+        UserError: an unknown profile or recipe; the message lists the known ones.
+    """
+    from mcbench.grpo.recipes import recipe as recipe_named
+
+    if profile not in PROFILES:
+        raise unknown("profile", profile, PROFILES)
+    algorithm = recipe_named(recipe).args()
+    # A number of tokens, so it follows the profile's scale and not the recipe.
+    algorithm.pop("repeat_window", None)
+    scale = PROFILES[profile]
+    return checked({**scale, **algorithm, "profile": profile, "recipe": recipe, "seed": seed})
+
+
+def resolve(
+    profile: str,
+    recipe: str = "microcoder",
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    common: Mapping[str, Any] | None = None,
+) -> Config:
+    """Turn names and settings into a full configuration.
+
+    Args:
+        settings: values by name, any of :data:`CHANGEABLE`; shares are of the profile's numbers
+            (:mod:`mcbench.runs.shares`), ``temperature_target_diversity: auto`` is the profile's.
+        steps: optimizer updates; the profile's number where None.
+        common: settings of a whole comparison, which shares in ``settings`` are of.
+
+    Raises:
+        UserError: an unknown profile, recipe or name, a value that is not allowed, a missing model
+            or data set.
+    """
+    common = {**(common or {}), **({} if steps is None else {"steps": steps})}
+    settings = dict(settings or {})
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UserError(f"seed must be a whole number from 0, got {seed!r}")
+    base = preset(profile, settings.pop("recipe", recipe), seed)
+    _known(common)
+    _known(settings)
+    if settings.get("temperature_target_diversity") == "auto":
+        target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
+        settings["temperature_target_diversity"] = target
+    base = base.with_settings(without_shares(common, base.model_dump()))
+    config = base.with_settings(without_shares(settings, base.model_dump()))
+    train, test = load_problems(config.train_set), load_problems(config.test_set)
+    return config.model_copy(
+        update={
+            "model_digest": model_digest(model_location(config.model)),
+            "data_digest": problems_digest(train + test),
+        }
+    )
+
+
+def parse_settings(texts: Sequence[str], what: str = "a setting") -> dict[str, Any]:
     """``["mask_ratio=0.5"]`` as ``{"mask_ratio": 0.5}``; a VALUE that is no JSON is a text.
 
     Raises:
         UserError: a text without ``=``; ``what`` names the texts.
     """
-    changes = {}
+    settings = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UserError(f"{what} takes NAME=VALUE such as mask_ratio=0.5, got {text!r}")
-        changes[name] = json_or_text(value)
-    return changes
+        settings[name] = json_or_text(value)
+    return settings
 
 
 def json_or_text(value: str) -> Any:
@@ -134,106 +430,3 @@ def json_or_text(value: str) -> Any:
         return json.loads(value)
     except ValueError:
         return value
-
-
-def resolve(
-    profile: str | Profile,
-    recipe: str,
-    changes: dict[str, Any] | None = None,
-    seed: int = 0,
-    steps: int | None = None,
-) -> RunConfig:
-    """Turn names and changes into a full configuration.
-
-    Args:
-        changes: values by name, either a field of the profile (``learning_rate``) or an argument of
-            the algorithm (``epsilon_high``).
-        steps: optimizer updates; the profile's number where None.
-
-    Raises:
-        UserError: an unknown profile, recipe or name, a value of the wrong type, a missing model or
-            data set.
-    """
-    from mcbench.grpo import recipe as recipe_named
-
-    base = profile_named(profile) if isinstance(profile, str) else profile
-    algorithm = dict(recipe_named(recipe).args())
-    # A number of tokens, so it follows the profile's scale and not the recipe.
-    algorithm.pop("repeat_window", None)
-    changes = dict(changes or {})
-    if steps is not None:
-        changes["steps"] = steps
-    known = known_changes()
-    scale = {}
-    for name, value in changes.items():
-        if name not in known:
-            raise unknown("parameter", name, known)
-        checked = check_type(name, value, known[name])
-        if name in Profile.field_names():
-            scale[name] = checked
-        else:
-            algorithm[name] = checked
-    resolved = replace(base, **scale)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UserError(f"seed must be a whole number from 0, got {seed!r}")
-    train, test = load_problems(resolved.train_set), load_problems(resolved.test_set)
-    return RunConfig(
-        profile=resolved,
-        recipe=recipe,
-        changes=changes,
-        algorithm=algorithm,
-        seed=seed,
-        model_digest=model_digest(model_location(resolved.model)),
-        data_digest=problems_digest(train + test),
-    )
-
-
-def check_type(name: str, value: Any, hint: Any) -> Any:
-    """``value`` as the type that ``hint`` asks for (a list becomes a tuple, an int a float).
-
-    Raises:
-        UserError: a value of another type; the message names the type or the allowed values.
-    """
-    origin, args = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return value
-    if origin in (Union, types.UnionType):
-        return _check_union(name, value, args)
-    if origin is Literal:
-        if value not in args:
-            raise unknown(name, value, args)
-        return value
-    if origin in (tuple, list) or hint is list:
-        if not isinstance(value, (list, tuple)):
-            raise UserError(f"{name} must be a list, got {value!r}")
-        return (origin or list)(check_type(name, i, args[0] if args else Any) for i in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    wrong_bool = isinstance(value, bool) and hint is not bool
-    if wrong_bool or not isinstance(value, hint):
-        raise UserError(f"{name} must be {_TYPE_NAMES.get(hint, hint.__name__)}, got {value!r}")
-    return value
-
-
-_TYPE_NAMES = {
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    bool: "true or false",
-    dict: "a JSON object",
-}
-
-
-def _check_union(name: str, value: Any, options: tuple[Any, ...]) -> Any:
-    if value is None and type(None) in options:
-        return None
-    error: UserError | None = None
-    for option in options:
-        if option is type(None):
-            continue
-        try:
-            return check_type(name, value, option)
-        except UserError as problem:
-            error = problem
-    assert error is not None
-    raise error

@@ -72,7 +72,7 @@ def recorded_distributions(record: RunRecord) -> dict[int, dict[str, Any]]:
         return {line["step"]: line for line in record.distribution_lines}
     if not record.has_all_responses:
         return {}
-    limit = record.config["profile"]["max_completion_length"]
+    limit = record.config.max_completion_length
     limits = {}
     if "length/max_allowed" in steps.columns:
         limits = steps.set_index("step")["length/max_allowed"].dropna().to_dict()

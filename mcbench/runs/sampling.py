@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from mcbench.runs.profiles import Profile
+from mcbench.runs.config import Config
 
 Sampler = Callable[[Sequence[list[int]], int, float, int], list[list[int]]]
 """``sampler(prompt_ids, max_new_tokens, temperature, seed)`` -> one response per prompt."""
@@ -147,39 +147,39 @@ def _cut(ids: list[int], ends: list[int]) -> list[int]:
     return ids[:stop]
 
 
-def sampler_arguments(profile: Profile) -> dict[str, Any]:
+def sampler_arguments(config: Config) -> dict[str, Any]:
     """The trainer's arguments for the backend that samples the training responses."""
-    if profile.backend == "transformers_continuous":
+    if config.backend == "transformers_continuous":
         return {
             "use_transformers_continuous_batching": True,
-            "transformers_continuous_batching_config": _paged_cache(profile),
+            "transformers_continuous_batching_config": _paged_cache(config),
         }
-    if profile.backend == "vllm_colocate":
+    if config.backend == "vllm_colocate":
         return {
             "use_vllm": True,
             "vllm_mode": "colocate",
-            "vllm_gpu_memory_utilization": profile.vllm_memory,
-            "vllm_max_model_length": profile.vllm_max_model_length,
-            "vllm_enable_sleep_mode": profile.vllm_sleep,
+            "vllm_gpu_memory_utilization": config.vllm_memory,
+            "vllm_max_model_length": config.vllm_max_model_length,
+            "vllm_enable_sleep_mode": config.vllm_sleep,
         }
-    if profile.backend == "vllm_server":
+    if config.backend == "vllm_server":
         return {
             "use_vllm": True,
             "vllm_mode": "server",
-            "vllm_server_base_url": profile.vllm_server_url,
+            "vllm_server_base_url": config.vllm_server_url,
         }
     return {}
 
 
-def _paged_cache(profile: Profile) -> dict[str, Any]:
+def _paged_cache(config: Config) -> dict[str, Any]:
     """Size of the cache: a share of a GPU's memory; on CPU, where that would be most of the
     machine's, room for one generation, every prompt as long as the longest response.
     """
     if torch.cuda.is_available():
-        return {"max_memory_percent": profile.vllm_memory}
+        return {"max_memory_percent": config.vllm_memory}
     block = 32
-    tokens = profile.vllm_max_model_length or 2 * max(profile.eval_lengths)
-    responses = profile.train_batch_size * profile.num_generations
+    tokens = config.vllm_max_model_length or 2 * max(config.eval_lengths)
+    responses = config.train_batch_size * config.num_generations
     return {
         "block_size": block,
         "num_blocks": responses * -(-tokens // block),

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError
+from mcbench.runs.config import Config
 from mcbench.runs.files import (
     ProcessLock,
     append_line,
@@ -35,8 +36,6 @@ from mcbench.runs.files import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from mcbench.runs.config import RunConfig
 
 _COMPLETE = "COMPLETE"
 _TRAINING_STATE = (
@@ -230,7 +229,7 @@ class RunStore:
     def __init__(self, root: str | Path = "runs") -> None:
         self.root = Path(root)
 
-    def run(self, config: RunConfig) -> Run:
+    def run(self, config: Config) -> Run:
         """The run of that configuration, begun or not."""
         return self.run_with_id(config.run_id)
 
@@ -271,9 +270,14 @@ class RunRecord:
     def run_id(self) -> str:
         return self.meta["run_id"]
 
-    @property
-    def config(self) -> dict[str, Any]:
-        return self.meta["config"]
+    @cached_property
+    def config(self) -> Config:
+        """The resolved configuration.
+
+        Raises:
+            UserError: the record holds none.
+        """
+        return Config.from_dict(self.meta.get("config", {}))
 
     @property
     def seed(self) -> int:

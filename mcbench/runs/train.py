@@ -21,7 +21,7 @@ from typing import Any
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.runs.config import RunConfig
+from mcbench.runs.config import Config
 from mcbench.runs.evaluate import EvalResult, evaluate_model, select_problems
 from mcbench.runs.files import digest, write_json
 from mcbench.runs.problems import (
@@ -31,7 +31,6 @@ from mcbench.runs.problems import (
     prompt_for,
     training_row,
 )
-from mcbench.runs.profiles import Profile
 from mcbench.runs.store import Run, RunStore
 from mcbench.scale.launch import sharding_here
 
@@ -41,7 +40,7 @@ _PATIENCE_S = 24 * 3600
 
 
 def train(
-    config: RunConfig,
+    config: Config,
     store: RunStore | str | Path = "runs",
     progress: Say | None = None,
     label: str | None = None,
@@ -72,10 +71,10 @@ def train(
     arguments = trainer_arguments(config, run.checkpoints)
     if arguments.use_vllm and find_spec("vllm") is None:
         raise UserError(
-            f"backend {config.profile.backend!r} needs vLLM, which is not installed; run "
+            f"backend {config.backend!r} needs vLLM, which is not installed; run "
             "pip install -e '.[gpu]', or use --set backend=transformers"
         )
-    model, tokenizer = load_model(config.profile)
+    model, tokenizer = load_model(config)
     session = _Session(config, store, run, arguments, model, tokenizer, progress, label)
     session.train()
     return run
@@ -92,24 +91,7 @@ def _check_resume(run: Run) -> None:
         )
 
 
-def plan(profile: Profile, processes: int = 1) -> Any:
-    """The batch plan of a profile (:class:`mcbench.grpo.BatchPlan`).
-
-    Raises:
-        UserError: numbers that do not divide.
-    """
-    from mcbench.grpo import BatchPlan
-
-    return BatchPlan(
-        train_batch_size=profile.train_batch_size,
-        ppo_mini_batch_size=profile.ppo_mini_batch_size,
-        num_generations=profile.num_generations,
-        per_device_batch_size=profile.per_device_batch_size,
-        processes=processes,
-    )
-
-
-def trainer_arguments(config: RunConfig, output: Path) -> Any:
+def trainer_arguments(config: Config, output: Path) -> Any:
     """The trainer's arguments (:class:`mcbench.grpo.MicroCoderGRPOConfig`); writes nothing.
 
     Raises:
@@ -120,45 +102,44 @@ def trainer_arguments(config: RunConfig, output: Path) -> Any:
     from mcbench.grpo import MicroCoderGRPOConfig
     from mcbench.runs.sampling import sampler_arguments
 
-    profile = config.profile
-    batch = plan(profile, _processes())
-    every = batch.updates_per_generation * config.algorithm.get("num_iterations", 1)
+    batch = config.batch(_processes())
+    every = batch.updates_per_generation * (config.num_iterations or 1)
     settings: dict[str, Any] = dict(
         output_dir=str(output),
         seed=config.seed,
-        max_steps=profile.steps,
-        learning_rate=profile.learning_rate,
+        max_steps=config.steps,
+        learning_rate=config.learning_rate,
         lr_scheduler_type="constant_with_warmup",
-        warmup_steps=profile.warmup_steps,
-        temperature=profile.temperature,
-        max_completion_length=profile.max_completion_length,
-        repeat_window=profile.repeat_window,
-        bf16=profile.precision == "bf16",
+        warmup_steps=config.warmup_steps,
+        temperature=config.temperature,
+        max_completion_length=config.max_completion_length,
+        repeat_window=config.repeat_window,
+        bf16=config.precision == "bf16",
         use_cpu=not torch.cuda.is_available() or "ACCELERATE_USE_CPU" in os.environ,
         ddp_find_unused_parameters=False,  # all are used; looking for others costs a traversal
         # The others wait while one process evaluates. A lost process is found by its launcher, not
         # by this limit.
         ddp_timeout=_PATIENCE_S,
-        gradient_checkpointing=profile.gradient_checkpointing,
+        gradient_checkpointing=config.gradient_checkpointing,
         # The order of the prompts is laid out in `prompt_schedule`.
         shuffle_dataset=False,
         logging_steps=1,
         save_strategy="steps",
-        save_steps=every * profile.checkpoint_generations,
+        save_steps=every * config.checkpoint_generations,
         save_total_limit=None,  # the run store deletes older checkpoints once a newer one is whole
         report_to=[],
         disable_tqdm=True,
         dataloader_pin_memory=False,
-        **sampler_arguments(profile),
+        **sampler_arguments(config),
         **batch.trl_args(),
     )
     try:
-        return MicroCoderGRPOConfig(**{**settings, **config.algorithm})
+        return MicroCoderGRPOConfig(**{**settings, **config.algorithm()})
     except ValueError as error:
         raise UserError(str(error)) from error
 
 
-def load_model(source: Profile | str) -> tuple[Any, Any]:
+def load_model(source: Config | str) -> tuple[Any, Any]:
     """Model (float32 master weights; bf16 runs in autocast) and tokenizer.
 
     ``source`` is a profile, a nano model, a directory (also of a run or checkpoint) or a hub id.
@@ -169,7 +150,7 @@ def load_model(source: Profile | str) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    name = source.model if isinstance(source, Profile) else source
+    name = source.model if isinstance(source, Config) else source
     location = model_location(name)
     quiet()
     try:
@@ -184,28 +165,28 @@ def load_model(source: Profile | str) -> tuple[Any, Any]:
 
 
 @contextmanager
-def reward_evaluator(profile: Profile, ours: Any) -> Iterator[Any]:
+def reward_evaluator(config: Config, ours: Any) -> Iterator[Any]:
     """What judges the training responses of a profile.
 
     ``ours``, an evaluator with our rules, is used where the profile asks for no other.
     """
     chosen: Any
-    if profile.reward_evaluator == profile.reward_rules == "microcoder":
+    if config.reward_evaluator == config.reward_rules == "microcoder":
         yield ours
         return
-    if profile.reward_evaluator == "microcoder":
+    if config.reward_evaluator == "microcoder":
         from mcbench.evaluator import Evaluator
 
         chosen = Evaluator(
-            workers=profile.reward_workers,
-            rules=profile.reward_rules,
-            backend=profile.reward_backend,
+            workers=config.reward_workers,
+            rules=config.reward_rules,
+            backend=config.reward_backend,
         )
     else:
         from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 
-        one_by_one = profile.reward_evaluator == "single_threaded"
-        chosen = SingleThreaded() if one_by_one else ProcessPerSample(profile.reward_workers)
+        one_by_one = config.reward_evaluator == "single_threaded"
+        chosen = SingleThreaded() if one_by_one else ProcessPerSample(config.reward_workers)
     with chosen:
         yield chosen
 
@@ -262,7 +243,7 @@ def _silent(line: str) -> None:
 class _Session:
     """What the parts of one training share."""
 
-    config: RunConfig
+    config: Config
     store: RunStore
     run: Run
     arguments: Any
@@ -272,10 +253,10 @@ class _Session:
     label: str
 
     def __post_init__(self) -> None:
-        profile = self.config.profile
+        config = self.config
         self.is_main = _is_main()
-        self.train_problems = load_problems(profile.train_set)
-        self.test_problems = select_problems(load_problems(profile.test_set), profile.test_limit)
+        self.train_problems = load_problems(config.train_set)
+        self.test_problems = select_problems(load_problems(config.test_set), config.test_limit)
         self.test_digest = problems_digest(self.test_problems)
         self.evaluator: Any = None  # of held-out problems, under our rules
         self.reward_evaluator: Any = None
@@ -318,7 +299,7 @@ class _Session:
 
         from mcbench.evaluator import Evaluator
 
-        steps = self.config.profile.steps
+        steps = self.config.steps
         checkpoint = self.run.last_checkpoint()
         done = checkpoint[0] if checkpoint else -1
         if self.run.final_model.exists():  # killed after the last step, before the state was set
@@ -329,12 +310,12 @@ class _Session:
         if done < steps:
             if checkpoint:
                 self.progress(f"[{self.label}] resuming after step {done}")
-            profile = self.config.profile
+            config = self.config
             with (
                 Evaluator(
-                    workers=profile.reward_workers, backend=profile.reward_backend
+                    workers=config.reward_workers, backend=config.reward_backend
                 ) as self.evaluator,
-                reward_evaluator(profile, self.evaluator) as self.reward_evaluator,
+                reward_evaluator(config, self.evaluator) as self.reward_evaluator,
             ):
                 if self.is_main:
                     self.run.note(sandbox=self.evaluator.isolation)
@@ -370,12 +351,12 @@ class _Session:
         from mcbench.evaluator import CodeReward
         from mcbench.grpo import MicroCoderGRPOTrainer
 
-        profile = self.config.profile
-        batch = plan(profile, _processes())
+        config = self.config
+        batch = config.batch(_processes())
         period = batch.updates_per_generation * self.arguments.num_iterations
-        count = -(-profile.steps // period) * profile.train_batch_size
+        count = -(-config.steps // period) * config.train_batch_size
         schedule = prompt_schedule(self.train_problems, count, self.config.seed)
-        rows = [training_row(problem, profile.prompt_style) for problem in schedule]
+        rows = [training_row(problem, config.prompt_style) for problem in schedule]
         return MicroCoderGRPOTrainer(
             model=self.model,
             args=self.arguments,
@@ -383,22 +364,22 @@ class _Session:
             train_dataset=Dataset.from_list(rows),
             # The published methods, which are there to be timed, do not work ahead.
             reward_funcs=[
-                CodeReward(self.reward_evaluator, overlap=profile.reward_evaluator == "microcoder")
+                CodeReward(self.reward_evaluator, overlap=config.reward_evaluator == "microcoder")
             ],
-            peft_config=_lora(profile),
+            peft_config=_lora(config),
         )
 
     def _recorder(self, trainer: Any, done: int) -> Any:
         from mcbench.runs.files import read_lines
         from mcbench.runs.recorder import Recorder
 
-        profile = self.config.profile
+        config = self.config
         before = read_lines(self.run.path / "steps.jsonl")
         return Recorder(
             run=self.run,
             label=self.label,
-            steps=profile.steps,
-            eval_every=profile.eval_every,
+            steps=config.steps,
+            eval_every=config.eval_every,
             report_every=self.arguments.generation_period,
             is_main=self.is_main,
             say=self.progress,
@@ -417,7 +398,7 @@ class _Session:
 
         from mcbench.runs.sampling import vllm_sampler
 
-        profile = self.config.profile
+        config = self.config
         cache = self.store.base_evals / f"{self._base_key()}.json"
         sampler = vllm_sampler(trainer) if self.arguments.use_vllm else None
         together = sampler is not None or sharding_here() in ("fsdp2", "zero3")
@@ -434,7 +415,7 @@ class _Session:
             self._measure(trainer, sampler, sample_only=True)
         if self.is_main:
             for result in results:
-                record = {"dataset": profile.test_set, "dataset_hash": self.test_digest}
+                record = {"dataset": config.test_set, "dataset_hash": self.test_digest}
                 self.run.append_eval({"step": step, **record, **result.to_dict()})
             self.recorder.accuracy = results[0].pass_at_1
             if step == 0:
@@ -444,46 +425,46 @@ class _Session:
     def _measure(self, trainer: Any, sampler: Any, sample_only: bool = False) -> list[EvalResult]:
         from mcbench.runs.sampling import transformers_sampler, weights_at_hand
 
-        profile = self.config.profile
+        config = self.config
         with weights_at_hand(trainer) as (model, sharded):
             if sharded:
-                sampler = transformers_sampler(model, self.tokenizer, profile.eval_batch_size, True)
+                sampler = transformers_sampler(model, self.tokenizer, config.eval_batch_size, True)
             return self._sampled(model, sampler, sample_only)
 
     def _sampled(self, model: Any, sampler: Any, sample_only: bool) -> list[EvalResult]:
-        profile = self.config.profile
+        config = self.config
         if sample_only:
             from mcbench.runs.sampling import prompt_ids
 
-            prompts = [prompt_for(problem, profile.prompt_style) for problem in self.test_problems]
+            prompts = [prompt_for(problem, config.prompt_style) for problem in self.test_problems]
             ids = prompt_ids(self.tokenizer, prompts)
-            repeated = [row for row in ids for _ in range(profile.eval_attempts)]
-            longest = max(profile.eval_lengths)
-            sampler(repeated, longest, profile.eval_temperature, self.config.seed)
+            repeated = [row for row in ids for _ in range(config.eval_attempts)]
+            longest = max(config.eval_lengths)
+            sampler(repeated, longest, config.eval_temperature, self.config.seed)
             return []
         return evaluate_model(
             model,
             self.tokenizer,
             self.test_problems,
             evaluator=self.evaluator,
-            lengths=profile.eval_lengths,
-            attempts=profile.eval_attempts,
-            temperature=profile.eval_temperature,
+            lengths=config.eval_lengths,
+            attempts=config.eval_attempts,
+            temperature=config.eval_temperature,
             seed=self.config.seed,
-            prompt_style=profile.prompt_style,
-            batch_size=profile.eval_batch_size,
+            prompt_style=config.prompt_style,
+            batch_size=config.eval_batch_size,
             sampler=sampler,
         )
 
     def _base_key(self) -> str:
-        profile = self.config.profile
+        config = self.config
         return digest(
             [
                 self.config.model_digest,
                 self.test_digest,
-                repr((profile.eval_lengths, profile.eval_attempts, profile.eval_temperature)),
-                repr((profile.eval_batch_size, profile.prompt_style, profile.precision)),
-                profile.backend,
+                repr((config.eval_lengths, config.eval_attempts, config.eval_temperature)),
+                repr((config.eval_batch_size, config.prompt_style, config.precision)),
+                config.backend,
                 str(self.config.seed),
             ]
         )
@@ -498,14 +479,14 @@ def _read_evals(path: Path) -> list[EvalResult]:
     ]
 
 
-def _lora(profile: Profile) -> Any:
-    if profile.lora_rank is None:
+def _lora(config: Config) -> Any:
+    if config.lora_rank is None:
         return None
     from peft import LoraConfig
 
     return LoraConfig(
-        r=profile.lora_rank,
-        lora_alpha=2 * profile.lora_rank,
+        r=config.lora_rank,
+        lora_alpha=2 * config.lora_rank,
         target_modules="all-linear",
         task_type="CAUSAL_LM",
     )

@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from mcbench.errors import UserError
-from mcbench.runs.config import RunConfig
-from mcbench.runs.profiles import PROFILES, Profile
+from mcbench.runs.config import Config
+from mcbench.runs.presets import PROFILES
 from mcbench.scale.dry_run import gpu_here
 from mcbench.scale.estimate import ADAM_BYTES, estimate, gib, trained_parameters
 from mcbench.scale.machine import GIB, GPU_NAMES, Machine, nominal_gpu, unmeasured
@@ -171,16 +171,16 @@ def profile_checks() -> Iterator[Check]:
     from mcbench.runs.config import resolve
 
     here = machine()
-    for profile in PROFILES.values():
+    for profile in PROFILES:
         config = resolve(profile, "microcoder")
-        missing = [*_memory_missing(config, here), *_engine_missing(profile)]
-        missing += _disk_missing(profile)
-        missing += _files_missing(profile)
+        missing = [*_memory_missing(config, here), *_engine_missing(config)]
+        missing += _disk_missing(config)
+        missing += _files_missing(config)
         if missing:
-            yield Check("note", f"profile {profile.name}: {'; '.join(missing)}")
+            yield Check("note", f"profile {config.profile}: {'; '.join(missing)}")
         else:
             needs = gib(estimate(config, here).memory.peak)
-            yield Check("ok", f"profile {profile.name}: needs {needs} of {gib(here.memory)}")
+            yield Check("ok", f"profile {config.profile}: needs {needs} of {gib(here.memory)}")
 
 
 def machine() -> Machine:
@@ -188,9 +188,9 @@ def machine() -> Machine:
     return gpu_here() or unmeasured()
 
 
-def _memory_missing(config: RunConfig, here: Machine) -> Iterator[str]:
+def _memory_missing(config: Config, here: Machine) -> Iterator[str]:
     """What is short, and the first way out of it that the estimate says fits."""
-    if config.profile.precision == "bf16" and not here.gpu:
+    if config.precision == "bf16" and not here.gpu:
         yield f"needs a GPU: {_where_it_fits(config)}"
         return
     found = estimate(config, here)
@@ -199,13 +199,13 @@ def _memory_missing(config: RunConfig, here: Machine) -> Iterator[str]:
     short = f"needs {gib(found.memory.peak)}, and {here.name} has {gib(here.memory)}"
     if here.devices > 1 and estimate(config, here, here.devices, "fsdp2").fits:
         yield f"{short}; use --launch fsdp2 --processes {here.devices}"
-    elif f"{config.profile.name}-lora" in PROFILES:
-        yield f"{short}; use --profile {config.profile.name}-lora or more GPUs"
+    elif f"{config.profile}-lora" in PROFILES:
+        yield f"{short}; use --profile {config.profile}-lora or more GPUs"
     else:
         yield f"{short}; use --set per_device_batch_size=1 or more GPUs"
 
 
-def _where_it_fits(config: RunConfig) -> str:
+def _where_it_fits(config: Config) -> str:
     """The smallest of the common GPUs and nodes."""
     for name in GPU_NAMES:
         found = estimate(config, nominal_gpu(name))
@@ -215,27 +215,27 @@ def _where_it_fits(config: RunConfig) -> str:
     return f"eight {GPU_NAMES[0]} with --launch fsdp2 ({gib(found.memory.peak)} each)"
 
 
-def _engine_missing(profile: Profile) -> Iterator[str]:
-    if profile.backend.startswith("vllm") and not any(map(_version, _VLLM_NAMES)):
+def _engine_missing(config: Config) -> Iterator[str]:
+    if config.backend.startswith("vllm") and not any(map(_version, _VLLM_NAMES)):
         yield "needs vLLM, or --set backend=transformers_continuous"
 
 
-def _disk_missing(profile: Profile) -> Iterator[str]:
+def _disk_missing(config: Config) -> Iterator[str]:
     """Two checkpoints while one replaces the other (weights and Adam's moments), and the model."""
-    shape = shape_of(profile.model)
-    trained = trained_parameters(profile, shape)
+    shape = shape_of(config.model)
+    trained = trained_parameters(config, shape)
     needed = 2 * (4 + ADAM_BYTES) * trained + 4 * trained + GIB / 10
     free = shutil.disk_usage(".").free
     if free < needed:
         yield f"writes {gib(needed)} and {gib(free)} are free here; use --runs-dir on another disk"
 
 
-def _files_missing(profile: Profile) -> Iterator[str]:
-    if profile.model not in HUB_SHAPES:
+def _files_missing(config: Config) -> Iterator[str]:
+    if config.model not in HUB_SHAPES:
         return
     from huggingface_hub import try_to_load_from_cache
 
-    if not isinstance(try_to_load_from_cache(profile.model, "config.json"), str):
-        size = gib(2 * HUB_SHAPES[profile.model].parameters)
-        command = f"hf download {profile.model}"
+    if not isinstance(try_to_load_from_cache(config.model, "config.json"), str):
+        size = gib(2 * HUB_SHAPES[config.model].parameters)
+        command = f"hf download {config.model}"
         yield f"fetches {size} at the first start, or before with: {command}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
-from mcbench.runs.config import RunConfig
+from mcbench.runs.config import Config
 from mcbench.runs.files import digest, write_json
 from mcbench.scale.estimate import Estimate, Memory, check_backend, estimate, gib
 from mcbench.scale.machine import GPU_NAMES, Machine, Rates, nominal_gpu, probe
@@ -21,7 +21,7 @@ _SMALL, _LARGE, _NODE = "H100-80GB", "H200-141GB", 8
 
 
 def estimate_lines(
-    config: RunConfig, launch: Any = None, arguments: Sequence[str] = ()
+    config: Config, launch: Any = None, arguments: Sequence[str] = ()
 ) -> Iterator[str]:
     """The estimate of a configuration.
 
@@ -33,16 +33,16 @@ def estimate_lines(
         arguments: of ``mcbench train``, for the commands shown.
     """
     try:
-        shape_of(config.profile.model)
-        check_backend(config.profile, gpu=config.profile.precision == "bf16")
+        shape_of(config.model)
+        check_backend(config, gpu=config.precision == "bf16")
     except UserError as error:
         yield f"no estimate: {error}"
         return
-    if config.profile.precision == "fp32":
+    if config.precision == "fp32":
         machine = machine_here(print)
         yield from describe(estimate(config, machine, 1 if launch is None else launch.processes))
         return
-    if config.profile.backend == "vllm_server":
+    if config.backend == "vllm_server":
         yield "the server samples on GPUs of its own; the memory below is the trainer's"
     for machine, processes, sharding in _settings(launch):
         yield from describe(estimate(config, machine, processes, sharding))

@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.runs.config import RunConfig
-from mcbench.runs.profiles import Profile
-from mcbench.runs.train import plan
+from mcbench.runs.config import Config
 from mcbench.scale.machine import GIB, Machine, Rates
 from mcbench.scale.shapes import ModelShape, shape_of
 
@@ -112,7 +110,7 @@ class Estimate:
 
 
 def estimate(
-    config: RunConfig,
+    config: Config,
     machine: Machine,
     processes: int = 1,
     sharding: str = "none",
@@ -134,50 +132,50 @@ def estimate(
     """
     if sharding not in SHARDINGS:
         raise unknown("sharding", sharding, SHARDINGS)
-    check_backend(config.profile, machine.gpu)
-    shape = shape_of(config.profile.model)
-    load = workload or workload_of(config.profile, mean_length)
+    check_backend(config, machine.gpu)
+    shape = shape_of(config.model)
+    load = workload or workload_of(config, mean_length)
     memory = _memory(config, shape, load, machine, processes, sharding)
     time = _time(config, shape, load, machine, processes)
     return Estimate(machine, processes, sharding, shape, load, memory, time)
 
 
-def check_backend(profile: Profile, gpu: bool) -> None:
+def check_backend(config: Config, gpu: bool) -> None:
     """Refuse what there is no formula for.
 
     Raises:
         UserError: an engine for GPUs on a processor, where it serves tests only.
     """
-    if profile.backend != "transformers" and not gpu:
+    if config.backend != "transformers" and not gpu:
         raise UserError(
-            f"backend {profile.backend!r} is not estimated on a CPU; backend transformers is"
+            f"backend {config.backend!r} is not estimated on a CPU; backend transformers is"
         )
 
 
-def workload_of(profile: Profile, mean_length: float | None = None) -> Workload:
+def workload_of(config: Config, mean_length: float | None = None) -> Workload:
     """From the problems of a profile; a model that is not on this machine has no tokenizer here,
     and its prompts count one token for three characters.
     """
     from mcbench.runs.evaluate import select_problems
     from mcbench.runs.problems import load_problems, prompt_for
 
-    problems = load_problems(profile.train_set)
+    problems = load_problems(config.train_set)
     tests = sum(len(problem.tests) for problem in problems) / max(1, len(problems))
-    prompts = [prompt_for(problem, profile.prompt_style) for problem in problems]
+    prompts = [prompt_for(problem, config.prompt_style) for problem in problems]
     return Workload(
-        prompt=_longest_prompt(profile, prompts),
-        mean_length=mean_length or MEAN_SHARE * profile.max_completion_length,
+        prompt=_longest_prompt(config, prompts),
+        mean_length=mean_length or MEAN_SHARE * config.max_completion_length,
         tests=tests,
-        eval_problems=len(select_problems(load_problems(profile.test_set), profile.test_limit)),
+        eval_problems=len(select_problems(load_problems(config.test_set), config.test_limit)),
     )
 
 
-def _longest_prompt(profile: Profile, prompts: list[Any]) -> int:
+def _longest_prompt(config: Config, prompts: list[Any]) -> int:
     from pathlib import Path
 
     from mcbench.runs.problems import model_location
 
-    location = model_location(profile.model)
+    location = model_location(config.model)
     if Path(location).is_dir():
         from transformers import AutoTokenizer
 
@@ -193,7 +191,7 @@ def _longest_prompt(profile: Profile, prompts: list[Any]) -> int:
 
 
 def _memory(
-    config: RunConfig,
+    config: Config,
     shape: ModelShape,
     load: Workload,
     machine: Machine,
@@ -206,15 +204,14 @@ def _memory(
     and moments 8 bytes for each trained parameter, each divided by the processes where it is
     sharded; a reference model, 4 N, where beta > 0 (under LoRA it is the model without them).
     """
-    profile = config.profile
-    trained = trained_parameters(profile, shape)
+    trained = trained_parameters(config, shape)
     all_sharded = processes if sharding in ("zero3", "fsdp2") else 1
     state_sharded = processes if sharding != "none" else 1
-    frozen = shape.parameters if profile.lora_rank else 0
+    frozen = shape.parameters if config.lora_rank else 0
     weights = 4 * (trained + frozen) / all_sharded
-    with_reference = config.algorithm.get("beta", 0.0) > 0 and not profile.lora_rank
-    sampling = _sampling_memory(profile, shape, load, machine, processes)
-    stays = profile.backend == "vllm_colocate" and not profile.vllm_sleep
+    with_reference = (config.beta or 0.0) > 0 and not config.lora_rank
+    sampling = _sampling_memory(config, shape, load, machine, processes)
+    stays = config.backend == "vllm_colocate" and not config.vllm_sleep
     return Memory(
         base=machine.base_memory,
         weights=weights,
@@ -222,18 +219,18 @@ def _memory(
         optimizer=ADAM_BYTES * trained / state_sharded,
         reference=4 * shape.parameters / all_sharded if with_reference else 0.0,
         engine=sampling if stays else 0.0,
-        update=_update_memory(profile, shape, load, all_sharded),
+        update=_update_memory(config, shape, load, all_sharded),
         sampling=0.0 if stays else sampling,
-        evaluation=_evaluation_memory(profile, shape, load, machine),
+        evaluation=_evaluation_memory(config, shape, load, machine),
     )
 
 
-def trained_parameters(profile: Profile, shape: ModelShape) -> int:
+def trained_parameters(config: Config, shape: ModelShape) -> int:
     """All of them, or those of the adapters."""
-    return shape.lora_parameters(profile.lora_rank) if profile.lora_rank else shape.parameters
+    return shape.lora_parameters(config.lora_rank) if config.lora_rank else shape.parameters
 
 
-def _update_memory(profile: Profile, shape: ModelShape, load: Workload, sharded: int) -> float:
+def _update_memory(config: Config, shape: ModelShape, load: Workload, sharded: int) -> float:
     """Activations of B x T tokens, and the tile of the head with the gradient of its weight.
 
     A layer keeps about 7 h + 8 q + 6 k + 4 i numbers a token (q, k: widths of all query and key
@@ -241,13 +238,13 @@ def _update_memory(profile: Profile, shape: ModelShape, load: Workload, sharded:
     attention, gate. With checkpointing only its input, h in float32, and those of one layer at a
     time. Numbers have 4 bytes; in bf16 autocast half of them have 2.
     """
-    tokens = profile.per_device_batch_size * (load.prompt + profile.max_completion_length)
-    width = 3 if profile.precision == "bf16" else 4
+    tokens = config.per_device_batch_size * (load.prompt + config.max_completion_length)
+    width = 3 if config.precision == "bf16" else 4
     layer = width * layer_activations(shape)
     layers = 4 * shape.hidden * shape.layers + layer
-    if not profile.gradient_checkpointing:
+    if not config.gradient_checkpointing:
         layers = layer * shape.layers
-    scored = profile.per_device_batch_size * profile.max_completion_length
+    scored = config.per_device_batch_size * config.max_completion_length
     tile = 4 * min(scored, HEAD_TOKENS) * min(shape.vocab, HEAD_VOCABULARY)
     head = 4 * shape.vocab * shape.hidden + 4 * 2 * scored * shape.hidden
     gathered = 4 * shape.layer_matmul_parameters * 2 if sharded > 1 else 0
@@ -259,49 +256,49 @@ def layer_activations(shape: ModelShape) -> int:
     return 7 * shape.hidden + 8 * shape.query + 6 * shape.key + 4 * shape.intermediate
 
 
-def rows_at_once(profile: Profile, processes: int) -> int:
+def rows_at_once(config: Config, processes: int) -> int:
     """R: responses that one process samples in one call."""
-    return profile.train_batch_size * profile.num_generations // processes
+    return config.train_batch_size * config.num_generations // processes
 
 
 def _sampling_memory(
-    profile: Profile, shape: ModelShape, load: Workload, machine: Machine, processes: int
+    config: Config, shape: ModelShape, load: Workload, machine: Machine, processes: int
 ) -> float:
     """Transformers: the cache of all R responses at full length, one layer's twice while it grows,
     and four copies of the logits of one position. Continuous batching and colocated vLLM: their
     share of the device. A server's is its own.
     """
-    if profile.backend == "vllm_server":
+    if config.backend == "vllm_server":
         return 0.0
-    if profile.backend != "transformers":
-        return profile.vllm_memory * machine.memory
-    tokens = load.prompt + profile.max_completion_length
-    return _cache(profile, shape, rows_at_once(profile, processes), tokens)
+    if config.backend != "transformers":
+        return config.vllm_memory * machine.memory
+    tokens = load.prompt + config.max_completion_length
+    return _cache(config, shape, rows_at_once(config, processes), tokens)
 
 
-def _cache(profile: Profile, shape: ModelShape, rows: int, tokens: int) -> float:
+def _cache(config: Config, shape: ModelShape, rows: int, tokens: int) -> float:
     values = shape.cache_values() * (1 + 1 / shape.layers)
-    return rows * (tokens * values * number_bytes(profile) + 4 * 4 * shape.vocab)
+    return rows * (tokens * values * number_bytes(config) + 4 * 4 * shape.vocab)
 
 
-def number_bytes(profile: Profile) -> int:
+def number_bytes(config: Config) -> int:
     """Of a number in the cache."""
-    return 2 if profile.precision == "bf16" else 4
+    return 2 if config.precision == "bf16" else 4
 
 
 def _evaluation_memory(
-    profile: Profile, shape: ModelShape, load: Workload, machine: Machine
+    config: Config, shape: ModelShape, load: Workload, machine: Machine
 ) -> float:
     """As sampling; transformers samples at most ``eval_batch_size`` responses at once, and those
     that go on past half the longest length are prefilled again.
     """
-    if profile.backend.startswith("vllm"):
+    if config.backend.startswith("vllm"):
         return 0.0
-    rows = min(profile.eval_batch_size, load.eval_problems * profile.eval_attempts)
-    longest = max(profile.eval_lengths)
-    going_on = rows * survivors(longest / 2, load, profile.max_completion_length)
-    first = _cache(profile, shape, rows, load.prompt + longest // 2)
-    again = _cache(profile, shape, math.ceil(going_on), load.prompt + longest)
+    rows = min(config.eval_batch_size, load.eval_problems * config.eval_attempts)
+    longest = max(config.eval_lengths)
+    going_on = rows * survivors(longest / 2, load, config.max_completion_length)
+    first = _cache(config, shape, rows, load.prompt + longest // 2)
+    again = _cache(config, shape, math.ceil(going_on), load.prompt + longest)
     prefill = (
         going_on * (load.prompt + longest / 2) * 4 * (3 * shape.intermediate + 4 * shape.hidden)
     )
@@ -356,7 +353,7 @@ def prefill_work(
 
 
 def _time(
-    config: RunConfig, shape: ModelShape, load: Workload, machine: Machine, processes: int
+    config: Config, shape: ModelShape, load: Workload, machine: Machine, processes: int
 ) -> Time:
     """A cycle: generation + max(reward, scoring) + updates x update + record.
 
@@ -364,46 +361,45 @@ def _time(
     a pass over them (beta > 0: of two models). An optimizer step moves 32 bytes a trained
     parameter. Every update pads to the longest response, so that it costs the limit, not the mean.
     """
-    profile = config.profile
-    batch = plan(profile, processes)
-    rows = rows_at_once(profile, processes)
-    length = profile.max_completion_length
-    width = 3 if profile.precision == "bf16" else 4
+    batch = config.batch(processes)
+    rows = rows_at_once(config, processes)
+    length = config.max_completion_length
+    width = 3 if config.precision == "bf16" else 4
     one = update_work(
-        shape, profile.per_device_batch_size, load.prompt + length, length, width,
-        profile.gradient_checkpointing,
+        shape, config.per_device_batch_size, load.prompt + length, length, width,
+        config.gradient_checkpointing,
     )  # fmt: skip
     one_pass = machine.update.seconds(*one)
-    step = machine.update.byte_s * STEP_BYTES * trained_parameters(profile, shape)
-    models = 2 if config.algorithm.get("beta", 0.0) > 0 else 1
-    period = batch.updates_per_generation * config.algorithm.get("num_iterations", 1)
+    step = machine.update.byte_s * STEP_BYTES * trained_parameters(config, shape)
+    models = 2 if (config.beta or 0.0) > 0 else 1
+    period = batch.updates_per_generation * (config.num_iterations or 1)
     return Time(
-        generation=generation_seconds(profile, shape, load, machine, rows),
-        reward=reward_seconds(load, machine, profile, rows * processes),
-        scoring=models * rows / profile.per_device_batch_size * one_pass / 3,
+        generation=generation_seconds(config, shape, load, machine, rows),
+        reward=reward_seconds(load, machine, config, rows * processes),
+        scoring=models * rows / config.per_device_batch_size * one_pass / 3,
         update=batch.gradient_accumulation_steps * one_pass + step,
         record=machine.record_s,
         updates_per_cycle=period,
-        cycles=profile.steps / period,
-        evaluation=evaluation_seconds(profile, shape, load, machine, processes),
-        evaluations=1 + -(-profile.steps // profile.eval_every),
+        cycles=config.steps / period,
+        evaluation=evaluation_seconds(config, shape, load, machine, processes),
+        evaluations=1 + -(-config.steps // config.eval_every),
     )
 
 
 def generation_seconds(
-    profile: Profile, shape: ModelShape, load: Workload, machine: Machine, rows: int
+    config: Config, shape: ModelShape, load: Workload, machine: Machine, rows: int
 ) -> float:
     """Transformers: the prompts, then L steps of all R responses, until the longest has ended. With
     a paged cache (continuous batching, vLLM) an ended response makes room: R x mean tokens, C at a
     time, where C responses fit the cache, and at least L steps.
     """
-    length, width = profile.max_completion_length, number_bytes(profile)
-    if profile.backend == "transformers":
-        weights_width = 4 if profile.precision == "fp32" else 6  # float32, and the bf16 copy
+    length, width = config.max_completion_length, number_bytes(config)
+    if config.backend == "transformers":
+        weights_width = 4 if config.precision == "fp32" else 6  # float32, and the bf16 copy
         return _decode_seconds(shape, machine.decode, length, rows, load, width, weights_width)
-    rates = machine.engine if profile.backend.startswith("vllm") else machine.decode
-    room = profile.vllm_memory * machine.memory
-    if profile.backend.startswith("vllm"):
+    rates = machine.engine if config.backend.startswith("vllm") else machine.decode
+    room = config.vllm_memory * machine.memory
+    if config.backend.startswith("vllm"):
         room -= 2 * shape.parameters
     at_once = max(1, int(room / (shape.cache_values() * width * (load.prompt + load.mean_length))))
     steps = float(length)
@@ -430,12 +426,12 @@ def _decode_seconds(
     return rates.seconds(*prefill) + steps * rates.seconds(layers, flops, moved)
 
 
-def reward_seconds(load: Workload, machine: Machine, profile: Profile, responses: int) -> float:
+def reward_seconds(load: Workload, machine: Machine, config: Config, responses: int) -> float:
     """(a submission + its tests) x responses over the workers, at most one a core.
 
     Judging ends at the first failure: half of the responses are taken to fail at their first test.
     """
-    workers = min(profile.reward_workers, machine.cores)
+    workers = min(config.reward_workers, machine.cores)
     tests = (1 + load.tests) / 2
     return responses * (machine.submission_s + tests * machine.test_s) / workers
 
@@ -462,28 +458,28 @@ def survivors(length: float, load: Workload, limit: float) -> float:
 
 
 def evaluation_seconds(
-    profile: Profile, shape: ModelShape, load: Workload, machine: Machine, processes: int
+    config: Config, shape: ModelShape, load: Workload, machine: Machine, processes: int
 ) -> float:
     """Held-out problems at the longest of the lengths. Transformers samples in spans that double,
     and each goes on with the unfinished ones (:mod:`mcbench.runs.sampling`).
     """
     from mcbench.runs.sampling import spans
 
-    responses = load.eval_problems * profile.eval_attempts
-    longest, limit = max(profile.eval_lengths), profile.max_completion_length
-    judged = reward_seconds(load, machine, profile, responses)
-    if profile.backend.startswith("vllm"):
+    responses = load.eval_problems * config.eval_attempts
+    longest, limit = max(config.eval_lengths), config.max_completion_length
+    judged = reward_seconds(load, machine, config, responses)
+    if config.backend.startswith("vllm"):
         here = math.ceil(responses / processes)
         longer = replace(
             load, mean_length=mean_when_cut(length_scale(load.mean_length, limit), longest)
         )
-        lengthened = replace(profile, max_completion_length=longest)
+        lengthened = replace(config, max_completion_length=longest)
         return judged + generation_seconds(lengthened, shape, longer, machine, here)
     seconds, done = judged, 0
-    width = number_bytes(profile)
+    width = number_bytes(config)
     for span in spans(longest):
         rows = responses * survivors(done, load, limit)
-        batches = math.ceil(rows / profile.eval_batch_size)
+        batches = math.ceil(rows / config.eval_batch_size)
         context = replace(load, prompt=load.prompt + done)
         seconds += batches * _decode_seconds(
             shape, machine.decode, span, rows / batches, context, width, width

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mcbench.errors import UserError
-from mcbench.runs.config import RunConfig
+from mcbench.runs.config import Config
 from mcbench.runs.store import Run, RunStore
 from mcbench.scale.launch import Launch
 
@@ -37,7 +37,7 @@ class LaunchFailedError(Exception):
 
 
 def train_launched(
-    config: RunConfig,
+    config: Config,
     runs_dir: str,
     chosen: Launch,
     arguments: Sequence[str],
@@ -55,10 +55,9 @@ def train_launched(
         LaunchFailedError: a process crashed; the record holds the reason.
     """
     from mcbench.runs.recorder import say as print_line
-    from mcbench.runs.train import plan
 
     say = say or print_line
-    plan(config.profile, chosen.processes)
+    config.batch(chosen.processes)
     if chosen.sharding in ("zero2", "zero3") and find_spec("deepspeed") is None:
         raise UserError(
             f"{chosen.config.name} needs DeepSpeed, which is not installed; pip install deepspeed, "
@@ -84,7 +83,7 @@ def train_launched(
 
 
 @contextmanager
-def _readable_by_all(arguments: Sequence[str], config: RunConfig) -> Iterator[list[str]]:
+def _readable_by_all(arguments: Sequence[str], config: Config) -> Iterator[list[str]]:
     """The arguments, with a file for a configuration that came through standard input."""
     with tempfile.TemporaryDirectory(prefix="mcbench-launch-") as folder:
         path = Path(folder, "config.json")

@@ -25,7 +25,7 @@ from mcbench.scale.launch import processes_of
 
 if TYPE_CHECKING:
     from mcbench.experiments.experiments import PlannedRun
-    from mcbench.runs.config import RunConfig
+    from mcbench.runs.config import Config
 
 Say = Callable[[str], None]
 
@@ -110,12 +110,11 @@ def _task(planned: PlannedRun, store: RunStore, launch: str | None) -> Task:
     )
 
 
-def gpus_of(config: RunConfig) -> int:
+def gpus_of(config: Config) -> int:
     """The GPUs that one process of a run needs: what is not fp32 with transformers' generation is
     a profile for GPUs.
     """
-    profile = config.profile
-    return int(profile.precision != "fp32" or profile.backend.startswith("vllm"))
+    return int(config.precision != "fp32" or config.backend.startswith("vllm"))
 
 
 class Pool(Protocol):

@@ -48,7 +48,7 @@ def test_the_results_experiment_is_three_recipes_two_sizes_five_seeds():
 
 def test_the_evaluator_experiments_differ_in_the_reward_only():
     trained = [planned.config for planned in planned_runs("code_evaluator", seeds=[0])]
-    assert [config.profile.reward_rules for config in trained] == ["microcoder", "livecodebench"]
+    assert [config.reward_rules for config in trained] == ["microcoder", "livecodebench"]
     timed = [planned.config for planned in planned_runs("evaluator_timing", seeds=[0])]
     assert len({config.run_id for config in (*trained, *timed)}) == 5
     for configs, field in ((trained, "reward_rules"), (timed, "reward_evaluator")):
@@ -67,7 +67,7 @@ def test_the_first_seed_of_every_arm_comes_first(tiny_changes):
         "masked seed 1",
     ]
     assert plan[1].config.algorithm["mask_ratio"] == 0.5
-    assert plan[1].config.profile.steps == 2
+    assert plan[1].config.steps == 2
 
 
 def test_missing_runs_are_trained_finished_ones_reused(tiny_changes, tmp_path):

@@ -86,5 +86,5 @@ def test_generations_are_told_apart_and_models_kept_together() -> None:
         "grpo_plus@older": [0, 1],
         "grpo_plus@newer": [0, 1],
     }
-    models = {arm: runs[0].config["profile"]["model"] for arm, runs in found.items()}
+    models = {arm: runs[0].config.model for arm, runs in found.items()}
     assert models == {"grpo_plus@older": "nano-old", "grpo_plus@newer": "nano-s"}

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
+from mcbench.runs.profiles import PROFILES, Profile
 
 from mcbench.errors import UserError
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
 from mcbench.runs.compact import read_compact
-from mcbench.runs.config import ALGORITHM_FIELDS, RunConfig, resolve
-from mcbench.runs.profiles import PROFILES, Profile
+from mcbench.runs.config import ALGORITHM_FIELDS, Config, resolve
 from mcbench.runs.train import plan, prompt_schedule, trainer_arguments
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
@@ -19,7 +19,7 @@ RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
 def test_a_configuration_survives_json(tiny_profile):
     config = resolve(tiny_profile, "microcoder", {"mask_ratio": 0.1}, seed=3)
-    again = RunConfig.from_dict(json.loads(json.dumps(config.to_dict())))
+    again = Config.from_dict(json.loads(json.dumps(config.to_dict())))
     assert again == config
     assert again.run_id == config.run_id
 
@@ -53,9 +53,9 @@ def test_records_from_before_the_rules_were_a_setting_keep_their_ids(tiny_profil
     old = [r for r in records if "reward_rules" not in r.config["profile"]]
     assert len(old) == 30
     for record in old:
-        assert RunConfig.from_dict(record.config).run_id == record.run_id
-    profile, changes = old[0].config["profile"]["name"], old[0].config["changes"]
-    again = resolve(profile, old[0].config["recipe"], changes, old[0].seed)
+        assert Config.from_dict(record.config).run_id == record.run_id
+    profile, changes = old[0].config.profile, old[0].config["changes"]
+    again = resolve(profile, old[0].config.recipe, changes, old[0].seed)
     assert again.run_id == old[0].run_id
     assert again.profile.reward_rules == "microcoder"
 

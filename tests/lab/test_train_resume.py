@@ -154,7 +154,7 @@ def test_the_final_model_scores_as_recorded(whole, config):
     from mcbench.runs.problems import load_problems
 
     run, _ = whole
-    profile = config.profile
+    config = config
     model, tokenizer = load_model(str(run.path))
     problems = select_problems(load_problems(profile.test_set), profile.test_limit)
     with Evaluator(workers=1) as evaluator:

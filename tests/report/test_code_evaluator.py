@@ -24,7 +24,7 @@ def trained(rules: str, seed: int, gain: float = 0.0, fade: float = 0.0) -> RunR
     With ``fade`` the gain shrinks over training to (1 - fade) of itself. Both arms share the noise.
     """
     record = make_record("grpo_plus", seed, steps=STEPS)
-    record.meta["config"]["profile"]["reward_rules"] = rules
+    record.config.reward_rules = rules
     jitter = 0.01 * np.sin(seed + 1)
     for line in record.step_lines:
         if "reward" in line:
@@ -45,7 +45,7 @@ def both_arms(gain: float, fade: float = 0.0, seeds: int = 5) -> dict[str, list[
 
 def timed(evaluator: str, seed: int, reward_s: float) -> RunRecord:
     record = make_record("grpo_plus", seed, steps=6)
-    record.meta["config"]["profile"]["reward_evaluator"] = evaluator
+    record.config.reward_evaluator = evaluator
     for line in record.step_lines:
         slow = 10.0 if line["step"] <= 2 else 0.0  # the first generation does not count
         line["time/update_s"] = 0.5 + slow

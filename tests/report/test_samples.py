@@ -37,7 +37,7 @@ def with_responses(
 
 
 def browser_of(*records: RunRecord) -> dict[str, Any]:
-    data = sample_data({record.config["recipe"]: [record] for record in records})
+    data = sample_data({record.config.recipe: [record] for record in records})
     assert data is not None
     return data
 

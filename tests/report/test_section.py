@@ -130,5 +130,5 @@ def test_the_results_page_takes_its_own_arms_only() -> None:
     shared = make_record("microcoder", 0)
     shared.config["changes"] = {"mask_ratio": 0.2}  # as another experiment calls the usual rho
     alone = make_record("grpo_plus", 0, model="nano-old")
-    alone.config["profile"]["name"] = "nano-old"
+    alone.config.name = "nano-old"
     assert results_records([alone, shorter, own, shared]) == [own, shared]

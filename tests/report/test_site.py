@@ -39,7 +39,7 @@ def test_the_code_evaluator_has_a_page_where_its_records_are(tmp_path: Path) -> 
         record = make_record(arm.recipe, 0, steps=20)
         record.meta["run_id"] = name
         record.meta["config"]["changes"] = dict(arm.changes)
-        record.meta["config"]["profile"]["reward_rules"] = name
+        record.config.reward_rules = name
         write_compact(record, records)
     other = make_record("grpo_plus", 1, steps=20)  # the same recipe on the plain problems
     write_compact(other, records)

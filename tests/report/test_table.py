@@ -61,7 +61,7 @@ def test_the_shape_is_the_papers() -> None:
 def table_arms() -> dict[str, list]:
     arms: dict[str, list] = {}
     for record in make_records(seeds=2):
-        arms.setdefault(record.meta["config"]["recipe"], []).append(record)
+        arms.setdefault(record.config.recipe, []).append(record)
     return arms
 
 

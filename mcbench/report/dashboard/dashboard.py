@@ -32,7 +32,7 @@ from mcbench.report.provenance import group_runs
 from mcbench.report.style import arm_styles
 
 if TYPE_CHECKING:
-    from mcbench.runs.config import RunConfig
+    from mcbench.runs.config import Config
 
 FIRST_SECTIONS = ("Learning", "Truncation and mask")
 MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
@@ -67,7 +67,7 @@ class Dashboard:
         self,
         runs: str | Path = "runs",
         *,
-        planned: Sequence[RunConfig] | None = None,
+        planned: Sequence[Config] | None = None,
         sections: Sequence[str] = FIRST_SECTIONS,
         smoothing: int = SMOOTHING,
         live: bool | None = None,

@@ -23,7 +23,7 @@ from mcbench.runs.files import ProcessLock
 from mcbench.runs.store import Run
 
 if TYPE_CHECKING:
-    from mcbench.runs.config import RunConfig
+    from mcbench.runs.config import Config
 
 _TAIL = 64  # bytes before the place reached that must still be there, or the file is another one
 _DISTRIBUTION = ("histogram/", "length/")
@@ -262,7 +262,7 @@ class StoreFollower:
         planned: the configurations of the runs to follow; all runs of the folder where None.
     """
 
-    def __init__(self, root: Path, planned: Sequence[RunConfig] | None = None) -> None:
+    def __init__(self, root: Path, planned: Sequence[Config] | None = None) -> None:
         single = planned is None and (root / "run.json").exists()
         self.root = root.parent if single else root
         self.all = planned is None and not single

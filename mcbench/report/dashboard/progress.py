@@ -43,7 +43,7 @@ def progress_of(run: RunFollower, now: float | None = None) -> Progress:
     """The run as last polled; ``now`` in seconds since 1970."""
     now = time.time() if now is None else now
     step = int(run.step_columns.last("step") or 0)
-    steps = int(run.config["profile"]["steps"]) if run.meta else 0
+    steps = int(run.config.steps) if run.meta else 0
     if not run.present:
         state = "deleted" if run.was_there else "planned"
         note = "its folder is gone" if run.was_there else "not started yet"

@@ -1,0 +1,113 @@
+"""Profiles: the scale at which a recipe is trained, as settings of :class:`mcbench.runs.Config`.
+
+A profile says which model, data, lengths, batch, learning rate and backend; a recipe
+(:data:`mcbench.grpo.RECIPES`) which algorithm. The same code runs all of them: only these numbers
+differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_NANO: dict[str, Any] = {
+    "model": "nano-s",
+    "train_set": "nano:train",
+    "test_set": "nano:test",
+    "max_completion_length": 96,
+    "eval_lengths": (96, 192),
+    "train_batch_size": 16,
+    "ppo_mini_batch_size": 2,
+    "num_generations": 8,
+    "per_device_batch_size": 16,
+    "learning_rate": 2e-4,
+    "temperature": 1.0,
+    "steps": 160,
+    "eval_every": 32,
+    "repeat_window": 16,
+}
+
+# Short enough for a test: two generations of two updates.
+_TINY: dict[str, Any] = {
+    **_NANO,
+    "max_completion_length": 24,
+    "eval_lengths": (24, 48),
+    "train_batch_size": 4,
+    "ppo_mini_batch_size": 2,
+    "num_generations": 2,
+    "per_device_batch_size": 4,
+    "steps": 4,
+    "eval_every": 2,
+    "repeat_window": 4,
+    "warmup_steps": 0,
+    "test_limit": 4,
+    "eval_attempts": 2,
+    "reward_workers": 1,
+}
+
+# Paper §5: 8K responses, temperature 1.2, 64 problems x 8 samples, learning rate 1e-6. The paper
+# leaves the mini batch open; 16 problems give 4 updates per generation. The training data are
+# the generated nano problems in chat form until another set is named with
+# ``--set train_set=...``.
+_PAPER: dict[str, Any] = {
+    "train_set": "nano:train",
+    "test_set": "nano:test",
+    "prompt_style": "chat",
+    "max_completion_length": 8192,
+    "eval_lengths": (8192, 16384),
+    "train_batch_size": 64,
+    "ppo_mini_batch_size": 16,
+    "num_generations": 8,
+    "per_device_batch_size": 8,
+    "learning_rate": 1e-6,
+    "temperature": 1.2,
+    "steps": 600,
+    "eval_every": 20,
+    "warmup_steps": 10,
+    "repeat_window": 128,
+    "checkpoint_generations": 5,
+    "eval_temperature": 1.0,
+    "precision": "bf16",
+    "backend": "vllm_colocate",
+    # The longest tested response and a prompt of 4K: a cache for the model's own limit (262,144
+    # tokens for Qwen3-4B-Instruct-2507) would not fit beside the trainer.
+    "vllm_max_model_length": 16384 + 4096,
+    "vllm_sleep": True,
+    "gradient_checkpointing": True,
+    "reward_workers": 8,
+}
+
+# Adapters on all linear layers of the frozen model: no gradients and moments for it, so that one
+# 80 GB GPU holds 4B and 7B. The model stays in float32: for vLLM the adapters are added to it and
+# taken off again, which would round bf16 weights every time. Ten times the learning rate, as
+# adapters need.
+_LORA: dict[str, Any] = {"lora_rank": 32, "learning_rate": 1e-5}
+
+# The older generation of Fig. 1: a 4K response is more than it ever uses.
+_OLDER: dict[str, Any] = {
+    **_PAPER,
+    "model": "Qwen/Qwen2.5-7B-Instruct",
+    "max_completion_length": 4096,
+    "eval_lengths": (4096, 8192),
+    "vllm_max_model_length": 8192 + 4096,
+}
+
+_QWEN3_SMALL = {**_PAPER, "model": "Qwen/Qwen3-1.7B"}
+_QWEN3 = {**_PAPER, "model": "Qwen/Qwen3-4B-Instruct-2507"}
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "nano": _NANO,
+    "nano-m": {**_NANO, "model": "nano-m"},
+    "nano-old": {**_NANO, "model": "nano-old"},
+    "tiny": _TINY,
+    "qwen3-1.7b": _QWEN3_SMALL,
+    "qwen3-4b": _QWEN3,
+    "qwen2.5-7b": _OLDER,
+    "qwen3-1.7b-lora": {**_QWEN3_SMALL, **_LORA},
+    "qwen3-4b-lora": {**_QWEN3, **_LORA},
+    "qwen2.5-7b-lora": {**_OLDER, **_LORA},
+}
+
+# What T(D) aims at where an arm says "auto": the diversity that training converges to. Paper:
+# 0.65-0.70 for the 4B model; on the nano models Distinct-4 ends near 0.4 (results experiment).
+TARGET_DIVERSITY = {"nano": 0.4, "nano-m": 0.4, "nano-old": 0.4, "tiny": 0.4}
+PAPER_TARGET_DIVERSITY = 0.65
