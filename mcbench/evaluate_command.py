@@ -75,10 +75,10 @@ def _evaluate(options: argparse.Namespace) -> None:
 def _benchmark(options: argparse.Namespace) -> list[Any]:
     from mcbench.runs.benchmark import EvaluationRequest, evaluate_benchmark
     from mcbench.runs.benchmark_scores import summary, table_cells, table_text
-    from mcbench.runs.profiles import PROFILES
+    from mcbench.runs.presets import PROFILES
 
     nano = options.test_set.startswith("nano")
-    lengths = PROFILES["nano"].eval_lengths if nano else _BENCHMARK_LENGTHS
+    lengths = PROFILES["nano"]["eval_lengths"] if nano else _BENCHMARK_LENGTHS
     request = EvaluationRequest(
         model=options.model,
         benchmark=options.test_set,
@@ -133,11 +133,11 @@ def paper_rows() -> dict[str, dict[tuple[str, str], float]]:
 def _problem_file(options: argparse.Namespace) -> list[Any]:
     from mcbench.runs.evaluate import check_request, evaluate_model, select_problems
     from mcbench.runs.problems import load_problems, model_location
-    from mcbench.runs.profiles import PROFILES
+    from mcbench.runs.presets import PROFILES
 
     if options.backend != "transformers":
         raise UserError("--backend vllm is for benchmarks; a problem set takes transformers")
-    lengths = options.lengths or list(PROFILES["nano"].eval_lengths)
+    lengths = options.lengths or list(PROFILES["nano"]["eval_lengths"])
     model_location(options.model)  # first: the most likely mistake, and the cheapest check
     problems = select_problems(load_problems(options.test_set), options.limit)
     attempts = 4 if options.attempts is None else options.attempts

@@ -17,9 +17,9 @@ import pandas as pd
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.runs.config import Config, preset
 from mcbench.runs.evaluate import judge, pass_at_k
 from mcbench.runs.files import plain, write_atomic
-from mcbench.runs.profiles import Profile, profile_named
 
 ATTEMPTS = 8
 CALIBRATION_FILE = "calibration.json"  # beside the compact records
@@ -183,7 +183,7 @@ class CalibrationRecord:
 
 
 def calibrate(
-    profile: str | Profile = "nano",
+    profile: str | Config = "nano",
     grid: Sequence[float] = GRID,
     limit: int | None = None,
     problems: int | None = None,
@@ -193,7 +193,7 @@ def calibrate(
     """Sample the profile's base model on its test set and measure what ``TARGETS`` ask for.
 
     Args:
-        profile: a profile or its name.
+        profile: a configuration or a profile's name.
         grid: temperatures; 1.0 is always measured.
         limit: maximum response length in tokens; the profile's own where None.
         problems: how many test problems, spread over the set; all where None.
@@ -208,7 +208,7 @@ def calibrate(
 
     if any(not t > 0 for t in grid):
         raise UserError(f"temperatures must be greater than 0, got {list(grid)}")
-    chosen = profile if isinstance(profile, Profile) else profile_named(profile)
+    chosen = profile if isinstance(profile, Config) else preset(profile)
     length = chosen.max_completion_length if limit is None else limit
     tasks = select_problems(load_problems(chosen.test_set), problems or chosen.test_limit)
     model, tokenizer = load_model(chosen)
@@ -234,14 +234,14 @@ def _sample(
     length: int,
     temperature: float,
     seed: int,
-    profile: Profile,
+    config: Config,
 ) -> tuple[pd.DataFrame, list[list[int]]]:
     """``ATTEMPTS`` responses a problem: the table of ``CalibrationReport.samples``, and the ids."""
     from mcbench.runs.problems import prompt_for
     from mcbench.runs.sampling import end_tokens, prompt_ids, transformers_sampler
 
-    prompts = prompt_ids(tokenizer, [prompt_for(task, profile.prompt_style) for task in tasks])
-    sample = transformers_sampler(model, tokenizer, profile.eval_batch_size)
+    prompts = prompt_ids(tokenizer, [prompt_for(task, config.prompt_style) for task in tasks])
+    sample = transformers_sampler(model, tokenizer, config.eval_batch_size)
     responses = sample([p for p in prompts for _ in range(ATTEMPTS)], length, temperature, seed)
     texts = tokenizer.batch_decode(responses, skip_special_tokens=True)
     passed = judge(evaluator, tasks, {length: texts}, ATTEMPTS)[length]
@@ -267,14 +267,14 @@ def _summary(
     responses: list[list[int]],
     table: pd.DataFrame,
     temperature: float,
-    profile: Profile,
+    config: Config,
 ) -> dict[str, float]:
     """One row of ``CalibrationReport.grid``."""
     from mcbench.grpo.diversity import distinct_n
     from mcbench.runs.problems import prompt_for
     from mcbench.runs.sampling import prompt_ids
 
-    prompts = prompt_ids(tokenizer, [prompt_for(task, profile.prompt_style) for task in tasks])
+    prompts = prompt_ids(tokenizer, [prompt_for(task, config.prompt_style) for task in tasks])
     groups = [responses[i : i + ATTEMPTS] for i in range(0, len(responses), ATTEMPTS)]
     repeated = [p for p in prompts for _ in range(ATTEMPTS)]
     return {

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mcbench.claims.measurements import FILE, REPETITION, read_measurements
-from mcbench.claims.selection import runs_of
 from mcbench.experiments.arms import TIMING
-from mcbench.experiments.code_evaluator import SUITE_FILE
-from mcbench.experiments.data_quality import DATA_FILE
-from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun, run_planned
-from mcbench.experiments.plan import Plan, make_plan, planned_together
+from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun, planned_together
+from mcbench.experiments.graded_sets import DATA_FILE, data_record
+from mcbench.experiments.labelled import SUITE_FILE, judge_suite
+from mcbench.experiments.match import largest, scopes
+from mcbench.experiments.plan import Plan, make_plan
 from mcbench.experiments.repetition import measure_repetition
 from mcbench.experiments.temperature_grid import (
     TEMPERATURES,
@@ -21,13 +21,13 @@ from mcbench.experiments.temperature_grid import (
     measure_grid,
     missing_of_grid,
 )
+from mcbench.experiments.training import train_missing
 from mcbench.runs.compact import read_compact
+from mcbench.runs.say import Say, say
 from mcbench.runs.store import RunRecord, RunStore, read_run
 
 POOL_SEEDS = (0, 1, 2, 3, 4)  # of planting defects in the noisy pool
 MASK = "truncation_mask"
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,6 @@ def complete(
     Raises:
         UserError: as :func:`missing_of`, or a run failed.
     """
-    from mcbench.runs.recorder import say
-
     progress = progress or say
     folder = Path(records)
     names = list(EXPERIMENTS if experiments is None else experiments)
@@ -107,18 +105,14 @@ def complete(
         (TIMING, [name for name in names if name == TIMING], 1),
     ):
         if group:
-            run_planned(title, planned_together(group), runs_dir, progress, count, keep=folder)
+            train_missing(title, planned_together(group), runs_dir, progress, count, keep=folder)
     _measure(folder, Path(runs_dir), workers, progress, names)
 
 
 def _measure(folder: Path, runs_dir: Path, workers: int, progress: Say, names: list[str]) -> None:
     if "code_evaluator" in names and not (folder / SUITE_FILE).exists():
-        from mcbench.experiments.labelled import judge_suite
-
         judge_suite(None, folder / SUITE_FILE, progress=progress)
     if "data_quality" in names and not (folder / DATA_FILE).exists():
-        from mcbench.experiments.graded_sets import data_record
-
         work = runs_dir / "data_quality"
         data_record(work, None, progress, workers, POOL_SEEDS).write(folder / DATA_FILE)
     if "temperature" in names:
@@ -134,7 +128,10 @@ def _uncounted(folder: Path, store: RunStore, rows: Sequence[Any]) -> list[RunRe
     """Runs of the mask's arms that have all their responses here and were not counted."""
     done = {row["run_id"] for row in rows if row["kind"] == REPETITION}
     kept = [read_compact(path) for path in sorted(folder.glob("*.parquet"))]
-    arms = runs_of(MASK, EXPERIMENTS[MASK].arms, kept)
+    found = largest(scopes(EXPERIMENTS[MASK].arms, kept))
+    arms = found[1] if found else {}
     ids = {record.run_id for runs in arms.values() for record in runs.values()} - done
-    found = [read_run(run.path) for run in store if run.run_id in ids and run.state == "finished"]
-    return [record for record in found if record.has_all_responses]
+    done_runs = [
+        read_run(one.path) for one in store if one.run_id in ids and one.state == "finished"
+    ]
+    return [record for record in done_runs if record.has_all_responses]

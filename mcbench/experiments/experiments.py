@@ -1,101 +1,102 @@
-"""Experiments: arms and seeds, trained where missing and reused where finished."""
+"""Experiments: arms, profiles and seeds, planned as runs."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.experiments.arms import ARMS, Arm
-from mcbench.runs.config import Config, resolve
-from mcbench.runs.profiles import profile_named
-from mcbench.runs.store import Run, RunStore
-
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Arms by label, the profiles (sizes) they are trained at, and the seeds of the full run.
-
-    ``ours`` names the arms that answer a question which the paper leaves open.
-    """
-
-    name: str
-    title: str
-    arms: Mapping[str, Arm]
-    profiles: tuple[str, ...]
-    seeds: tuple[int, ...]
-    ours: tuple[str, ...] = ()
-
+from mcbench.experiments.arms import ARMS, TIMING, Arms, arm_config, check_arms
+from mcbench.runs.config import Config
 
 THREE, FIVE = (0, 1, 2), (0, 1, 2, 3, 4)
 
 
-def _experiment(
-    name: str,
-    title: str,
-    seeds: tuple[int, ...],
-    profiles: tuple[str, ...] = ("nano",),
-    ours: tuple[str, ...] = (),
-) -> tuple[str, Experiment]:
-    return name, Experiment(name, title, ARMS[name], profiles, seeds, ours)
+@dataclass(frozen=True)
+class Experiment:
+    """Arms by name, the profiles (sizes) they are trained at, and the seeds of the full run.
+
+    ``notebook`` is the name of its notebook and page, without the ending. ``ours`` names the arms
+    that answer a question which the paper leaves open.
+    """
+
+    name: str
+    title: str
+    notebook: str
+    seeds: tuple[int, ...] = THREE
+    profiles: tuple[str, ...] = ("nano",)
+    ours: tuple[str, ...] = ()
+
+    @property
+    def arms(self) -> Arms:
+        """The paper's arms and ours, as data."""
+        return ARMS[self.name]
 
 
-EXPERIMENTS: dict[str, Experiment] = dict(
-    (
-        _experiment("cross_model", "Fig. 1: two model generations", THREE, ("nano-old", "nano")),
-        _experiment(
+EXPERIMENTS: dict[str, Experiment] = {
+    one.name: one
+    for one in (
+        Experiment("cross_model", "Fig. 1: two model generations", "01_cross_model"),
+        Experiment(
             "truncation_mask",
             "Fig. 2: which truncated responses are masked",
+            "02_truncation_mask",
             FIVE,
             ours=("when_correct", "when_non_incorrect"),
         ),
-        _experiment(
-            "temperature", "Fig. 3: constant, staged, ramped and chosen temperature", THREE
+        Experiment(
+            "temperature",
+            "Fig. 3: constant, staged, ramped and chosen temperature",
+            "03_temperature",
         ),
-        _experiment(
+        Experiment(
             "kl_and_clip",
             "Fig. 4: KL term and upper clip",
-            THREE,
+            "04_kl_and_clip",
             ours=("kl_high_clip", "no_kl_low_clip"),
         ),
-        _experiment(
-            "data_quality", "Fig. 5: training on a harder and on an easier set of equal size", FIVE
+        Experiment(
+            "data_quality",
+            "Fig. 5: training on a harder and on an easier set of equal size",
+            "05_data_quality",
+            FIVE,
         ),
-        _experiment(
+        Experiment(
             "code_evaluator",
             "Fig. 6: training under MicroCoder-Evaluator's rules and under LiveCodeBench's",
+            "06_code_evaluator",
             FIVE,
         ),
         # One run after another on a machine that does nothing else.
-        _experiment(
-            "evaluator_timing", "Fig. 6, right: a training step with three evaluators", THREE
+        Experiment(
+            TIMING, "Fig. 6, right: a training step with three evaluators", "06_code_evaluator"
         ),
-        _experiment(
+        Experiment(
             "results",
             "Fig. 7 and Table 1: three recipes, two model sizes",
+            "07_results",
             FIVE,
             ("nano", "nano-m"),
         ),
-        _experiment("batch_size", "Fig. 8: problems a generation at one mini batch", THREE),
-        _experiment(
+        Experiment(
+            "batch_size", "Fig. 8: problems a generation at one mini batch", "08_batch_size"
+        ),
+        Experiment(
             "context_length",
             "Fig. 9: maximum response length and its extension",
-            THREE,
+            "09_context_length",
             ours=("short_masked",),
         ),
     )
-)
+}
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of an experiment before it is trained."""
+    """A run of a comparison before it is trained; ``label`` names it for people."""
 
+    arm: str
     label: str
     config: Config
 
@@ -111,143 +112,103 @@ def experiment_named(name: str) -> Experiment:
     return EXPERIMENTS[name]
 
 
-def planned_runs(
-    name: str,
-    profile: str | Sequence[str] | None = None,
-    seeds: Sequence[int] | None = None,
+def plan_runs(
+    arms: Arms,
+    profiles: Sequence[str] = ("nano",),
+    seeds: Sequence[int] = (0,),
     steps: int | None = None,
-    arms: Sequence[str] | None = None,
-    changes: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[PlannedRun]:
-    """The runs of an experiment: seed by seed, so that the first seed of every arm comes first.
+    """The runs of arms: seed by seed, so that the first seed of every arm comes first.
 
     Args:
-        profile: one profile or several; the experiment's own where None. ``seeds`` and ``arms``
-            likewise.
-        changes: applied to every arm, for instance to shorten a trial.
+        settings: of every arm, for instance to shorten a trial; an arm's own go before them.
 
     Raises:
-        UserError: an unknown experiment, profile or arm, or changes that do not fit.
+        UserError: an unknown profile, or arms or settings that do not fit.
     """
-    experiment = experiment_named(name)
-    profiles = [profile] if isinstance(profile, str) else list(profile or experiment.profiles)
-    labels = list(experiment.arms) if arms is None else list(arms)
-    for label in labels:
-        if label not in experiment.arms:
-            raise unknown(f"arm of experiment {name!r}", label, experiment.arms)
+    arms = check_arms(arms)
+    common = {**(settings or {}), **({} if steps is None else {"steps": steps})}
+    configs = {
+        (size, arm): arm_config(arm, own, size, 0, common)
+        for size in profiles
+        for arm, own in arms.items()
+    }
     runs = []
-    for seed in experiment.seeds if seeds is None else seeds:
-        for size in profiles:
-            for label in labels:
-                config = _arm_config(size, experiment.arms[label], changes, seed, steps)
-                text = label if len(profiles) == 1 else f"{size} {label}"
-                runs.append(PlannedRun(f"{text} seed {seed}", config))
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise UserError(f"a seed must be a whole number from 0, got {seed!r}")
+        for (size, arm), config in configs.items():
+            text = arm if len(profiles) == 1 else f"{size} {arm}"
+            one = config.model_copy(update={"seed": seed})
+            runs.append(PlannedRun(arm, f"{text} seed {seed}", one))
     if not runs:
         raise UserError("nothing to run: seeds, profiles and arms need at least one entry each")
     return runs
 
 
-def _arm_config(
-    size: str, arm: Arm, changes: Mapping[str, Any] | None, seed: int, steps: int | None
-) -> Config:
-    """The arm at a profile as the user changed it: an arm's shares are of the changed numbers."""
-    changes = {**(changes or {}), **({} if steps is None else {"steps": steps})}
-    profile = asdict(profile_named(size))
-    scale = {**profile, **{name: value for name, value in changes.items() if name in profile}}
-    return resolve(size, arm.recipe, {**arm.changes_at(scale), **changes}, seed=seed)
-
-
-def run_experiment(
+def planned_runs(
     name: str,
     profile: str | Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
     steps: int | None = None,
-    arms: Sequence[str] | None = None,
-    runs_dir: str = "runs",
-    progress: Say | None = None,
-    workers: int = 1,
-    fresh: bool = False,
-    changes: Mapping[str, Any] | None = None,
-) -> list[Run]:
-    """Train what is missing of an experiment and return its runs in the order of the plan.
-
-    Finished runs are reused, which is said; ``fresh`` deletes them first. With ``workers`` above 1,
-    that many runs train side by side, each in a process with one thread: a small model gains
-    little from a second thread. (The number of threads changes rounding, so a single missing run is
-    trained in such a process too.)
-
-    Raises:
-        UserError: as :func:`planned_runs`, or a run failed; the other runs are finished first.
-    """
-    plan = planned_runs(name, profile, seeds, steps, arms, changes)
-    return run_planned(name, plan, runs_dir, progress, workers, fresh)
-
-
-def run_planned(
-    name: str,
-    asked: Sequence[PlannedRun],
-    runs_dir: str | Path = "runs",
-    progress: Say | None = None,
-    workers: int | None = None,
-    fresh: bool = False,
-    keep: str | Path | None = None,
-    address: str | None = None,
-    retries: int = 1,
-    launch: str | None = None,
-) -> list[Run]:
-    """Train what is missing of planned runs, those of one experiment or of several.
+    arms: Arms | Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[PlannedRun]:
+    """The runs of an experiment.
 
     Args:
-        name: begins the lines that say how much there is to do.
-        keep: folder that gets a compact record of each run; a run whose record it holds counts as
-            finished.
-        workers, address, retries, launch: as for :func:`mcbench.scale.sweep.train_all`.
-
-    Returns:
-        The runs in the order asked; where only the record is kept, the run's state is ``absent``.
+        profile: one profile or several; the experiment's own where None. ``seeds`` likewise.
+        arms: names of some of its arms, or arms of one's own; all of its own where None.
+        steps, settings: as for :func:`plan_runs`.
 
     Raises:
-        UserError: as :func:`run_experiment`.
+        UserError: an unknown experiment, profile or arm, or settings that do not fit.
     """
-    from mcbench.experiments.plan import make_plan
-    from mcbench.runs.recorder import clock, say
-    from mcbench.scale.sweep import check_numbers, train_all
-
-    progress = progress or say
-    check_numbers(workers, retries)
-    store = RunStore(runs_dir)
-    if fresh:
-        for planned in asked:
-            store.run(planned.config).delete()
-            if keep:
-                (Path(keep) / f"{planned.config.run_id}.parquet").unlink(missing_ok=True)
-    plan = make_plan(asked, store, [keep] if keep else [])
-    missing = plan.missing
-    reused = len(plan.distinct) - len(missing)
-    progress(
-        f"{name}: {len(plan.distinct)} runs, {reused} finished before and reused, "
-        f"{len(missing)} to train"
+    experiment = experiment_named(name)
+    return plan_runs(
+        chosen_arms(experiment, arms),
+        [profile] if isinstance(profile, str) else list(profile or experiment.profiles),
+        experiment.seeds if seeds is None else seeds,
+        steps,
+        settings,
     )
-    started = time.monotonic()
-    try:
-        train_all(
-            missing, store, progress, workers=workers, address=address, retries=retries,
-            launch=launch,
-        )  # fmt: skip
-    finally:  # interrupted or failed: what was finished is kept
-        if keep:
-            _keep(plan.distinct, store, Path(keep))
-    if missing:
-        progress(f"{name}: all runs finished, {clock(time.monotonic() - started)}")
-    return [store.run(planned.config) for planned in asked]
 
 
-def _keep(planned: Sequence[PlannedRun], store: RunStore, folder: Path) -> None:
-    """A compact record of each finished run that has none."""
-    from mcbench.runs.compact import write_compact
+def chosen_arms(experiment: Experiment, arms: Arms | Sequence[str] | None) -> Arms:
+    """Arms as a caller names them: some of the experiment's by name, or a mapping of their own.
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in planned:
-        run, path = store.run(one.config), folder / f"{one.config.run_id}.parquet"
-        if run.state == "finished" and not path.exists():
-            write_compact(run, path)
+    Raises:
+        UserError: an unknown name; the message lists the experiment's.
+    """
+    if arms is None:
+        return experiment.arms
+    if isinstance(arms, Mapping):
+        return arms
+    if isinstance(arms, str):
+        raise UserError(f"arms must be a list of names or a mapping, got the text {arms!r}")
+    for arm in arms:
+        if arm not in experiment.arms:
+            raise unknown(f"arm of experiment {experiment.name!r}", arm, experiment.arms)
+    return {arm: experiment.arms[arm] for arm in arms}
+
+
+def planned_together(names: Sequence[str], **options: Any) -> list[PlannedRun]:
+    """The runs of several experiments, with the experiment in each label where there are several.
+
+    Args:
+        options: as for :func:`planned_runs`; ``arms`` only of a single experiment.
+
+    Raises:
+        UserError: as that function, or arms of several experiments.
+    """
+    names = list(dict.fromkeys(names))
+    if options.get("arms") is not None and len(names) > 1:
+        raise UserError(f"arms can be chosen for one experiment, got {', '.join(names)}")
+    if len(names) == 1:
+        return planned_runs(names[0], **options)
+    return [
+        PlannedRun(one.arm, f"{name} {one.label}", one.config)
+        for name in names
+        for one in planned_runs(name, **options)
+    ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ from mcbench.nano.graded import GRADED_FILE, LEVELS, Grades, grades, pool_proble
 from mcbench.nano.problems import INDUCED_SHARE
 from mcbench.runs.evaluate import select_problems
 
+DATA_FILE = "data_quality.json"
+"""The record of the pipeline on the noisy pool, beside the runs'."""
 SET_SIZE = 176
 """Problems of a set: 11 generations of 16."""
 ATTEMPTS = 16
@@ -102,12 +104,12 @@ def measure_pass_rates(problems: Sequence[Problem], seed: int = 0) -> tuple[str,
         UserError: the infrastructure failed on a response, so that a count would be too low.
     """
     from mcbench.evaluator import Evaluator
+    from mcbench.runs.config import preset
     from mcbench.runs.evaluate import evaluate_model
     from mcbench.runs.problems import model_digest, model_location
-    from mcbench.runs.profiles import profile_named
     from mcbench.runs.train import load_model
 
-    profile = profile_named("nano")
+    profile = preset("nano")
     model, tokenizer = load_model(profile)
     with Evaluator(workers=1) as evaluator:
         (result,) = evaluate_model(
@@ -316,13 +318,13 @@ def measure_base(
     """What the base model does on each set, with responses that did not select it."""
     from mcbench.experiments.calibration import ATTEMPTS as CALIBRATION_ATTEMPTS
     from mcbench.experiments.calibration import calibrate
-    from mcbench.runs.profiles import profile_named
+    from mcbench.runs.config import preset
 
     found = {}
     for level, problems in sets.items():
         path = folder / f"{level}.jsonl"
         path.write_text("".join(json.dumps(asdict(problem)) + "\n" for problem in problems))
-        profile = replace(profile_named("nano"), test_set=str(path), test_limit=None)
+        profile = preset("nano").with_settings({"test_set": str(path), "test_limit": None})
         report = calibrate(profile, (profile.temperature,), seed=FRESH_SEED)
         last = f"pass@{CALIBRATION_ATTEMPTS}"
         values = {

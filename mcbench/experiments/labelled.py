@@ -8,21 +8,23 @@ sandbox: it is given the right and wrong programs, not the attacks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mcbench.claims.measurements import FILE, read_measurements
 from mcbench.errors import UserError, unknown
 from mcbench.runs.files import digest, write_json
+from mcbench.runs.say import Say
 
+SUITE_FILE = "labelled_suite.json"
+"""The record of the suite, beside the runs'."""
 METHOD = "livecodebench_method"
 """The judge that follows LiveCodeBench's method of execution too, not only its comparison."""
 PARTS = ("comparisons", "programs", "attacks")
 _LEFT_OUT = {METHOD: ("comparisons", "attacks")}
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -216,3 +218,15 @@ def _sources() -> str:
     folder = Path(__file__).parents[1] / "evaluator"
     files = sorted(f for f in folder.rglob("*") if f.suffix in {".py", ".txt"})
     return digest(part for f in files for part in (str(f.relative_to(folder)), f.read_bytes()))
+
+
+def measurements_in(folder: Path) -> list[dict[str, Any]]:
+    """What a folder of runs or records holds beside them: measurements, and the suite's verdicts.
+
+    Raises:
+        UserError: a file that cannot be read.
+    """
+    rows = read_measurements(folder / FILE)
+    if (folder / SUITE_FILE).exists():
+        rows += SuiteRecord.read(folder / SUITE_FILE).measurements()
+    return rows

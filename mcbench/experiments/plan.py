@@ -6,17 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
 
-from mcbench.errors import UserError
+from mcbench.experiments.experiments import PlannedRun
 from mcbench.runs.compact import read_compact
-from mcbench.runs.files import read_lines
-from mcbench.runs.store import RunStore
+from mcbench.runs.say import clock
+from mcbench.runs.store import RunStore, read_run
 
-if TYPE_CHECKING:
-    from mcbench.experiments.experiments import PlannedRun
-
-UNKNOWN = "unknown"
+RECORD = "*.parquet"  # a compact record, named by its run
 
 
 @dataclass(frozen=True)
@@ -52,11 +48,10 @@ class Plan:
         """
         total, unknown = 0.0, dict[str, int]()
         for one in self.missing:
-            profile = one.config.profile
-            if pace := self.paces.get(profile.name):
-                total += pace.seconds * profile.steps
+            if pace := self.paces.get(one.config.profile):
+                total += pace.seconds * one.config.steps
             else:
-                unknown[profile.name] = unknown.get(profile.name, 0) + 1
+                unknown[one.config.profile] = unknown.get(one.config.profile, 0) + 1
         return total, unknown
 
     def describe(self, workers: int = 1) -> list[str]:
@@ -71,8 +66,6 @@ class Plan:
         ]
 
     def _time(self, workers: int) -> str:
-        from mcbench.runs.recorder import clock
-
         if not self.missing:
             return "none"
         total, unknown = self.seconds()
@@ -83,7 +76,7 @@ class Plan:
             side = f" with {workers} side by side" if workers > 1 else " one after another"
             parts.append(f"{clock(total / workers)}{side} (by finished runs: {sources})")
         parts += [
-            f"{UNKNOWN} for {count} of {name}, of which no run is finished"
+            f"unknown for {count} of {name}, of which no run is finished"
             for name, count in sorted(unknown.items())
         ]
         return "; ".join(parts)
@@ -103,7 +96,7 @@ def make_plan(
     asked = list(asked)
     distinct = {one.config.run_id: one for one in reversed(asked)}
     in_order = [one for one in asked if one is distinct[one.config.run_id]]
-    kept = {path.stem for folder in records for path in Path(folder).glob("*.parquet")}
+    kept = {path.stem for folder in records for path in Path(folder).glob(RECORD)}
     states = {
         name: "finished" if name in kept else store.run(one.config).state
         for name, one in distinct.items()
@@ -114,45 +107,10 @@ def make_plan(
 def paces(store: RunStore, records: Iterable[str | Path] = ()) -> dict[str, Pace]:
     """The median time of an update by profile, from the finished runs and kept records."""
     found: dict[str, dict[str, float]] = {}
-
-    def add(meta: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> None:
-        if meta.get("state") == "finished" and lines and "elapsed_s" in lines[-1]:
-            runs = found.setdefault(meta["config"]["profile"]["name"], {})
-            runs[meta["run_id"]] = lines[-1]["elapsed_s"] / len(lines)
-
-    for path in sorted(path for folder in records for path in Path(folder).glob("*.parquet")):
-        record = read_compact(path)
-        add(record.meta, record.step_lines)
-    for run in store:
-        meta = run.meta
-        if meta.get("run_id") not in found.get(_profile(meta), {}):
-            add(meta, read_lines(run.path / "steps.jsonl"))
+    kept = [read_compact(path) for folder in records for path in sorted(Path(folder).glob(RECORD))]
+    runs = [read_run(run.path) for run in store if run.state == "finished"]
+    for one in (*runs, *kept):
+        if one.step_lines and "elapsed_s" in one.step_lines[-1]:
+            pace = one.step_lines[-1]["elapsed_s"] / len(one.step_lines)
+            found.setdefault(one.config.profile, {})[one.run_id] = pace
     return {name: Pace(median(times.values()), len(times)) for name, times in found.items()}
-
-
-def _profile(meta: Mapping[str, Any]) -> str:
-    return str(meta.get("config", {}).get("profile", {}).get("name", ""))
-
-
-def planned_together(
-    names: Sequence[str], arms: Sequence[str] | None = None, **options: Any
-) -> list[PlannedRun]:
-    """The runs of several experiments, with the experiment in each label where there are several.
-
-    Args:
-        arms: of the experiment, where it is a single one.
-        options: as for :func:`mcbench.experiments.experiments.planned_runs`.
-
-    Raises:
-        UserError: as that function, or arms of several experiments.
-    """
-    from mcbench.experiments.experiments import PlannedRun, planned_runs
-
-    if arms is not None and len(names) > 1:
-        raise UserError(f"arms can be chosen for one experiment, got {', '.join(names)}")
-    runs = []
-    for name in dict.fromkeys(names):
-        planned = planned_runs(name, arms=arms, **options)
-        text = f"{name} " if len(names) > 1 else ""
-        runs += [PlannedRun(f"{text}{one.label}", one.config) for one in planned]
-    return runs

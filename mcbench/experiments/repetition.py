@@ -6,9 +6,9 @@ once, where the run directories are, and kept with the other measurements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,25 +18,22 @@ from mcbench.claims.measurements import (
     read_measurements,
     write_measurements,
 )
-
-if TYPE_CHECKING:
-    from mcbench.runs.store import RunRecord
+from mcbench.runs.say import Say
+from mcbench.runs.store import RunRecord
 
 PARTS = 4  # a run is divided into so many spans of equal length
-
-Say = Callable[[str], None]
 
 
 def repetition_rows(record: RunRecord, experiment: str) -> list[dict[str, Any]]:
     """Counts over each quarter of a run: responses, truncated ones, and of those the repeating."""
-    profile = record.config["profile"]
+    config = record.config
     steps = np.array(record.completion_steps())
-    span = profile["steps"] / PARTS
+    span = config.steps / PARTS
     rows = []
     for index in range(PARTS):
         counts = {"responses": 0, "truncated": 0, "window": 0, "periodic": 0}
         for step in steps[(steps - 1 >= index * span) & (steps - 1 < (index + 1) * span)]:
-            for name, count in _counts(record, int(step), profile["repeat_window"]).items():
+            for name, count in _counts(record, int(step), config.repeat_window).items():
                 counts[name] += count
         rows.append(
             {

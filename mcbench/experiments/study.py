@@ -1,189 +1,361 @@
-"""One experiment as a notebook or page needs it: its runs by arm, verdicts, the answer of ours."""
+"""A comparison as a notebook or page needs it: its runs by arm, tidy frames, results of claims."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcbench.claims import INSIGHTS, QUESTIONS, Answer, Verdict
-from mcbench.claims.questions import GENERATIONS
-from mcbench.claims.selection import GENERATIONS as PROFILES_OF
-from mcbench.claims.selection import Records, runs_of
-from mcbench.claims.verdict import assess_family
-from mcbench.errors import UserError, unknown
+from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
+from mcbench.errors import UserError
+from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import (
+    EXPERIMENTS,
     PlannedRun,
+    chosen_arms,
     experiment_named,
-    planned_runs,
-    run_experiment,
+    plan_runs,
 )
+from mcbench.experiments.labelled import measurements_in
+from mcbench.experiments.match import Runs, Scope, finished, largest, scopes
 from mcbench.experiments.repetition import measure_repetition
 from mcbench.experiments.temperature_grid import measure_grid
-from mcbench.runs.store import RunStore, read_run
+from mcbench.experiments.training import committed_records, find_record, train_missing
+from mcbench.runs.config import family_of
+from mcbench.runs.place import in_project
+from mcbench.runs.say import Say, say
+from mcbench.runs.store import RunRecord, RunStore
 
 if TYPE_CHECKING:
-    from mcbench.runs.store import RunRecord
+    import pandas as pd
 
-Say = Callable[[str], None]
+OWN = "comparison"
+"""The name of a comparison that is none of the experiments."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is known about an experiment.
+    """What is known about a comparison.
 
-    ``arms`` has the finished runs of each arm by seed, all of one setting; ``verdicts`` are on the
-    paper's claims about it, ``answers`` to our questions, both by id.
+    Attributes:
+        name: of the experiment, or :data:`OWN`.
+        profile: the scale; an arm may be trained at another one.
+        arms: the runs of each arm by seed, of one scope.
+        results: of the claims about it, the paper's and ours, by id.
+        measurements: what was measured beside the runs (:mod:`mcbench.claims.measurements`).
+        planned: the runs that were asked for; none of a study that was read from records.
+        settings: the arms as they were given.
     """
 
-    experiment: str
+    name: str
+    profile: str
     arms: Mapping[str, Sequence[RunRecord]]
-    verdicts: Mapping[str, Verdict]
-    answers: Mapping[str, Answer]
+    results: Mapping[str, Result] = field(default_factory=dict)
     measurements: Sequence[Mapping[str, Any]] = ()
+    planned: Sequence[PlannedRun] = ()
+    settings: Arms = field(default_factory=dict)
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """All runs, each once."""
+        return list({one.run_id: one for runs in self.arms.values() for one in runs}.values())
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """One row per arm, seed and update, with everything that was logged.
+
+        Columns: ``arm``, ``seed``, ``step``; ``reward``, ``length`` (mean response length in
+        tokens), ``diversity`` (Distinct-4), ``truncated`` and ``masked`` (shares of responses);
+        then every logged column under the name it has in ``steps.jsonl``. What is measured once a
+        generation is there in the rows of the updates that began one.
+        """
+        frame = self._rows(lambda run: run.step_lines)
+        for name, column in _SHORT.items():
+            if column in frame:
+                frame.insert(3, name, frame[column])
+        return frame
+
+    @cached_property
+    def evaluations(self) -> pd.DataFrame:
+        """One row per arm, seed, evaluated step and maximum length.
+
+        Columns: ``arm``, ``seed``, ``step`` (0: before training), ``max_completion_length``
+        (tokens), ``temperature``, ``attempts`` (a problem), ``problems`` (how many), ``pass_at_1``,
+        ``mean_length`` (tokens), ``truncated_share``, ``distinct_4``, ``dataset``,
+        ``dataset_hash``. Rows that differ in length, temperature, attempts or dataset hash are
+        different measurements.
+        """
+        return self._rows(
+            lambda run: [
+                {**{k: v for k, v in line.items() if k != "per_problem"}, "problems": count}
+                for line in run.eval_lines
+                for count in [len(line["per_problem"])]
+            ]
+        )
+
+    @cached_property
+    def responses(self) -> pd.DataFrame:
+        """One row per stored response: all of a run in the run folder, a few of a record.
+
+        Columns: ``arm``, ``seed``, ``step`` (the update that its generation began), ``group`` (of
+        the prompt), ``prompt``, ``completion``, ``reward``, ``advantage``, ``length`` (tokens),
+        ``truncated``, ``masked``, and what else the run stored, such as the verdicts of the tests.
+        """
+        return self._rows(
+            lambda run: [
+                {"step": step, **row}
+                for step in run.completion_steps()
+                for row in run.completions(step).to_dict("records")
+            ]
+        )
+
+    def _rows(self, lines: Any) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = [
+            {"arm": arm, "seed": run.seed, **line}
+            for arm, runs in self.arms.items()
+            for run in runs
+            for line in lines(run)
+        ]
+        return pd.DataFrame(rows, columns=None if rows else ["arm", "seed", "step"])
+
+    def verdicts(self) -> pd.DataFrame:
+        """One row per claim that these arms suffice for.
+
+        Columns: ``id``, ``claim``, ``state``, ``effect``, ``low``, ``high`` (95 %), ``unit``,
+        ``seeds``, ``note``.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "id": name,
+                "claim": CLAIMS[name].claim,
+                "state": one.state,
+                "effect": one.effect,
+                "low": one.interval[0],
+                "high": one.interval[1],
+                "unit": one.unit,
+                "seeds": one.n_seeds,
+                "note": one.note,
+            }
+            for name, one in self.results.items()
+        ]
+        return pd.DataFrame(rows)
 
 
-def shown_arms(experiment: str) -> tuple[str, ...]:
-    """The arms of an experiment as they are selected from records; models apart where they are
-    what is compared.
-    """
-    return GENERATIONS if experiment == "cross_model" else tuple(experiment_named(experiment).arms)
+_SHORT = {
+    "masked": "mask/share",
+    "truncated": "mask/truncated",
+    "diversity": "diversity/distinct_4",
+    "length": "completions/mean_length",
+}
 
 
-def study_of(
-    experiment: str, records: Records, measurements: Sequence[Mapping[str, Any]] = ()
-) -> Study:
-    """An experiment from records of any experiments.
+# From records ------------------------------------------------------------------------------------
+
+
+def studies(
+    name: str,
+    records: Sequence[RunRecord],
+    measurements: Sequence[Mapping[str, Any]] = (),
+) -> list[Study]:
+    """An experiment as records of any experiments show it: a study for each of its sizes.
+
+    The experiment's own profiles come first; others count where two arms can be compared. Of each
+    profile the scope with the most runs is taken.
 
     Raises:
         UserError: an unknown experiment.
     """
-    found = runs_of(experiment, shown_arms(experiment), records)
-    family = [one for one in INSIGHTS.values() if one.experiment == experiment]
-    return Study(
-        experiment,
-        {arm: list(runs.values()) for arm, runs in found.items()},
-        assess_family(family, records, measurements) if family else {},
-        {
-            one.id: one.answer(records, measurements)
-            for one in QUESTIONS.values()
-            if one.experiment == experiment
-        },
-        measurements,
-    )
+    experiment = experiment_named(name)
+    by_profile: dict[str, dict[Scope, Runs]] = {one: {} for one in experiment.profiles}
+    for scope, runs in scopes(experiment.arms, records).items():
+        by_profile.setdefault(scope.profile, {})[scope] = runs
+    found = []
+    for profile, candidates in by_profile.items():
+        best = largest(candidates)
+        if best and (profile in experiment.profiles or len(best[1]) > 1):
+            scope, runs = best
+            found.append(_study(name, scope, runs, records, measurements))
+    return found
+
+
+def _study(
+    name: str,
+    scope: Scope,
+    runs: Runs,
+    records: Sequence[RunRecord],
+    measurements: Sequence[Mapping[str, Any]],
+) -> Study:
+    done = finished(runs)
+    for other in arms_elsewhere(name):
+        home, _, arm = other.partition("/")
+        there = scopes({arm: EXPERIMENTS[home].arms[arm]}, records).get(scope, {})
+        for seeds in finished(there).values():
+            done[other] = seeds
+    arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
+    results = assess(name, done, measurements)
+    return Study(name, scope.profile, arms, results, measurements)
+
+
+# Trained -----------------------------------------------------------------------------------------
 
 
 def run_study(
-    experiment: str,
-    profile: str | Sequence[str] | None = None,
-    seeds: Sequence[int] | None = None,
+    arms: Arms | Sequence[str] | None,
+    experiment: str | None = None,
+    profile: str = "nano",
+    seeds: Sequence[int] = (0,),
     steps: int | None = None,
-    arms: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
     runs_dir: str | Path = "runs",
+    records: bool = True,
     workers: int = 1,
     fresh: bool = False,
-    changes: Mapping[str, Any] | None = None,
     temperatures: Sequence[float] = (),
     progress: Say | None = None,
+    address: str | None = None,
+    launch: str | None = None,
 ) -> Study:
-    """Train what is missing of an experiment, measure what it needs beside its runs, and assess.
-
-    Runs of other experiments that a question of ours needs count where they are finished.
+    """Find or train the runs of arms, measure what their experiment needs beside them, and assess.
 
     Args:
-        profile, seeds, steps, arms, workers, fresh, changes: as for
-            :func:`mcbench.experiments.experiments.run_experiment`; several profiles for
-            ``cross_model`` only.
+        arms: names and settings (:mod:`mcbench.experiments.arms`), names of the experiment's own
+            arms, or None for all of these.
+        experiment: whose claims are assessed; where None, every experiment whose arms are there.
+        steps, settings: of every arm; an arm's own settings go before them.
+        records: whether the committed records stand in for runs that are not in the folder.
+        workers: runs trained side by side.
+        fresh: train again what is finished.
         temperatures: of the checkpoints of the ``temperature`` experiment; none: not measured now.
 
     Raises:
-        UserError: as that function, or a profile of no model generation or several sizes.
+        UserError: settings that do not fit, or a run failed.
     """
-    from mcbench.runs.recorder import say
-
     progress = progress or say
-    folder = Path(runs_dir)
-    scale = profile if isinstance(profile, str) else experiment_named(experiment).profiles[0]
-    if experiment == "cross_model":
-        sizes = [profile] if isinstance(profile, str) else profile or ()
-        known = [name for names in PROFILES_OF.values() for name in names]
-        for size in sizes:
-            if size not in known:
-                raise unknown("profile of a model generation", size, known)
-    elif profile is not None and not isinstance(profile, str):
-        raise UserError(f"{experiment} is studied at one profile at a time, got {list(profile)}")
-    runs = run_experiment(
-        experiment, profile, seeds, steps, arms, str(folder), progress, workers, fresh, changes
-    )
-    records = [read_run(run.path) for run in runs]
-    measurements: list[Any] = []
-    if experiment == "truncation_mask":
-        measurements = measure_repetition(records, folder, experiment, progress)
+    folder = in_project(runs_dir)
+    planned = planned_study(arms, experiment, profile, seeds, steps, settings)
+    committed = committed_records() if records and not fresh else None
+    found = train_missing(
+        experiment or OWN, planned, folder, progress, workers, fresh,
+        [committed] if committed else [], address=address, launch=launch,
+    )  # fmt: skip
+    by_id = {record.run_id: record for record in found}
+    by_arm: dict[str, list[RunRecord]] = {}
+    for one in planned:
+        if one.config.run_id in by_id:
+            by_arm.setdefault(one.arm, []).append(by_id[one.config.run_id])
+    folders = [folder, *([committed] if committed else [])]
+    measurements = _measured(experiment, found, folders, progress)
     if experiment == "temperature" and temperatures:
-        measurements = measure_grid(
-            folder, scale, seeds, steps, folder, temperatures, workers, progress, changes
+        measurements += measure_grid(
+            folder, profile, seeds, steps, folder, temperatures, workers, progress, settings
         )
-    # By the arm that each was trained for: with the user's changes they are not as defined.
-    scope: dict[str, Any] = {"seeds": seeds, "steps": steps, "changes": changes}
-    by_arm = _by_arm(experiment, profile, arms, scope, records)
-    for home, arm in _elsewhere(experiment):
-        plan = planned_runs(home, profile, arms=[arm], **scope)
-        by_arm[f"{home}/{arm}"] = _finished(plan, folder)
-    return study_of(experiment, by_arm, measurements)
-
-
-def _by_arm(
-    experiment: str,
-    profile: str | Sequence[str] | None,
-    arms: Sequence[str] | None,
-    scope: Mapping[str, Any],
-    records: Sequence[RunRecord],
-) -> dict[str, list[RunRecord]]:
-    """The records of each of :func:`shown_arms`; ``scope``: what else the runs are planned by."""
-    found = {record.run_id: record for record in records}
-    wanted = {arm: (arm, profile) for arm in arms or experiment_named(experiment).arms}
-    if experiment == "cross_model":
-        sizes = [profile] if isinstance(profile, str) else profile
-        sizes = sizes or experiment_named(experiment).profiles
-        wanted = {
-            arm: (arm.partition("@")[0], [size for size in sizes if size in profiles])
-            for arm, profiles in zip(GENERATIONS, PROFILES_OF.values(), strict=True)
-        }
-    return {
-        name: [
-            found[planned.config.run_id]
-            for planned in planned_runs(experiment, size, arms=[arm], **scope)
-        ]
-        for name, (arm, size) in wanted.items()
-        if size != []
+    common = {**(settings or {}), **({} if steps is None else {"steps": steps})}
+    given = check_arms(chosen_arms(experiment_named(experiment), arms) if experiment else arms)
+    own = _claims_of(given, by_arm, experiment, profile, seeds, common, folders)
+    results = {
+        name: result
+        for home, runs in own.items()
+        for name, result in assess(home, runs, measurements).items()
     }
+    return Study(experiment or OWN, profile, by_arm, results, measurements, planned, given)
 
 
-def _elsewhere(experiment: str) -> list[tuple[str, str]]:
-    """Experiment and arm of what questions on this experiment take from others."""
-    arms = [arm for one in QUESTIONS.values() if one.experiment == experiment for arm in one.arms]
-    return [(home, name) for arm in arms for home, slash, name in [arm.partition("/")] if slash]
-
-
-def _finished(plan: Sequence[PlannedRun], folder: str | Path) -> list[RunRecord]:
-    runs = [RunStore(folder).run(planned.config) for planned in plan]
-    return [read_run(run.path) for run in runs if run.state == "finished"]
-
-
-def finished_elsewhere(
-    experiment: str,
-    profile: str | Sequence[str] | None = None,
-    seeds: Sequence[int] | None = None,
+def planned_study(
+    arms: Arms | Sequence[str] | None,
+    experiment: str | None = None,
+    profile: str = "nano",
+    seeds: Sequence[int] = (0,),
     steps: int | None = None,
-    changes: Mapping[str, Any] | None = None,
-    folder: str | Path = "runs",
-) -> list[RunRecord]:
-    """Finished runs of the arms that questions on an experiment take from others; arguments as for
-    :func:`run_study`, ``folder`` holds the runs.
+    settings: Mapping[str, Any] | None = None,
+) -> list[PlannedRun]:
+    """The runs that :func:`run_study` finds or trains; arguments as there.
+
+    Raises:
+        UserError: settings that do not fit.
     """
-    return [
-        record
-        for home, arm in _elsewhere(experiment)
-        for record in _finished(planned_runs(home, profile, seeds, steps, [arm], changes), folder)
-    ]
+    if experiment is not None:
+        arms = chosen_arms(experiment_named(experiment), arms)
+    if not isinstance(arms, Mapping):
+        raise UserError(
+            "arms must map names to settings, such as "
+            f'{{"mine": {{"recipe": "microcoder", "mask_ratio": 0.5}}}}, got {arms!r}'
+        )
+    if not isinstance(profile, str):
+        raise UserError(f"a comparison is made at one profile at a time, got {profile!r}")
+    return plan_runs(arms, [profile], seeds, steps, settings)
+
+
+def _claims_of(
+    given: Arms,
+    by_arm: Mapping[str, Sequence[RunRecord]],
+    experiment: str | None,
+    profile: str,
+    seeds: Sequence[int],
+    common: Mapping[str, Any],
+    folders: Sequence[Path],
+) -> dict[str, Runs]:
+    """The finished runs of each experiment's arms among these: by what they compute, whatever they
+    are called; or by name, where they differ from the experiment's in model and data alone.
+
+    Of an experiment that was not asked for, only where every arm of some claim is there.
+    """
+    computed: dict[str, dict[int, RunRecord]] = {}
+    for one in (one for runs in by_arm.values() for one in runs if one.state == "finished"):
+        computed.setdefault(one.config.computation, {})[one.seed] = one
+    found: dict[str, Runs] = {}
+    for name in [experiment] if experiment else EXPERIMENTS:
+        runs: Runs = {}
+        for arm, settings in EXPERIMENTS[name].arms.items():
+            if arm in by_arm and _same_but_data(given[arm], settings):
+                runs[arm] = {one.seed: one for one in by_arm[arm] if one.state == "finished"}
+            elif (key := _computation_of(arm, settings, profile, common)) in computed:
+                runs[arm] = computed[key]
+        claims = [one for one in CLAIMS.values() if one.experiment == name and one.arms]
+        if experiment or any(set(one.arms) <= set(runs) for one in claims):
+            for other in arms_elsewhere(name):
+                home, _, arm = other.partition("/")
+                one_arm = {arm: EXPERIMENTS[home].arms[arm]}
+                planned = plan_runs(one_arm, [profile], seeds, None, common)
+                there = [find_record(one, RunStore(folders[0]), folders[1:]) for one in planned]
+                runs[other] = {one.seed: one for one in there if one is not None}
+            found[name] = {arm: by_seed for arm, by_seed in runs.items() if by_seed}
+    return found
+
+
+def _same_but_data(given: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    def rest(arm: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in arm.items()
+            if name != "profile" and family_of(name) != "model and data"
+        }
+
+    return rest(given) == rest(settings)
+
+
+def _computation_of(
+    arm: str, settings: Mapping[str, Any], profile: str, common: Mapping[str, Any]
+) -> str:
+    try:
+        return arm_config(arm, settings, profile, 0, common, look=False).computation
+    except UserError:  # an arm that does not exist at this profile
+        return ""
+
+
+def _measured(
+    experiment: str | None, found: Sequence[RunRecord], folders: Sequence[Path], progress: Say
+) -> list[Mapping[str, Any]]:
+    """What is known beside these runs, counted now where that needs nothing but their responses."""
+    if experiment == "truncation_mask":
+        measure_repetition(found, folders[0], experiment, progress)
+    ids = {"", *(one.run_id for one in found)}
+    rows = [row for folder in folders for row in measurements_in(folder)]
+    kept = [row for row in rows if row.get("run_id", "") in ids]
+    return list({json.dumps(row, sort_keys=True): row for row in kept}.values())

@@ -8,7 +8,7 @@ again, and every evaluation is written as it is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,15 @@ from mcbench.claims.measurements import (
     write_measurements,
 )
 from mcbench.errors import UserError
-from mcbench.experiments.arms import boundary
-from mcbench.experiments.experiments import PlannedRun, planned_runs, run_planned
+from mcbench.experiments.experiments import PlannedRun, planned_runs
+from mcbench.experiments.training import train_missing
+from mcbench.runs.say import Say, say
+from mcbench.runs.shares import boundary
 from mcbench.runs.store import RunStore
 
 ARM = "t_10"
 TEMPERATURES = (0.2, 0.6, 1.0, 1.4, 1.8)
 
-Say = Callable[[str], None]
 Row = dict[str, Any]
 
 
@@ -50,7 +51,7 @@ def grid_checkpoints(
     profile: str = "nano",
     seeds: Sequence[int] | None = None,
     steps: int | None = None,
-    changes: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[Checkpoint]:
     """Start, middle and end of the arm's run for each seed; arguments as for ``planned_runs``.
 
@@ -58,11 +59,12 @@ def grid_checkpoints(
         UserError: as that function.
     """
     found = []
-    for full in planned_runs("temperature", profile, seeds, steps, [ARM], changes):
-        scale, run_id, seed = full.config.profile, full.config.run_id, full.config.seed
-        half = boundary(vars(scale), 0.5)
-        (middle,) = planned_runs("temperature", profile, [seed], half, [ARM], changes)
-        ends = {0: None, half: middle, scale.steps: full}
+    for full in planned_runs("temperature", profile, seeds, steps, [ARM], settings):
+        config = full.config
+        run_id, seed = config.run_id, config.seed
+        half = boundary(config.model_dump(), 0.5)
+        (middle,) = planned_runs("temperature", profile, [seed], half, [ARM], settings)
+        ends = {0: None, half: middle, config.steps: full}
         found += [Checkpoint(run_id, seed, step, run, full) for step, run in ends.items()]
     return found
 
@@ -90,7 +92,7 @@ def measure_grid(
     temperatures: Sequence[float] = TEMPERATURES,
     workers: int = 1,
     progress: Say | None = None,
-    changes: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[Row]:
     """Measure what is missing, training the runs it needs, and return the rows of the grid.
 
@@ -101,11 +103,9 @@ def measure_grid(
     Raises:
         UserError: wrong arguments, or a run failed.
     """
-    from mcbench.runs.recorder import say
-
     progress = progress or say
     path = Path(folder) / FILE
-    checkpoints = grid_checkpoints(profile, seeds, steps, changes)
+    checkpoints = grid_checkpoints(profile, seeds, steps, settings)
     rows = read_measurements(path)
     missing = missing_of_grid(checkpoints, rows, temperatures)
     total = len(checkpoints) * len(temperatures)
@@ -113,7 +113,7 @@ def measure_grid(
     progress(f"temperature grid: {total} measurements, {total - left} made before, {left} to make")
     needed = [one.source for one, _ in missing if one.source is not None]
     if needed:
-        run_planned("temperature grid", needed, runs_dir, progress, workers)
+        train_missing("temperature grid", needed, runs_dir, progress, workers)
     store = RunStore(runs_dir)
     for number, (one, wanted) in enumerate(missing, start=1):
         progress(
@@ -134,27 +134,27 @@ def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) ->
     from mcbench.runs.problems import load_problems
     from mcbench.runs.train import load_model
 
-    profile = one.full.config.profile
-    location = profile.model
+    config = one.full.config
+    location = config.model
     if one.source is not None:
         path = store.run(one.source.config).final_model
         if not path.exists():
             raise UserError(f"{path} is missing; delete the run {path.parent.parent} to train it")
         location = str(path)
     model, tokenizer = load_model(location)
-    problems = select_problems(load_problems(profile.test_set), profile.test_limit)
-    with Evaluator(workers=profile.reward_workers) as evaluator:
+    problems = select_problems(load_problems(config.test_set), config.test_limit)
+    with Evaluator(workers=config.reward_workers) as evaluator:
         for temperature in temperatures:
             results = evaluate_model(
                 model,
                 tokenizer,
                 problems,
                 evaluator=evaluator,
-                lengths=[profile.max_completion_length],
-                attempts=profile.eval_attempts,
+                lengths=[config.max_completion_length],
+                attempts=config.eval_attempts,
                 temperature=temperature,
                 seed=one.seed,
-                prompt_style=profile.prompt_style,
-                batch_size=profile.eval_batch_size,
+                prompt_style=config.prompt_style,
+                batch_size=config.eval_batch_size,
             )
             yield from grid_measurements(one.run_id, one.seed, one.step, results)

@@ -25,7 +25,7 @@ from mcbench.report.calibration import calibration_page
 from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.data_quality import data_quality_page
 from mcbench.report.page import Entry, Page, build_index, data_table, write_page, write_plotly
-from mcbench.report.place import in_project as in_project
+from mcbench.runs.place import in_project as in_project
 from mcbench.report.provenance import configurations_table
 from mcbench.report.results import headline_of, results_page
 from mcbench.report.section import section_page, with_answers

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
@@ -171,6 +172,17 @@ class Config(BaseModel):
     @property
     def run_id(self) -> str:
         """Hash of what the run computes and its seed, 12 hexadecimal digits."""
+        # The digests are there in place of the names that they describe.
+        content = {"seed": self.seed, "model": self.model_digest, "data": self.data_digest}
+        return digest([json.dumps(plain(self._content() | content), sort_keys=True)])[:12]
+
+    @property
+    def computation(self) -> str:
+        """What all seeds of an arm have in common, as text: model and data by name."""
+        names = {"names": [self.model, self.train_set, self.test_set]}
+        return json.dumps(plain(self._content() | names), sort_keys=True)
+
+    def _content(self) -> dict[str, Any]:
         values = self.model_dump()
         scale = {name: values[name] for name in SETTINGS if part_of(name) == "scale"}
         later = {
@@ -178,15 +190,7 @@ class Config(BaseModel):
             for name in SETTINGS
             if part_of(name) == "later" and values[name] != SETTINGS[name].default
         }
-        content = {
-            "profile": scale | later,
-            "algorithm": self.algorithm(),
-            "seed": self.seed,
-            # In place of the names that they describe.
-            "model": self.model_digest,
-            "data": self.data_digest,
-        }
-        return digest([json.dumps(plain(content), sort_keys=True)])[:12]
+        return {"profile": scale | later, "algorithm": self.algorithm()}
 
     def algorithm(self) -> dict[str, Any]:
         """The trainer's arguments that are part of the algorithm and not left to it."""
@@ -274,6 +278,8 @@ def part_of(name: str) -> str:
 
 def family_of(name: str) -> str:
     """The family of a field, such as ``mask``."""
+    if name not in SETTINGS:
+        raise _unknown_setting(name)
     return SETTINGS[name].json_schema_extra["family"]  # type: ignore[index,return-value]
 
 
@@ -351,6 +357,7 @@ def _known(settings: Mapping[str, Any]) -> None:
             raise _unknown_setting(name)
 
 
+@lru_cache
 def preset(profile: str, recipe: str = "microcoder", seed: int = 0) -> Config:
     """A profile and a recipe as they come; no digests yet.
 
@@ -389,17 +396,7 @@ def resolve(
             or data set.
     """
     common = {**(common or {}), **({} if steps is None else {"steps": steps})}
-    settings = dict(settings or {})
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UserError(f"seed must be a whole number from 0, got {seed!r}")
-    base = preset(profile, settings.pop("recipe", recipe), seed)
-    _known(common)
-    _known(settings)
-    if settings.get("temperature_target_diversity") == "auto":
-        target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
-        settings["temperature_target_diversity"] = target
-    base = base.with_settings(without_shares(common, base.model_dump()))
-    config = base.with_settings(without_shares(settings, base.model_dump()))
+    config = described(profile, recipe, settings, seed, common)
     train, test = load_problems(config.train_set), load_problems(config.test_set)
     return config.model_copy(
         update={
@@ -407,6 +404,27 @@ def resolve(
             "data_digest": problems_digest(train + test),
         }
     )
+
+
+def described(
+    profile: str,
+    recipe: str = "microcoder",
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    common: Mapping[str, Any] | None = None,
+) -> Config:
+    """As :func:`resolve`, without a look at model and data: the digests stay empty."""
+    settings = dict(settings or {})
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UserError(f"seed must be a whole number from 0, got {seed!r}")
+    base = preset(profile, settings.pop("recipe", recipe), seed)
+    _known(common or {})
+    _known(settings)
+    if settings.get("temperature_target_diversity") == "auto":
+        target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
+        settings["temperature_target_diversity"] = target
+    base = base.with_settings(without_shares(common or {}, base.model_dump()))
+    return base.with_settings(without_shares(settings, base.model_dump()))
 
 
 def parse_settings(texts: Sequence[str], what: str = "a setting") -> dict[str, Any]:

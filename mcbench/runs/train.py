@@ -56,7 +56,7 @@ def train(
         UserError: the configuration, model or data are wrong (nothing is written), or another
             process trains this run.
     """
-    from mcbench.runs.recorder import say
+    from mcbench.runs.say import say
 
     progress = progress or say
     if not _is_main():
@@ -264,7 +264,7 @@ class _Session:
 
     def train(self) -> None:
         """Train from the last checkpoint, or from the start, and record the end."""
-        from mcbench.runs.recorder import clock
+        from mcbench.runs.say import clock
 
         if self.is_main:
             self.run.begin(self._meta())

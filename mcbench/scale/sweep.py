@@ -240,7 +240,7 @@ class _Sweep:
         self._summary()
 
     def _summary(self) -> None:
-        from mcbench.runs.recorder import clock
+        from mcbench.runs.say import clock
 
         ended = self.finished + len(self.failures)
         spent = time.monotonic() - self.began

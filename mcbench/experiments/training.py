@@ -1,0 +1,110 @@
+"""What is missing of planned runs is trained; what is finished or recorded is found again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from mcbench.experiments.experiments import PlannedRun
+from mcbench.experiments.plan import Plan, make_plan
+from mcbench.runs.compact import read_compact, write_compact
+from mcbench.runs.place import in_project
+from mcbench.runs.say import Say, clock, say
+from mcbench.runs.store import RunRecord, RunStore, read_run
+from mcbench.scale.sweep import check_numbers, train_all
+
+COMMITTED = Path("reports", "records")
+"""The records that a checkout holds, below the project's root."""
+
+
+def committed_records() -> Path | None:
+    """The folder of committed records; None where there is none, as outside a checkout."""
+    folder = in_project(COMMITTED)
+    return folder if folder.is_dir() else None
+
+
+def train_missing(
+    name: str,
+    asked: Sequence[PlannedRun],
+    runs_dir: str | Path = "runs",
+    progress: Say | None = None,
+    workers: int | None = None,
+    fresh: bool = False,
+    records: Sequence[str | Path] = (),
+    keep: str | Path | None = None,
+    address: str | None = None,
+    retries: int = 1,
+    launch: str | None = None,
+) -> list[RunRecord]:
+    """Train what is missing of planned runs and return the record of each, in the order asked.
+
+    Args:
+        name: begins the lines that say how much there is to do.
+        fresh: delete the runs of the folder first; no record stands in for them.
+        records: folders of compact records that count as finished runs.
+        keep: a folder of compact records that also gets those of new runs.
+        workers, address, retries, launch: as for :func:`mcbench.scale.sweep.train_all`.
+
+    Raises:
+        UserError: a run failed; the others are finished first.
+    """
+    progress = progress or say
+    check_numbers(workers, retries)
+    store = RunStore(runs_dir)
+    folders = [Path(folder) for folder in (*records, *([keep] if keep else []))]
+    if fresh:
+        folders = [Path(keep)] if keep else []
+        for one in asked:
+            store.run(one.config).delete()
+            if keep:
+                _compact(one, Path(keep)).unlink(missing_ok=True)
+    plan = make_plan(asked, store, folders)
+    progress(_how_much(name, plan, store))
+    started = time.monotonic()
+    try:
+        train_all(
+            plan.missing, store, progress, workers=workers, address=address, retries=retries,
+            launch=launch,
+        )  # fmt: skip
+    finally:  # interrupted or failed: what was finished is kept
+        if keep:
+            _keep(plan.distinct, store, Path(keep))
+    if plan.missing:
+        progress(f"{name}: all runs finished, {clock(time.monotonic() - started)}")
+    return [found for one in asked if (found := find_record(one, store, folders)) is not None]
+
+
+def _how_much(name: str, plan: Plan, store: RunStore) -> str:
+    here = sum(store.run(one.config).state == "finished" for one in plan.distinct)
+    kept = len(plan.distinct) - len(plan.missing) - here
+    parts = [f"{name}: {len(plan.distinct)} runs"]
+    parts += [f"{here} finished before and reused"] if here or not kept else []
+    parts += [f"{kept} from committed records"] if kept else []
+    return ", ".join([*parts, f"{len(plan.missing)} to train"])
+
+
+def find_record(
+    planned: PlannedRun, store: RunStore, records: Sequence[Path] = ()
+) -> RunRecord | None:
+    """The finished run in the store, else its compact record; None where there is neither."""
+    run = store.run(planned.config)
+    if run.state == "finished":
+        return read_run(run.path)
+    return next(
+        (read_compact(path) for folder in records if (path := _compact(planned, folder)).exists()),
+        None,
+    )
+
+
+def _compact(planned: PlannedRun, folder: Path) -> Path:
+    return folder / f"{planned.config.run_id}.parquet"
+
+
+def _keep(planned: Sequence[PlannedRun], store: RunStore, folder: Path) -> None:
+    """A compact record of each finished run that has none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in planned:
+        run, path = store.run(one.config), _compact(one, folder)
+        if run.state == "finished" and not path.exists():
+            write_compact(run, path)
