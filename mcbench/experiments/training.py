@@ -18,10 +18,10 @@ COMMITTED = Path("reports", "records")
 """The records that a checkout holds, below the project's root."""
 
 
-def committed_records() -> Path | None:
-    """The folder of committed records; None where there is none, as outside a checkout."""
+def committed_records() -> list[Path]:
+    """The folder of committed records; none outside a checkout."""
     folder = in_project(COMMITTED)
-    return folder if folder.is_dir() else None
+    return [folder] if folder.is_dir() else []
 
 
 def train_missing(

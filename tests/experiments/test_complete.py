@@ -7,19 +7,21 @@ import pytest
 from mcbench.claims import read_measurements
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.experiments import complete, experiments, temperature_grid
-from mcbench.experiments.experiments import Arm, Experiment
+from mcbench.experiments import arms, complete, experiments, temperature_grid
+from mcbench.experiments.experiments import Experiment
 from mcbench.experiments.repetition import repetition_rows
-from mcbench.experiments.study import run_study
+from mcbench.experiments.study import planned_study
+from mcbench.runs.config import preset
 from mcbench.runs.store import RunRecord
 
 
 @pytest.fixture
-def one_experiment(monkeypatch, tiny_changes):
+def one_experiment(monkeypatch, tiny_settings):
     """The whole set is one experiment of two tiny runs."""
-    changes = {**tiny_changes, "steps": 2}
-    arms = {"plain": Arm("grpo_plus", changes), "masked": Arm("microcoder", changes)}
-    small = {"small": Experiment("small", "", arms, ("tiny",), (0,))}
+    own = {**tiny_settings, "steps": 2}
+    both = {"plain": {"recipe": "grpo_plus", **own}, "masked": {"recipe": "microcoder", **own}}
+    monkeypatch.setitem(arms.ARMS, "small", both)
+    small = {"small": Experiment("small", "", "", (0,), ("tiny",))}
     for module in (experiments, complete):
         monkeypatch.setattr(module, "EXPERIMENTS", small)
 
@@ -54,14 +56,14 @@ def test_a_dry_run_needs_something_to_plan(tmp_path):
 
 
 def test_checkpoints_are_measured_once_and_go_on_where_interrupted(
-    tiny_changes, tmp_path, monkeypatch
+    tiny_settings, tmp_path, monkeypatch
 ):
     lines = []
 
     def measure():
         return temperature_grid.measure_grid(
             tmp_path / "records", "tiny", [0], 4, tmp_path / "runs", (0.5, 1.0), 1, lines.append,
-            tiny_changes,
+            tiny_settings,
         )  # fmt: skip
 
     real, made = temperature_grid.write_measurements, []
@@ -94,9 +96,9 @@ def test_repetition_is_counted_by_both_rules(tmp_path):
     table = pd.DataFrame(
         {"tokens": [loop, window, list(range(12)), loop], "truncated": [True, True, True, False]}
     )
-    profile = {"steps": 8, "repeat_window": 4}
+    config = preset("tiny").with_settings({"steps": 8, "repeat_window": 4})
     record = RunRecord(
-        {"run_id": "r", "seed": 3, "state": "finished", "config": {"profile": profile}},
+        {"run_id": "r", "seed": 3, "state": "finished", "config": config.to_dict()},
         [], [], tmp_path,
     )  # fmt: skip
     (tmp_path / "completions").mkdir()
@@ -114,8 +116,8 @@ def test_an_unknown_experiment_is_an_error(tmp_path):
         complete.missing_of(tmp_path, tmp_path, ["temprature"])
 
 
-def test_a_study_needs_profiles_that_it_can_compare(tmp_path):
-    with pytest.raises(UserError, match="unknown profile of a model generation 'tiny'"):
-        run_study("cross_model", ["tiny"], runs_dir=tmp_path)
-    with pytest.raises(UserError, match="batch_size is studied at one profile at a time"):
-        run_study("batch_size", ["nano", "nano-m"], runs_dir=tmp_path)
+def test_a_study_needs_a_profile_that_it_can_compare():
+    with pytest.raises(UserError, match="unknown profile for the arm 'older' 'nano-m'"):
+        planned_study(None, "cross_model", "nano-m")
+    with pytest.raises(UserError, match="a comparison is made at one profile at a time"):
+        planned_study(None, "batch_size", ["nano", "nano-m"])
