@@ -7,7 +7,7 @@ from typing import Any
 from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
-from mcbench.grpo.masking import READINGS, REPEAT_RULES, TRUNCATION_MASKS
+from mcbench.grpo.masking import MASK_WHEN, REPEAT_RULES, TRUNCATION_MASKS
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
 # What TRL 1.16 knows. It finds a wrong name or number only in the middle of the first update.
@@ -149,7 +149,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
     def _check_mask(self) -> None:
         for name, allowed in (
             ("truncation_mask", TRUNCATION_MASKS),
-            ("mask_when", READINGS),
+            ("mask_when", MASK_WHEN),
             ("repeat_rule", REPEAT_RULES),
         ):
             if getattr(self, name) not in allowed:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from mcbench.grpo.backends import continuous_batching, log_prob_mismatch
+from mcbench.grpo.metrics import log_prob_mismatch
+from mcbench.grpo.trl_compat import continuous_batching
 
 from .conftest import WORDS, make_model
 from .test_temperature import model_with_logits

@@ -6,7 +6,8 @@ import pytest
 from datasets import Dataset
 
 from mcbench.grpo import diversity
-from mcbench.grpo.generation import completion_text, group_metrics
+from mcbench.grpo.generation import completion_text
+from mcbench.grpo.metrics import group_metrics
 
 from . import table
 from .conftest import letter_reward, make_dataset

@@ -9,7 +9,7 @@ import torch
 from accelerate.utils import convert_outputs_to_fp32
 from trl import GRPOTrainer
 
-from mcbench.grpo.temperature import log_prob_temperature_cell
+from mcbench.grpo.trl_compat import log_prob_temperature_cell
 
 from .conftest import make_model
 
