@@ -84,13 +84,19 @@ def program_key(source: str | None) -> int:
     return int.from_bytes(digest, "little") >> 1 or 1
 
 
-_FENCED = re.compile(r"^```[^\n`]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^```[^\n`]*\n", re.MULTILINE)
+_END_OF_FENCE = re.compile(r"^```[ \t]*$", re.MULTILINE)
 
 
 def last_code_block(response: str) -> str | None:
     """The last complete fenced block of a response, None without one."""
-    blocks = _FENCED.findall(response)
-    return blocks[-1] if blocks else None
+    block, position = None, 0
+    while start := _FENCE.search(response, position):
+        end = _END_OF_FENCE.search(response, start.end())
+        if end is None:
+            break
+        block, position = response[start.end() : end.start()], end.end()
+    return block
 
 
 def _normalised(source: str) -> str:

@@ -57,7 +57,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
     _logs: dict[str, Any]
 
     # Of the batch generated last.
-    training: bool  # and not evaluation
+    training: bool  # False in an evaluation
     sampled_ids: list[list[int]]  # this process's responses, without padding
     sampled_completions: list[Any]
     rewards: Tensor  # (B, reward functions); NaN where a function gave none
@@ -83,7 +83,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._inputs = inputs
-        self.training = self.model.training  # before continuous batching, which always sets it
+        self.training = self.model.training
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         return output
 
@@ -317,12 +317,13 @@ def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
     """Yields the list that receives the log-probabilities of the sampled tokens, one list a
     response; they are there after ``model.generate_batch``, called inside.
 
-    TRL 1.16 hands the prompts to ``generate_batch`` and takes the ids. Four things it leaves open:
+    TRL 1.16 hands the prompts to ``generate_batch`` and takes the ids. Five things it leaves open:
     with bf16 it casts the whole model and keeps it so, master weights and rotary frequencies
     included; a generation thread that died returns fewer responses; a failed request returns a part
-    of one; and the log-probabilities of the sampled tokens are dropped.
+    of one; the log-probabilities of the sampled tokens are dropped; and a model in evaluation mode
+    is put into training mode, so that the rest of an evaluation counts as training.
 
-    Here parameters and buffers are the same tensors afterwards as before. During the sampling the
+    Here parameters, buffers and mode are the same afterwards as before. During the sampling the
     parameters may be cast, the buffers never are: at position 8,000 a rotary frequency rounded to
     bf16 is off by several turns.
 
@@ -335,6 +336,7 @@ def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
         for module in model.modules()
         for name, buffer in module._buffers.items()
     ]
+    training = model.training
     sampled: list[list[float]] = []
     generate = model.generate_batch
 
@@ -355,6 +357,7 @@ def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
         yield sampled
     finally:
         del model.generate_batch
+        model.train(training)
         for weight, data in weights:
             weight.data = data
         _restore(buffers)

@@ -1,4 +1,5 @@
 import math
+import time
 from collections import Counter
 
 import numpy as np
@@ -107,3 +108,6 @@ def test_last_complete_fenced_block():
     text = "a\n```python\nx = 1\n```\nb\n```\ny = 2\n```\n```python\nunfinished"
     assert last_code_block(text) == "y = 2\n"
     assert last_code_block("no block") is None
+    started = time.process_time()
+    assert last_code_block("```x\n" * 20_000) is None
+    assert time.process_time() - started < 2  # linear: quadratic takes half a minute
