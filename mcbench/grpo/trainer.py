@@ -61,6 +61,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         self._check_settings()
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """Generates and scores a batch; its (B,) advantages are those of Eq. 2."""
         if self.model.training:
             self._enter_stage()
         output = super()._generate_and_score_completions(inputs)  # o_i, r_i and A_i by TRL
@@ -79,7 +80,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             masked = masking.conditional_mask(
                 eligible[self.args.mask_when], draws, self.args.mask_ratio
             )
-        else:
+        else:  # none, but for mask_truncated_completions, which TRL has done already
             masked = self.removed_from_loss(output)
         advantages = masking.masked_advantages(self.gather(output["advantages"]), masked)
         if conditional:
@@ -128,6 +129,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         return (self.args.seed, *self._last_draw)
 
     def _log(self, batch: GenerationBatch, read: masking.Correctness, output: Any) -> None:
+        """Metrics of the batch into TRL's log, the batch to the hook."""
         programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
         keys = self.gather(torch.tensor([program_key(program) for program in programs]))
         self.log_of_batch(batch_metrics(batch, read, keys.tolist()))
