@@ -81,7 +81,7 @@ class CodeReward:
         results = self._judging(found).result()
         return self.rewards(len(completions), found, results, log_extra)
 
-    def start(
+    def start_scoring(
         self,
         completions: Sequence[Any],
         *,
@@ -119,7 +119,7 @@ class CodeReward:
         return future
 
     def _judging(self, found: Mapping[int, Submission]) -> Future[list[Result]]:
-        """What `start` began, if that was for these programs."""
+        """What `start_scoring` began, if that was for these programs."""
         started, self._started = self._started, None
         if started is not None and started[0] == found:
             return started[1]
