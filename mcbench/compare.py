@@ -14,28 +14,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields, replace
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms
-from mcbench.experiments.experiments import PlannedRun, experiment_named
+from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun
 from mcbench.experiments.study import Study, missing_runs, planned_study, run_study
-from mcbench.report.section import page_of, show
-from mcbench.report.site import save
+from mcbench.report.experiment import experiment_page, frame, lead, paper_table, show
+from mcbench.report.site import command, save
+from mcbench.report.sources import Sources
 from mcbench.runs.place import in_project
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
+@dataclass(frozen=True)
 class Comparison(Study):
     """A :class:`mcbench.experiments.study.Study` that can be looked at and kept.
 
     ``curves``, ``evaluations`` and ``responses`` are its tidy frames, ``verdicts()`` the claims
-    that its arms suffice for.
+    that its arms suffice for. ``beside`` holds what some experiments measure beside runs, see
+    :func:`mcbench.report.experiment.experiment_page`.
     """
+
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_beside(self, **records: Any) -> Comparison:
+        """The same with ``data``, ``suite`` or ``timing`` to show beside the runs."""
+        return replace(self, beside={**self.beside, **records})
 
     def show(self, *names: str) -> None:
         """Display figures by name, such as ``"accuracy"``, ``"length"``, ``"diversity"``.
@@ -43,36 +52,57 @@ class Comparison(Study):
         Raises:
             UserError: no such figure; the message lists them.
         """
-        show(self, *names)
+        show(self, *names, **self.beside)
 
-    def report(self, path: str | Path | None = None, reproduce: str | None = None) -> Path:
+    def frame(self, name: str) -> pd.DataFrame:
+        """The numbers that a figure of :meth:`show` draws.
+
+        Raises:
+            UserError: as there.
+        """
+        return frame(self, name, **self.beside)
+
+    def paper(self) -> pd.DataFrame:
+        """What the paper reports: arm, measure, value; read by eye where it is a figure."""
+        return paper_table(self.name)
+
+    def report(self, path: str | Path | None = None, *others: Comparison) -> Path:
         """Write the comparison as one HTML page and return where it lies.
 
         Args:
-            path: ``<experiment>.html`` beside the runs where None.
-            reproduce: the command that makes it again; the call of ``compare`` where None.
+            path: ``<name>.html`` beside the runs where None.
+            others: the same comparison at other sizes of model, for the same page.
         """
-        written = in_project(path or Path("runs", f"{self.name}.html"))
-        return save(page_of(self, reproduce or self.call()), written)
+        page = experiment_page([self, *others], self._again(others), **self.beside)
+        return save(page, in_project(path or Path("runs", f"{self.name}.html")))
 
-    def call(self) -> str:
-        """The call of :func:`compare` that gives this."""
-        arms = {
-            arm: {name: value for name, value in own.items()} for arm, own in self.settings.items()
-        }
+    def _again(self, others: Sequence[Comparison]) -> str:
+        """The command, or the call, that makes the page again."""
         seeds = list(dict.fromkeys(one.config.seed for one in self.planned))
-        given = [repr(arms), f"profile={self.profile!r}", f"seeds={seeds!r}"]
+        if self.name in EXPERIMENTS and not self.options.get("settings"):
+            home = EXPERIMENTS[self.name]
+            scale: dict[str, Any] = {"profile": self.profile}
+            if len(home.profiles) > 1:
+                scale = {"profiles": [one.profile for one in (self, *others)]}
+            own = None if self.settings == home.arms else self.settings
+            steps = self.options.get("steps")
+            return command(f"{home.notebook}.ipynb", **scale, arms=own, seeds=seeds, steps=steps)
+        given = [repr({arm: dict(own) for arm, own in self.settings.items()})]
+        given += [f"profile={self.profile!r}", f"seeds={seeds!r}"]
         given += [f"{name}={value!r}" for name, value in self.options.items() if value]
         return f"compare({', '.join(given)})"
 
     def _repr_html_(self) -> str:
+        """Arms, settings and runs, as a notebook shows them."""
         rows = [
-            (arm, len(runs), sum(len(one.step_lines) for one in runs))
-            for arm, runs in self.arms.items()
-        ]
-        import pandas as pd
-
-        return pd.DataFrame(rows, columns=["arm", "runs", "updates"]).to_html(index=False)
+            (arm, ", ".join(f"{name} {value}" for name, value in own.items()),
+             len(self.arms.get(arm, ())))
+            for arm, own in self.settings.items()
+        ]  # fmt: skip
+        table = pd.DataFrame(rows, columns=["arm", "settings", "runs"])
+        return f"<p>{escape(lead(Sources([self], self, **self.beside)))}</p>" + table.to_html(
+            index=False
+        )
 
 
 def compare(
@@ -121,21 +151,17 @@ def compare(
         UserError: a name or value that is not allowed (before anything is trained), or a run
             failed.
     """
-    options = {
-        "experiment": experiment, "profile": profile, "seeds": seeds, "steps": steps,
-        "settings": settings,
-    }  # fmt: skip
     if arms is None and experiment is None:
         raise UserError("compare needs arms, or the name of an experiment that has some")
     folder = in_project(runs_dir)
-    planned = planned_study(arms, **options)
+    planned = planned_study(arms, experiment, profile, seeds, steps, settings)
     if _in_jupyterlab():
         _watch(folder, missing_runs(planned, folder, use_records, fresh))
     study = run_study(
-        arms, **options, runs_dir=folder, use_records=use_records, workers=workers, fresh=fresh,
+        arms, experiment, profile, seeds, steps, settings, runs_dir=folder, use_records=use_records, workers=workers, fresh=fresh,
         temperatures=temperatures, address=address, launch=launch,
     )  # fmt: skip
-    return Comparison(**{field.name: getattr(study, field.name) for field in fields(study)})
+    return Comparison(**{one.name: getattr(study, one.name) for one in fields(study)})
 
 
 def _in_jupyterlab() -> bool:
@@ -149,4 +175,4 @@ def _watch(folder: Path, missing: Sequence[PlannedRun]) -> None:
 
         from mcbench.report import Dashboard
 
-        display(Dashboard(folder, planned=[one.config for one in missing]))
+        display(Dashboard(folder, planned=[(one.label, one.config) for one in missing]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ from mcbench.experiments.noisy_pool import noisy_pool, pool_config
 from mcbench.nano.graded import GRADED_FILE, LEVELS, Grades, grades, pool_problems
 from mcbench.nano.problems import INDUCED_SHARE
 from mcbench.runs.evaluate import select_problems
+from mcbench.runs.place import committed_records, in_project
+from mcbench.runs.say import Say, say
 
 DATA_FILE = "data_quality.json"
 """The record of the pipeline on the noisy pool, beside the runs'."""
@@ -43,8 +45,6 @@ FRESH_SEED = 1  # of the responses that say what the base model does on the fini
 LABELS = {"harder": "hard", "easier": "easy"}
 BOUNDS = {"induced": (0.25, 0.4375), "described": (0.5, 0.75)}
 """By kind: the pass rate below which a problem is hard, and that from which it is easy."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -262,6 +262,31 @@ def score_pools(
         scores[str(seed)] = tuple(score(pool, build(config, pool.records, pool.evaluation).out))
         progress(f"data: defects planted with seed {seed} scored")
     return scores
+
+
+def pipeline_record(
+    runs_dir: str | Path = "runs",
+    pool_size: int | None = None,
+    workers: int = 1,
+    pool_seeds: Sequence[int] = (0,),
+    use_records: bool = True,
+) -> DataRecord:
+    """What the pipeline does to the pool, for a notebook: the committed record where that answers,
+    otherwise measured (what an equal call computed under ``runs_dir`` is reused) and kept there.
+
+    Raises:
+        UserError: as :func:`data_record`.
+    """
+    for folder in committed_records() if use_records and pool_size is None else []:
+        if (folder / DATA_FILE).exists():
+            record = DataRecord.read(folder / DATA_FILE)
+            if {str(seed) for seed in pool_seeds} <= record.scores.keys():
+                say(f"data pipeline: the committed record, {folder / DATA_FILE}")
+                return record
+    folder = in_project(runs_dir)
+    record = data_record(folder / "data_quality", pool_size, say, workers, pool_seeds)
+    record.write(folder / DATA_FILE)
+    return record
 
 
 def data_record(

@@ -17,6 +17,7 @@ from typing import Any
 from mcbench.claims.measurements import FILE, read_measurements
 from mcbench.errors import UserError, unknown
 from mcbench.runs.files import digest, write_json
+from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say
 
 SUITE_FILE = "labelled_suite.json"
@@ -115,6 +116,7 @@ def judge_suite(
     limit: int | None = None,
     workers: int = 2,
     progress: Say = print,
+    also: Sequence[Path] = (),
 ) -> SuiteRecord:
     """Run the labelled suite under each judge, or read what an equal call saved.
 
@@ -123,6 +125,7 @@ def judge_suite(
         path: where the record is kept; used again as long as suite and evaluator are the same.
         limit: so many cases a part and label, evenly spread; all where None.
         workers: sandboxes.
+        also: other files that may hold what an equal call saved.
 
     Raises:
         UserError: an unknown judge, or a limit below 1.
@@ -134,16 +137,31 @@ def judge_suite(
     if limit is not None and limit < 1:
         raise UserError(f"limit must be at least 1, got {limit}")
     content = digest([_sources(), repr((chosen, limit))])
-    if path is not None and path.exists():
-        saved = SuiteRecord.read(path)
-        if saved.digest == content:
-            progress(f"labelled suite: judged before, reusing {path}")
-            return saved
+    for saved in filter(Path.exists, [*([path] if path else []), *also]):
+        record = SuiteRecord.read(saved)
+        if record.digest == content:
+            progress(f"labelled suite: judged before, reusing {saved}")
+            return record
     suite = {part: _thinned(_cases(part), limit) for part in PARTS}
     record = SuiteRecord(chosen, _judged(chosen, suite, workers, progress), content)
     if path is not None:
         record.write(path)
     return record
+
+
+def suite_record(
+    runs_dir: str | Path = "runs",
+    judges: Sequence[str] | None = None,
+    limit: int | None = None,
+    use_records: bool = True,
+) -> SuiteRecord:
+    """The suite under each judge for a notebook: kept beside the runs, or the committed record.
+
+    Raises:
+        UserError: as :func:`judge_suite`.
+    """
+    committed = [one / SUITE_FILE for one in committed_records()] if use_records else []
+    return judge_suite(judges, in_project(runs_dir) / SUITE_FILE, limit, also=committed)
 
 
 def _judged(

@@ -25,9 +25,9 @@ from mcbench.experiments.match import Runs, Scope, finished, largest, scopes
 from mcbench.experiments.plan import make_plan
 from mcbench.experiments.repetition import measure_repetition
 from mcbench.experiments.temperature_grid import measure_grid
-from mcbench.experiments.training import committed_records, find_record, train_missing
+from mcbench.experiments.training import find_record, train_missing
 from mcbench.runs.config import family_of
-from mcbench.runs.place import in_project
+from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say, say
 from mcbench.runs.store import RunRecord, RunStore
 
