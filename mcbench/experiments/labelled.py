@@ -14,16 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcbench.claims.measurements import FILE, read_measurements
+from mcbench.claims.measurements import METHOD, SUITE_FILE
 from mcbench.errors import UserError, unknown
 from mcbench.runs.files import digest, write_json
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say
 
-SUITE_FILE = "labelled_suite.json"
-"""The record of the suite, beside the runs'."""
-METHOD = "livecodebench_method"
-"""The judge that follows LiveCodeBench's method of execution too, not only its comparison."""
 PARTS = ("comparisons", "programs", "attacks")
 _LEFT_OUT = {METHOD: ("comparisons", "attacks")}
 
@@ -61,25 +57,6 @@ class SuiteRecord:
                 ],
             },
         )
-
-    def measurements(self) -> list[dict[str, Any]]:
-        """What claim E1 is decided on (:mod:`mcbench.claims.measurements`): one row a case
-        and set of rules. Whole methods are left out, for they judge other things than rules.
-        """
-        return [
-            {
-                "kind": "labelled_solution",
-                "experiment": "code_evaluator",
-                "rules": judge,
-                "case": f"{case.part}/{case.id}",
-                "group": f"{case.part}: {case.group}",
-                "right": case.right,
-                "accepted": case.accepted[judge],
-            }
-            for case in self.cases
-            for judge in self.judges
-            if judge in case.accepted and judge != METHOD
-        ]
 
     @classmethod
     def read(cls, path: Path) -> SuiteRecord:
@@ -236,15 +213,3 @@ def _sources() -> str:
     folder = Path(__file__).parents[1] / "evaluator"
     files = sorted(f for f in folder.rglob("*") if f.suffix in {".py", ".txt"})
     return digest(part for f in files for part in (str(f.relative_to(folder)), f.read_bytes()))
-
-
-def measurements_in(folder: Path) -> list[dict[str, Any]]:
-    """What a folder of runs or records holds beside them: measurements, and the suite's verdicts.
-
-    Raises:
-        UserError: a file that cannot be read.
-    """
-    rows = read_measurements(folder / FILE)
-    if (folder / SUITE_FILE).exists():
-        rows += SuiteRecord.read(folder / SUITE_FILE).measurements()
-    return rows

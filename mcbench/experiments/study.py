@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
-from mcbench.claims.measurements import GRID
+from mcbench.claims.measurements import GRID, read_measurements
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import (
@@ -20,7 +20,6 @@ from mcbench.experiments.experiments import (
     experiment_named,
     plan_runs,
 )
-from mcbench.experiments.labelled import measurements_in
 from mcbench.experiments.match import Runs, Scope, finished, largest, scopes
 from mcbench.experiments.plan import make_plan
 from mcbench.experiments.repetition import measure_repetition
@@ -374,6 +373,6 @@ def _measured(
     if experiment == "truncation_mask":
         measure_repetition(found, folders[0], experiment, progress)
     ids = {"", *(one.run_id for one in found)}
-    rows = [row for folder in folders for row in measurements_in(folder)]
+    rows = [row for folder in folders for row in read_measurements(folder)]
     kept = [row for row in rows if row.get("run_id", "") in ids]
     return list({json.dumps(row, sort_keys=True): row for row in kept}.values())

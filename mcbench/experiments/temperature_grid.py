@@ -93,8 +93,8 @@ def measure_grid(
     workers: int = 1,
     progress: Say | None = None,
     settings: Mapping[str, Any] | None = None,
-    known: Sequence[Row] = (),
-) -> list[Row]:
+    known: Sequence[Mapping[str, Any]] = (),
+) -> list[Mapping[str, Any]]:
     """Measure what is missing, training the runs it needs, and return the rows of the grid.
 
     Args:
