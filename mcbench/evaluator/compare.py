@@ -7,9 +7,8 @@ Text, from strict to lenient; the first that accepts is reported:
 3. ``tokens``: the same words; the amount and kind of white space between them is free.
 4. ``numeric``: as tokens, where an expected token that is a float (has a point or an exponent)
    accepts a number within ``atol`` or ``rtol``. Integers are exact: an expected one accepts only
-   itself, and an integer answer to a float of integer value must be equal to it. A tolerance that
-   the problem states also holds for these, where one of the two is written as a float
-   ("1.0000000" for 1).
+   itself, and an integer answer to a float of integer value must be equal to it. Where the problem
+   states a tolerance, all tokens that are numbers are compared with it, integers too.
 5. ``words``: as numeric, where an expected yes or no is matched in any letter case.
 6. ``any_order``: only on request; the lines (of one line: the tokens) as a multiset.
 7. ``checker``: only on request, and then nothing but the checker decides.
@@ -18,8 +17,8 @@ White space is what contest judges (C's isspace) take for it: blank, tab, newlin
 vertical tab, form feed. A no-break space is a character like any other.
 
 Values: ``exact`` (equal, types included) and ``structure``: list, tuple, deque and range alike at
-every depth, bool is not int, str is not a number, an int equals a float of the same value, expected
-floats accept a tolerance as above, a Fraction or Decimal is taken as the int or float of its value
+every depth, bool is not int, str is not a number, an int equals a float of the same value, numbers
+accept a tolerance as above, a Fraction or Decimal is taken as the int or float of its value
 where one of these is expected, and string keys of an expected dict match the keys that JSON turned
 into them; ``any_order`` and ``checker`` as above.
 
@@ -34,6 +33,7 @@ import json
 import math
 import re
 import reprlib
+import sys
 from collections import deque
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -96,17 +96,26 @@ class Rules:
 
     def close(self, expected: float, actual: float) -> bool:
         """Within the absolute or the relative tolerance; NaN only for NaN, infinities exact."""
-        if math.isnan(expected) or math.isnan(actual):
-            return math.isnan(expected) and math.isnan(actual)
-        if math.isinf(expected) or math.isinf(actual):
-            return expected == actual
-        rtol, atol = self.rtol, self.atol
-        if not self.stated_tolerance:
-            rtol, atol = DEFAULT_RTOL, DEFAULT_ATOL
-        limit = max((rtol or 0.0) * abs(expected), atol or 0.0)
+        if not _is_finite(expected) or not _is_finite(actual):
+            return expected == actual or (expected != expected and actual != actual)
+        rtol, atol = DEFAULT_RTOL, DEFAULT_ATOL
+        if self.stated_tolerance:
+            rtol, atol = self.rtol or 0.0, self.atol or 0.0
+        size = max(abs(expected), abs(actual))
+        if size > sys.float_info.max or (isinstance(expected, int) and isinstance(actual, int)):
+            relative, absolute = Fraction(str(rtol)), Fraction(str(atol))
+            distance = abs(Fraction(expected) - Fraction(actual))
+            return distance <= max(relative * abs(Fraction(expected)), absolute)
+        limit = max(rtol * abs(expected), atol)
         # What is exactly at the limit in decimals may be a rounding error beyond it in binary.
-        slack = 2 * math.ulp(max(abs(expected), abs(actual))) if limit else 0.0
+        slack = 2 * math.ulp(size) if limit else 0.0
         return abs(expected - actual) <= limit + slack
+
+
+def _is_finite(number: float) -> bool:
+    return isinstance(number, int) or math.isfinite(
+        number
+    )  # an int may be too large for the latter
 
 
 RULE_NAMES = tuple(field.name for field in fields(Rules))
@@ -231,16 +240,15 @@ def _lines(text: str) -> list[str]:
 
 def _numbers_match(wanted: str, got: str, rules: Rules) -> bool:
     """Whether an expected number accepts a token that is not the same text."""
-    whole_answer = bool(_INTEGER.fullmatch(got))
-    if _INTEGER.fullmatch(wanted) and (whole_answer or not rules.stated_tolerance):
+    if _INTEGER.fullmatch(wanted) and not rules.stated_tolerance:
         return False
-    number, answer = _as_float(wanted), _as_float(got)
+    number, answer = _as_number(wanted), _as_number(got)
     if number is None or answer is None or wanted in _SHOUTED:
         return False
-    if whole_answer and number.is_integer() and not rules.stated_tolerance:
+    if isinstance(answer, int) and not rules.stated_tolerance:
         exact = Decimal(wanted)
         if exact == exact.to_integral_value():
-            return exact == Decimal(got)
+            return exact == answer
     return rules.close(number, answer)
 
 
@@ -260,7 +268,9 @@ def _same_letters(wanted: str, got: str) -> bool:
     return wanted.isascii() == got.isascii() and wanted.lower() == got.lower()
 
 
-def _as_float(token: str) -> float | None:
+def _as_number(token: str) -> float | None:
+    if len(token) <= MAX_DIGITS and _INTEGER.fullmatch(token):
+        return int(Decimal(token))  # int itself refuses long ones
     if len(token) <= MAX_DIGITS and _NUMBER.fullmatch(token):
         number = float(token)
         return number if math.isfinite(number) else None  # too large to compare as a float
@@ -279,12 +289,10 @@ def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
         return len(a) == len(b) and _compare_tokens(a, b, rules)[0] is not None
 
     def features(line: list[str]) -> Features:
-        numbers = [_as_float(token) for token in line]
-        shape = tuple(
-            t.lower() if n is None or math.isnan(n) else "#"
-            for t, n in zip(line, numbers, strict=True)
-        )
-        return shape, tuple(n for n in numbers if n is not None and not math.isnan(n))
+        found = [_as_number(token) for token in line]
+        numbers = [None if number != number else number for number in found]  # NaN is a word here
+        shape = ("#" if n is not None else t.lower() for t, n in zip(line, numbers, strict=True))
+        return tuple(shape), tuple(number for number in numbers if number is not None)
 
     return same_multiset(wanted, got, match, features)
 
@@ -356,12 +364,11 @@ def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
         return type(expected) is type(actual) and expected == actual
     if isinstance(expected, (int, float)) and isinstance(actual, (Decimal, Fraction)):
         actual = _plain_number(actual)
-    if isinstance(expected, float) and isinstance(actual, (int, float)):
-        if isinstance(actual, int) and expected.is_integer() and not rules.stated_tolerance:
+    if isinstance(expected, (int, float)) and isinstance(actual, (int, float)):
+        whole = isinstance(expected, int) or (isinstance(actual, int) and expected.is_integer())
+        if expected == actual or (whole and not rules.stated_tolerance):
             return expected == actual
-        return _number(actual) is not None and rules.close(expected, float(actual))
-    if isinstance(expected, int) and isinstance(actual, (int, float)):
-        return expected == actual
+        return rules.close(expected, actual)
     if isinstance(expected, str) and isinstance(actual, str) and rules.case_sensitive is False:
         return _same_letters(expected, actual)
     if type(expected) is not type(actual):
@@ -435,9 +442,9 @@ def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
         numbers.extend(sorted(inner))
         return ("set", *sorted(map(repr, shapes)))
     if isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool):
-        number = _number(value)
-        if number is None or math.isnan(number):
-            return hex(value) if isinstance(value, int) else "nan"
+        number = value if isinstance(value, int) else _number(value)
+        if number is None or number != number:
+            return "nan"
         numbers.append(number)
         return "#"
     if isinstance(value, str) and rules.case_sensitive is False:
