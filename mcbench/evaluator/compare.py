@@ -40,9 +40,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from mcbench.errors import unknown
 from mcbench.evaluator.pairing import Features, same_multiset
-from mcbench.evaluator.submission import Checker, check_tolerances
+from mcbench.evaluator.submission import Checker
 
 DEFAULT_RTOL = 1e-6
 DEFAULT_ATOL = 1e-6
@@ -119,26 +118,6 @@ def _is_finite(number: float) -> bool:
 
 
 RULE_NAMES = tuple(field.name for field in fields(Rules))
-
-
-def outputs_match(expected: Any, actual: Any, *, rules: str = "microcoder", **options: Any) -> bool:
-    """Whether ``actual`` answers ``expected``: text if both are str, values otherwise.
-
-    ``rules`` names a rule set of `mcbench.evaluator.rule_sets`; options are those of `Rules`.
-
-    Raises:
-        UserError: an unknown rule set or option, a tolerance that is negative or not finite.
-    """
-    from mcbench.evaluator.rule_sets import rule_set  # which builds on this module
-
-    if strange := sorted(options.keys() - set(RULE_NAMES)):
-        raise unknown("comparison option", strange[0], RULE_NAMES)
-    stated = Rules(**options)
-    check_tolerances(stated.rtol, stated.atol)
-    chosen = rule_set(rules)
-    text = isinstance(expected, str) and isinstance(actual, str)
-    compare = chosen.compare_text if text else chosen.compare_values
-    return compare(expected, actual, stated, None).accepted
 
 
 def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comparison:
