@@ -240,3 +240,26 @@ class Result:
     def passed(self) -> bool:
         """Whether tests were judged and every one was accepted."""
         return bool(self.tests) and all(test.verdict == "AC" for test in self.tests)
+
+
+def checked_submissions(given: Sequence[Submission]) -> list[Submission]:
+    """What an evaluator was given, as a list.
+
+    Raises:
+        UserError: something other than submissions.
+    """
+    try:
+        submissions = list(given)
+    except TypeError:
+        found = type(given).__name__
+        raise UserError(f"evaluate takes a list of Submission, got {found}") from None
+    for kind in map(type, submissions):
+        if not issubclass(kind, Submission):
+            raise UserError(f"evaluate takes a list of Submission, found {kind.__name__}")
+    return submissions
+
+
+def check_workers(workers: int) -> None:
+    """Refuse a number of workers that is not a positive integer with a UserError."""
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise UserError(f"workers must be an integer of at least 1, got {workers!r}")

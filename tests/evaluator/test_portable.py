@@ -258,14 +258,15 @@ def attack_all(names: list[str]) -> None:
     found = {case.id: case for case in ATTACKS}
     wrong = {}
     with Evaluator(workers=1) as evaluator:
-        sandbox = evaluator._workers[0].pid
+        worker = evaluator._sandboxes.workers[0]
+        sandbox = worker.pid
         for name in names:
             attack = evaluator.evaluate([found[name].submission])[0].tests[-1]
             after = evaluator.evaluate([HONEST])[0].tests[0]
-            harmed = evaluator._workers[0].pid != sandbox or len(descendants(sandbox)) != 1
+            harmed = worker.pid != sandbox or len(descendants(sandbox)) != 1
             if attack.verdict not in found[name].verdicts or after.verdict != "AC" or harmed:
                 wrong[name] = [str(attack), str(after), harmed]
-                sandbox = evaluator._workers[0].pid
+                sandbox = worker.pid
     print(json.dumps(wrong))
 
 

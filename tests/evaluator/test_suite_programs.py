@@ -57,17 +57,17 @@ def lone(shared):
     """The same; after an attack that did harm the next one finds a new sandbox."""
     yield shared
     if shared.evaluate([HONEST_RUN])[0].verdicts != ["AC"]:
-        shared._workers[0].restart()
+        shared._sandboxes.workers[0].restart()
 
 
 @pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.id)
 def test_attack_fails_and_harms_nothing(case, lone):
     if lone.isolation["missing"] and case.group in ("harm", "escape", "state"):
         pytest.skip("this machine does not grant every layer of isolation")
-    sandbox = lone._workers[0].pid
+    sandbox = lone._sandboxes.workers[0].pid
     attack = deciding(lone.evaluate([case.submission])[0])
     assert attack.verdict in case.verdicts, attack
     after = lone.evaluate([HONEST_RUN])[0].tests[0]
     assert after.verdict == "AC", after
-    assert lone._workers[0].pid == sandbox, "the sandbox was lost"
+    assert lone._sandboxes.workers[0].pid == sandbox, "the sandbox was lost"
     assert len(descendants(sandbox)) == 1  # the zygote
