@@ -32,7 +32,6 @@ import inspect
 import json
 import math
 import re
-import reprlib
 import sys
 from collections import deque
 from dataclasses import dataclass, fields
@@ -41,7 +40,7 @@ from fractions import Fraction
 from typing import Any
 
 from mcbench.evaluator.pairing import Features, same_multiset
-from mcbench.evaluator.submission import Checker
+from mcbench.evaluator.submission import Checker, short
 
 DEFAULT_RTOL = 1e-6
 DEFAULT_ATOL = 1e-6
@@ -199,8 +198,8 @@ def _first_difference(wanted: list[str], got: list[str], position: int, actual: 
     start = next(m.start() for i, m in enumerate(_TOKEN.finditer(actual)) if i == position)
     where = f"line {actual.count(chr(10), 0, start) + 1}, token {position + 1}"
     if position >= len(wanted):
-        return f"{where}: expected the output to end, got {_short(got[position])}"
-    return f"{where}: expected {_short(wanted[position])}, got {_short(got[position])}"
+        return f"{where}: expected the output to end, got {short(got[position])}"
+    return f"{where}: expected {short(wanted[position])}, got {short(got[position])}"
 
 
 def _same_spaces(expected: str, actual: str) -> bool:
@@ -291,7 +290,7 @@ def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -
         return Comparison(None, f"the values cannot be compared: {error}")
     if strategy is not None:
         return Comparison(strategy)
-    return Comparison(None, f"expected {_short(expected)}, got {_short(actual)}")
+    return Comparison(None, f"expected {short(expected)}, got {short(actual)}")
 
 
 def _compare_structure(expected: Any, actual: Any, rules: Rules) -> str | None:
@@ -413,8 +412,9 @@ def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
     if isinstance(value, _SEQUENCES):
         return ("list", *(_shape(item, numbers, rules) for item in value))
     if isinstance(value, dict):
-        items = sorted(((str(_json_key(key)), item) for key, item in value.items()), key=_first)
-        return ("dict", *((key, _shape(item, numbers, rules)) for key, item in items))
+        ordered = sorted(value.items(), key=lambda pair: str(_json_key(pair[0])))
+        items = [(str(_json_key(key)), _shape(item, numbers, rules)) for key, item in ordered]
+        return ("dict", *items)
     if isinstance(value, _SETS):
         inner: list[float] = []
         shapes = [_shape(item, inner, rules) for item in value]
@@ -429,22 +429,3 @@ def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
     if isinstance(value, str) and rules.case_sensitive is False:
         return ("str", value.lower())
     return (type(value).__name__, value)
-
-
-def _first(pair: tuple[str, Any]) -> str:
-    return pair[0]
-
-
-class _ShortRepr(reprlib.Repr):
-    def repr_int(self, x: int, level: int) -> str:
-        return repr(x) if x.bit_length() <= 1000 else f"<an integer of {x.bit_length()} bits>"
-
-
-_REPR = _ShortRepr()
-_REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = _REPR.maxdict = 20
-_REPR.maxstring = _REPR.maxother = 60
-
-
-def _short(value: Any, limit: int = 60) -> str:
-    text = _REPR.repr(value)
-    return text if len(text) <= limit else text[:limit] + "…"

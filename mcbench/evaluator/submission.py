@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any, Literal
 from mcbench.errors import UserError
 
 Verdict = Literal["AC", "WA", "RE", "TLE", "MLE", "OLE", "IE"]
-VERDICTS: tuple[Verdict, ...] = ("AC", "WA", "RE", "TLE", "MLE", "OLE", "IE")
 
 # A checker is trusted code: checker(expected, actual) or checker(expected, actual, test) -> bool.
 Checker = Callable[..., bool]
@@ -45,13 +45,20 @@ def check_tolerances(rtol: float | None, atol: float | None) -> None:
             raise UserError(f"{name} must be a finite number >= 0, got {short(value)}")
 
 
-def short(value: object) -> str:
-    """A value for an error message."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer too long to print, a deep value
-        return f"a value of type {type(value).__name__}"
-    return text if len(text) <= 60 else text[:60] + "…"
+class _ShortRepr(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() <= 1000 else f"<an integer of {x.bit_length()} bits>"
+
+
+_REPR = _ShortRepr()
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = _REPR.maxdict = 20
+_REPR.maxstring = _REPR.maxother = 60
+
+
+def short(value: object, limit: int = 60) -> str:
+    """A value for a message, whatever its size and depth."""
+    text = _REPR.repr(value)
+    return text if len(text) <= limit else text[:limit] + "…"
 
 
 @dataclass(frozen=True)

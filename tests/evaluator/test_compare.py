@@ -3,7 +3,7 @@
 import math
 import random
 from fractions import Fraction
-from itertools import count
+from itertools import count, permutations
 
 import numpy as np
 import pytest
@@ -238,6 +238,25 @@ def test_unordered_numbers_are_paired_as_well_as_they_can_be():
     assert outputs_match([math.nan, 1.0], [1.0, math.nan], any_order=True)
     assert outputs_match([{"1": 0.5}, {"2": 0.5}], [{2: 0.5}, {1: 0.5}], any_order=True)
     assert outputs_match([{1, 2}, {3}], [{3}, {2, 1}], any_order=True)
+
+
+def test_pairs_of_numbers_are_paired_if_any_order_pairs_them():
+    rng = random.Random(5)
+    found = 0
+    for _ in range(300):
+        wanted = [(rng.randrange(4), rng.randrange(4)) for _ in range(4)]
+        got = [(a + rng.randrange(-1, 2), b + rng.randrange(-1, 2)) for a, b in wanted]
+        got[0] = rng.randrange(4), rng.randrange(4)
+        right = any(
+            all(
+                abs(e[0] - a[0]) <= 1 and abs(e[1] - a[1]) <= 1
+                for e, a in zip(wanted, order, strict=True)
+            )
+            for order in permutations(got)
+        )
+        assert outputs_match(wanted, got, any_order=True, atol=1) == right
+        found += right
+    assert 50 < found < 290
 
 
 def test_hostile_sizes_cost_little():
