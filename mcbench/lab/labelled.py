@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError, unknown
+from mcbench.evaluator import Evaluator, outputs_match
+from mcbench.evaluator.baselines import ProcessPerSample
+from mcbench.evaluator.rule_sets import RULE_SETS
 from mcbench.lab.files import digest, write_json
 
 METHOD = "livecodebench_method"
@@ -102,8 +105,6 @@ class SuiteRecord:
 
 def known_judges() -> tuple[str, ...]:
     """Every judge there is."""
-    from mcbench.evaluator.rule_sets import RULE_SETS
-
     return (*RULE_SETS, METHOD)
 
 
@@ -137,8 +138,8 @@ def judge_suite(
         if saved.digest == content:
             progress(f"labelled suite: judged before, reusing {path}")
             return saved
-    suite = {part: _thinned(_cases(part), limit) for part in PARTS}
-    record = SuiteRecord(chosen, _judged(chosen, suite, workers, progress), content)
+    given = {part: _thinned(_cases(part), limit) for part in PARTS}
+    record = SuiteRecord(chosen, _judged(chosen, given, workers, progress), content)
     if path is not None:
         record.write(path)
     return record
@@ -157,12 +158,12 @@ def _judged(
             for mark, accepted in zip(marks, _accepted(judge, part, given, workers), strict=True):
                 mark[judge] = accepted
         for case, mark in zip(given, marks, strict=True):
-            cases.append(LabelledCase(part, case.group, case.id, _right(case), mark))
+            cases.append(LabelledCase(part, case.group, case.id, case.right, mark))
     return tuple(cases)
 
 
 def _cases(part: str) -> Sequence[Any]:
-    from mcbench.evaluator import suite
+    from mcbench.evaluator import suite  # half a second of programs
 
     return {
         "comparisons": suite.COMPARISONS,
@@ -171,17 +172,11 @@ def _cases(part: str) -> Sequence[Any]:
     }[part]
 
 
-def _right(case: Any) -> bool:
-    from mcbench.evaluator.suite import ComparisonCase
-
-    return bool(case.match if isinstance(case, ComparisonCase) else case.right)
-
-
 def _thinned(cases: Sequence[Any], limit: int | None) -> list[Any]:
     """``limit`` right and ``limit`` wrong cases, each evenly spread over those there are."""
     kept: list[Any] = []
     for label in (True, False):
-        of_label = [case for case in cases if _right(case) is label]
+        of_label = [case for case in cases if case.right is label]
         count = len(of_label) if limit is None else min(limit, len(of_label))
         kept += [of_label[i * len(of_label) // count] for i in range(count)]
     return kept
@@ -189,8 +184,6 @@ def _thinned(cases: Sequence[Any], limit: int | None) -> list[Any]:
 
 def _accepted(judge: str, part: str, cases: Sequence[Any], workers: int) -> list[bool]:
     if part == "comparisons":
-        from mcbench.evaluator import outputs_match
-
         return [outputs_match(c.expected, c.actual, rules=judge, **c.options) for c in cases]
     with _evaluator(judge, workers) as evaluator:
         results = evaluator.evaluate([case.submission for case in cases], early_exit=True)
@@ -199,9 +192,6 @@ def _accepted(judge: str, part: str, cases: Sequence[Any], workers: int) -> list
 
 @contextmanager
 def _evaluator(judge: str, workers: int) -> Iterator[Any]:
-    from mcbench.evaluator import Evaluator
-    from mcbench.evaluator.baselines import ProcessPerSample
-
     chosen: Any = (
         ProcessPerSample(workers=workers)
         if judge == METHOD

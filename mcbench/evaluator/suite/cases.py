@@ -24,6 +24,11 @@ class ComparisonCase:
     match: bool
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def right(self) -> bool:
+        """Whether the output answers the test."""
+        return self.match
+
 
 @dataclass(frozen=True)
 class ProgramCase:

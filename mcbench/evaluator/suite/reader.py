@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -43,6 +44,7 @@ def _rows(kind: Callable[[Any], Any], count: int) -> list[Any]:
     return [kind((number, number + 0.5)) for number in range(count)]
 
 
+@functools.cache  # millions of characters, for several cases
 def _numbers(separator: str, count: int) -> str:
     return separator.join(map(str, range(count)))
 
