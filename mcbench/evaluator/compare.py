@@ -93,7 +93,10 @@ class Rules:
         return self.rtol is not None or self.atol is not None
 
     def close(self, expected: float, actual: float) -> bool:
-        """Within the absolute or the relative tolerance; NaN only for NaN, infinities exact."""
+        """Within the absolute or the relative tolerance; NaN only for NaN, infinities exact.
+
+        Between integers, and beyond what a float can hold, the arithmetic is exact.
+        """
         if not _is_finite(expected) or not _is_finite(actual):
             return expected == actual or (expected != expected and actual != actual)
         rtol, atol = DEFAULT_RTOL, DEFAULT_ATOL
@@ -111,9 +114,8 @@ class Rules:
 
 
 def _is_finite(number: float) -> bool:
-    return isinstance(number, int) or math.isfinite(
-        number
-    )  # an int may be too large for the latter
+    # math.isfinite refuses integers that no float can hold.
+    return isinstance(number, int) or math.isfinite(number)
 
 
 RULE_NAMES = tuple(field.name for field in fields(Rules))
@@ -267,10 +269,16 @@ def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
         return len(a) == len(b) and _compare_tokens(a, b, rules)[0] is not None
 
     def features(line: list[str]) -> Features:
-        found = [_as_number(token) for token in line]
-        numbers = [None if number != number else number for number in found]  # NaN is a word here
-        shape = ("#" if n is not None else t.lower() for t, n in zip(line, numbers, strict=True))
-        return tuple(shape), tuple(number for number in numbers if number is not None)
+        shape: list[str] = []
+        found: list[float] = []
+        for token in line:
+            number = _as_number(token)
+            if number is None or number != number:  # NaN has no place in an order
+                shape.append(token.lower())
+            else:
+                shape.append("#")
+                found.append(number)
+        return tuple(shape), tuple(found)
 
     return same_multiset(wanted, got, match, features)
 

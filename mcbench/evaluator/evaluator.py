@@ -63,7 +63,7 @@ class Evaluator:
             raise UserError(f"output_limit_mb must be between 1 and 256, got {output_limit_mb!r}")
         if backend not in BACKENDS:
             raise unknown("backend", backend, BACKENDS)
-        rule_set(rules)
+        rule_set(rules)  # refuses an unknown one before anything is started
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._closed = False

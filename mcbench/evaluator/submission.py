@@ -66,10 +66,10 @@ class StdioTest:
     """Feed ``stdin`` to a program and compare what it prints with ``expected``.
 
     The options are the problem's own rules and default to `mcbench.evaluator.compare`'s:
-    ``rtol`` and ``atol`` (relative and absolute tolerance), ``case_sensitive`` (None: only yes/no
-    words ignore case; True: never; False: always), ``space_sensitive`` (white space must agree
-    exactly, but for one newline at the end), ``any_order`` (lines, or the tokens of a single line,
-    in any order), ``checker``.
+    ``rtol`` and ``atol`` (relative and absolute tolerance, of whole numbers too),
+    ``case_sensitive`` (None: only yes/no words ignore case; True: never; False: always),
+    ``space_sensitive`` (white space must agree exactly, but for one newline at the end),
+    ``any_order`` (lines, or the tokens of a single line, in any order), ``checker``.
 
     Raises:
         UserError: stdin or expected is not text, a tolerance is negative or not finite.
