@@ -16,6 +16,9 @@ from typing import Any
 
 from mcbench.claims.measurements import METHOD, SUITE_FILE
 from mcbench.errors import UserError, unknown
+from mcbench.evaluator import Evaluator, outputs_match
+from mcbench.evaluator.baselines import ProcessPerSample
+from mcbench.evaluator.rule_sets import RULE_SETS
 from mcbench.runs.files import digest, write_json
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say
@@ -82,8 +85,6 @@ class SuiteRecord:
 
 def known_judges() -> tuple[str, ...]:
     """Every judge there is."""
-    from mcbench.evaluator.rule_sets import RULE_SETS
-
     return (*RULE_SETS, METHOD)
 
 
@@ -119,8 +120,8 @@ def judge_suite(
         if record.digest == content:
             progress(f"labelled suite: judged before, reusing {saved}")
             return record
-    suite = {part: _thinned(_cases(part), limit) for part in PARTS}
-    record = SuiteRecord(chosen, _judged(chosen, suite, workers, progress), content)
+    given = {part: _thinned(_cases(part), limit) for part in PARTS}
+    record = SuiteRecord(chosen, _judged(chosen, given, workers, progress), content)
     if path is not None:
         record.write(path)
     return record
@@ -154,12 +155,12 @@ def _judged(
             for mark, accepted in zip(marks, _accepted(judge, part, given, workers), strict=True):
                 mark[judge] = accepted
         for case, mark in zip(given, marks, strict=True):
-            cases.append(LabelledCase(part, case.group, case.id, _right(case), mark))
+            cases.append(LabelledCase(part, case.group, case.id, case.right, mark))
     return tuple(cases)
 
 
 def _cases(part: str) -> Sequence[Any]:
-    from mcbench.evaluator import suite
+    from mcbench.evaluator import suite  # half a second of programs
 
     return {
         "comparisons": suite.COMPARISONS,
@@ -168,17 +169,11 @@ def _cases(part: str) -> Sequence[Any]:
     }[part]
 
 
-def _right(case: Any) -> bool:
-    from mcbench.evaluator.suite import ComparisonCase
-
-    return bool(case.match if isinstance(case, ComparisonCase) else case.right)
-
-
 def _thinned(cases: Sequence[Any], limit: int | None) -> list[Any]:
     """``limit`` right and ``limit`` wrong cases, each evenly spread over those there are."""
     kept: list[Any] = []
     for label in (True, False):
-        of_label = [case for case in cases if _right(case) is label]
+        of_label = [case for case in cases if case.right is label]
         count = len(of_label) if limit is None else min(limit, len(of_label))
         kept += [of_label[i * len(of_label) // count] for i in range(count)]
     return kept
@@ -186,8 +181,6 @@ def _thinned(cases: Sequence[Any], limit: int | None) -> list[Any]:
 
 def _accepted(judge: str, part: str, cases: Sequence[Any], workers: int) -> list[bool]:
     if part == "comparisons":
-        from mcbench.evaluator import outputs_match
-
         return [outputs_match(c.expected, c.actual, rules=judge, **c.options) for c in cases]
     with _evaluator(judge, workers) as evaluator:
         results = evaluator.evaluate([case.submission for case in cases], early_exit=True)
@@ -196,9 +189,6 @@ def _accepted(judge: str, part: str, cases: Sequence[Any], workers: int) -> list
 
 @contextmanager
 def _evaluator(judge: str, workers: int) -> Iterator[Any]:
-    from mcbench.evaluator import Evaluator
-    from mcbench.evaluator.baselines import ProcessPerSample
-
     chosen: Any = (
         ProcessPerSample(workers=workers)
         if judge == METHOD
