@@ -64,7 +64,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         make_writable(Path(options.output).parent, "the folder of --output,")  # before the work
     results = _benchmark(options) if is_benchmark(options.test_set) else _problem_file(options)
     if options.output:
-        from mcbench.runs.files import write_json
+        from mcbench.files import write_json
 
         write_json(Path(options.output), [result.to_dict() for result in results])
 
@@ -132,8 +132,8 @@ def paper_rows() -> dict[str, dict[tuple[str, str], float]]:
 
 def _problem_file(options: argparse.Namespace) -> list[Any]:
     from mcbench.runs.evaluate import check_request, evaluate_model, select_problems
-    from mcbench.runs.problems import load_problems, model_location
     from mcbench.runs.presets import PROFILES
+    from mcbench.runs.problems import load_problems, model_location
 
     if options.backend != "transformers":
         raise UserError("--backend vllm is for benchmarks; a problem set takes transformers")

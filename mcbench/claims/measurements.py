@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.runs.files import read_lines, write_atomic
+from mcbench.files import read_lines, write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,9 +17,9 @@ import pandas as pd
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.files import plain, write_atomic
 from mcbench.runs.config import Config, preset
 from mcbench.runs.evaluate import judge, pass_at_k
-from mcbench.runs.files import plain, write_atomic
 
 ATTEMPTS = 8
 CALIBRATION_FILE = "calibration.json"  # beside the compact records

@@ -19,7 +19,7 @@ from mcbench.errors import UserError, unknown
 from mcbench.evaluator import Evaluator, outputs_match
 from mcbench.evaluator.baselines import ProcessPerSample
 from mcbench.evaluator.rule_sets import RULE_SETS
-from mcbench.runs.files import digest, write_json
+from mcbench.files import digest, write_json
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say
 

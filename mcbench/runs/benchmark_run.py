@@ -20,8 +20,8 @@ from mcbench.data.benchmarks import BenchmarkSet, prompt, submission
 from mcbench.data.schema import ProblemRecord
 from mcbench.data.storage import make_writable
 from mcbench.errors import UserError
+from mcbench.files import digest, read_lines, write_atomic, write_json
 from mcbench.runs.evaluate import EvalResult, mean_pass_at
-from mcbench.runs.files import digest, read_lines, write_atomic, write_json
 from mcbench.runs.sampling import Sampler, prompt_ids
 
 CHUNK = 32  # problems sampled and judged together

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcbench.errors import UserError
+from mcbench.files import plain, write_atomic
 from mcbench.runs.distributions import ADVANTAGE
-from mcbench.runs.files import plain, write_atomic
 from mcbench.runs.store import Run, RunRecord, read_run
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
 from mcbench.errors import UserError, meant, unknown
+from mcbench.files import digest, plain
 from mcbench.grpo.batch_plan import BatchPlan
-from mcbench.runs.files import digest, plain
 from mcbench.runs.presets import PAPER_TARGET_DIVERSITY, PROFILES, TARGET_DIVERSITY
 from mcbench.runs.problems import (
     SETS,

@@ -10,8 +10,8 @@ from typing import Any
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError, unknown
+from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
-from mcbench.runs.files import digest
 
 SETS = (
     *("nano:train", "nano:test", "nano-formats:train", "nano-formats:test"),

@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError
-from mcbench.runs.config import Config
-from mcbench.runs.files import (
+from mcbench.files import (
     ProcessLock,
     append_line,
     keep_lines,
     read_lines,
     write_json,
 )
+from mcbench.runs.config import Config
 
 if TYPE_CHECKING:
     import pandas as pd

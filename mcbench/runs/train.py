@@ -21,9 +21,9 @@ from typing import Any
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.files import digest, write_json
 from mcbench.runs.config import Config
 from mcbench.runs.evaluate import EvalResult, evaluate_model, select_problems
-from mcbench.runs.files import digest, write_json
 from mcbench.runs.problems import (
     load_problems,
     model_location,
@@ -370,7 +370,7 @@ class _Session:
         )
 
     def _recorder(self, trainer: Any, done: int) -> Any:
-        from mcbench.runs.files import read_lines
+        from mcbench.files import read_lines
         from mcbench.runs.recorder import Recorder
 
         config = self.config

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import synthetic_runs as synthetic
+from mcbench.experiments.data_quality import DATA_FILE, run_data_quality
 
 from mcbench.data.planted import TRUTH
 from mcbench.errors import UserError
-from mcbench.experiments.data_quality import DATA_FILE, run_data_quality
 from mcbench.experiments.graded_sets import DataRecord, data_record
 from mcbench.experiments.noisy_pool import DEFECTS, noisy_pool, sound
 from mcbench.nano.graded import grades, load_graded, pool_problems

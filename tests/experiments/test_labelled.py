@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from mcbench.runs.profiles import PROFILES
 
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
 from mcbench.experiments.labelled import METHOD, SuiteRecord, judge_suite
-from mcbench.runs.profiles import PROFILES
 from mcbench.runs.train import reward_evaluator
 
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-
-from mcbench.runs.config import resolve
-from mcbench.runs.files import read_lines
 from mcbench.runs.profiles import BACKENDS
+
+from mcbench.files import read_lines
+from mcbench.runs.config import resolve
 from mcbench.runs.sampling import sampler_arguments
 from mcbench.runs.train import train, trainer_arguments
 
