@@ -59,7 +59,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         if value is not None and value < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
     if options.output:
-        from mcbench.data.storage import make_writable
+        from mcbench.files import make_writable
 
         make_writable(Path(options.output).parent, "the folder of --output,")  # before the work
     results = _benchmark(options) if is_benchmark(options.test_set) else _problem_file(options)

@@ -8,7 +8,9 @@ import json
 import math
 import os
 import socket
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +30,38 @@ def plain(value: Any) -> Any:
     return value
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
-    """Replace ``path`` in one step: a reader sees the old file or the new one, never half of it."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file that takes the place of ``path`` in one step when the block has ended well.
+
+    A reader sees the old file or the new one, never half of it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
+    yield temporary
+    temporary.replace(path)
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Replace ``path`` in one step; the new content is on the disk before it takes the place."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(data.encode() if isinstance(data, str) else data)
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(path)
+
+
+def make_writable(folder: Path, what: str) -> None:
+    """Make a folder and refuse one that cannot be written to.
+
+    Raises:
+        UserError: it cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"{what} {folder} cannot be written to: {error.strerror}") from None
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -86,6 +112,12 @@ def digest(parts: Iterable[bytes | str]) -> str:
         data = part.encode() if isinstance(part, str) else part
         sha.update(len(data).to_bytes(8, "little") + data)
     return sha.hexdigest()[:16]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _process_start(pid: int) -> str | None:

@@ -21,6 +21,7 @@ from mcbench.evaluator.submission import (
 )
 
 LogExtra = Callable[[str, list[str]], None]
+_OWN = ("preamble", "time_limit_s", "memory_limit_mb")  # columns that a problem may have
 NO_CODE = "no code"  # stands in for verdicts where the response holds no complete program
 
 
@@ -31,9 +32,10 @@ class CodeReward:
     of which the last one's content counts) and the dataset columns ``form`` ("stdin", "call" or
     "assert"), ``fn_name`` and ``tests`` (JSON: a list of {"stdin", "expected"}, {"args",
     "expected"} or {"code", "entry_point", "setup"}, with further options of `StdioTest` and
-    `CallTest`). Returns B rewards: 1.0 if all tests are accepted, 0.0 if not or if there is no
-    complete program, None if our own infrastructure failed: TRL leaves such a completion out of
-    its group's mean and deviation and gives it no advantage.
+    `CallTest`), and where a problem has its own ``time_limit_s``, ``memory_limit_mb`` and
+    ``preamble`` (code that is run before the program). Returns B rewards: 1.0 if all tests are
+    accepted, 0.0 if not or if there is no complete program, None if our own infrastructure failed:
+    TRL leaves such a completion out of its group's mean and deviation and gives it no advantage.
 
     ``last_verdicts`` holds B strings such as "AC,WA"; TRL logs them as column ``verdicts``.
     With ``early_exit`` (the default: the reward needs no more) they end at the first failure.
@@ -120,8 +122,14 @@ class CodeReward:
                 parsed[row] = parse_tests(*row)
             code = extract_code(_text_of(completion))
             if code is not None:
-                limits = (self.time_limit_s, self.memory_limit_mb)
-                found[place] = Submission(code, parsed[row], *limits)
+                own = {name: columns[name][place] for name in _OWN if columns.get(name)}
+                preamble = own.get("preamble")
+                found[place] = Submission(
+                    f"{preamble}\n{code}" if preamble else code,
+                    parsed[row],
+                    own.get("time_limit_s") or self.time_limit_s,
+                    own.get("memory_limit_mb") or self.memory_limit_mb,
+                )
         return found
 
     def _rewards(

@@ -25,7 +25,7 @@ from mcbench.data.difficulty import Calibration, DifficultyConfig
 from mcbench.data.features import dimensions, weighted
 from mcbench.data.planted import TRUTH, Pool
 from mcbench.data.report import examples
-from mcbench.data.schema import Problem, ProblemRecord
+from mcbench.data.schema import Difficulty, Problem
 from mcbench.data.scores import Score, score
 from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
@@ -42,7 +42,7 @@ SET_SIZE = 176
 """Problems of a set: 11 generations of 16."""
 ATTEMPTS = 16
 FRESH_SEED = 1  # of the responses that say what the base model does on the finished sets
-LABELS = {"harder": "hard", "easier": "easy"}
+LABELS: dict[str, Difficulty] = {"harder": "hard", "easier": "easy"}
 BOUNDS = {"induced": (0.25, 0.4375), "described": (0.5, 0.75)}
 """By kind: the pass rate below which a problem is hard, and that from which it is easy."""
 
@@ -147,7 +147,7 @@ def build_sets(
     config = pool_config(_verified_name(0), folder, workers)
     built = build(config, pool.records, pool.evaluation)
     kind = {problem.id: problem.kind for problem in problems}
-    left: dict[str, list[ProblemRecord]] = {name: [] for name in BOUNDS}
+    left: dict[str, list[Problem]] = {name: [] for name in BOUNDS}
     for record in verified(built.out, problems):
         left[kind[record.id]].append(record)
     progress(f"data: {sum(map(len, left.values()))} problems verified")
@@ -170,9 +170,7 @@ def _verified_name(seed: int) -> str:
     return f"verified-{seed}"
 
 
-def _sizes(
-    left: Mapping[str, Sequence[ProblemRecord]], rates: Mapping[str, float]
-) -> dict[str, int]:
+def _sizes(left: Mapping[str, Sequence[Problem]], rates: Mapping[str, float]) -> dict[str, int]:
     """Problems of each kind in a set."""
     fewest = {}
     for kind, (hard_below, easy_from) in BOUNDS.items():
@@ -194,7 +192,7 @@ def _select(
     folder: Path,
     level: str,
     kind: str,
-    records: Sequence[ProblemRecord],
+    records: Sequence[Problem],
     size: int,
     rates_file: Path,
 ) -> Built:
@@ -213,15 +211,13 @@ def _select(
     return build(pool_config(name, folder, skip=others, difficulty=difficulty), records)
 
 
-def verified(out: Path, problems: Sequence[Problem]) -> list[ProblemRecord]:
+def verified(out: Path, problems: Sequence[Problem]) -> list[Problem]:
     """The pool's own problems among those that were verified: no copy or leak that was missed."""
     ids = {problem.id for problem in problems}
     return [record for record in iter_dataset(out) if record.id in ids]
 
 
-def check_prediction(
-    records: Sequence[ProblemRecord], rates: Mapping[str, float]
-) -> dict[str, Any]:
+def check_prediction(records: Sequence[Problem], rates: Mapping[str, float]) -> dict[str, Any]:
     """How well a prediction says the pass rates of problems that it was not calibrated on.
 
     The prediction is calibrated on every second problem and asked about the others: ``rank`` is

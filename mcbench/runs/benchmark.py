@@ -8,11 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from mcbench.data.benchmarks import open_benchmark
 from mcbench.errors import UserError, unknown
 from mcbench.runs.benchmark_run import BenchmarkRun, EvaluationSettings
 from mcbench.runs.evaluate import EvalResult
-from mcbench.runs.problems import model_digest, model_location
+from mcbench.runs.problems import model_digest, model_location, open_benchmark
 from mcbench.runs.sampling import Sampler, end_tokens, transformers_sampler
 
 

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.data.benchmarks import BenchmarkSet, prompt, submission
-from mcbench.data.schema import ProblemRecord
-from mcbench.data.storage import make_writable
+from mcbench.data.benchmarks import BenchmarkSet
+from mcbench.data.judge import submission
+from mcbench.data.prompts import prompt_for
+from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.files import digest, read_lines, write_atomic, write_json
+from mcbench.files import digest, make_writable, read_lines, write_atomic, write_json
 from mcbench.runs.evaluate import EvalResult, mean_pass_at
 from mcbench.runs.sampling import Sampler, prompt_ids
 
@@ -129,7 +130,7 @@ class BenchmarkRun:
             for chunk in range(self.chunks):
                 if self._file(chunk).exists():
                     continue
-                records = self.problems.records(chunk * CHUNK, (chunk + 1) * CHUNK)
+                records = self.problems.problems(chunk * CHUNK, (chunk + 1) * CHUNK)
                 rows = self._chunk(chunk, records, sample, tokenizer, set(ends), evaluator)
                 write_atomic(self._file(chunk), "".join(json.dumps(row) + "\n" for row in rows))
                 bar.update(len(records))
@@ -138,14 +139,14 @@ class BenchmarkRun:
     def _chunk(
         self,
         chunk: int,
-        records: Sequence[ProblemRecord],
+        records: Sequence[Problem],
         sample: Sampler,
         tokenizer: Any,
         ends: set[int],
         evaluator: Any,
     ) -> list[dict[str, Any]]:
         settings = self.settings
-        prompts = prompt_ids(tokenizer, [prompt(r, settings.prompt_style) for r in records])
+        prompts = prompt_ids(tokenizer, [prompt_for(r, settings.prompt_style) for r in records])
         repeated = [ids for ids in prompts for _ in range(settings.attempts)]
         # Far apart: samplers may count on from the seed, one a response.
         seed = settings.seed * 1_000_003 + chunk * 65_537
@@ -182,7 +183,7 @@ class BenchmarkRun:
         return {str(n): distinct_n(group, (4,))[4] for n, group in cut.items()}
 
     def _judge(
-        self, records: Sequence[ProblemRecord], texts: Mapping[int, list[str]], evaluator: Any
+        self, records: Sequence[Problem], texts: Mapping[int, list[str]], evaluator: Any
     ) -> dict[int, list[str]]:
         """Verdicts by length for every response, such as "AC,WA".
 
@@ -199,8 +200,9 @@ class BenchmarkRun:
         programs = list(
             dict.fromkeys(key for rows in keys.values() for key in rows if key[1] is not None)
         )
+        known = self.problems.benchmark
         submissions = [
-            submission(records[index], code or "", self.problems.benchmark)
+            submission(records[index], code or "", known.time_limit_s, known.memory_limit_mb)
             for index, code in programs
         ]
         results = evaluator.evaluate(submissions, early_exit=self.settings.early_exit)
@@ -240,7 +242,7 @@ class BenchmarkRun:
                     "id": entry.id,
                     "form": entry.form,
                     "difficulty": entry.difficulty,
-                    "kind": entry.platform,
+                    "kind": entry.kind,
                     "passes": sum(map(passed, judged)),
                     "attempts": len(judged),
                 }

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mcbench.data.judge import submission
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError, unknown
 from mcbench.runs.problems import prompt_for
@@ -169,22 +170,13 @@ def judge(
         for length, rows in texts.items()
     }
     programs = dict.fromkeys(key for rows in keys.values() for key in rows if key[1] is not None)
-    submissions = [_submission(problems[index], code) for index, code in programs]
+    submissions = [submission(problems[index], code or "") for index, code in programs]
     results = evaluator.evaluate(submissions, early_exit=True) if submissions else []
     passed: dict[tuple[int, str | None], bool | None] = {
         key: None if "IE" in result.verdicts else result.passed
         for key, result in zip(programs, results, strict=True)
     }
     return {length: [passed.get(key, False) for key in rows] for length, rows in keys.items()}
-
-
-def _submission(problem: Problem, code: str | None) -> Any:
-    """The program with the problem's tests, read exactly as the training reward reads them."""
-    from mcbench.evaluator import Submission
-    from mcbench.evaluator.reward import parse_tests
-
-    row = problem.to_row()
-    return Submission(code or "", parse_tests(row["tests"], row["form"], row["fn_name"]))
 
 
 def _result(

@@ -5,10 +5,11 @@ import json
 
 import pytest
 
-from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet, Entry
+from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet
+from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluate_command import add_evaluate, paper_rows
-from mcbench.runs.benchmark_scores import table_text
+from mcbench.lab.benchmark_scores import table_text
 
 from . import published
 from .published import jsonl
@@ -78,7 +79,7 @@ def test_a_window_without_problems_names_the_dates(tmp_path):
 
 def test_the_papers_numbers_stand_below_its_own_set_only():
     entries = [
-        Entry(f"{platform}/{level}/{n}", "stdin", level, platform, "2025-02-01")
+        Problem(f"{platform}/{level}/{n}", "s", "stdin", difficulty=level, kind=platform)
         for (platform, level), count in PAPER_COUNTS.items()
         for n in range(count)
     ]

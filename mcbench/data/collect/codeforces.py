@@ -1,4 +1,4 @@
-"""open-r1's sets: codeforces and verifiable-coding-problems-python."""
+"""Codeforces problems as open-r1 publishes them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, texts
-from mcbench.data.collect.apps import add_pairs, form_of, json_or_itself, method_name, python_only
-from mcbench.data.collect.decode import Unusable, mebibytes, parse_json, seconds, type_name
+from mcbench.data.collect.decode import Unusable, mebibytes, seconds, type_name
 from mcbench.data.collect.rows import Row, read_rows, text_field
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 
 # Codeforces ratings; 1200 and 1900 are where its divisions of contestants begin.
 EASY_BELOW, HARD_FROM = 1200, 1900
 
 
-def codeforces(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
     """A row of open-r1/codeforces.
 
     Only problems that standard input and a set answer or a checker can judge: interactive ones and
@@ -115,57 +114,6 @@ def _url(problem: str) -> str:
     return f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else ""
 
 
-def verifiable(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
-    """A row of open-r1/verifiable-coding-problems-python or of the sets made from it."""
-    statement = text_field(row, "problem_statement", "problem", "prompt")
-    info = _object(row.get("verification_info"), "verification_info")
-    if info.get("language", "python") != "python":
-        raise Unusable("unsupported", f"its tests are for {info['language']}, not Python")
-    cases = info.get("test_cases")
-    if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
-        raise Unusable("malformed", "verification_info.test_cases should be a list of objects")
-    fn_name = method_name(cases[0].get("fn_name") if cases else None)
-    rows = [(case.get("input"), case.get("output")) for case in cases]
-    if fn_name:
-        rows = [(json_or_itself(args), json_or_itself(output)) for args, output in rows]
-    add_pairs(reader, rows, fn_name)
-    about = _object(row.get("metadata") or {}, "metadata")
-    solution = row.get("gold_standard_solution")
-    return reader.record(
-        row.get("problem_id") or None,
-        {
-            "platform": row.get("source"),
-            "id_in_source": row.get("in_source_id"),
-            "source_difficulty": about.get("difficulty"),
-        },
-        statement=statement,
-        **form_of(fn_name),
-        references=python_only([solution]),
-        time_limit_s=seconds(about.get("time_limit")),
-        memory_limit_mb=mebibytes(about.get("memory_limit")),
-        url=about.get("problem_url") or "",
-        **level(about.get("difficulty"), VERIFIABLE_LEVELS),
-    )
-
-
-# The words of its sources: APPS (introductory, interview, competition) and TACO.
-VERIFIABLE_LEVELS = {
-    **THREE_LEVELS,
-    "introductory": "easy",
-    "interview": "medium",
-    "competition": "hard",
-    "medium_hard": "medium",
-    "very_hard": "hard",
-}
-
-
-def _object(value: Any, field: str) -> dict[str, Any]:
-    data = parse_json(value, field) if isinstance(value, str) else value
-    if not isinstance(data, dict):
-        raise Unusable("malformed", f"{field} should be an object, found {type_name(data)}")
-    return data
-
-
 CODEFORCES = Adapter(
     name="codeforces",
     about="open-r1's Codeforces problems (https://huggingface.co/datasets/open-r1/codeforces)",
@@ -185,15 +133,3 @@ CODEFORCES = Adapter(
     ),
     convert=codeforces,
 )  # fmt: skip
-
-_VERIFIABLE = "https://huggingface.co/datasets/open-r1/verifiable-coding-problems-python"
-
-VERIFIABLE = Adapter(
-    name="verifiable-coding-problems",
-    about=f"open-r1's Python problems of PrimeIntellect's set ({_VERIFIABLE})",
-    repo="open-r1/verifiable-coding-problems-python",
-    subsets={"train": ("data/train-*.parquet",)},
-    needs=(("problem_statement", "problem", "prompt"), ("verification_info",)),
-    reads=("problem_id", "source", "in_source_id", "gold_standard_solution", "metadata"),
-    convert=verifiable,
-)

@@ -1,7 +1,7 @@
 """Generated problems for measuring the pipeline: varied statements over lists of integers.
 
-They are test material: no two have much text in common, every one has a right reference solution
-and tests, and nothing needs to be repaired. `mcbench.data.planted` adds known defects.
+No two have much text in common, every one has a right reference solution and tests, and nothing
+needs to be repaired. `mcbench.data.planted` adds known defects.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 
 
 def _words(text: str, between: str = " ") -> list[str]:
@@ -112,7 +112,7 @@ _FINALS: tuple[tuple[tuple[str, ...], str, Callable[[list[int]], int]], ...] = (
 
 def generate(
     count: int, seed: int = 0, tests: int = 8, name: str = "generated"
-) -> Iterator[ProblemRecord]:
+) -> Iterator[Problem]:
     """``count`` clean problems; the same arguments give the same ones."""
     for number in range(count):
         rng = random.Random(f"{name}-{seed}-{number}")
@@ -122,7 +122,7 @@ def generate(
         yield record
 
 
-def _problem(rng: random.Random, name: str, tests: int) -> ProblemRecord | None:
+def _problem(rng: random.Random, name: str, tests: int) -> Problem | None:
     """A problem; None when its answers hardly differ, or a step changes no answer."""
     steps = [(step, rng.randint(step.low, step.high)) for step in rng.sample(_STEPS, 5)]
     finals, final_code, final = rng.choice(_FINALS)
@@ -135,7 +135,7 @@ def _problem(rng: random.Random, name: str, tests: int) -> ProblemRecord | None:
         without = steps[:i] + steps[i + 1 :]
         if [_run(without, final, a) for a in inputs] == answers:
             return None
-    return ProblemRecord(
+    return Problem(
         id=name,
         statement=_statement(rng, steps, rng.choice(finals), size, largest),
         form="stdin",
