@@ -26,7 +26,8 @@ from mcbench.runs.benchmark import (
     vllm_engine_sampler,
 )
 from mcbench.runs.benchmark_run import BenchmarkRun, EvaluationSettings
-from mcbench.runs.benchmark_scores import score, summary, table_cells, table_text
+from mcbench.runs.benchmark_scores import score, summary, table_cells
+from mcbench.runs.score_table import table_text
 
 from . import published
 from .published import PROGRAM, jsonl
