@@ -1,54 +1,33 @@
-"""Run records made by formula for the insights: effect present (1), absent (0) or reversed (-1).
-
-Noise is of the size seen on the nano models: a run's accuracy is off by a standard deviation of two
-points, one point more comes with each evaluation, and 120 problems are answered four times.
-"""
+"""Runs of every claim's arms: its effect present (1), absent (0) or reversed (-1)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fake_runs import make_config, make_curves, make_record
 
-from mcbench.claims import INSIGHTS, QUESTIONS
-from mcbench.claims.evidence import (
-    CLIPPED,
-    DIVERSITIES,
-    DIVERSITY,
-    ENTROPY,
-    GROUPS,
-    LENGTH,
-    REWARD,
-    PassRates,
-    RunCurves,
-)
-from mcbench.experiments.arms import settings
-from mcbench.runs.profiles import PROFILES
+from mcbench.claims import CLAIMS
+from mcbench.claims.evidence import CLIPPED, DIVERSITY, ENTROPY, GROUPS, LENGTH, REWARD, RunCurves
+from mcbench.runs.config import Config
 from mcbench.runs.store import RunRecord
 
-NANO = {**asdict(PROFILES["nano"]), "eval_every": 16}
-PROBLEMS = tuple(f"p{i:03d}" for i in range(120))
-DIFFICULTY = np.random.default_rng(7).uniform(-0.2, 0.2, len(PROBLEMS))
-LEVELS = tuple(("easy", "medium", "hard")[i % 3] for i in range(len(PROBLEMS)))
-FLAT = {"accuracy": 45.0, "reward": 45.0, "length": 50.0, "diversity": 0.5}
-RUN_NOISE = {"reward": 2.0, "length": 2.0, "diversity": 0.01}
-POINT_NOISE = {"reward": 4.0, "length": 2.0, "diversity": 0.02}
-COLUMNS = {"reward": REWARD, "length": LENGTH, "diversity": DIVERSITY}
-
-# Columns that only questions read: name in an effect, level, noise of a point.
-MORE = {
-    ENTROPY: ("entropy", 0.4, 0.01),
-    CLIPPED: ("clipped", 0.002, 0.0002),
-    GROUPS[0]: ("mixed", 0.5, 0.02),
-    GROUPS[1]: ("all_fail", 0.3, 0.02),
-    **{column: (column, 0.5, 0.01) for column in DIVERSITIES if column != DIVERSITY},
+COLUMNS = {
+    "reward": REWARD,
+    "length": LENGTH,
+    "diversity": DIVERSITY,
+    "entropy": ENTROPY,
+    "clipped": CLIPPED,
+    "mixed": GROUPS[0],
 }
-CLAIMS: dict[str, Any] = {**INSIGHTS, **QUESTIONS}
-PROFILE_OF = {"older": "nano-old", "newer": "nano"}
+ARM_SETTINGS: dict[str, dict[str, Any]] = {
+    "small": {"train_batch_size": 8},
+    "large": {"train_batch_size": 32},
+    "older": {"profile": "nano-old"},
+}
+"""What arms differ in that shows in the number of their generations, or in their models."""
 
 T = np.ndarray
 Curves = dict[str, T | float]
@@ -60,7 +39,8 @@ def arch(t: T) -> T:
 
 
 def arch_or_rise(t: T, e: int, height: float) -> T:
-    return 45 + height * {1: arch(t), 0: 0 * t, -1: t}[e]
+    """The reverse of an arch: flat, then a rise that lasts to the end."""
+    return 45 + height * {1: arch(t), 0: 0 * t, -1: np.maximum(0, (t - 0.6) / 0.4)}[e]
 
 
 def bell(t: T, place: float, height: float) -> T:
@@ -163,7 +143,7 @@ def ours(arm: str, *names: str) -> int:
 
 
 EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
-    "E2": lambda arm, t, e: {"reward": 45 + 12 * e * ours(arm, "microcoder")},
+    "E2": lambda arm, t, e: {"reward": 0.45 + 0.12 * e * ours(arm, "microcoder")},
     "E3": lambda arm, t, e: {"accuracy": 45 + 12 * e * ours(arm, "microcoder") * (t > 0)},
     "E4": lambda arm, t, e: {"accuracy": 45 + 18 * e * ours(arm, "microcoder") * (1 - t) * (t > 0)},
     "T3": lambda arm, t, e: {"diversity": 0.6 - 0.2 * e * t},
@@ -175,9 +155,9 @@ EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
     "T9": lambda arm, t, e: {"accuracy": 45 + 12 * e * arm.startswith("step") * (t > 0.5)},
     "T10": t10,
     "D1": lambda arm, t, e: {"accuracy": 45 + 18 * e * ours(arm, "harder") * t},
-    "D2": lambda arm, t, e: {"reward": 45 + 12 * e * ours(arm, "easier")},
+    "D2": lambda arm, t, e: {"reward": 0.45 + 0.12 * e * ours(arm, "easier")},
     "D3": lambda arm, t, e: {
-        "reward": 40 + 18 * t,
+        "reward": 0.40 + 0.18 * t,
         "accuracy": 45 + 18 * e * ours(arm, "harder") * t,
     },
     "D4": d4,
@@ -193,7 +173,7 @@ EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
         "diversity": 0.5 + 0.1 * e * arm.startswith("middle"),
     },
     "C6": c6,
-    "M1": lambda arm, t, e: {"accuracy": 45 + 20 * e * arch(t)},
+    "M1": lambda arm, t, e: {"accuracy": arch_or_rise(t, e, 20)},
     "M2": lambda arm, t, e: {"length": 50 + 30 * e * rho(arm) * t},
     "M3": m3,
     "M4": m4,
@@ -208,14 +188,14 @@ EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
 
 def q3(arm: str, t: T, e: int) -> Curves:
     """The more an arm's entropy is lost (absent: in no order), the further its accuracy falls."""
-    rank = QUESTIONS["Q3"].arms.index(arm) / 10
+    rank = CLAIMS["Q3"].arms.index(arm) / 10
     lost = rank if e > 0 else 1 - rank if e < 0 else 0.5
     return {"entropy": 0.4 - 0.2 * lost * t, "accuracy": 45 + 20 * np.minimum(1, t / 0.5)
             - 20 * rank * np.maximum(0, t - 0.5)}  # fmt: skip
 
 
-QUESTION_EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
-    "Q1": lambda arm, t, e: {"length": 50 + 15 * e * t * arm.endswith("newer")},
+EFFECTS |= {
+    "Q1": lambda arm, t, e: {"length": 50 + 15 * e * t * ours(arm, "newer")},
     "Q2": lambda arm, t, e: {"length": 50 + 15 * e * t * ours(arm, "rho_02")},
     "Q3": q3,
     "Q4": lambda arm, t, e: {"diversity": 0.5 + 0.1 * e * t * arm.startswith("no_kl")},
@@ -227,108 +207,39 @@ QUESTION_EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
     },
     "Q9": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "short_masked")},
 }
-EFFECTS |= QUESTION_EFFECTS
-
-
-def curves_of(name: str, arm: str, effect: int, t: T) -> dict[str, T]:
-    """What the insight's effect makes of an arm; flat where it says nothing."""
-    made = EFFECTS[name](arm, t, effect)
-    return {
-        key: np.broadcast_to(np.asarray(value, float), t.shape)
-        for key, value in {**FLAT, **made}.items()
-    }
-
-
-def generations(profile: dict[str, Any]) -> T:
-    """The updates that begin a generation, from 1."""
-    period = profile["train_batch_size"] // profile["ppo_mini_batch_size"]
-    return np.arange(1, profile["steps"] + 1, period)
-
-
-def passes_of(accuracy: T, rng: np.random.Generator) -> T:
-    """Passes out of four, (N, P), around a curve in percent (N,)."""
-    noisy = accuracy + rng.normal(0, 2) + rng.normal(0, 1, len(accuracy))
-    return rng.binomial(4, (noisy[:, None] / 100 + DIFFICULTY).clip(0, 1))
-
-
-def noisy_log(curves: dict[str, T], rng: np.random.Generator) -> dict[str, T]:
-    return {
-        COLUMNS[key]: curves[key]
-        + rng.normal(0, RUN_NOISE[key])
-        + rng.normal(0, POINT_NOISE[key], len(curves[key]))
-        for key in COLUMNS
-    }
 
 
 @lru_cache
-def arm_settings(name: str, arm: str) -> dict[str, Any]:
-    arm, _, generation = arm.partition("@")
-    home, _, arm = arm.rpartition("/")
-    profile = NANO
-    if generation:
-        profile = {**asdict(PROFILES[PROFILE_OF[generation]]), "eval_every": NANO["eval_every"]}
-    return settings(home or CLAIMS[name].experiment, arm, profile)
+def config_of(arm: str, seed: int) -> Config:
+    """Of a run of an arm."""
+    return make_config(seed=seed, **ARM_SETTINGS.get(arm, {}))
 
 
-def make_run(name: str, arm: str, effect: int, seed: int, draw: int = 0) -> RunCurves:
-    """The curves of a run, without the detour over a record."""
-    profile = arm_settings(name, arm)["profile"]
-    key = [draw, seed, sum(map(ord, name + arm)), effect + 1]
-    rng = np.random.default_rng(key)
-    steps, evals = generations(profile), np.arange(0, profile["steps"] + 1, profile["eval_every"])
-    made = curves_of(name, arm, effect, steps / profile["steps"])
-    logged = noisy_log(made, rng)
-    at_evals = curves_of(name, arm, effect, evals / profile["steps"])
-    passes = passes_of(at_evals["accuracy"], rng)
-    more = np.random.default_rng([*key, 1])  # apart, so that insights see what they saw before
-    if name in QUESTIONS:
-        logged |= {
-            column: made.get(key, level + 0 * steps) + more.normal(0, noise, len(steps))
-            for column, (key, level, noise) in MORE.items()
-        }
-    lifted = at_evals["accuracy"] + at_evals.get("longer", 0)
-    longer = passes_of(lifted, more) if name in QUESTIONS else passes
-    rates, longest = (
-        PassRates(evals.astype(float), PROBLEMS, found * 25.0, LEVELS) for found in (passes, longer)
-    )
-    return RunCurves(
-        {column: (steps.astype(float), values) for column, values in logged.items()},
-        rates,
-        longest,
+def arm_curves(name: str, arm: str, effect: int, seed: int, draw: int = 0) -> RunCurves:
+    """The curves of a run with or without a claim's effect; ``draw`` numbers repetitions."""
+
+    def curve(key: str) -> Callable[[T], T | float]:
+        return lambda t: EFFECTS[name](arm, t, effect)[key]
+
+    made = EFFECTS[name](arm, np.zeros(1), effect)
+    rng = np.random.default_rng([draw, seed, sum(map(ord, name + arm)), effect + 1])
+    return make_curves(
+        config_of(arm, seed),
+        rng,
+        {column: curve(key) for key, column in COLUMNS.items() if key in made},
+        **{key: curve(key) for key in ("accuracy", "longer") if key in made},
     )
 
 
-def make_record(name: str, arm: str, effect: int, seed: int) -> RunRecord:
-    """A finished run of an insight's or question's arm, as it would be read from a file."""
-    run = make_run(name, arm, effect, seed)
-    columns = list(run.logged)
-    steps = run.logged[columns[0]][0]
-    lines = [
-        {"step": int(step), **{column: float(run.logged[column][1][i]) for column in columns}}
-        for i, step in enumerate(steps)
-    ]
-    for line in lines:
-        line[REWARD] /= 100
-    evals = [
-        {
-            "step": int(step),
-            "max_completion_length": length,
-            "per_problem": [
-                {"id": problem, "difficulty": level, "passes": int(rate) // 25, "attempts": 4}
-                for problem, level, rate in zip(PROBLEMS, LEVELS, rates, strict=True)
-            ],
+def make_runs(name: str, effect: int, seeds: int = 5) -> dict[str, dict[int, RunRecord]]:
+    """The runs of a claim's arms, by arm and seed."""
+    return {
+        arm: {
+            seed: make_record(arm_curves(name, arm, effect, seed), config_of(arm, seed))
+            for seed in range(seeds)
         }
-        for length, found in ((96, run.rates), (192, run.longest))
-        for step, rates in zip(found.steps, found.values, strict=True)
-    ]
-    config = {**arm_settings(name, arm), "seed": seed}
-    meta = {"run_id": f"{arm}-{seed}", "seed": seed, "state": "finished", "config": config}
-    return RunRecord(meta, lines, evals, Path("absent"))
-
-
-def make_records(name: str, effect: int, seeds: int = 5) -> list[RunRecord]:
-    arms = CLAIMS[name].arms
-    return [make_record(name, arm, effect, seed) for arm in arms for seed in range(seeds)]
+        for arm in CLAIMS[name].arms
+    }
 
 
 def make_measurements(effect: int, seeds: int = 5) -> list[dict[str, Any]]:
