@@ -20,12 +20,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import plotly.graph_objects as go
-
 from mcbench.errors import UserError
 from mcbench.experiments.notebook import check_injected
 from mcbench.report import site
-from mcbench.report.encode import with_arrays
+from mcbench.report.base import Figure
 from mcbench.report.page import Page, Panel, Plot, Section, facts, flat
 from mcbench.report.samples import plain
 
@@ -104,10 +102,11 @@ def _so_far(cells: Sequence[Cell]) -> list[Panel]:
         for index, output in enumerate(cell.outputs):
             data = output.get("data", {})
             if PLOTLY_MIME in data:
-                shown = with_arrays(data[PLOTLY_MIME])
-                figure = go.Figure({"data": shown["data"], "layout": shown["layout"]})
-                title = figure.layout.title.text or f"Figure {len(plots) + 1}"
-                tall = figure.layout.height if (figure.layout.height or 0) > 320 else None
+                shown = data[PLOTLY_MIME]
+                traces = [{"type": "scatter", **trace} for trace in shown["data"]]
+                figure = Figure(traces, shown["layout"])
+                title = figure.layout.get("title", {}).get("text") or f"Figure {len(plots) + 1}"
+                tall = figure.layout["height"] if figure.layout.get("height", 0) > 320 else None
                 plots.append(Plot(f"cell-{cell.count}-{index}", str(title), figure, tall))
             elif output["output_type"] == "stream":
                 texts.append(_joined(output["text"]))

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from mcbench.experiments.calibration import ATTEMPTS, CalibrationRecord, CalibrationReport
-from mcbench.report.figures import new_figure
+from mcbench.report.base import Figure, new_figure
 from mcbench.report.page import (
     Page,
     Panel,
@@ -24,7 +23,6 @@ from mcbench.report.page import (
 from mcbench.report.style import (
     BLUE,
     GREEN,
-    NEUTRAL_TEXT,
     ORANGE,
     PURPLE,
     SKY,
@@ -50,22 +48,23 @@ def model_styles(reports: Sequence[CalibrationReport]) -> dict[str, ArmStyle]:
     return styles
 
 
-def pass_rates(report: CalibrationReport, by: str) -> go.Figure:
+def pass_rates(report: CalibrationReport, by: str) -> Figure:
     """pass@1 and pass@8 by a column of the samples (difficulty, kind or form)."""
     figure = new_figure(f"{report.model}: pass rate by {by}", "Problems solved (%)", x_title="")
     for k, color in ((1, BLUE), (ATTEMPTS, SKY)):
         table = report.pass_at(k, by)
         order = [level for level in LEVELS if level in set(table[by])]
         table = table.set_index(by).loc[order or sorted(table[by])]
-        figure.add_bar(
+        figure.add(
+            "bar",
             x=list(table.index),
             y=100 * table[f"pass@{k}"].to_numpy(),
             name=f"pass@{k}",
             marker={"color": color},
             hovertemplate="%{y:.1f} %",
         )
-    figure.update_layout(barmode="group", bargap=0.35)
-    figure.update_yaxes(rangemode="tozero")
+    figure.update(barmode="group", bargap=0.35)
+    figure.update(yaxis={"rangemode": "tozero"})
     return figure
 
 
@@ -76,13 +75,14 @@ GRID = {
 }
 
 
-def over_temperature(reports: Sequence[CalibrationReport], column: str) -> go.Figure:
+def over_temperature(reports: Sequence[CalibrationReport], column: str) -> Figure:
     """One column of the temperature grids, a line per model."""
     title, y_title = GRID[column]
     figure = new_figure(f"{title} by temperature", y_title, x_title="Sampling temperature")
     for model, style in model_styles(reports).items():
         grid = next(report.grid for report in reports if report.model == model)
-        figure.add_scatter(
+        figure.add(
+            "scatter",
             x=grid["temperature"].to_numpy(),
             y=grid[column].to_numpy(),
             name=model,
@@ -92,11 +92,11 @@ def over_temperature(reports: Sequence[CalibrationReport], column: str) -> go.Fi
             marker={"size": 6},
             hovertemplate="%{y:.3f}",
         )
-    figure.update_yaxes(rangemode="tozero")
+    figure.update(yaxis={"rangemode": "tozero"})
     return figure
 
 
-def lengths(report: CalibrationReport) -> go.Figure:
+def lengths(report: CalibrationReport) -> Figure:
     """Response lengths at T = 1, right and wrong ones stacked; the last bin holds those cut."""
     figure = new_figure(f"{report.model}: response length", "Responses", x_title="Length (tokens)")
     edges = np.linspace(0, report.limit, 33)
@@ -104,13 +104,13 @@ def lengths(report: CalibrationReport) -> go.Figure:
     for passed, name, color in ((True, "right", GREEN), (False, "wrong or cut", VERMILLION)):
         rows = report.samples[report.samples["passed"] == passed]
         counts, _ = np.histogram(rows["length"], bins=edges)
-        figure.add_bar(x=middles, y=counts, name=name, marker={"color": color}, opacity=0.85)
-    figure.add_vline(report.limit, line={"color": NEUTRAL_TEXT, "width": 1, "dash": "dot"})
-    figure.update_layout(barmode="stack", bargap=0.05)
+        figure.add("bar", x=middles, y=counts, name=name, marker={"color": color}, opacity=0.85)
+    figure.rule("x", report.limit)
+    figure.update(barmode="stack", bargap=0.05)
     return figure
 
 
-def terciles(report: CalibrationReport) -> go.Figure:
+def terciles(report: CalibrationReport) -> Figure:
     """Pass rate on hard problems of the short, middle and long third of finished responses."""
     table = report.terciles()
     figure = new_figure(
@@ -121,9 +121,9 @@ def terciles(report: CalibrationReport) -> go.Figure:
         for name, length in zip(table["tercile"], table["mean length"], strict=True)
     ]
     rates = 100 * table["pass rate"].to_numpy()
-    figure.add_bar(x=labels, y=rates, marker={"color": BLUE}, hovertemplate="%{y:.1f} %")
-    figure.update_layout(bargap=0.45)
-    figure.update_yaxes(rangemode="tozero")
+    figure.add("bar", x=labels, y=rates, marker={"color": BLUE}, hovertemplate="%{y:.1f} %")
+    figure.update(bargap=0.45)
+    figure.update(yaxis={"rangemode": "tozero"})
     return figure
 
 

@@ -195,7 +195,7 @@ def groups_panel(arms: Arms) -> Panel:
             Plot(
                 f"rules-groups-{index}",
                 arm_styles(arms)[arm].label,
-                figures.group_outcomes(arm, records).update_layout(showlegend=False),
+                figures.group_outcomes(arm, records).update(showlegend=False),
             )
             for index, (arm, records) in enumerate(arms.items())
         ],

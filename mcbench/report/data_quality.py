@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from mcbench.claims import INSIGHTS, Verdict
 from mcbench.claims.data import EASIER, HARDER
@@ -18,7 +17,7 @@ from mcbench.claims.statistics import area_under_curve, first_window, growth, la
 from mcbench.claims.verdict import assess_family
 from mcbench.errors import UserError
 from mcbench.experiments.graded_sets import BOUNDS, DataRecord
-from mcbench.report.base import new_figure
+from mcbench.report.base import Figure, new_figure
 from mcbench.report.page import NANO_NOTE, Page, Panel, Plot, Section, Tile, data_table
 from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance
@@ -140,7 +139,7 @@ def _pair(values: Sequence[float], unit: str, sign: bool = True) -> str:
 # The pipeline ------------------------------------------------------------------------------------
 
 
-def funnel(record: DataRecord) -> go.Figure:
+def funnel(record: DataRecord) -> Figure:
     """Problems left after each stage, and dropped by it."""
     figure = new_figure("The funnel", "", x_title="Problems")
     stages = [row["stage"] for row in record.funnel]
@@ -149,7 +148,8 @@ def funnel(record: DataRecord) -> go.Figure:
         ("left", [row["out"] for row in record.funnel], BLUE),
         ("dropped by the stage", dropped, VERMILLION),
     ):
-        figure.add_bar(
+        figure.add(
+            "bar",
             y=stages,
             x=values,
             name=name,
@@ -159,9 +159,9 @@ def funnel(record: DataRecord) -> go.Figure:
             textposition="inside",
             hovertemplate="%{x} problems",
         )
-    figure.update_layout(barmode="stack", bargap=0.35, hovermode="y unified")
-    figure.update_xaxes(showgrid=True)
-    figure.update_yaxes(showgrid=False, autorange="reversed")
+    figure.update(barmode="stack", bargap=0.35, hovermode="y unified")
+    figure.update(xaxis={"showgrid": True})
+    figure.update(yaxis={"showgrid": False, "autorange": "reversed"})
     return figure
 
 
@@ -226,12 +226,13 @@ def _stages(record: DataRecord) -> list[str]:
     return list(dict.fromkeys(s.stage for found in record.scores.values() for s in found))
 
 
-def score_figure(record: DataRecord) -> go.Figure:
+def score_figure(record: DataRecord) -> Figure:
     """Precision and recall of every stage, a point per planting, and what is required."""
     figure = new_figure("Precision and recall by stage", "", x_title="Stage")
     for name, color, symbol in (("precision", BLUE, "circle"), ("recall", GREEN, "diamond")):
         pairs = [(s.stage, getattr(s, name)) for found in record.scores.values() for s in found]
-        figure.add_scatter(
+        figure.add(
+            "scatter",
             x=[stage for stage, _ in pairs],
             y=[value for _, value in pairs],
             name=name,
@@ -239,15 +240,10 @@ def score_figure(record: DataRecord) -> go.Figure:
             marker={"size": 11, "color": color, "symbol": symbol, "opacity": 0.6},
             hovertemplate="%{y:.3f}",
         )
-    lowest = min(trace.y[i] for trace in figure.data for i in range(len(trace.y)))
-    figure.add_hline(
-        REQUIRED,
-        line={"color": NEUTRAL_TEXT, "width": 1.4, "dash": "dot"},
-        annotation={"text": f"required: {REQUIRED:g}", "font": {"size": 11}},
-        annotation_position="bottom left",
-    )
-    figure.update_yaxes(range=[min(0.9, lowest - 0.02), 1.01])
-    figure.update_layout(scattermode="group")
+    lowest = min(min(trace["y"]) for trace in figure.data)
+    figure.rule("y", REQUIRED, f"required: {REQUIRED:g}")
+    figure.update(yaxis={"range": [min(0.9, lowest - 0.02), 1.01]})
+    figure.update(scattermode="group")
     return figure
 
 
@@ -264,7 +260,7 @@ def planted_table(record: DataRecord) -> pd.DataFrame:
 # Difficulty --------------------------------------------------------------------------------------
 
 
-def difficulty(record: DataRecord) -> go.Figure:
+def difficulty(record: DataRecord) -> Figure:
     """Measured pass rates of what was verified and of both sets, in percent of the problems."""
     figure = new_figure(
         "Measured difficulty",
@@ -275,32 +271,34 @@ def difficulty(record: DataRecord) -> go.Figure:
     colors = {"pool": GREY, **{level: styles[name].color for level, name in NAMES.items()}}
     for key, name in (("pool", "verified pool"), *NAMES.items()):
         counts = np.array(record.passes[key])
-        figure.add_bar(
+        figure.add(
+            "bar",
             x=list(range(len(counts))),
             y=100 * counts / max(counts.sum(), 1),
             name=name,
             marker={"color": colors[key]},
             hovertemplate="%{y:.1f} %",
         )
-    figure.update_layout(barmode="group", bargap=0.2)
+    figure.update(barmode="group", bargap=0.2)
     return figure
 
 
-def prediction(record: DataRecord) -> go.Figure:
+def prediction(record: DataRecord) -> Figure:
     """Measured against predicted pass rate, tenths of the problems that calibrated nothing."""
     figure = new_figure(
         "Predicted and measured",
         "Measured pass rate (%)",
         x_title="Predicted from features and calibrated (%)",
     )
-    figure.add_scatter(
+    figure.add("scatter",
         x=[0, 100], y=[0, 100], mode="lines", name="as predicted",
         line={"color": NEUTRAL_TEXT, "width": 1, "dash": "dot"}, hoverinfo="skip",
     )  # fmt: skip
     colors = (BLUE, GREEN)
     for (kind, found), color in zip(sorted(record.prediction.items()), colors, strict=True):
         points = 100 * np.array(found["bins"])
-        figure.add_scatter(
+        figure.add(
+            "scatter",
             x=points[:, 0],
             y=points[:, 1],
             mode="markers",
@@ -308,8 +306,8 @@ def prediction(record: DataRecord) -> go.Figure:
             marker={"size": 9, "color": color},
             hovertemplate="%{y:.0f} %",
         )
-    figure.update_xaxes(range=[0, 100], showgrid=True)
-    figure.update_yaxes(range=[0, 100])
+    figure.update(xaxis={"range": [0, 100], "showgrid": True})
+    figure.update(yaxis={"range": [0, 100]})
     return figure
 
 

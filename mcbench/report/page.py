@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from mcbench.errors import UserError
-from mcbench.report.base import SMOOTHING
+from mcbench.report.base import SMOOTHING, Figure
 from mcbench.report.encode import figure_spec
 from mcbench.report.numbers import figure_table
 from mcbench.report.style import NEUTRAL_TEXT, ArmStyle
@@ -50,7 +49,7 @@ class Plot:
 
     id: str
     caption: str
-    figure: go.Figure
+    figure: Figure
     height: int | None = None
     arm: str | None = None
 
@@ -193,33 +192,32 @@ def _tile_html(tile: Tile) -> str:
     )
 
 
-def _swatch(trace: Any) -> str:
+def _swatch(trace: Mapping[str, Any]) -> str:
     """A line, an area or a bar as a trace draws it."""
-    line = trace.line if trace.type == "scatter" else None
-    if line is not None and (line.width or 0) >= 1:
-        return key_svg(ArmStyle("", str(line.color), str(line.dash or "solid")))
-    fill = trace.fillcolor if trace.type == "scatter" else trace.marker.color
-    colors = [fill] if isinstance(fill, str) else [*(fill if fill is not None else ())]
-    color = colors[0] if colors else NEUTRAL_TEXT
+    line = trace.get("line", {})
+    if trace["type"] == "scatter" and line.get("width", 0) >= 1:
+        return key_svg(ArmStyle("", line.get("color", NEUTRAL_TEXT), line.get("dash", "solid")))
+    fill = trace.get("fillcolor") or trace.get("marker", {}).get("color") or NEUTRAL_TEXT
+    color = fill if isinstance(fill, str) else fill[0]
     return (
         '<svg class="key" viewBox="0 0 30 8" aria-hidden="true">'
         f'<rect width="30" height="8" fill="{escape(str(color))}"/></svg>'
     )
 
 
-def _key_html(figure: go.Figure, arms: Collection[str]) -> str:
+def _key_html(figure: Figure, arms: Collection[str]) -> str:
     """The figure's legend, less the arms that the page's toolbar names."""
     named = [
         trace
         for trace in figure.data
-        if trace.name
-        and trace.type in ("scatter", "bar")
-        and trace.showlegend is not False
-        and trace.legendgroup not in arms
+        if trace.get("name")
+        and trace["type"] in ("scatter", "bar")
+        and trace.get("showlegend", True)
+        and trace.get("legendgroup") not in arms
     ]
-    if not named or (len(named) == 1 and named[0].legendgroup != "paper"):
+    if not named or (len(named) == 1 and named[0].get("legendgroup") != "paper"):
         return ""
-    entries = "".join(f"<li>{_swatch(trace)}{escape(str(trace.name))}</li>" for trace in named)
+    entries = "".join(f"<li>{_swatch(trace)}{escape(trace['name'])}</li>" for trace in named)
     return f'<ul class="entries">{entries}</ul>'
 
 
@@ -379,8 +377,10 @@ def build_page(page: Page, plotly_src: str | None = None) -> str:
     if specs:
         inside = f"<script>{get_plotlyjs()}</script>"
         script = f'<script src="{escape(plotly_src)}"></script>' if plotly_src else inside
-    scripts = asset("page.js") + (asset("samples.js") if samples else "")
-    return _document(page.title, body, f"{data}{script}<script>{scripts}</script>")
+    scripts = f"<script>{asset('page.js')}</script>"
+    if samples:
+        scripts += f'<script type="module">{asset("samples.js")}</script>'
+    return _document(page.title, body, f"{data}{script}{scripts}")
 
 
 def _json_script(name: str, value: object) -> str:
@@ -391,7 +391,7 @@ def _document(title: str, body: str, tail: str = "") -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{asset('page.css')}</style></head>"
+        f"<title>{escape(title)}</title><style>{asset('page.css')}{asset('samples.css')}</style></head>"
         f"<body>{body}{tail}</body></html>\n"
     )
 

@@ -4,56 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from mcbench.experiments.arms import telling_changes
 from mcbench.report.page import Section, data_table, facts, flat, reproduction
-from mcbench.report.series import Arms, Record, seed_of
-from mcbench.report.style import KNOWN, arm_styles
+from mcbench.report.series import Arms, Record, arm_of, seed_of
+from mcbench.report.series import group_runs as group_runs
+from mcbench.report.style import arm_styles
 
-# Changes that say how long or on what a run trains, not what algorithm it runs.
-_SCALE_CHANGES = ("steps", "model", "max_completion_length", "eval_lengths", "eval_every")
-
-
-def arm_of(record: Record) -> str:
-    """The arm's name: the recipe, and the changes to its algorithm where there are any."""
-    config = record.meta["config"]
-    told = telling_changes(config)
-    changes = {name: value for name, value in told.items() if name not in _SCALE_CHANGES}
-    extra = ", ".join(f"{name}={json.dumps(value)}" for name, value in sorted(changes.items()))
-    return f"{config['recipe']} ({extra})" if extra else str(config["recipe"])
-
-
-def group_runs(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
-    """model -> arm -> runs by seed.
-
-    Models in the order of the records, with the profile's name where several profiles train one
-    model; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others.
-    """
-    records = list(records)
-    order = {arm: index for index, arm in enumerate(KNOWN)}
-    names = _size_names(records)
-    grouped: dict[str, dict[str, list[Record]]] = {name: {} for name in names.values()}
-    for record in sorted(records, key=lambda r: (order.get(arm_of(r), 99), arm_of(r), seed_of(r))):
-        grouped[names[_size_key(record)]].setdefault(arm_of(record), []).append(record)
-    return grouped
-
-
-def _size_key(record: Record) -> tuple[str, str]:
-    profile = record.meta["config"]["profile"]
-    return str(profile["model"]), str(profile["name"])
-
-
-def _size_names(records: Sequence[Record]) -> dict[tuple[str, str], str]:
-    keys = list(dict.fromkeys(map(_size_key, records)))
-    models = [model for model, _ in keys]
-    return {
-        (model, profile): model if models.count(model) == 1 else f"{model} ({profile})"
-        for model, profile in keys
-    }
+_OWN_COLUMNS = ("profile", "recipe", "seed", "model_digest", "data_digest")
 
 
 def runs_table(sizes: Mapping[str, Arms]) -> pd.DataFrame:
@@ -61,14 +22,14 @@ def runs_table(sizes: Mapping[str, Arms]) -> pd.DataFrame:
     rows = []
     named = [(arm, r) for arms in sizes.values() for arm, runs in arms.items() for r in runs]
     for arm, record in named:
-        meta, profile = record.meta, record.meta["config"]["profile"]
+        meta = record.meta
         started, ended = meta.get("started"), meta.get("ended")
         minutes = (ended - started) / 60 if started and ended else None
         rows.append(
             {
                 "Run": meta["run_id"],
                 "Arm": arm_styles([arm])[arm].label,
-                "Model": profile["model"],
+                "Model": record.config.model,
                 "Seed": meta["seed"],
                 "Steps": len(record.steps),
                 "State": meta.get("state", ""),
@@ -97,10 +58,9 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
     configs: dict[str, dict[str, Any]] = {}
     for size, arms in sizes.items():
         for arm, runs in arms.items():
-            config = runs[0].meta["config"]
             label = arm_styles([arm])[arm].label
             name = f"{label}, {size}" if len(sizes) > 1 else label
-            configs[name] = {**config["profile"], **config.get("algorithm", {})}
+            configs[name] = runs[0].config.to_dict()
     shared, differing = _shared_and_own(configs)
     first = next(runs[0] for arms in sizes.values() for runs in arms.values()).meta
     origin = [
@@ -129,10 +89,9 @@ def configurations_table(records: Sequence[Record]) -> pd.DataFrame:
     groups: dict[str, list[Record]] = {}
     settings: dict[str, dict[str, str]] = {}
     for record in sorted(records, key=lambda r: (arm_of(r), seed_of(r))):
-        config = record.meta["config"]
-        values = {**config["profile"], **config.get("algorithm", {})}
-        shown = {name: flat(value) for name, value in values.items() if name != "name"}
-        key = json.dumps([config["profile"].get("name"), config["recipe"], shown], sort_keys=True)
+        values = record.config.to_dict()
+        shown = {n: flat(value) for n, value in values.items() if n not in _OWN_COLUMNS}
+        key = json.dumps([record.config.profile, record.config.recipe, shown], sort_keys=True)
         groups.setdefault(key, []).append(record)
         settings[key] = shown
     usual = {
@@ -141,13 +100,13 @@ def configurations_table(records: Sequence[Record]) -> pd.DataFrame:
     }
     rows = []
     for key, runs in groups.items():
-        config = runs[0].meta["config"]
+        config = runs[0].config
         own = sorted(settings[key].items())  # a record older than a setting does not have it
         other = {name: value for name, value in own if value != usual[name]}
         rows.append(
             {
-                "Recipe": config["recipe"],
-                "Profile": config["profile"].get("name", ""),
+                "Recipe": config.recipe,
+                "Profile": config.profile,
                 "Seeds": flat([seed_of(run) for run in runs]),
                 "Unlike most": ", ".join(f"{name} {value}" for name, value in other.items()) or "–",
                 "Runs": flat([run.meta["run_id"] for run in runs]),

@@ -13,7 +13,7 @@ from mcbench.errors import UserError
 from mcbench.report import table
 from mcbench.report.page import NANO_NOTE, Page, Section, Tile
 from mcbench.report.panels import PANELS, panel
-from mcbench.report.provenance import group_runs, provenance
+from mcbench.report.provenance import provenance
 from mcbench.report.samples import samples_section
 from mcbench.report.series import (
     Arms,
@@ -21,8 +21,9 @@ from mcbench.report.series import (
     Record,
     eval_curves,
     eval_lengths,
+    group_runs,
     half_width,
-    last_window,
+    last_evaluations,
     seed_of,
 )
 from mcbench.report.style import KNOWN, arm_styles
@@ -38,7 +39,7 @@ def headline(arms: Arms, length: int, window: int = table.WINDOW) -> tuple[list[
     """The tiles (last-window pass@1 by arm) and one sentence on MicroCoder-GRPO's lead."""
     styles = arm_styles(arms)
     curves = {c.arm: c for c in eval_curves(arms, "pass_at_1", length, scale=100)}
-    trained = {arm: last_window(_after_start(curve), window) for arm, curve in curves.items()}
+    trained = {arm: last_evaluations(_after_start(curve), window) for arm, curve in curves.items()}
     tiles = []
     if curves:
         base = float(np.nanmean([curve.runs[:, 0].mean() for curve in curves.values()]))

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from mcbench.claims import Answer
 from mcbench.errors import unknown
 from mcbench.experiments.study import Study, shown_arms
 from mcbench.report import paper
-from mcbench.report.figures import LINES, add_reference
+from mcbench.report.base import add_reference
+from mcbench.report.figures import LINES
 from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Tile, data_table
 from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance
@@ -101,15 +101,11 @@ def show(study: Study, *names: str) -> None:
         extra = name == "extra"
         for made in spec_of(study).extra(study) if extra else [section_panel(study, name)]:
             for plot in made.plots:
-                display(_titled(plot.figure, plot.caption))
+                display(plot.figure.update(title={"text": plot.caption}))
             if made.data is not None and not made.data.empty:
                 display(made.data)
             if made.missing:
                 print(f"{made.title}: {made.missing}")
-
-
-def _titled(figure: go.Figure, caption: str) -> go.Figure:
-    return figure.update_layout(title_text=caption)
 
 
 # The page ----------------------------------------------------------------------------------------

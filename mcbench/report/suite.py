@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from mcbench.experiments.labelled import METHOD, PARTS, SuiteRecord
-from mcbench.report.figures import restyle
+from mcbench.report.base import Figure, axes_of, grid_figure, new_figure
 from mcbench.report.style import BLUE, GREEN, ORANGE
 
 OURS, THEIRS = "microcoder", "livecodebench"
@@ -86,16 +84,16 @@ def groups_height(rows: int) -> int:
     return 110 + 24 * rows
 
 
-def suite_bars(record: SuiteRecord) -> go.Figure:
+def suite_bars(record: SuiteRecord) -> Figure:
     """False rejects and false accepts in percent, by judge and part of the suite."""
-    figure = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.08)
-    restyle(figure, "")
+    figure = grid_figure("", ["", ""], gap=0.08)
     table = misjudged(record, "part")
     for part in PARTS:
         rows = table[table["part"] == part]
-        for col, (errors, label, _) in enumerate(_KINDS, start=1):
+        for place, (errors, label, _) in enumerate(_KINDS):
             shown = rows[rows[label] > 0]
-            figure.add_bar(
+            figure.add(
+                "bar",
                 x=100 * shown[errors] / shown[label],
                 y=shown["judge"].map(judge_name),
                 text=[f"{e}/{n}" for e, n in zip(shown[errors], shown[label], strict=True)],
@@ -104,28 +102,42 @@ def suite_bars(record: SuiteRecord) -> go.Figure:
                 marker={"color": PART_COLORS[part]},
                 textposition="outside",
                 cliponaxis=False,
-                showlegend=col == 1,
+                showlegend=place == 0,
                 hovertemplate="%{y}: %{x:.1f} % (%{text})",
-                row=1,
-                col=col,
+                **axes_of(place),
             )
     names = [judge_name(judge) for judge in record.judges]
-    figure.update_layout(
+    figure.update(
         barmode="group",
         bargap=0.3,
         hovermode="closest",
         height=bars_height(record),
         legend={"traceorder": "normal"},
     )
-    for col, (errors, label, title) in enumerate(_KINDS, start=1):
+    for place, (errors, label, title) in enumerate(_KINDS):
         highest = (100 * table[errors] / table[label].where(table[label] > 0)).max()
         room = 1.2 * max(1.0, float(np.nan_to_num(highest)))  # for the counts beside the bars
-        figure.update_xaxes(title_text=f"{title} (%)", range=[0, room], showgrid=True, col=col)
-    figure.update_yaxes(showgrid=False, categoryorder="array", categoryarray=names[::-1])
+        number = str(place + 1) if place else ""
+        figure.update(
+            **{
+                f"xaxis{number}": {
+                    "title": {"text": f"{title} (%)"},
+                    "range": [0, room],
+                    "showgrid": True,
+                },
+                f"yaxis{number}": {
+                    "showgrid": False,
+                    "categoryorder": "array",
+                    "categoryarray": names[::-1],
+                    **({"matches": "y"} if place else {}),
+                    "showticklabels": place == 0,
+                },
+            }
+        )
     return figure
 
 
-def suite_groups(record: SuiteRecord, errors: str) -> go.Figure:
+def suite_groups(record: SuiteRecord, errors: str) -> Figure:
     """Errors by group of cases and judge, in percent; groups without any error are left out.
 
     Args:
@@ -142,9 +154,9 @@ def suite_groups(record: SuiteRecord, errors: str) -> go.Figure:
     texts = share.assign(text=share[errors].astype(str) + "/" + share[label].astype(str))
     words = texts.pivot(index="name", columns="judge", values="text").fillna("")
     judges = list(record.judges)
-    figure = go.Figure()
-    restyle(figure, f"{title}, by group of cases (%)")
-    figure.add_heatmap(
+    figure = new_figure(f"{title}, by group of cases (%)", "", x_title="")
+    figure.add(
+        "heatmap",
         z=cells.reindex(index=names, columns=judges).to_numpy(dtype=float),
         x=[judge_name(judge).replace(" with", "<br>with") for judge in judges],
         y=names,
@@ -156,7 +168,9 @@ def suite_groups(record: SuiteRecord, errors: str) -> go.Figure:
         colorbar={"title": {"text": "%"}, "thickness": 10},
         hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
     )
-    figure.update_layout(height=groups_height(len(names)), hovermode="closest")
-    figure.update_xaxes(title_text="", tickangle=0, tickfont={"size": 11})
-    figure.update_yaxes(autorange="reversed", showgrid=False, tickmode="linear")
-    return figure
+    return figure.update(
+        height=groups_height(len(names)),
+        hovermode="closest",
+        xaxis={"tickangle": 0, "tickfont": {"size": 11}},
+        yaxis={"autorange": "reversed", "showgrid": False, "tickmode": "linear"},
+    )

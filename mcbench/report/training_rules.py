@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from mcbench.claims import INSIGHTS, Verdict
 from mcbench.claims.statistics import (
@@ -21,7 +20,7 @@ from mcbench.claims.statistics import (
 from mcbench.claims.verdict import assess_family
 from mcbench.errors import UserError
 from mcbench.experiments.labelled import SuiteRecord
-from mcbench.report.figures import SMOOTHING, add_curve, new_figure
+from mcbench.report.base import SMOOTHING, Figure, add_curve, new_figure
 from mcbench.report.series import (
     Arms,
     Curve,
@@ -34,7 +33,7 @@ from mcbench.report.series import (
     smooth,
     step_curves,
 )
-from mcbench.report.style import BLUE, GREY, NEUTRAL_GRID, NEUTRAL_TEXT, ArmStyle, arm_styles
+from mcbench.report.style import BLUE, GREY, NEUTRAL_GRID, ArmStyle, arm_styles
 from mcbench.report.verdicts import interval, signed
 
 OURS, THEIRS = "microcoder_rules", "livecodebench_rules"
@@ -195,13 +194,13 @@ def _by_seed(curve: Curve) -> dict[int, pd.Series]:
     }
 
 
-def accuracy_gap(arms: Arms, length: int) -> go.Figure:
+def accuracy_gap(arms: Arms, length: int) -> Figure:
     """Held-out pass@1 under our rules minus that under LiveCodeBench's, over training."""
     curve = gap_curve(eval_curves(arms, "pass_at_1", length, scale=100))
     return _gap_figure(curve, "Gap in held-out pass@1", "Difference (points)", markers=True)
 
 
-def reward_gap(arms: Arms) -> go.Figure:
+def reward_gap(arms: Arms) -> Figure:
     """The same for the training reward; a running mean over ``SMOOTHING`` generations."""
     curve = gap_curve(step_curves(arms, "reward", scale=100))
     return _gap_figure(
@@ -209,15 +208,23 @@ def reward_gap(arms: Arms) -> go.Figure:
     )
 
 
-def _gap_figure(
-    curve: Curve | None, title: str, y_title: str, *, markers: bool = False
-) -> go.Figure:
+def _gap_figure(curve: Curve | None, title: str, y_title: str, *, markers: bool = False) -> Figure:
     figure = new_figure(title, y_title)
-    figure.add_hline(0, line={"color": NEUTRAL_TEXT, "width": 1, "dash": "dot"})
+    figure.rule("y", 0)
     if curve is not None:
         end = float(curve.x[-1])
         for left, right in ((0, end / 3), (2 * end / 3, end)):
-            figure.add_vrect(left, right, fillcolor=NEUTRAL_GRID, line_width=0, layer="below")
+            figure.add_shape(
+                type="rect",
+                x0=left,
+                x1=right,
+                yref="y domain",
+                y0=0,
+                y1=1,
+                fillcolor=NEUTRAL_GRID,
+                line={"width": 0},
+                layer="below",
+            )
         add_curve(figure, curve, GAP, markers=markers, hover="%{y:+.1f} points", legend=False)
     return figure
 
@@ -270,7 +277,7 @@ def savings(arms: Arms, against: str = "single_threaded") -> dict[str, Estimate]
     return found
 
 
-def step_split(arms: Arms) -> go.Figure:
+def step_split(arms: Arms) -> Figure:
     """Seconds of a training step with each evaluator, stacked by part (Fig. 6, right)."""
     figure = new_figure("", "", x_title="Seconds per training step (a generation and its updates)")
     splits = {arm: mean_split(records) for arm, records in arms.items()}
@@ -280,7 +287,8 @@ def step_split(arms: Arms) -> go.Figure:
         "other": "rgba(128,134,144,.35)",
     }
     for part, color in colors.items():
-        figure.add_bar(
+        figure.add(
+            "bar",
             y=names,
             x=[split[part] for split in splits.values()],
             name=part,
@@ -290,21 +298,16 @@ def step_split(arms: Arms) -> go.Figure:
         )
     if "single_threaded" in splits:
         paper = sum(splits["single_threaded"].values()) * (1 - PAPER_SAVING / 100)
-        figure.add_vline(
-            paper,
-            line={"color": NEUTRAL_TEXT, "width": 1.4, "dash": "dot"},
-            annotation={"text": f"the paper: −{PAPER_SAVING} %", "font": {"size": 11}},
-            annotation_position="top",
-        )
-    figure.update_layout(
+        figure.rule("x", paper, f"the paper: −{PAPER_SAVING} %")
+    figure.update(
         barmode="stack",
         hovermode="y unified",
         bargap=0.45,
         legend={"traceorder": "normal", "x": 0, "xanchor": "left", "y": 1.1},
         margin={"t": 70},
     )
-    figure.update_xaxes(showgrid=True)
-    figure.update_yaxes(showgrid=False, autorange="reversed")
+    figure.update(xaxis={"showgrid": True})
+    figure.update(yaxis={"showgrid": False, "autorange": "reversed"})
     return figure
 
 
