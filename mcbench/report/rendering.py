@@ -47,7 +47,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(asset=asset, paper=paper.PAPER)
+    found.globals.update(asset=lambda name: Markup(asset(name)), paper=paper.PAPER)
     found.tests["a"] = lambda value, name: type(value).__name__ == name
     found.filters.update(
         dashes=lambda style: _DASHES[style.dash],
@@ -61,9 +61,9 @@ def environment() -> Environment:
     return found
 
 
-def asset(name: str) -> Markup:
+def asset(name: str) -> str:
     """A style or script that ships with this package."""
-    return Markup((files("mcbench.report") / "assets" / name).read_text(encoding="utf-8"))
+    return (files("mcbench.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def script_json(value: object) -> Markup:
