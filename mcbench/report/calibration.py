@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mcbench.experiments.calibration import ATTEMPTS, CalibrationRecord, CalibrationReport
+from mcbench.report.bars import add_bars
 from mcbench.report.base import Figure, new_figure
 from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction
 from mcbench.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, ArmStyle
@@ -31,14 +32,8 @@ def pass_rates(report: CalibrationReport, by: str) -> Figure:
         table = report.pass_at(k, by)
         order = [level for level in LEVELS if level in set(table[by])]
         table = table.set_index(by).loc[order or sorted(table[by])]
-        figure.add(
-            "bar",
-            x=list(table.index),
-            y=100 * table[f"pass@{k}"].to_numpy(),
-            name=f"pass@{k}",
-            marker={"color": color},
-            hovertemplate="%{y:.1f} %",
-        )
+        rates = 100 * table[f"pass@{k}"].to_numpy()
+        add_bars(figure, f"pass@{k}", list(table.index), rates, color, "%{y:.1f} %")
     return figure.update(barmode="group", bargap=0.35, yaxis={"rangemode": "tozero"})
 
 
@@ -77,7 +72,7 @@ def lengths(report: CalibrationReport) -> Figure:
     for passed, name, color in ((True, "right", GREEN), (False, "wrong or cut", VERMILLION)):
         rows = report.samples[report.samples["passed"] == passed]
         counts, _ = np.histogram(rows["length"], bins=edges)
-        figure.add("bar", x=middles, y=counts, name=name, marker={"color": color}, opacity=0.85)
+        add_bars(figure, name, middles, counts, color, "%{y}", opacity=0.85)
     figure.rule("x", report.limit)
     return figure.update(barmode="stack", bargap=0.05)
 
@@ -93,7 +88,7 @@ def terciles(report: CalibrationReport) -> Figure:
         for name, length in zip(table["tercile"], table["mean length"], strict=True)
     ]
     rates = 100 * table["pass rate"].to_numpy()
-    figure.add("bar", x=labels, y=rates, marker={"color": BLUE}, hovertemplate="%{y:.1f} %")
+    add_bars(figure, "", labels, rates, BLUE, "%{y:.1f} %")
     return figure.update(bargap=0.45, yaxis={"rangemode": "tozero"})
 
 

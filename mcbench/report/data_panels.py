@@ -11,80 +11,66 @@ from functools import wraps
 import numpy as np
 import pandas as pd
 
-from mcbench.claims.statistics import area_under_curve, first_window, growth, last_window
+from mcbench.claims.evidence import Series
+from mcbench.claims.statistics import (
+    Statistic,
+    area_under_curve,
+    first_window,
+    growth,
+    last_window,
+)
 from mcbench.experiments.graded_sets import BOUNDS, DataRecord
+from mcbench.report.bars import STACKED, add_bars
 from mcbench.report.base import Figure, new_figure
-from mcbench.report.ends import finished, first_length, signed
+from mcbench.report.ends import signed
 from mcbench.report.page import Panel, Plot
-from mcbench.report.series import Curve, eval_curves, step_curves
 from mcbench.report.sources import Sources
 from mcbench.report.style import BLUE, GREEN, GREY, NEUTRAL_TEXT, VERMILLION, arm_styles
 
 REQUIRED = 0.95
 """Precision and recall that every stage has to reach."""
+SAID = {
+    "D1": "gain of test accuracy on the harder set about three times the easier one's "
+    "(LiveCodeBench v6, 300 steps)",
+    "D2": "lower training reward on the harder set",
+    "D3": "reward grows alike, test accuracy on the harder set only",
+    "D4": "responses start similar or shorter, grow faster and end longer on the harder set",
+}
+"""What the paper reports."""
 Draw = Callable[[DataRecord], Panel]
 NAMES = {"harder": "Harder set", "easier": "Easier set"}
 
 
 def beside(sources: Sources) -> Panel:
     """One row a claim: what the paper reports, and the same numbers here, means over seeds."""
-    title, arms = "D1 to D4 in numbers", finished(sources.arms)
-    length = first_length(arms)
-    if length is None or not set(NAMES.values()) <= set(arms):
-        return Panel(title, missing="Not recorded: finished runs on both sets.")
-    accuracy = eval_curves(arms, "pass_at_1", length, scale=100)
-    reward = step_curves(arms, "reward", scale=100)
-    tokens = step_curves(arms, "completions/mean_length")
-    gains = _of_both(accuracy, lambda x, y: last_window(x, y) - first_window(x, y))
+    title, found = "D1 to D4 in numbers", sources.evidence
+    if not set(NAMES.values()) <= set(found.arms) or not found.seeds:
+        return Panel(title, missing="Not recorded: a seed that was run on both sets.")
+
+    def both(read: Callable[[str], Series], statistic: Statistic) -> list[float]:
+        series = (read(name) for name in NAMES.values())
+        return [float(statistic(one.x, one.y).mean()) for one in series]
+
+    gains = both(found.accuracy, lambda x, y: last_window(x, y) - first_window(x, y))
+    rewards, rates = both(found.reward, growth), both(found.accuracy, growth)
+    start, end = (_pair(both(found.length, one), False) for one in (first_window, last_window))
     ratio = f" ({gains[0] / gains[1]:.1f} times)" if min(gains) > 0 else ""
-    rewards, rates = _of_both(reward, growth), _of_both(accuracy, growth)
-    start, end = (
-        _pair(_of_both(tokens, window), "", False) for window in (first_window, last_window)
-    )
-    grown = _pair(_of_both(tokens, growth), "")
+    told = {
+        "D1": f"{_pair(gains)} points{ratio}",
+        "D2": f"{_pair(both(found.reward, area_under_curve), False)} %",
+        "D3": f"reward {_pair(rewards)} points; pass@1 {_pair(rates)} points",
+        "D4": f"at the start {start}; growth {_pair(both(found.length, growth))}; at the end {end} "
+        "tokens",
+    }
     rows = [
-        (
-            "D1",
-            "gain of test accuracy on the harder set about three times the easier one's "
-            "(LiveCodeBench v6, 300 steps)",
-            f"{_pair(gains, ' points')}{ratio}",
-        ),
-        (
-            "D2",
-            "lower training reward on the harder set",
-            _pair(_of_both(reward, area_under_curve), " %", False),
-        ),
-        (
-            "D3",
-            "reward grows alike, test accuracy on the harder set only",
-            f"reward {_pair(rewards, ' points')}; pass@1 {_pair(rates, ' points')}",
-        ),
-        (
-            "D4",
-            "responses start similar or shorter, grow faster and end longer on the harder set",
-            f"at the start {start}; growth {grown}; at the end {end} tokens",
-        ),
+        {"Claim": name, "The paper": said, "Here, harder | easier set": told[name]}
+        for name, said in SAID.items()
     ]
-    return Panel(
-        title, data=pd.DataFrame(rows, columns=["Claim", "The paper", "Here, harder | easier set"])
-    )
+    return Panel(title, data=pd.DataFrame(rows))
 
 
-def _of_both(
-    curves: Sequence[Curve], statistic: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> list[float]:
-    """A statistic of the harder and of the easier set's curve, mean over seeds."""
-    by_arm = {curve.arm: curve for curve in curves}
-    found = (by_arm.get(name) for name in NAMES.values())
-    return [
-        float("nan") if curve is None else float(np.nanmean(statistic(curve.x, curve.runs)))
-        for curve in found
-    ]
-
-
-def _pair(values: Sequence[float], unit: str, signs: bool = True) -> str:
-    texts = [signed(value) if signs else f"{value:.1f}" for value in values]
-    return f"{texts[0]} | {texts[1]}{unit}"
+def _pair(values: Sequence[float], sign: bool = True) -> str:
+    return " | ".join(signed(value) if sign else f"{value:.1f}" for value in values)
 
 
 def _of_record(title: str) -> Callable[[Draw], Callable[[Sources], Panel]]:
@@ -114,24 +100,9 @@ def funnel(record: DataRecord) -> Panel:
         ("left", [row["out"] for row in record.funnel], BLUE),
         ("dropped by the stage", [row["in"] - row["out"] for row in record.funnel], VERMILLION),
     ):
-        figure.add(
-            "bar",
-            y=stages,
-            x=values,
-            name=name,
-            orientation="h",
-            marker={"color": color},
-            text=[str(value) if value else "" for value in values],
-            textposition="inside",
-            hovertemplate="%{x} problems",
-        )
-    figure.update(
-        barmode="stack",
-        bargap=0.35,
-        hovermode="y unified",
-        xaxis={"showgrid": True},
-        yaxis={"showgrid": False, "autorange": "reversed"},
-    )
+        look = {"text": [str(value or "") for value in values], "textposition": "inside"}
+        add_bars(figure, name, stages, values, color, "%{x} problems", lying=True, **look)
+    figure.update(**STACKED)
     words = {"drop": "dropped", "change": "changed", "flag": "flagged"}
     rules = [
         {
@@ -252,14 +223,8 @@ def difficulty(record: DataRecord) -> Panel:
     colors = {"pool": GREY, **{level: styles[name].color for level, name in NAMES.items()}}
     for key, name in (("pool", "verified pool"), *NAMES.items()):
         counts = np.array(record.passes[key])
-        figure.add(
-            "bar",
-            x=list(range(len(counts))),
-            y=100 * counts / max(counts.sum(), 1),
-            name=name,
-            marker={"color": colors[key]},
-            hovertemplate="%{y:.1f} %",
-        )
+        shares = 100 * counts / max(counts.sum(), 1)
+        add_bars(figure, name, list(range(len(counts))), shares, colors[key], "%{y:.1f} %")
     bounds = "; ".join(
         f"{kind} problems are hard below {100 * hard:.3g} % and easy from {100 * easy:.3g} %"
         for kind, (hard, easy) in BOUNDS.items()

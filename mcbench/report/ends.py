@@ -113,7 +113,7 @@ def ends_sentence(arms: Arms) -> str:
         return ""
     styles = arm_styles(arms)
     ranked = sorted(found, key=lambda arm: -found[arm].mean)
-    told = ", ".join(f"{styles[arm].label} {found[arm].mean:.1f} %" for arm in ranked)
+    told = ", ".join(f"{found[arm].mean:.1f} % {styles[arm].label}" for arm in ranked)
     _, remark = comparable(arms, length)
     sentence = (
         f"Held-out pass@1 with up to {length} tokens over the last quarter of the steps: {told}."

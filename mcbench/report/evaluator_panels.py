@@ -5,31 +5,26 @@ to E4) and the time of a training step (E5); the paper's Fig. 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mcbench.claims.statistics import (
-    Estimate,
-    area_under_curve,
-    estimate,
-    last_window,
-    paired_difference,
-)
+from mcbench.claims.evidence import Evidence, difference
+from mcbench.claims.statistics import Estimate, area_under_curve, estimate, last_window
 from mcbench.errors import UserError
 from mcbench.experiments.labelled import METHOD, PARTS, SuiteRecord
 from mcbench.report import figures
+from mcbench.report.bars import STACKED, add_bars
 from mcbench.report.base import SMOOTHING, Figure, add_curve, axes_of, grid_figure, new_figure
-from mcbench.report.ends import finished, first_length, interval, plural, signed
+from mcbench.report.ends import first_length, interval, plural, signed
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import (
     Arms,
     Curve,
     Record,
-    by_step,
     eval_curves,
-    eval_lengths,
     make_curve,
     seed_of,
     smooth,
@@ -50,6 +45,16 @@ JUDGES = {
 ERRORS = {
     "rejected": ("right", "Right ones refused"),
     "accepted": ("wrong", "Wrong ones accepted"),
+}
+SUITE_COLUMNS = {
+    "judge": "Rules",
+    "part": "Part",
+    "right": "Right cases",
+    "rejected": "wrongly refused",
+    "% rejected": "% refused",
+    "wrong": "Wrong cases",
+    "accepted": "wrongly accepted",
+    "% accepted": "% accepted",
 }
 PART_COLORS = dict(zip(PARTS, (BLUE, GREEN, ORANGE), strict=True))
 NO_SUITE = "Not recorded: the labelled suite was not judged here."
@@ -118,22 +123,9 @@ def suite(sources: Sources) -> Panel:
     if record is None:
         return Panel(title, missing=NO_SUITE)
     table = misjudged(record, "part")
-    percent = {
-        errors: 100 * table[errors] / table[label].where(table[label] > 0)
-        for errors, (label, _) in ERRORS.items()
-    }
-    frame = pd.DataFrame(
-        {
-            "Rules": table["judge"].map(judge_name),
-            "Part": table["part"],
-            "Right cases": table["right"],
-            "wrongly refused": table["rejected"],
-            "% refused": percent["rejected"],
-            "Wrong cases": table["wrong"],
-            "wrongly accepted": table["accepted"],
-            "% accepted": percent["accepted"],
-        }
-    )
+    frame = table.assign(judge=table["judge"].map(judge_name))
+    for errors, (label, _) in ERRORS.items():
+        frame[f"% {errors}"] = 100 * table[errors] / table[label].where(table[label] > 0)
     height = 90 + 62 * len(record.judges)
     figure = _suite_bars(table, [judge_name(judge) for judge in record.judges], height)
     return Panel(
@@ -145,50 +137,34 @@ def suite(sources: Sources) -> Panel:
         "because it has no sandbox. A problem's own rules (tolerance, letter case, order, a "
         "checker) are known to MicroCoder's rules only: the others have no place for them.",
         [Plot("suite-bars", "Errors in percent of the cases", figure, height)],
-        frame,
+        frame[list(SUITE_COLUMNS)].rename(columns=SUITE_COLUMNS),
     )
 
 
 def _suite_bars(table: pd.DataFrame, names: Sequence[str], height: int) -> Figure:
-    figure = grid_figure("", ["", ""], gap=0.08)
-    figure.update(
-        barmode="group",
-        bargap=0.3,
-        hovermode="closest",
-        height=height,
-        legend={"traceorder": "normal"},
+    figure = grid_figure("", ["", ""], gap=0.08).update(
+        barmode="group", bargap=0.3, hovermode="closest", height=height
     )
+    order: dict[str, Any] = {"categoryorder": "array", "categoryarray": names[::-1]}
     for place, (errors, (label, title)) in enumerate(ERRORS.items()):
         given = table[table[label] > 0]
-        for part in PARTS:
+        shares = 100 * given[errors] / given[label]
+        for part, color in PART_COLORS.items():
             rows = given[given["part"] == part]
-            figure.add(
-                "bar",
-                x=(100 * rows[errors] / rows[label]).to_numpy(),
-                y=[judge_name(judge) for judge in rows["judge"]],
-                text=[f"{e}/{n}" for e, n in zip(rows[errors], rows[label], strict=True)],
-                name=part,
-                orientation="h",
-                marker={"color": PART_COLORS[part]},
-                textposition="outside",
-                cliponaxis=False,
-                showlegend=place == 0,
-                hovertemplate="%{y}: %{x:.1f} % (%{text})",
-                **axes_of(place),
-            )
-        highest = float(np.nan_to_num((100 * given[errors] / given[label]).max()))
-        room = 1.2 * max(1.0, highest)  # for the counts beside the bars
-        number = str(place + 1) if place else ""
-        x_axis = {"title": {"text": f"{title} (%)"}, "range": [0, room], "showgrid": True}
-        y_axis: dict[str, Any] = {
-            "showgrid": False,
-            "categoryorder": "array",
-            "categoryarray": names[::-1],
-            "showticklabels": place == 0,
+            counts = [f"{e}/{n}" for e, n in zip(rows[errors], rows[label], strict=True)]
+            labels, values = list(rows["judge"].map(judge_name)), shares[rows.index].to_numpy()
+            look = {"text": counts, "textposition": "outside", "cliponaxis": False}
+            add_bars(
+                figure, part, labels, values, color, "%{y}: %{x:.1f} % (%{text})",
+                lying=True, showlegend=place == 0, **look, **axes_of(place),
+            )  # fmt: skip
+        room = 1.2 * max(1.0, float(np.nan_to_num(shares.max())))  # for the counts beside the bars
+        number, matched = ("", {}) if place == 0 else (str(place + 1), {"matches": "y"})
+        axes: dict[str, Any] = {
+            "xaxis": {"title": {"text": f"{title} (%)"}, "range": [0, room], "showgrid": True},
+            "yaxis": {"showgrid": False, "showticklabels": place == 0, **order, **matched},
         }
-        if place:
-            y_axis["matches"] = "y"
-        figure.update(**{f"xaxis{number}": x_axis, f"yaxis{number}": y_axis})
+        figure.update(**{f"{axis}{number}": look for axis, look in axes.items()})
     return figure
 
 
@@ -252,99 +228,55 @@ def _by_group(record: SuiteRecord | None, errors: str, title: str) -> Panel:
 # Training ----------------------------------------------------------------------------------------
 
 
-def shared_seeds(arms: Arms) -> list[int]:
-    """Seeds that both arms have finished.
-
-    Raises:
-        UserError: an arm is missing, or no seed is in both.
-    """
-    if missing := [arm for arm in (OURS, THEIRS) if arm not in arms]:
-        label = arm_styles(missing)[missing[0]].label
-        raise UserError(
-            f"there is no finished run under the {label}; the comparison needs both arms"
-        )
-    seeds = sorted(set(map(seed_of, arms[OURS])) & set(map(seed_of, arms[THEIRS])))
-    if not seeds:
-        raise UserError("the two arms share no seed, so nothing can be paired")
-    return seeds
-
-
 def pairs(sources: Sources) -> Panel:
     """What the claims do not say: misjudgement alone, and the ends of the curves in percent."""
     title = "Both arms in numbers"
     try:
-        return Panel(title, "Paired by seed and problem.", data=paired_numbers(sources.arms))
+        frame = paired_numbers(sources.evidence)
     except UserError as error:
         return Panel(title, missing=f"Not compared: {error}.")
+    return Panel(title, "Rewards are paired by seed, pass rates by seed and problem.", data=frame)
 
 
-def paired_numbers(arms: Arms) -> pd.DataFrame:
+def paired_numbers(evidence: Evidence) -> pd.DataFrame:
     """Rewards and pass rates of both arms in percent, and their difference with its interval.
 
     In the first generation both arms sample the same responses from the same model, so the gap in
-    reward is made by the rules alone. Pass rates are paired by seed and problem, rewards by seed.
+    reward is made by the rules alone.
 
     Raises:
-        UserError: as :func:`shared_seeds`, or the arms were evaluated at different steps.
+        UserError: an arm is missing, no seed is in both, or an arm was not evaluated.
     """
-    arms = finished(arms)
-    seeds = shared_seeds(arms)
-    rewards = [_rewards(arms[arm], seeds) for arm in (OURS, THEIRS)]
-    ours, theirs = (100 * one.to_numpy().T for one in rewards)
-    found = [
-        (name, a.mean(), b.mean(), estimate(a - b))
-        for name, a, b in (
-            ("Training reward, first generation", ours[:, 0], theirs[:, 0]),
-            ("Training reward, whole run", ours.mean(axis=1), theirs.mean(axis=1)),
-        )
+    if missing := [arm for arm in (OURS, THEIRS) if arm not in evidence.arms]:
+        label = arm_styles(missing)[missing[0]].label
+        raise UserError(f"there is no finished run under the {label}; both arms are needed")
+    if not evidence.seeds:
+        raise UserError("the two arms share no seed, so nothing can be paired")
+    rates = (evidence.accuracy, partial(evidence.accuracy, longest=True))
+    measured = [
+        ("Training reward, first generation", evidence.reward, lambda x, y: y[..., 0]),
+        ("Training reward, whole run", evidence.reward, lambda x, y: y.mean(axis=-1)),
+        *(
+            (f"Held-out pass@1, {which} test length, {part}", read, statistic)
+            for which, read in zip(("shortest", "longest"), rates, strict=True)
+            for part, statistic in (("whole run", area_under_curve), ("at the end", last_window))
+        ),
     ]
-    for length in eval_lengths(arms):
-        x, passed, passed_theirs = _passed(arms, seeds, length)
-        for name, statistic in (("whole run", area_under_curve), ("at the end", last_window)):
-            a, b = statistic(x, passed), statistic(x, passed_theirs)
-            text = f"Held-out pass@1 with up to {length} tokens, {name}"
-            found.append((text, a.mean(), b.mean(), paired_difference(a, b)))
-    return pd.DataFrame(
-        {
-            "In percent": [name for name, *_ in found],
-            "MicroCoder rules": [f"{a:.1f}" for _, a, _, _ in found],
-            "LiveCodeBench rules": [f"{b:.1f}" for _, _, b, _ in found],
-            "Difference": [signed(gap.value) for *_, gap in found],
-            "95 % interval": [interval(gap.low, gap.high) for *_, gap in found],
-            "Seeds": [gap.seeds for *_, gap in found],
-        }
-    )
-
-
-def _rewards(records: Sequence[Record], seeds: Sequence[int]) -> pd.DataFrame:
-    """Reward by generation (rows: the step that began it) and seed."""
-    runs = {seed_of(r): by_step(r.steps, "reward") for r in records if seed_of(r) in seeds}
-    return pd.DataFrame(runs)[list(seeds)].dropna()
-
-
-def _passed(
-    arms: Arms, seeds: Sequence[int], length: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Steps (N,) and pass rates in percent (S, P, N) of both arms, problems in one order."""
-    steps: set[tuple[int, ...]] = set()
-    values = []
-    for arm in (OURS, THEIRS):
-        of_seed = {seed_of(record): record for record in arms[arm]}
-        rows = []
-        for seed in seeds:
-            evals = of_seed[seed].evals
-            evals = evals[evals["max_completion_length"] == length].sort_values("step")
-            steps.add(tuple(evals["step"]))
-            rates = [
-                {p["id"]: 100 * p["passes"] / (p["attempts"] or np.nan) for p in problems}
-                for problems in evals["per_problem"]
-            ]
-            rows.append(pd.DataFrame(rates).sort_index(axis=1).to_numpy().T)
-        values.append(rows)
-    if len(steps) > 1:
-        raise UserError("the runs were evaluated at different steps and cannot be paired")
-    ours, theirs = (np.array(rows) for rows in values)
-    return np.array(steps.pop()), ours, theirs
+    rows = []
+    for name, read, statistic in measured:
+        ours, theirs = read(OURS), read(THEIRS)
+        gap = difference(name, "points", ours, theirs, statistic).estimate
+        rows.append(
+            {
+                "In percent": name,
+                "MicroCoder rules": f"{statistic(ours.x, ours.y).mean():.1f}",
+                "LiveCodeBench rules": f"{statistic(theirs.x, theirs.y).mean():.1f}",
+                "Difference": signed(gap.value),
+                "95 % interval": interval(gap.low, gap.high),
+                "Seeds": gap.seeds,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def gap(sources: Sources) -> Panel:
@@ -484,27 +416,13 @@ def _step_split(splits: dict[str, dict[str, float]]) -> Figure:
     names = [style.label for style in arm_styles(splits).values()]
     colors = {name: color for name, (_, color) in SPLIT.items()}
     for part, color in {**colors, "other": "rgba(128,134,144,.35)"}.items():
-        figure.add(
-            "bar",
-            y=names,
-            x=[split[part] for split in splits.values()],
-            name=part,
-            orientation="h",
-            marker={"color": color},
-            hovertemplate="%{x:.2f} s",
-        )
+        values = [split[part] for split in splits.values()]
+        add_bars(figure, part, names, values, color, "%{x:.2f} s", lying=True)
     if "single_threaded" in splits:
         paper = sum(splits["single_threaded"].values()) * (1 - PAPER_SAVING / 100)
         figure.rule("x", paper, f"the paper: −{PAPER_SAVING} %")
-    return figure.update(
-        barmode="stack",
-        hovermode="y unified",
-        bargap=0.45,
-        legend={"traceorder": "normal", "x": 0, "xanchor": "left", "y": 1.1},
-        margin={"t": 70},
-        xaxis={"showgrid": True},
-        yaxis={"showgrid": False, "autorange": "reversed"},
-    )
+    legend = {"traceorder": "normal", "x": 0, "xanchor": "left", "y": 1.1}
+    return figure.update(**STACKED, legend=legend, margin={"t": 70})
 
 
 def _step_table(arms: Arms, splits: dict[str, dict[str, float]]) -> pd.DataFrame:

@@ -179,7 +179,7 @@ def build_page(page: Page, plotly_src: str | None = None, home: str = "") -> str
         home=home,
         figures=script_json(specs),
         samples=script_json(samples) if samples else "",
-        smoothed=SMOOTHING if any(t.get("meta", {}).get("smooth") for t in traces) else 0,
+        window=SMOOTHING if any(t.get("meta", {}).get("smooth") for t in traces) else 0,
         linked=any(spec["linked"] for spec in specs.values()),
         plotly_src=plotly_src if specs else None,
         plotly=_plotly() if specs and not plotly_src else "",
@@ -213,7 +213,13 @@ def build_index(
 ) -> str:
     """A page that lists others, with sections of its own below them."""
     return render(
-        "index.html", entries=entries, sections=sections, tiles=tiles, title=title, note=NANO_NOTE
+        "index.html",
+        entries=entries,
+        sections=sections,
+        tiles=tiles,
+        title=title,
+        note=NANO_NOTE,
+        samples="",
     )
 
 

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mcbench.report import paper
@@ -46,6 +46,7 @@ def environment() -> Environment:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        undefined=StrictUndefined,
     )
     found.globals.update(asset=lambda name: Markup(asset(name)), paper=paper.PAPER)
     found.tests["a"] = lambda value, name: type(value).__name__ == name

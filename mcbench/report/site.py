@@ -170,7 +170,7 @@ def build_site(folder: str | Path) -> list[Path]:
     write_plotly(folder / PLOTLY)
     pages: dict[str, Page] = {}
     for name, experiment in EXPERIMENTS.items():
-        if name != TIMING and (known := found.studies[name]):
+        if name != TIMING and (known := shown_sizes(name, found.studies[name])):
             beside = found.beside(name)
             again = reproduce(known, beside)
             pages[f"{experiment.notebook}.html"] = experiment_page(known, again, **beside)
@@ -193,6 +193,18 @@ def build_site(folder: str | Path) -> list[Path]:
     )
     index.write_text(html, encoding="utf-8")
     return [index.resolve(), *built]
+
+
+def shown_sizes(name: str, known: Sequence[Study]) -> list[Study]:
+    """The sizes of an experiment that a page shows: its own, and others with at least half of its
+    arms; fewer are there because another experiment trains them too.
+    """
+    experiment = EXPERIMENTS[name]
+    return [
+        study
+        for study in known
+        if study.profile in experiment.profiles or 2 * len(study.arms) >= len(experiment.arms)
+    ]
 
 
 def _entry(path: Path, summary: str = "") -> Entry:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mcbench.claims.evidence import Evidence, run_curves
 from mcbench.experiments.graded_sets import DataRecord
 from mcbench.experiments.labelled import SuiteRecord
 from mcbench.experiments.study import OWN, Study
@@ -53,6 +54,15 @@ class Sources:
     def arms(self) -> Arms:
         """The arms of the study in view."""
         return arms_of(self.study)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The curves of the finished runs, aligned by seed and problem."""
+        curves = {
+            arm: {one.seed: run_curves(one) for one in runs if one.state == "finished"}
+            for arm, runs in arms_of(self.study).items()
+        }
+        return Evidence({arm: runs for arm, runs in curves.items() if runs})
 
     @property
     def sizes(self) -> dict[str, Arms]:
