@@ -27,17 +27,22 @@ STEPS = "Training step (optimizer updates)"
 SMOOTHING = 5  # steps; per-step measurements come from one batch and are noisy
 ROLES = ("seeds", "band", "mean")
 
-_AXIS: dict[str, Any] = {
-    "gridcolor": NEUTRAL_GRID,
-    "zeroline": False,
-    "showline": False,
-    "automargin": True,
-    "ticks": "outside",  # invisible: they keep the labels off the plot
-    "ticklen": 6,
-    "tickcolor": "rgba(0,0,0,0)",
-    "exponentformat": "power",
-    "title": {"standoff": 8, "font": {"size": 12}},
-}
+
+def _axis(**look: Any) -> dict[str, Any]:
+    return {
+        "gridcolor": NEUTRAL_GRID,
+        "zeroline": False,
+        "showline": False,
+        "automargin": True,
+        "ticks": "outside",  # invisible: they keep the labels off the plot
+        "ticklen": 6,
+        "tickcolor": "rgba(0,0,0,0)",
+        "exponentformat": "power",
+        "title": {"standoff": 8, "font": {"size": 12}},
+        **look,
+    }
+
+
 _LAYOUT: dict[str, Any] = {
     "template": "none",
     "title": {"x": 0, "xanchor": "left", "font": {"size": 15}},
@@ -50,8 +55,8 @@ _LAYOUT: dict[str, Any] = {
     "hoverlabel": {"font": {"size": 12}},
     "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL_TEXT},
     "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
-    "xaxis": {**_AXIS, "showgrid": False},
-    "yaxis": {**_AXIS, "nticks": 6},
+    "xaxis": _axis(showgrid=False),
+    "yaxis": _axis(nticks=6),
 }
 
 

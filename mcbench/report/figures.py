@@ -188,10 +188,12 @@ def add_spread(
 ) -> None:
     """A band between two percentiles' curves (first and last) and the median between them."""
     low, middle, high = curves
+    # A missing value would split the band: a seed that ended early has none.
+    ends = [(one.x[~np.isnan(one.mean)], one.mean[~np.isnan(one.mean)]) for one in (high, low)]
     figure.add(
         "scatter",
-        x=np.concatenate([high.x, low.x[::-1]]),
-        y=np.concatenate([high.mean, low.mean[::-1]]),
+        x=np.concatenate([ends[0][0], ends[1][0][::-1]]),
+        y=np.concatenate([ends[0][1], ends[1][1][::-1]]),
         mode="lines",
         fill="toself",
         fillcolor=style.fill(alpha),

@@ -85,16 +85,13 @@ def group_runs(
 
 def unfinished(records: Sequence[Record]) -> str:
     """Which runs of an arm are not finished, and how far they came; empty where all are."""
-    notes = []
-    for record in records:
-        state = record.meta.get("state", "finished")
-        if state != "finished":
-            steps = record.steps
-            done = int(steps["step"].max()) if len(steps) else 0
-            seed = f"seed {seed_of(record)} " if len(records) > 1 else ""
-            word = state if state == "failed" else "unfinished"
-            notes.append(f"{seed}{word}, step {done} of {record.config.steps}")
-    return "; ".join(notes)
+    left = [one for one in records if one.meta.get("state", "finished") != "finished"]
+    if not left:
+        return ""
+    done = min(int(one.steps["step"].max()) if len(one.steps) else 0 for one in left)
+    word = "failed" if all(one.meta["state"] == "failed" for one in left) else "unfinished"
+    which = f"{len(left)} of {len(records)} seeds " if len(records) > 1 else ""
+    return f"{which}{word}, step {done} of {left[0].config.steps}"
 
 
 def unfinished_runs(arms: Arms) -> str:

@@ -13,9 +13,8 @@ from mcbench.runs.store import Run
 
 
 def meta(name: str = "a", recipe: str = "microcoder", seed: int = 0, steps: int = 40) -> Any:
-    record = make_record(recipe, seed, steps=steps)
-    config = record.config.model_copy(update={"profile": "tiny"}).to_dict()
-    return {**record.meta, "config": config, "run_id": name, "state": "running", "ended": None}
+    record = make_record(recipe, seed, steps=steps, profile="tiny")
+    return {**record.meta, "run_id": name, "state": "running", "ended": None}
 
 
 def lines(recipe: str = "microcoder", seed: int = 0, steps: int = 40) -> list[dict[str, Any]]:

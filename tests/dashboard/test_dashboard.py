@@ -11,7 +11,7 @@ import pytest
 from mcbench.errors import UserError
 from mcbench.report import Dashboard
 from mcbench.report.dashboard import watch_experiment
-from mcbench.runs.config import resolve
+from mcbench.runs.config import preset
 
 from .runs import begin, finished, lines
 
@@ -122,7 +122,7 @@ def test_the_thread_looks_by_itself_and_survives_an_error(
 
 
 def test_without_a_page_it_is_text_and_has_no_thread(tmp_path: Path) -> None:
-    config = resolve("tiny", "grpo", {}, 0, 4)
+    config = preset("tiny", "grpo")
     dashboard = Dashboard(tmp_path, planned=[config])
     assert not dashboard.is_following
     assert list(dashboard._repr_mimebundle_()) == ["text/plain"]
@@ -138,8 +138,10 @@ def test_an_experiment_is_watched_before_its_runs_exist(tmp_path: Path, still: N
 
 
 def test_planned_runs_are_listed_under_the_names_of_their_arms(tmp_path: Path, still: None) -> None:
-    mine = [resolve("tiny", "microcoder", {"mask_ratio": 0.5}, seed, 4) for seed in (0, 1)]
-    usual = resolve("tiny", "microcoder", {}, 0, 4)
+    mine = [
+        preset("tiny", "microcoder", seed).with_settings({"mask_ratio": 0.5}) for seed in (0, 1)
+    ]
+    usual = preset("tiny", "microcoder")
 
     def listed(planned: Any) -> list[str]:
         dashboard = Dashboard(tmp_path, planned=planned, live=True)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from report.synthetic import make_record, make_records
 
-from mcbench.report import panels
+from mcbench.report import figures, panels
+from mcbench.report.base import STEPS
 from mcbench.report.dashboard.curves import draw
 from mcbench.report.dashboard.live_figure import LiveFigure, thinned
 from mcbench.report.series import group_runs
@@ -22,6 +23,30 @@ def test_every_section_draws() -> None:
         assert figures or missing
         for figure in figures.values():
             figure.plotly()
+
+
+def test_figures_have_titles_of_their_own() -> None:
+    one, other = figures.reward(arms_of()), figures.accuracy(arms_of(), 128)
+    assert one.layout["xaxis"]["title"]["text"] == other.layout["xaxis"]["title"]["text"] == STEPS
+    assert one.layout["yaxis"]["title"]["text"] == "Responses passing (%)"
+    assert other.layout["yaxis"]["title"]["text"] == "pass@1 (%)"
+
+
+def test_several_plots_in_one_figure_have_axes_of_their_own() -> None:
+    shown = figures.overview(arms_of(), [128, 256]).plotly()
+    assert len({trace.xaxis for trace in shown.data}) == 4
+    domains = [shown.layout[f"{axis}axis{n}"].domain for axis in "xy" for n in ("", 2, 3, 4)]
+    assert all(0 <= low < high <= 1 for low, high in domains)
+    assert len(set(domains)) == 4
+    assert shown.layout.annotations[0].text == "pass@1 (%), up to 128 tokens"
+
+
+def test_the_band_of_an_arm_with_a_shorter_seed_stays_whole() -> None:
+    records = [make_record("grpo", 0, steps=60), make_record("grpo", 1, steps=20)]
+    band, median, *_ = figures.length_spread("grpo", records).data
+    assert not np.isnan(band["y"]).any()
+    assert band["x"].max() == 19  # the last generation of both
+    assert np.isnan(median["y"]).any()
 
 
 def test_a_live_figure_sends_only_what_changed() -> None:

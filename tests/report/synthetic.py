@@ -122,13 +122,14 @@ def make_record(
     steps: int = 60,
     every: int = 2,
     settings: Mapping[str, Any] | None = None,
+    profile: str = "nano",
     **meta: Any,
 ) -> RunRecord:
     """A finished run of one arm and seed; ``settings`` are those of its configuration."""
     rng = np.random.default_rng([seed, len(arm)])
     scale = {"model": model, "max_completion_length": 128, "eval_lengths": (128, 256)}
     scale |= {"steps": steps, "eval_every": 10}
-    config = preset("nano", arm, seed).with_settings({**scale, **(settings or {})})
+    config = preset(profile, arm, seed).with_settings({**scale, **(settings or {})})
     return RunRecord(
         meta={
             "run_id": f"{arm}-{model}-{seed}",
