@@ -35,15 +35,13 @@ SMOOTH = (
 
 
 def records(arms: int, seeds: int, steps: int) -> list[object]:
-    """Runs made by formula; arms beyond the three recipes differ from them by one change."""
+    """Runs made by formula; arms beyond the three recipes differ from them by one setting."""
     found = []
     for number in range(arms):
         recipe = list(GAIN)[number % len(GAIN)]
         for seed in range(seeds):
-            record = make_record(recipe, seed, steps=steps, every=1)
-            if number >= len(GAIN):
-                record.meta["config"]["changes"] = {"mask_ratio": number / 10}
-            found.append(record)
+            own = {"learning_rate": number * 1e-5} if number >= len(GAIN) else {}
+            found.append(make_record(recipe, seed, steps=steps, every=1, settings=own))
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,6 +74,32 @@ class Figure:
     def add(self, kind: str, **trace: Any) -> None:
         """Add a trace, such as a ``scatter`` or a ``bar``, with plotly's own properties."""
         self.data.append({"type": kind, **trace})
+
+    def line(
+        self, x: Any, y: Any, name: str, style: ArmStyle, width: float = 1.6, **more: Any
+    ) -> None:
+        """Add a line in a style's colour and dash."""
+        look = {"color": style.color, "dash": style.dash, "width": width}
+        self.add("scatter", **{"x": x, "y": y, "name": name, "mode": "lines", "line": look} | more)
+
+    def band(
+        self, x: np.ndarray, low: np.ndarray, high: np.ndarray, fill: str, name: str, **more: Any
+    ) -> None:
+        """Add the area between two lines (N,), where both have a value."""
+        known = ~(np.isnan(low) | np.isnan(high))
+        x, low, high = x[known], low[known], high[known]
+        self.add(
+            "scatter",
+            x=np.concatenate([x, x[::-1]]),
+            y=np.concatenate([high, low[::-1]]),
+            name=name,
+            mode="lines",
+            fill="toself",
+            fillcolor=fill,
+            line={"width": 0},
+            hoverinfo="skip",
+            **more,
+        )
 
     def update(self, **layout: Any) -> Figure:
         """Change the layout; nested dictionaries are merged. Returns the figure."""
@@ -176,42 +202,21 @@ def add_curve(
     shown = smooth(curve, smoothing)
     count = curve.runs.shape[0]
     gap = np.full((count, 1), np.nan)
-    band = ~np.isnan(shown.low)
-    band_x, high, low = curve.x[band], shown.high[band], shown.low[band]
-    looks: dict[str, dict[str, Any]] = {
-        "seeds": {
-            "x": np.hstack([np.tile(curve.x.astype(float), (count, 1)), gap]).ravel()[:-1],
-            "y": np.hstack([curve.runs, gap]).ravel()[:-1],
-            "line": {"color": style.fill(0.28), "width": 1},
-            "hoverinfo": "skip",
-        },
-        "band": {
-            "x": np.concatenate([band_x, band_x[::-1]]),
-            "y": np.concatenate([high, low[::-1]]),
-            "fill": "toself",
-            "fillcolor": style.fill(0.14),
-            "line": {"width": 0},
-            "hoverinfo": "skip",
-        },
-        "mean": {
-            "x": curve.x,
-            "y": shown.mean,
-            "line": {"color": style.color, "width": 2.4, "dash": style.dash},
-            "marker": {"size": 6, "color": style.color},
-            "hovertemplate": hover,
-        },
-    }
-    for role, look in looks.items():
-        figure.add(
-            "scatter",
-            **look,
-            name=f"{style.label} ({curve.note})" if curve.note else style.label,
-            mode="lines+markers" if markers and role == "mean" else "lines",
-            legendgroup=curve.arm,
-            showlegend=legend and role == "mean",
-            meta={"role": role, "seeds": count, "smooth": smoothing > 1},
-            **axes,
-        )
+    x = np.hstack([np.tile(curve.x.astype(float), (count, 1)), gap]).ravel()[:-1]
+    y = np.hstack([curve.runs, gap]).ravel()[:-1]
+    name = f"{style.label} ({curve.note})" if curve.note else style.label
+
+    def part(role: str) -> dict[str, Any]:
+        meta = {"role": role, "seeds": count, "smooth": smoothing > 1}
+        named = legend and role == "mean"
+        return {"legendgroup": curve.arm, "showlegend": named, "meta": meta, **axes}
+
+    thin = replace(style, color=style.fill(0.28), dash="solid")
+    figure.line(x, y, name, thin, 1, hoverinfo="skip", **part("seeds"))
+    figure.band(curve.x, shown.low, shown.high, style.fill(0.14), name, **part("band"))
+    look = {"mode": "lines+markers"} if markers else {}
+    look |= {"marker": {"size": 6, "color": style.color}, "hovertemplate": hover}
+    figure.line(curve.x, shown.mean, name, style, 2.4, **look, **part("mean"))
 
 
 def seeds_of(trace: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -229,18 +234,10 @@ def add_reference(figure: Figure, reference: Reference, last_step: float | None 
     if last_step is not None:
         x = x / x.max() * last_step
     scaled = "" if last_step is None else f", its {reference.x[-1]:.0f} steps stretched to ours"
-    figure.add(
-        "scatter",
-        x=x,
-        y=np.array(reference.y),
-        mode="lines",
-        name=f"paper, {reference.label} ({reference.source}, read by eye{scaled})",
-        line={"color": NEUTRAL_GRID.replace("0.22", "0.75"), "width": 1.6, "dash": "dot"},
-        hovertemplate="%{y:.3g}",
-        legendgroup="paper",
-        showlegend=True,
-        meta={"role": "paper"},
-    )
+    name = f"paper, {reference.label} ({reference.source}, read by eye{scaled})"
+    style = ArmStyle(name, NEUTRAL_GRID.replace("0.22", "0.75"), "dot")
+    look: dict[str, Any] = {"hovertemplate": "%{y:.3g}", "legendgroup": "paper"}
+    figure.line(x, np.array(reference.y), name, style, **look, meta={"role": "paper"})
 
 
 def compare(

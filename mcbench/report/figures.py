@@ -7,8 +7,8 @@ drawn is in :mod:`mcbench.report.base`, distributions over responses in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -144,29 +144,18 @@ def accuracy(arms: Arms, length: int, title: str = "") -> Figure:
     return figure.update(title={"subtitle": {"text": left_out}}) if left_out else figure
 
 
-def reward(arms: Arms, smoothing: int = SMOOTHING) -> Figure:
-    """Mean training reward, the share of sampled responses that pass every test."""
-    return line(arms, "reward", smoothing)
+def _named(name: str) -> Callable[..., Figure]:
+    """:func:`line` of one name."""
+
+    def draw(arms: Arms, smoothing: int = SMOOTHING) -> Figure:
+        return line(arms, name, smoothing)
+
+    draw.__doc__ = f"{LINES[name].title}: {LINES[name].y_title.lower()}, over training."
+    return draw
 
 
-def response_length(arms: Arms, smoothing: int = SMOOTHING) -> Figure:
-    """Mean length of the sampled responses."""
-    return line(arms, "length", smoothing)
-
-
-def truncated_share(arms: Arms, smoothing: int = SMOOTHING) -> Figure:
-    """Share of responses that reached the maximum length without ending."""
-    return line(arms, "truncated", smoothing)
-
-
-def masked_share(arms: Arms, smoothing: int = SMOOTHING) -> Figure:
-    """Share of responses whose advantage the truncation mask set to zero."""
-    return line(arms, "masked", smoothing)
-
-
-def entropy(arms: Arms, smoothing: int = SMOOTHING) -> Figure:
-    """Mean token entropy of the policy on its own samples."""
-    return line(arms, "entropy", smoothing)
+reward, response_length, entropy = _named("reward"), _named("length"), _named("entropy")
+truncated_share, masked_share = _named("truncated"), _named("masked")
 
 
 # One arm each ------------------------------------------------------------------------------------
@@ -188,55 +177,25 @@ def add_spread(
 ) -> None:
     """A band between two percentiles' curves (first and last) and the median between them."""
     low, middle, high = curves
-    # A missing value would split the band: a seed that ended early has none.
-    ends = [(one.x[~np.isnan(one.mean)], one.mean[~np.isnan(one.mean)]) for one in (high, low)]
-    figure.add(
-        "scatter",
-        x=np.concatenate([ends[0][0], ends[1][0][::-1]]),
-        y=np.concatenate([ends[0][1], ends[1][1][::-1]]),
-        mode="lines",
-        fill="toself",
-        fillcolor=style.fill(alpha),
-        line={"width": 0},
-        name=f"{name}10th–90th percentile",
-        hoverinfo="skip",
-    )
-    figure.add(
-        "scatter",
-        x=middle.x,
-        y=middle.mean,
-        mode="lines",
-        name=f"{name}median",
-        line={"color": style.color, "dash": style.dash, "width": 2.2},
-        hovertemplate=_TOKENS,
-    )
+    band = f"{name}10th–90th percentile"
+    figure.band(middle.x, low.mean, high.mean, style.fill(alpha), band)
+    median = {"width": 2.2, "hovertemplate": _TOKENS}
+    figure.line(middle.x, middle.mean, f"{name}median", style, **median)
 
 
 def length_spread(
     arm: str, records: Sequence[Record], limit: int | None = None, smoothing: int = SMOOTHING
 ) -> Figure:
     """One arm's lengths: 10th to 90th percentile, median, and the means of right and wrong ones."""
-    style = arm_styles([arm])[arm]
+    style = replace(arm_styles([arm])[arm], dash="solid")
     figure = new_figure(style.label, "Length (tokens)")
     found = [step_curves({arm: records}, f"length/{name}") for name in ("p10", "p50", "p90")]
     if not all(found):
         return figure
-    curves = [smooth(curve, smoothing) for (curve,) in found]
-    add_spread(figure, curves, ArmStyle(style.label, style.color, "solid"))
-    for column, name, dash in (
-        ("correct_mean", "right", "dash"),
-        ("incorrect_mean", "wrong", "dot"),
-    ):
-        x, y = _mean_over_seeds(records, f"length/{column}", smoothing)
-        figure.add(
-            "scatter",
-            x=x,
-            y=y,
-            name=f"mean, {name}",
-            line={"color": style.color, "dash": dash, "width": 1.6},
-            hovertemplate=_TOKENS,
-            mode="lines",
-        )
+    add_spread(figure, [smooth(curve, smoothing) for (curve,) in found], style)
+    for column, name, dash in (("correct", "right", "dash"), ("incorrect", "wrong", "dot")):
+        x, y = _mean_over_seeds(records, f"length/{column}_mean", smoothing)
+        figure.line(x, y, f"mean, {name}", replace(style, dash=dash), hovertemplate=_TOKENS)
     return with_limit(figure, limit)
 
 
@@ -265,15 +224,8 @@ def mask_rules(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) 
         x, y = _mean_over_seeds(records, column, smoothing, 100)
         if x.size:
             width = 2.4 if column == "mask/share" else 1.6
-            figure.add(
-                "scatter",
-                x=x,
-                y=y,
-                name=name,
-                mode="lines",
-                line={"color": color, "dash": dash, "width": width},
-                hovertemplate="%{y:.1f} %",
-            )
+            style = ArmStyle(name, color, dash)
+            figure.line(x, y, name, style, width, hovertemplate="%{y:.1f} %")
     return figure.update(yaxis={"rangemode": "tozero"})
 
 
@@ -286,22 +238,13 @@ GROUPS = (
 
 def group_outcomes(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> Figure:
     """One arm's prompts by outcome of their group; only mixed groups carry a gradient."""
-    style = arm_styles([arm])[arm]
+    style = replace(arm_styles([arm])[arm], dash="solid")
     figure = new_figure(style.label, "Prompts (%)")
     for column, name, alpha in GROUPS:
         x, y = _mean_over_seeds(records, column, smoothing, 100)
         if x.size:
-            figure.add(
-                "scatter",
-                x=x,
-                y=y,
-                name=name,
-                stackgroup="outcome",
-                mode="lines",
-                line={"width": 0.5, "color": style.color},
-                fillcolor=style.fill(alpha),
-                hovertemplate="%{y:.0f} %",
-            )
+            look = {"stackgroup": "outcome", "fillcolor": style.fill(alpha)}
+            figure.line(x, y, name, style, 0.5, **look, hovertemplate="%{y:.0f} %")
     return figure.update(yaxis={"range": [0, 100]})
 
 

@@ -34,8 +34,11 @@ def figure_table(figure: Figure) -> pd.DataFrame:
             series = pd.Series(runs.mean(axis=0), index=x)
         else:
             lying = trace.get("orientation") == "h"
-            x, y = _values(trace, "y" if lying else "x"), _values(trace, "x" if lying else "y")
-            series = pd.Series(y, index=x) if x and y else pd.Series(dtype=float)
+            places = _values(trace, "y" if lying else "x")
+            values = _values(trace, "x" if lying else "y")
+            series = (
+                pd.Series(values, index=places) if places and values else pd.Series(dtype=float)
+            )
             flat |= lying
         if len(series):
             columns[_unique(str(trace.get("name") or "Value"), columns)] = series

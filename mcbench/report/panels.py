@@ -24,15 +24,15 @@ class PanelKind:
     """A panel before it is drawn.
 
     ``draw`` takes arms and smoothing; a figure without a trace counts as not recorded. ``needs``
-    says what is missing then. ``staged``: drawn over training steps, so that stages of temperature
-    and length are shown behind it.
+    says what is missing then, where it is not the title. ``staged``: drawn over training steps, so
+    that stages of temperature and length are shown behind it.
     """
 
     section: str
     title: str
     prose: str
     draw: Draw
-    needs: str
+    needs: str = ""
     staged: bool = True
 
 
@@ -121,7 +121,6 @@ PANELS: dict[str, PanelKind] = {
         "Reward is the share of sampled responses that pass every test, on training problems and "
         "at the training temperature.",
         _lines("reward", "length"),
-        "rewards and lengths",
     ),
     "lengths": PanelKind(
         "Length",
@@ -129,7 +128,6 @@ PANELS: dict[str, PanelKind] = {
         "Band: 10th to 90th percentile; solid: median; dashed: mean of right responses; dotted: "
         "mean of wrong ones; the horizontal line is the limit.",
         _each_arm("spread", figures.length_spread, limited=True),
-        "percentiles of the response lengths",
     ),
     "outcome": PanelKind(
         "Length",
@@ -156,7 +154,6 @@ PANELS: dict[str, PanelKind] = {
         "Left: responses that reached the limit. Right: responses whose advantage was set to zero "
         "because they were cut, wrong, not repeating, and drawn with probability rho.",
         _lines("truncated", "masked"),
-        "truncation and mask",
     ),
     "mask-rules": PanelKind(
         "Truncation and mask",
@@ -173,7 +170,6 @@ PANELS: dict[str, PanelKind] = {
         "How much one prompt's responses differ. The paper reads lasting loss of diversity as the "
         "sign that accuracy will fall next.",
         _lines(*figures.DIVERSITY),
-        "diversity",
     ),
     "policy": PanelKind(
         "Policy",
@@ -181,7 +177,6 @@ PANELS: dict[str, PanelKind] = {
         "Entropy of the policy on its own samples, and the share of tokens where the clip cut the "
         "update off. A higher upper bound leaves rare tokens more room to grow.",
         _lines("entropy", "clip-low", "clip-high"),
-        "entropy and clip ratios",
     ),
     "kl": PanelKind(
         "Policy",
@@ -195,7 +190,6 @@ PANELS: dict[str, PanelKind] = {
         "Optimizer",
         "The gradient's norm before clipping, and the learning rate.",
         _lines("gradient-norm", "learning-rate"),
-        "gradient norm and learning rate",
     ),
     "groups": PanelKind(
         "Groups and advantages",
@@ -203,7 +197,6 @@ PANELS: dict[str, PanelKind] = {
         "Dark: prompts whose responses all pass; middle: some pass; light: none does. Only the "
         "middle ones carry a gradient.",
         _each_arm("groups", figures.group_outcomes),
-        "group outcomes",
     ),
     "advantages": PanelKind(
         "Groups and advantages",
@@ -229,7 +222,6 @@ PANELS: dict[str, PanelKind] = {
         "What was set, step by step. Where an arm changes either, the stages are shown as bands "
         "behind every figure over training.",
         _lines("temperature", "max-length"),
-        "temperature and length limit",
     ),
     "time": PanelKind(
         "Time",
@@ -237,7 +229,6 @@ PANELS: dict[str, PanelKind] = {
         "Mean seconds per optimizer update: sampling responses, running their programs, and the "
         "rest (forward, backward, optimizer, log).",
         _time,
-        "times",
         staged=False,
     ),
 }
@@ -246,8 +237,7 @@ SECTIONS = tuple(dict.fromkeys(kind.section for kind in PANELS.values()))
 
 # A line by its own name is a panel too, such as ``length`` or ``entropy``.
 _LINE_PANELS = {
-    name: PanelKind("", line.title, "", _lines(name), line.title.lower())
-    for name, line in figures.LINES.items()
+    name: PanelKind("", line.title, "", _lines(name)) for name, line in figures.LINES.items()
 }
 _KINDS: Mapping[str, PanelKind] = {**_LINE_PANELS, **PANELS}
 SYNONYMS = {
@@ -296,7 +286,7 @@ def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], str]
         for shape in shapes:
             plot.figure.add_shape(**shape)
     if not plots:
-        return [], f"Not recorded: {kind.needs}."
+        return [], f"Not recorded: {kind.needs or kind.title[0].lower() + kind.title[1:]}."
     absent = ", ".join(plot.caption for plot in everything if not plot.figure.data)
     return plots, f"Not recorded: {absent}." if absent else ""
 

@@ -131,17 +131,9 @@ def _frames(arms: Arms, name: str, x_title: str, bins: Any) -> Figure:
             continue
         shares = 100 * table.to_numpy() / np.maximum(1, table.to_numpy().sum(axis=1))[:, None]
         kept = np.unique(np.linspace(0, len(table) - 1, min(FRAMES, len(table))).astype(int))
-        style = styles[arm]
-        figure.add(
-            "scatter",
-            x=bins(records),
-            y=shares[kept[-1]],
-            name=style.label,
-            legendgroup=arm,
-            mode="lines",
-            line={"shape": "hvh", "color": style.color, "dash": style.dash, "width": 2.2},
-            hovertemplate="%{y:.1f} %",
-        )
+        look = {"legendgroup": arm, "hovertemplate": "%{y:.1f} %"}
+        figure.line(bins(records), shares[kept[-1]], styles[arm].label, styles[arm], 2.2, **look)
+        figure.data[-1]["line"]["shape"] = "hvh"
         frames.append(
             {"steps": table.index.to_numpy()[kept].tolist(), "y": shares[kept].round(2).tolist()}
         )

@@ -85,7 +85,7 @@ class Dashboard:
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._changed = threading.Event()
-        self._drawn: Any = None
+        self._stale = True
         self._known: set[str] = set()
         self._arm_order: list[str] = []
         self._thread: threading.Thread | None = None
@@ -146,7 +146,7 @@ class Dashboard:
     def _control_changed(self, change: Any) -> None:
         if change["owner"] is self.pause:
             self.pause.description = "Resume" if self.pause.value else "Pause"
-        self._drawn = None
+        self._stale = True
         self._changed.set()
 
     @property
@@ -193,6 +193,7 @@ class Dashboard:
 
     def _report(self, error: Exception) -> None:
         """Say on the page what went wrong; the next look may do better."""
+        self._stale = True
         self.problem = f"The last look failed: {type(error).__name__}: {error}"
         with contextlib.suppress(Exception):
             self._show_status([])
@@ -209,9 +210,9 @@ class Dashboard:
             lines = self._show_runs()
             self.problem = ""
             self._show_status(lines)
-            view = self._view
-            if not changed and view == self._drawn:
+            if not changed and not self._stale:
                 return
+            self._stale = False
             if self.shown.value == RESPONSES:
                 self.samples.refresh()
                 self._put(self.samples)
@@ -224,19 +225,6 @@ class Dashboard:
                 chosen = [name for name, button in self.sections.items() if button.value]
                 self.curves.show(arms, chosen, self.smoothing.value)
                 self._put(self._curves_box)
-            self._drawn = view
-
-    @property
-    def _view(self) -> tuple[Any, ...]:
-        """What the controls say."""
-        buttons = tuple(button.value for button in self.sections.values())
-        return (
-            self.shown.value,
-            self.model.value,
-            buttons,
-            self.smoothing.value,
-            *self.list.chosen,
-        )
 
     def _put(self, box: Any) -> None:
         if self._body.children != (box,):
@@ -277,23 +265,17 @@ class Dashboard:
 
     def _choose_new(self, found: Sequence[tuple[str, RunFollower]]) -> None:
         """Draw runs nobody could choose yet; of many that were there before, the first arms."""
-        new = [entry for entry in found if entry[1].run_id not in self._known]
-        if not new:
-            return
-        if not self._known and self.store.all:
-            arms: dict[str, list[tuple[str, RunFollower]]] = {}
-            for entry in new:
-                arms.setdefault(entry[0], []).append(entry)
-            count = 0
-            for arm, runs in list(arms.items()):
-                count += len(runs)
-                if count > max(MOST_CHOSEN, len(runs)):
-                    del arms[arm]
-            drawn = [run for runs in arms.values() for _, run in runs]
-        else:
-            drawn = [run for _, run in new]
-        self._known.update(run.run_id for _, run in new)
-        self.list.chosen = [*self.list.chosen, *(run.run_id for run in drawn)]
+        new: dict[str, list[str]] = {}
+        for arm, run in found:
+            if run.run_id not in self._known:
+                new.setdefault(arm, []).append(run.run_id)
+        drawn: list[str] = []
+        for ids in new.values():
+            if self._known or not self.store.all or not drawn or len(drawn + ids) <= MOST_CHOSEN:
+                drawn += ids
+        self._known.update(*new.values())
+        if drawn:
+            self.list.chosen = [*self.list.chosen, *drawn]
 
     def _show_status(self, lines: Sequence[Progress]) -> None:
         if self.pause.value:

@@ -21,7 +21,14 @@ from mcbench.report.style import ArmStyle
 MOST_CHARACTERS = 200_000  # of a response that are shown
 LATEST = "latest"
 KEPT = 4  # generations in memory
-NOTHING = {"run": "", "beside": "", "step": LATEST, "words": "", "colour": False, "need": []}
+NOTHING: dict[str, Any] = {
+    "run": "",
+    "beside": "",
+    "step": LATEST,
+    "words": "",
+    "colour": False,
+    "need": [],
+}
 
 Named = Mapping[str, tuple[ArmStyle, RunFollower]]
 """Name of a run for people -> how its arm looks, and the run."""
@@ -114,7 +121,7 @@ class SampleBrowser(anywidget.AnyWidget):
                 return []
             while len(self._kept) >= KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[key] = table.to_dict("records")
+            self._kept[key] = list(table.to_dict("index").values())
         return self._kept.get(key, [])
 
 
