@@ -30,6 +30,8 @@ import numpy as np
 
 from mcbench.files import append_line, write_json
 
+MEASURED = {"dataset": "nano:test", "dataset_hash": "0" * 16, "attempts": 4, "temperature": 1.0}
+
 
 def resident_mb() -> float:
     """Resident memory of this process."""
@@ -83,7 +85,7 @@ def write_runs(root: Path, runs: int, steps: int) -> None:
         text = "".join(json.dumps(line(step, rng)) + "\n" for step in range(1, steps + 1))
         (path / "steps.jsonl").write_text(text)
         evals = [
-            {"step": step, "max_completion_length": n, "pass_at_1": float(rng.random())}
+            {"step": step, "max_completion_length": n, "pass_at_1": float(rng.random()), **MEASURED}
             for step in range(0, steps + 1, 32)
             for n in (96, 192)
         ]

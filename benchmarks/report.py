@@ -19,8 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mcbench.report.page import write_page, write_plotly
 from mcbench.report.results import results_page
+
+from mcbench.report.page import write_page, write_plotly
 from mcbench.report.site import PLOTLY
 from tests.report.browser import OFFLINE, chromium
 from tests.report.synthetic import GAIN, make_record
@@ -35,15 +36,13 @@ SMOOTH = (
 
 
 def records(arms: int, seeds: int, steps: int) -> list[object]:
-    """Runs made by formula; arms beyond the three recipes differ from them by one change."""
+    """Runs made by formula; arms beyond the three recipes differ from them by one setting."""
     found = []
     for number in range(arms):
         recipe = list(GAIN)[number % len(GAIN)]
         for seed in range(seeds):
-            record = make_record(recipe, seed, steps=steps, every=1)
-            if number >= len(GAIN):
-                record.meta["config"]["changes"] = {"mask_ratio": number / 10}
-            found.append(record)
+            own = {"learning_rate": number * 1e-5} if number >= len(GAIN) else {}
+            found.append(make_record(recipe, seed, steps=steps, every=1, settings=own))
     return found
 
 

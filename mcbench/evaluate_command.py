@@ -74,8 +74,9 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 def _benchmark(options: argparse.Namespace) -> list[Any]:
     from mcbench.runs.benchmark import EvaluationRequest, evaluate_benchmark
-    from mcbench.runs.benchmark_scores import summary, table_cells, table_text
+    from mcbench.runs.benchmark_scores import summary, table_cells
     from mcbench.runs.presets import PROFILES
+    from mcbench.runs.score_table import table_text
 
     nano = options.test_set.startswith("nano")
     lengths = PROFILES["nano"]["eval_lengths"] if nano else _BENCHMARK_LENGTHS
@@ -104,27 +105,12 @@ def _benchmark(options: argparse.Namespace) -> list[Any]:
             run.problems.benchmark, result
         )
     if run.problems.is_the_papers:
+        from mcbench.report.table import paper_rows
+
         rows |= paper_rows()
     print(table_text(rows))
     print(f"samples and verdicts: {run.folder}")
     return results
-
-
-def paper_rows() -> dict[str, dict[tuple[str, str], float]]:
-    """The paper's Table 1 before training and after MicroCoder-GRPO, as rows of our table."""
-    from mcbench.report import paper
-
-    columns = [
-        (source if source == "LiveCodeBench" else source.lower(), level.lower())
-        for source in paper.SOURCES
-        for level in paper.LEVELS
-    ]
-    rows = {}
-    for (size, length), values in paper.NOT_TRAINED.items():
-        trained = paper.TRAINED[size, length]["microcoder"]
-        rows[f"paper: {paper.MODELS[size]}, {length}"] = values
-        rows[f"paper: {size} MicroCoder-GRPO, {length}"] = trained
-    return {label: dict(zip(columns, values, strict=True)) for label, values in rows.items()}
 
 
 # Problem files -----------------------------------------------------------------------------------

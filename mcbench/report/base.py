@@ -1,4 +1,4 @@
-"""The house style of figures, and how arms are drawn in all of them.
+"""Figures as plotly's JSON in the house style, and how arms are drawn in all of them.
 
 Every figure that compares arms draws an arm with three traces, from back to front: ``seeds`` (a
 thin line per seed, in one trace with gaps), ``band`` (the mean's 95 % t interval, from three seeds
@@ -9,37 +9,43 @@ place, because every curve has all three.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextvars import ContextVar
-from typing import Any
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from mcbench.report.paper import Reference
 from mcbench.report.series import Arms, Curve, smooth
 from mcbench.report.style import NEUTRAL_GRID, NEUTRAL_TEXT, ArmStyle, arm_styles
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
 STEPS = "Training step (optimizer updates)"
 SMOOTHING = 5  # steps; per-step measurements come from one batch and are noisy
 ROLES = ("seeds", "band", "mean")
-# What makes an empty figure; a live view draws on plain data, which is much faster.
-FIGURE: ContextVar[Callable[..., Any]] = ContextVar("figure", default=go.Figure)
 
 
-_AXIS: dict[str, Any] = {
-    "gridcolor": NEUTRAL_GRID,
-    "zeroline": False,
-    "showline": False,
-    "automargin": True,
-    "ticks": "outside",  # invisible: they keep the labels off the plot
-    "ticklen": 6,
-    "tickcolor": "rgba(0,0,0,0)",
-    "exponentformat": "power",
-}
-_TITLE: dict[str, Any] = {"standoff": 8, "font": {"size": 12}}
+def _axis(**look: Any) -> dict[str, Any]:
+    return {
+        "gridcolor": NEUTRAL_GRID,
+        "zeroline": False,
+        "showline": False,
+        "automargin": True,
+        "ticks": "outside",  # invisible: they keep the labels off the plot
+        "ticklen": 6,
+        "tickcolor": "rgba(0,0,0,0)",
+        "exponentformat": "power",
+        "title": {"standoff": 8, "font": {"size": 12}},
+        **look,
+    }
+
+
 _LAYOUT: dict[str, Any] = {
     "template": "none",
+    "title": {"x": 0, "xanchor": "left", "font": {"size": 15}},
     "font": {"family": "system-ui, sans-serif", "size": 12, "color": NEUTRAL_TEXT},
     "paper_bgcolor": "rgba(0,0,0,0)",
     "plot_bgcolor": "rgba(0,0,0,0)",
@@ -49,94 +55,178 @@ _LAYOUT: dict[str, Any] = {
     "hoverlabel": {"font": {"size": 12}},
     "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL_TEXT},
     "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+    "xaxis": _axis(showgrid=False),
+    "yaxis": _axis(nticks=6),
 }
 
 
-def new_figure(title: str, y_title: str, *, x_title: str = STEPS, y_format: str = "") -> go.Figure:
+@dataclass
+class Figure:
+    """A figure as plotly's JSON: a list of traces and a layout, plain dictionaries.
+
+    Numbers may be numpy arrays. Drawing fills the two, which costs next to nothing; plotly checks a
+    figure once, when a notebook shows it.
+    """
+
+    data: list[dict[str, Any]] = field(default_factory=list)
+    layout: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, kind: str, **trace: Any) -> None:
+        """Add a trace, such as a ``scatter`` or a ``bar``, with plotly's own properties."""
+        self.data.append({"type": kind, **trace})
+
+    def line(
+        self, x: Any, y: Any, name: str, style: ArmStyle, width: float = 1.6, **more: Any
+    ) -> None:
+        """Add a line in a style's colour and dash."""
+        look = {"color": style.color, "dash": style.dash, "width": width}
+        self.add("scatter", **{"x": x, "y": y, "name": name, "mode": "lines", "line": look} | more)
+
+    def band(
+        self, x: np.ndarray, low: np.ndarray, high: np.ndarray, fill: str, name: str, **more: Any
+    ) -> None:
+        """Add the area between two lines (N,), where both have a value."""
+        known = ~(np.isnan(low) | np.isnan(high))
+        x, low, high = x[known], low[known], high[known]
+        self.add(
+            "scatter",
+            x=np.concatenate([x, x[::-1]]),
+            y=np.concatenate([high, low[::-1]]),
+            name=name,
+            mode="lines",
+            fill="toself",
+            fillcolor=fill,
+            line={"width": 0},
+            hoverinfo="skip",
+            **more,
+        )
+
+    def update(self, **layout: Any) -> Figure:
+        """Change the layout; nested dictionaries are merged. Returns the figure."""
+        _merge(self.layout, layout)
+        return self
+
+    def rule(self, axis: str, value: float, label: str = "") -> None:
+        """A dotted line across the figure at a value of the ``x`` or ``y`` axis."""
+        other = "y" if axis == "x" else "x"
+        self.add_shape(
+            type="line",
+            line={"color": NEUTRAL_TEXT, "width": 1.2, "dash": "dot"},
+            **{f"{axis}0": value, f"{axis}1": value, f"{other}ref": f"{other} domain"},
+            **{f"{other}0": 0, f"{other}1": 1},
+            **({"label": {"text": label, "font": {"size": 11}}} if label else {}),
+        )
+
+    def add_shape(self, **shape: Any) -> None:
+        """Add a line or an area that is no data."""
+        self.layout.setdefault("shapes", []).append(shape)
+
+    def plotly(self) -> go.Figure:
+        """As plotly's own object, every property checked."""
+        import plotly.graph_objects as go
+
+        return go.Figure(self.data, self.layout)
+
+    def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
+        return self.plotly()._repr_mimebundle_(*args, **options)
+
+
+def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for name, value in changes.items():
+        if isinstance(value, Mapping):
+            _merge(into.setdefault(name, {}), value)
+        else:
+            into[name] = value
+
+
+def new_figure(title: str, y_title: str, *, x_title: str = STEPS, **layout: Any) -> Figure:
     """An empty figure in the house style: no box, no ticks, hairline grid, transparent ground."""
-    x_axis = {**_AXIS, "showgrid": False, "title": {**_TITLE, "text": x_title}}
-    y_axis = {**_AXIS, "nticks": 6, "tickformat": y_format, "title": {**_TITLE, "text": y_title}}
-    # In one go: each later update of a figure costs as much as all of this.
-    layout = {**_LAYOUT, "title": _heading(title), "xaxis": x_axis, "yaxis": y_axis}
-    return FIGURE.get()(layout=layout)
+    figure = Figure(layout=deepcopy(_LAYOUT))
+    figure.update(
+        title={"text": title},
+        xaxis={"title": {"text": x_title}},
+        yaxis={"title": {"text": y_title}},
+    )
+    return figure.update(**layout)
 
 
-def _heading(title: str) -> dict[str, Any]:
-    return {"text": title, "x": 0, "xanchor": "left", "font": {"size": 15}}
+def grid_figure(title: str, headings: Sequence[str], columns: int = 2, gap: float = 0.09) -> Figure:
+    """An empty figure with several plots in rows, each under its heading.
+
+    Plot n (from 0) has the axes that :func:`axes_of` names; ``gap`` is between columns, as a share
+    of the width.
+    """
+    figure = Figure(layout=deepcopy(_LAYOUT)).update(title={"text": title}, annotations=[])
+    rows = -(-len(headings) // columns)
+    width, height = (1 - gap * (columns - 1)) / columns, (1 - 0.16 * (rows - 1)) / rows
+    for place, heading in enumerate(headings):
+        row, column = divmod(place, columns)
+        left, top = column * (width + gap), 1 - row * (height + 0.16)
+        axes = axes_of(place)
+        ends = {"x": [left, left + width], "y": [max(0.0, top - height), top]}
+        for axis, other in (("x", "y"), ("y", "x")):
+            name = f"{axis}axis{axes[f'{axis}axis'][1:]}"
+            figure.layout[name] = {
+                **deepcopy(_LAYOUT[f"{axis}axis"]),
+                "domain": ends[axis],
+                "anchor": axes[f"{other}axis"],
+            }
+        if heading:
+            figure.layout["annotations"].append(
+                {"text": heading, "showarrow": False, "font": {"size": 12.5}, "xref": "paper"}
+                | {"yref": "paper", "x": left + width / 2, "y": top, "yanchor": "bottom"}
+            )
+    return figure
 
 
-def restyle(figure: go.Figure, title: str) -> None:
-    """The house style for a figure that exists, such as one with several panels."""
-    figure.update_layout(**_LAYOUT, title=_heading(title))
-    figure.update_xaxes(**_AXIS, title=_TITLE, showgrid=False)
-    figure.update_yaxes(**_AXIS, title=_TITLE, nticks=6)
+def axes_of(place: int) -> dict[str, str]:
+    """A trace's axes in plot ``place`` (from 0) of a :func:`grid_figure`."""
+    number = str(place + 1) if place else ""
+    return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
 
 
 def add_curve(
-    figure: go.Figure,
+    figure: Figure,
     curve: Curve,
     style: ArmStyle,
     *,
     markers: bool = False,
-    legend: bool = True,
     hover: str = "%{y:.3g}",
     smoothing: int = 1,
-    row: int | None = None,
-    col: int | None = None,
+    legend: bool = True,
+    **axes: str,
 ) -> None:
     """One arm's three traces. Seeds stay as measured; mean and band are of running means over
-    ``smoothing`` entries.
+    ``smoothing`` entries. ``axes`` are those of one plot of several (:func:`axes_of`).
     """
-    place: dict[str, Any] = {"row": row, "col": col} if row else {}
     shown = smooth(curve, smoothing)
     count = curve.runs.shape[0]
     gap = np.full((count, 1), np.nan)
-    seeds_x = np.hstack([np.tile(curve.x.astype(float), (count, 1)), gap]).ravel()[:-1]
-    seeds_y = np.hstack([curve.runs, gap]).ravel()[:-1]
-    band = ~np.isnan(shown.low)
-    band_x, high, low = curve.x[band], shown.high[band], shown.low[band]
-    for role, values, look in (
-        (
-            "seeds",
-            {"x": seeds_x, "y": seeds_y},
-            {"line": {"color": style.fill(0.28), "width": 1}, "hoverinfo": "skip"},
-        ),
-        (
-            "band",
-            {
-                "x": np.concatenate([band_x, band_x[::-1]]),
-                "y": np.concatenate([high, low[::-1]]),
-            },
-            {
-                "fill": "toself",
-                "fillcolor": style.fill(0.14),
-                "line": {"width": 0},
-                "hoverinfo": "skip",
-            },
-        ),
-        (
-            "mean",
-            {"x": curve.x, "y": shown.mean},
-            {
-                "line": {"color": style.color, "width": 2.4, "dash": style.dash},
-                "marker": {"size": 6, "color": style.color},
-                "hovertemplate": hover,
-            },
-        ),
-    ):
-        figure.add_scatter(
-            **values,
-            **look,
-            name=style.label,
-            mode="lines+markers" if markers and role == "mean" else "lines",
-            legendgroup=curve.arm,
-            showlegend=legend and role == "mean",
-            meta={"role": role, "seeds": count, "smooth": smoothing > 1},
-            **place,
-        )
+    x = np.hstack([np.tile(curve.x.astype(float), (count, 1)), gap]).ravel()[:-1]
+    y = np.hstack([curve.runs, gap]).ravel()[:-1]
+    name = f"{style.label} ({curve.note})" if curve.note else style.label
+
+    def part(role: str) -> dict[str, Any]:
+        meta = {"role": role, "seeds": count, "smooth": smoothing > 1}
+        named = legend and role == "mean"
+        return {"legendgroup": curve.arm, "showlegend": named, "meta": meta, **axes}
+
+    thin = replace(style, color=style.fill(0.28), dash="solid")
+    figure.line(x, y, name, thin, 1, hoverinfo="skip", **part("seeds"))
+    figure.band(curve.x, shown.low, shown.high, style.fill(0.14), name, **part("band"))
+    look = {"mode": "lines+markers"} if markers else {}
+    look |= {"marker": {"size": 6, "color": style.color}, "hovertemplate": hover}
+    figure.line(curve.x, shown.mean, name, style, 2.4, **look, **part("mean"))
 
 
-def add_reference(figure: go.Figure, reference: Reference, last_step: float | None = None) -> None:
+def seeds_of(trace: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """x (N,) and the runs (S, N) of a curve's ``seeds`` trace."""
+    y = np.append(np.asarray(trace["y"], dtype=float), np.nan)
+    runs = y.reshape(trace["meta"]["seeds"], -1)[:, :-1]
+    return np.asarray(trace["x"], dtype=float)[: runs.shape[1]], runs
+
+
+def add_reference(figure: Figure, reference: Reference, last_step: float | None = None) -> None:
     """The paper's curve, faint. Over training its steps are stretched to ``last_step``, because
     its runs are of another length; None leaves x as it is.
     """
@@ -144,17 +234,10 @@ def add_reference(figure: go.Figure, reference: Reference, last_step: float | No
     if last_step is not None:
         x = x / x.max() * last_step
     scaled = "" if last_step is None else f", its {reference.x[-1]:.0f} steps stretched to ours"
-    figure.add_scatter(
-        x=x,
-        y=np.array(reference.y),
-        mode="lines",
-        name=f"paper, {reference.label} ({reference.source}, read by eye{scaled})",
-        line={"color": NEUTRAL_GRID.replace("0.22", "0.75"), "width": 1.6, "dash": "dot"},
-        hovertemplate="%{y:.3g}",
-        legendgroup="paper",
-        showlegend=True,
-        meta={"role": "paper"},
-    )
+    name = f"paper, {reference.label} ({reference.source}, read by eye{scaled})"
+    style = ArmStyle(name, NEUTRAL_GRID.replace("0.22", "0.75"), "dot")
+    look: dict[str, Any] = {"hovertemplate": "%{y:.3g}", "legendgroup": "paper"}
+    figure.line(x, np.array(reference.y), name, style, **look, meta={"role": "paper"})
 
 
 def compare(
@@ -164,19 +247,12 @@ def compare(
     y_title: str,
     *,
     x_title: str = STEPS,
-    y_format: str = "",
-    hover: str = "%{y:.3g}",
-    markers: bool = False,
-    smoothing: int = 1,
     from_zero: bool = False,
-) -> go.Figure:
-    """One figure with a curve per arm."""
-    figure = new_figure(title, y_title, x_title=x_title, y_format=y_format)
+    **look: Any,
+) -> Figure:
+    """One figure with a curve per arm; ``look`` as for :func:`add_curve`."""
+    figure = new_figure(title, y_title, x_title=x_title)
     styles = arm_styles(arms)
     for curve in curves:
-        add_curve(
-            figure, curve, styles[curve.arm], markers=markers, hover=hover, smoothing=smoothing
-        )
-    if from_zero:
-        figure.update_yaxes(rangemode="tozero")
-    return figure
+        add_curve(figure, curve, styles[curve.arm], **look)
+    return figure.update(yaxis={"rangemode": "tozero"}) if from_zero else figure

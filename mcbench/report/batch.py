@@ -16,18 +16,16 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
-
-import plotly.graph_objects as go
 
 from mcbench.errors import UserError
 from mcbench.experiments.notebook import check_injected
 from mcbench.report import site
-from mcbench.report.encode import with_arrays
-from mcbench.report.page import Page, Panel, Plot, Section, facts, flat
+from mcbench.report.base import Figure
+from mcbench.report.page import Block, Code, Page, Panel, Plot, Section, facts
 from mcbench.report.samples import plain
+from mcbench.runs.place import in_project
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
 TEXT_LINES = 200  # of one cell; what came before is counted
@@ -71,63 +69,64 @@ def unfinished_page(
         reason: why, in a sentence.
     """
     last = cells[-1] if cells else Cell(0, "")
-    error = last.error
-    markup = f"<h3>The cell</h3><pre>{escape(plain(last.source))}</pre>"
-    if error is not None:
+    blocks: list[Block] = [Code(plain(last.source), "The cell")]
+    if (error := last.error) is not None:
         lines = _ANSI.sub("", "\n".join(error.get("traceback") or []))
         why = f"{error['ename']}: {error['evalue']}"
-        markup += f"<h3>The error</h3><pre>{escape(plain(why, 4000))}</pre>"
-        markup += (
-            f"<details><summary>Traceback</summary><pre>{escape(plain(lines, 20_000))}</pre>"
-            "</details>"
-        )
+        blocks += [
+            Code(plain(why, 4000), "The error"),
+            Code(plain(lines, 20_000), fold="Traceback"),
+        ]
     if parameters:
-        rows = facts((name, flat(value)) for name, value in sorted(parameters.items()))
-        markup += f"<h3>Parameters</h3>{rows}"
+        blocks.append(facts(sorted(parameters.items()), "Parameters"))
+    so_far = [panel for cell in cells if (panel := _shown(cell))]
+    nothing = Panel("Nothing", "No cell showed anything before.")
     return Page(
         title=f"{name}: not finished",
-        kicker="mcbench · stopped",
+        kicker="stopped",
         lead=reason,
         notes=(),
         sections=[
-            Section("stopped", f"Where it stopped: cell [{last.count}]", markup=markup),
-            Section("so-far", "Computed so far", "", _so_far(cells)),
+            Section("stopped", f"Where it stopped: cell [{last.count}]", blocks=blocks),
+            Section("so-far", "Computed so far", blocks=so_far or [nothing]),
         ],
     )
 
 
-def _so_far(cells: Sequence[Cell]) -> list[Panel]:
-    panels = []
-    for cell in cells:
-        plots: list[Plot] = []
-        texts: list[str] = []
-        for index, output in enumerate(cell.outputs):
-            data = output.get("data", {})
-            if PLOTLY_MIME in data:
-                shown = with_arrays(data[PLOTLY_MIME])
-                figure = go.Figure({"data": shown["data"], "layout": shown["layout"]})
-                title = figure.layout.title.text or f"Figure {len(plots) + 1}"
-                tall = figure.layout.height if (figure.layout.height or 0) > 320 else None
-                plots.append(Plot(f"cell-{cell.count}-{index}", str(title), figure, tall))
-            elif output["output_type"] == "stream":
-                texts.append(_joined(output["text"]))
-            elif "text/plain" in data:
-                texts.append(_joined(data["text/plain"]))
-        text = _last_lines("\n".join(part.rstrip("\n") for part in texts))
-        if plots or text:
-            panels.append(Panel(f"Cell [{cell.count}]", "", plots, text=plain(text)))
-    return panels or [Panel("Nothing", "No cell showed anything before.", [])]
+def _shown(cell: Cell) -> Panel | None:
+    """What a cell showed: figures, then text; None where that is nothing."""
+    plots: list[Plot] = []
+    texts: list[str] = []
+    for index, output in enumerate(cell.outputs):
+        data = output.get("data", {})
+        if PLOTLY_MIME in data:
+            traces = [{"type": "scatter", **trace} for trace in data[PLOTLY_MIME]["data"]]
+            layout = data[PLOTLY_MIME]["layout"]
+            title = layout.get("title", {}).get("text") or f"Figure {len(plots) + 1}"
+            tall = layout["height"] if layout.get("height", 0) > 320 else None
+            figure = Figure(traces, layout)
+            plots.append(Plot(f"cell-{cell.count}-{index}", str(title), figure, tall))
+        elif output["output_type"] == "stream":
+            texts.append(_joined(output["text"]))
+        elif "text/plain" in data:
+            texts.append(_joined(data["text/plain"]))
+    lines = "\n".join(part.rstrip("\n") for part in texts).split("\n")
+    if len(lines) > TEXT_LINES:
+        lines = [f"… ({len(lines) - TEXT_LINES} lines before)", *lines[-TEXT_LINES:]]
+    text = plain("\n".join(lines))
+    return Panel(f"Cell [{cell.count}]", plots=plots, text=text) if plots or text else None
 
 
 def _joined(text: Any) -> str:
     return _ANSI.sub("", text if isinstance(text, str) else "".join(text))
 
 
-def _last_lines(text: str) -> str:
-    lines = text.split("\n")
-    if len(lines) <= TEXT_LINES:
-        return text
-    return "\n".join([f"… ({len(lines) - TEXT_LINES} lines before)", *lines[-TEXT_LINES:]])
+def write_unfinished(
+    report: Path, cells: Sequence[Cell], reason: str, parameters: Mapping[str, Any]
+) -> Path:
+    """Write the page of a notebook that has not written ``report``; returns its path."""
+    page = unfinished_page(report.stem, cells, reason, parameters)
+    return site.save(page, site.unfinished(report))
 
 
 def after_failure(
@@ -136,8 +135,8 @@ def after_failure(
     """Write the page for a notebook that ``mcbench run`` executed to ``output`` and that failed."""
     import nbformat
 
-    name = f"{Path(notebook).stem}.html"
     known = {"report", "runs_dir"} & parameters.keys()
+    name = f"{Path(notebook).stem}.html"
     report = report_path(name, parameters) if known else output.with_suffix(".html")
     cells = cells_of(nbformat.read(output, as_version=4)) if output.is_file() else []
     return write_unfinished(report, cells, reason, parameters)
@@ -172,11 +171,8 @@ def begin(report: str) -> Path:
 
 def report_path(report: str, parameters: Mapping[str, Any]) -> Path:
     """The page that a notebook with these parameters writes."""
-    given = parameters.get("report")
-    return (
-        site.in_project(given)
-        if given
-        else site.in_project(Path(parameters.get("runs_dir") or "runs") / report)
+    return in_project(
+        parameters.get("report") or Path(parameters.get("runs_dir") or "runs") / report
     )
 
 
@@ -209,10 +205,10 @@ class _Watch:
 
     def start(self) -> None:
         sys.stdout = self.stdout = _Tee(sys.stdout)
-        self.shell.events.register("pre_run_cell", self.before)
+        self.shell.events.register("pre_run_cell", lambda info: self.before(info.raw_cell))
         self.shell.events.register("post_run_cell", self.after)
         self.shell.display_pub.register_hook(self._shown)
-        self._begin_cell(self.shell.user_ns["In"][-1])  # the cell that is running now
+        self.before(self.shell.user_ns["In"][-1])  # the cell that is running now
 
     def _shown(self, message: dict[str, Any]) -> dict[str, Any]:
         if message.get("header", {}).get("msg_type") == "display_data":
@@ -220,10 +216,7 @@ class _Watch:
             self.shown.append({"output_type": "display_data", "data": data})
         return message
 
-    def before(self, info: Any) -> None:
-        self._begin_cell(info.raw_cell)
-
-    def _begin_cell(self, source: str) -> None:
+    def before(self, source: str) -> None:
         self.stdout.kept.clear()
         self.shown = []
         self.cells.append(Cell(self.shell.execution_count, source))
@@ -248,28 +241,13 @@ class _Watch:
                 with contextlib.suppress(OSError):
                     self.report.parent.rmdir()
         elif error is not None:
-            name = type(error).__name__
+            raised = {"ename": type(error).__name__, "evalue": str(error)}
             lines = traceback.format_exception(error)
-            cell.outputs.append(
-                {
-                    "output_type": "error",
-                    "ename": name,
-                    "evalue": str(error),
-                    "traceback": lines,
-                }
-            )
-            self._write(f"Cell [{cell.count}] failed with {name}: {error}")
+            cell.outputs.append({"output_type": "error", "traceback": lines, **raised})
+            self._write(f"Cell [{cell.count}] failed with {raised['ename']}: {error}")
 
     def _write(self, reason: str) -> None:
         try:
             write_unfinished(self.report, self.cells, reason, self.parameters)
         except Exception as error:  # a notebook must not fail over this page
             self.stdout.stream.write(f"no page for what is unfinished: {error!r}\n")
-
-
-def write_unfinished(
-    report: Path, cells: Sequence[Cell], reason: str, parameters: Mapping[str, Any]
-) -> Path:
-    """Write the page of a notebook that has not written ``report``; returns its path."""
-    page = unfinished_page(report.stem, cells, reason, parameters)
-    return site.save(page, site.unfinished(report))

@@ -7,66 +7,34 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from mcbench.experiments.calibration import ATTEMPTS, CalibrationRecord, CalibrationReport
-from mcbench.report.figures import new_figure
-from mcbench.report.page import (
-    Page,
-    Panel,
-    Plot,
-    Section,
-    data_table,
-    facts,
-    flat,
-    reproduction,
-)
-from mcbench.report.style import (
-    BLUE,
-    GREEN,
-    NEUTRAL_TEXT,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    ArmStyle,
-)
+from mcbench.report.bars import add_bars
+from mcbench.report.base import Figure, new_figure
+from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction
+from mcbench.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, ArmStyle
 
-MODEL_STYLES = (
-    ArmStyle("", BLUE, "solid"),
-    ArmStyle("", ORANGE, "dash"),
-    ArmStyle("", GREEN, "dot"),
-    ArmStyle("", PURPLE, "dashdot"),
-)
+LOOKS = ((BLUE, "solid"), (ORANGE, "dash"), (GREEN, "dot"), (PURPLE, "dashdot"))
 LEVELS = ("easy", "medium", "hard")
 
 
 def model_styles(reports: Sequence[CalibrationReport]) -> dict[str, ArmStyle]:
     """A colour and dash for each model, in the order given."""
-    styles = {}
-    for index, report in enumerate(reports):
-        style = MODEL_STYLES[index % len(MODEL_STYLES)]
-        styles[report.model] = ArmStyle(report.model, style.color, style.dash)
-    return styles
+    models = [report.model for report in reports]
+    looks = [LOOKS[index % len(LOOKS)] for index in range(len(models))]
+    return {model: ArmStyle(model, *look) for model, look in zip(models, looks, strict=True)}
 
 
-def pass_rates(report: CalibrationReport, by: str) -> go.Figure:
+def pass_rates(report: CalibrationReport, by: str) -> Figure:
     """pass@1 and pass@8 by a column of the samples (difficulty, kind or form)."""
     figure = new_figure(f"{report.model}: pass rate by {by}", "Problems solved (%)", x_title="")
     for k, color in ((1, BLUE), (ATTEMPTS, SKY)):
         table = report.pass_at(k, by)
         order = [level for level in LEVELS if level in set(table[by])]
         table = table.set_index(by).loc[order or sorted(table[by])]
-        figure.add_bar(
-            x=list(table.index),
-            y=100 * table[f"pass@{k}"].to_numpy(),
-            name=f"pass@{k}",
-            marker={"color": color},
-            hovertemplate="%{y:.1f} %",
-        )
-    figure.update_layout(barmode="group", bargap=0.35)
-    figure.update_yaxes(rangemode="tozero")
-    return figure
+        rates = 100 * table[f"pass@{k}"].to_numpy()
+        add_bars(figure, f"pass@{k}", list(table.index), rates, color, "%{y:.1f} %")
+    return figure.update(barmode="group", bargap=0.35, yaxis={"rangemode": "tozero"})
 
 
 GRID = {
@@ -76,13 +44,14 @@ GRID = {
 }
 
 
-def over_temperature(reports: Sequence[CalibrationReport], column: str) -> go.Figure:
+def over_temperature(reports: Sequence[CalibrationReport], column: str) -> Figure:
     """One column of the temperature grids, a line per model."""
     title, y_title = GRID[column]
     figure = new_figure(f"{title} by temperature", y_title, x_title="Sampling temperature")
     for model, style in model_styles(reports).items():
         grid = next(report.grid for report in reports if report.model == model)
-        figure.add_scatter(
+        figure.add(
+            "scatter",
             x=grid["temperature"].to_numpy(),
             y=grid[column].to_numpy(),
             name=model,
@@ -92,11 +61,10 @@ def over_temperature(reports: Sequence[CalibrationReport], column: str) -> go.Fi
             marker={"size": 6},
             hovertemplate="%{y:.3f}",
         )
-    figure.update_yaxes(rangemode="tozero")
-    return figure
+    return figure.update(yaxis={"rangemode": "tozero"})
 
 
-def lengths(report: CalibrationReport) -> go.Figure:
+def lengths(report: CalibrationReport) -> Figure:
     """Response lengths at T = 1, right and wrong ones stacked; the last bin holds those cut."""
     figure = new_figure(f"{report.model}: response length", "Responses", x_title="Length (tokens)")
     edges = np.linspace(0, report.limit, 33)
@@ -104,13 +72,12 @@ def lengths(report: CalibrationReport) -> go.Figure:
     for passed, name, color in ((True, "right", GREEN), (False, "wrong or cut", VERMILLION)):
         rows = report.samples[report.samples["passed"] == passed]
         counts, _ = np.histogram(rows["length"], bins=edges)
-        figure.add_bar(x=middles, y=counts, name=name, marker={"color": color}, opacity=0.85)
-    figure.add_vline(report.limit, line={"color": NEUTRAL_TEXT, "width": 1, "dash": "dot"})
-    figure.update_layout(barmode="stack", bargap=0.05)
-    return figure
+        add_bars(figure, name, middles, counts, color, "%{y}", opacity=0.85)
+    figure.rule("x", report.limit)
+    return figure.update(barmode="stack", bargap=0.05)
 
 
-def terciles(report: CalibrationReport) -> go.Figure:
+def terciles(report: CalibrationReport) -> Figure:
     """Pass rate on hard problems of the short, middle and long third of finished responses."""
     table = report.terciles()
     figure = new_figure(
@@ -121,26 +88,20 @@ def terciles(report: CalibrationReport) -> go.Figure:
         for name, length in zip(table["tercile"], table["mean length"], strict=True)
     ]
     rates = 100 * table["pass rate"].to_numpy()
-    figure.add_bar(x=labels, y=rates, marker={"color": BLUE}, hovertemplate="%{y:.1f} %")
-    figure.update_layout(bargap=0.45)
-    figure.update_yaxes(rangemode="tozero")
-    return figure
+    add_bars(figure, "", labels, rates, BLUE, "%{y:.1f} %")
+    return figure.update(bargap=0.45, yaxis={"rangemode": "tozero"})
 
 
-def verdict_table(reports: Sequence[CalibrationReport]) -> pd.DataFrame:
+def target_table(reports: Sequence[CalibrationReport]) -> pd.DataFrame:
     """One row a target, one column a model: the measured value, and whether it is met."""
     columns: dict[str, list[str]] = {}
     for report in reports:
-        verdicts = report.verdicts()
-        columns["target"] = [
-            f"{name}: {_range(low, high)}"
-            for name, low, high in zip(
-                verdicts["target"], verdicts["from"], verdicts["to"], strict=True
-            )
-        ]
+        rows = report.verdicts().to_dict("records")
+        columns["target"] = [f"{r['target']}: {_range(r['from'], r['to'])}" for r in rows]
         columns[report.model] = [
-            f"{'–' if np.isnan(value) else f'{value:.3f}'} ({'met' if met else 'missed'})"
-            for value, met in zip(verdicts["measured"], verdicts["met"], strict=True)
+            f"{'–' if np.isnan(r['measured']) else format(r['measured'], '.3f')} "
+            f"({'met' if r['met'] else 'missed'})"
+            for r in rows
         ]
     return pd.DataFrame(columns)
 
@@ -201,19 +162,18 @@ def calibration_page(record: CalibrationRecord, reproduce: str) -> Page:
     )
     return Page(
         title="The nano world, measured",
-        kicker="mcbench · calibration",
+        kicker="calibration",
         lead="Is each untrained model a fair test bed? The targets were fixed before any recipe "
         "was trained; a missed one is shown as missed.",
         arms=model_styles(reports),
         sections=[
-            Section("targets", "Targets", markup=data_table(verdict_table(reports))),
-            Section("grid", "Temperature and diversity", panels=[grid]),
+            Section("targets", "Targets", blocks=[Table(target_table(reports))]),
+            Section("grid", "Temperature and diversity", blocks=[grid]),
             *(_model_section(report) for report in reports),
             Section(
                 "provenance",
                 "Where this comes from",
-                markup=reproduction(reproduce)
-                + facts([(k, flat(v)) for k, v in record.origin.items()]),
+                blocks=[reproduction(reproduce), facts(record.origin.items())],
             ),
         ],
     )

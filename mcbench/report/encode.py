@@ -2,8 +2,8 @@
 
 Long arrays of numbers are stored as 16-bit integers between their lowest and highest value (base64;
 65535 stands for a missing value), evenly spaced ones as start, step and count. Of an arm's curve
-only the seeds are stored: the page's script draws mean and band from them, because it also smooths
-them. ``assets/page.js`` reads all this.
+only the seeds are stored, with the quantile of Student's t: the page's script draws mean and band
+from them, because it also smooths them. ``assets/page.js`` reads all this.
 """
 
 from __future__ import annotations
@@ -12,59 +12,40 @@ import base64
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
-from mcbench.report.base import STEPS
+from mcbench.report.base import ROLES, STEPS, Figure, seeds_of
+from mcbench.report.series import MIN_SEEDS_FOR_BAND, t_quantile
 
 LONG = 16  # numbers; shorter arrays stay as they are
 POINTS = 600  # along x; longer curves are stored as means of neighbours
 _DROPPED = ("title", "height", "template", "legend")  # the page says these itself
 
 
-def figure_spec(figure: go.Figure) -> dict[str, Any]:
+def figure_spec(figure: Figure) -> dict[str, Any]:
     """A figure for the page's script: ``data``, ``layout`` and whether it is over training steps.
 
     Without title and legend, which the page has in its own text.
     """
-    raw = with_arrays(figure.to_plotly_json())
-    layout = {key: value for key, value in raw["layout"].items() if key not in _DROPPED}
+    layout = {key: value for key, value in figure.layout.items() if key not in _DROPPED}
     layout["margin"] = {"l": 54, "r": 12, "t": 14, "b": 44}
     layout["showlegend"] = False
-    axis = layout.get("xaxis", {}).get("title", {}).get("text")
     return {
-        "data": [_trace(trace) for trace in raw["data"]],
+        "data": [_trace(trace) for trace in figure.data],
         "layout": encoded(layout),
-        "linked": axis == STEPS,
+        "linked": layout.get("xaxis", {}).get("title", {}).get("text") == STEPS,
     }
-
-
-def with_arrays(value: Any) -> Any:
-    """The same with arrays where plotly put its own base64 form."""
-    if isinstance(value, dict) and value.keys() >= {"dtype", "bdata"}:
-        shape = [int(n) for n in str(value.get("shape", "-1")).split(",")]
-        return np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"]).reshape(shape)
-    if isinstance(value, dict):
-        return {key: with_arrays(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [with_arrays(item) for item in value]
-    return value
 
 
 def _trace(trace: dict[str, Any]) -> dict[str, Any]:
     meta = trace.get("meta") or {}
-    role = meta.get("role")
-    if role in ("band", "mean"):
-        return encoded({key: value for key, value in trace.items() if key not in ("x", "y")})
-    if role != "seeds":
+    if meta.get("role") not in ROLES:
         return encoded(trace)
-    count = meta["seeds"]
-    length = (len(trace["x"]) + 1) // count - 1
-    runs = np.append(np.asarray(trace["y"], dtype=float), np.nan).reshape(count, length + 1)
-    x = np.asarray(trace["x"], dtype=float)[:length]
-    x, values = _thinned(x, runs[:, :-1])
-    curve = {"x": _numbers(x), "runs": _numbers(values)}
-    rest = {key: value for key, value in trace.items() if key not in ("x", "y")}
-    return {**encoded(rest), "curve": curve}
+    rest = encoded({key: value for key, value in trace.items() if key not in ("x", "y")})
+    if meta["role"] != "seeds":
+        return rest
+    x, values = _thinned(*seeds_of(trace))
+    t = t_quantile(len(values)) if len(values) >= MIN_SEEDS_FOR_BAND else None
+    return {**rest, "curve": {"x": _numbers(x), "runs": _numbers(values), "t": _short(t)}}
 
 
 def _thinned(x: np.ndarray, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,8 +82,8 @@ def encoded(value: Any) -> Any:
     return value
 
 
-def _short(value: float) -> float | int | None:
-    if not np.isfinite(value):
+def _short(value: float | None) -> float | int | None:
+    if value is None or not np.isfinite(value):
         return None
     return int(value) if value.is_integer() and abs(value) < 1e15 else float(f"{value:.6g}")
 

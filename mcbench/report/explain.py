@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,14 @@ import numpy as np
 import pandas as pd
 
 from mcbench.errors import UserError
+from mcbench.report.rendering import render
 
 if TYPE_CHECKING:
     from mcbench.grpo import GenerationBatch, MicroCoderGRPOConfig
     from mcbench.runs.config import Config
 
 ADVANTAGE_EPSILON = 1e-4  # TRL's, added to the group's standard deviation
+LONGEST = 4000  # characters of a response that are shown
 UPDATE_COLUMNS = {
     "loss": "loss",
     "grad_norm": "gradient norm",
@@ -41,75 +42,70 @@ class Generation:
     draws: np.ndarray
     updates: pd.DataFrame
 
-    @property
-    def groups(self) -> int:
-        """Number of prompts P."""
-        return int(self.batch.group.max()) + 1
+    def rows(self, group: int) -> np.ndarray:
+        """The indices of one prompt's responses, (G,).
+
+        Raises:
+            UserError: there is no such group.
+        """
+        found = np.flatnonzero(self.batch.group == group)
+        if not found.size:
+            last = int(self.batch.group.max())
+            raise UserError(f"group {group} does not exist; allowed: 0 to {last}")
+        return found
 
 
 def one_generation(
     profile: str = "nano",
     recipe: str = "microcoder",
     seed: int = 0,
-    changes: Sequence[str] = (),
-    progress: Callable[[str], None] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Generation:
     """Sample one batch, score it, make all updates that follow it, and record what happened.
 
     Nothing is kept on disk.
 
     Args:
-        profile, recipe, seed: as for a run (:func:`mcbench.runs.config.resolve`).
-        changes: differences from both as ``NAME=VALUE``, VALUE in JSON or plain text.
+        profile, recipe, seed, settings: as for a run (:func:`mcbench.runs.config.resolve`).
 
     Raises:
         UserError: a name or value that a run would refuse too.
     """
-    from transformers.utils import logging as transformers_logging
-
-    from mcbench.grpo.masking import uniform_draws
-    from mcbench.runs.config import parse_settings, resolve
-    from mcbench.runs.train import load_model, trainer_arguments
-
-    transformers_logging.disable_progress_bar()
-    say = progress or print
-    config = resolve(profile, recipe, parse_settings(changes), seed)
-    batch_plan = config.batch()
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = trainer_arguments(config, Path(folder))
-        arguments.max_steps = batch_plan.updates_per_generation * arguments.num_iterations
-        arguments.save_strategy = "no"
-        model, tokenizer = load_model(config)
-        say(
-            f"{config.model}: {batch_plan.train_batch_size} prompts x "
-            f"{batch_plan.num_generations} responses of up to "
-            f"{config.max_completion_length} tokens, then {arguments.max_steps} updates"
-        )
-        batch, updates = _run(config, arguments, model, tokenizer)
-    # The key that masking.uniform_draws documents: seed, step, generations before at that step.
-    draws = uniform_draws((arguments.seed, 0, 0), len(batch.masked)).numpy()
-    return Generation(config, arguments, batch, draws, updates)
-
-
-def _run(
-    config: Config, arguments: MicroCoderGRPOConfig, model: Any, tokenizer: Any
-) -> tuple[GenerationBatch, pd.DataFrame]:
     from datasets import Dataset
     from transformers.trainer_callback import PrinterCallback
+    from transformers.utils import logging as transformers_logging
 
     from mcbench.evaluator import CodeReward, Evaluator
     from mcbench.grpo import MicroCoderGRPOTrainer
+    from mcbench.grpo.masking import uniform_draws
+    from mcbench.runs.config import resolve
     from mcbench.runs.problems import load_problems, training_row
-    from mcbench.runs.train import prompt_schedule, reward_evaluator
+    from mcbench.runs.train import (
+        load_model,
+        prompt_schedule,
+        reward_evaluator,
+        trainer_arguments,
+    )
 
-    problems = load_problems(config.train_set)
-    schedule = prompt_schedule(problems, config.train_batch_size, config.seed)
-    rows = [training_row(problem, config.prompt_style) for problem in schedule]
+    transformers_logging.disable_progress_bar()
+    config = resolve(profile, recipe, settings, seed)
+    plan = config.batch()
+    schedule = prompt_schedule(load_problems(config.train_set), config.train_batch_size, seed)
     batches: list[GenerationBatch] = []
     with (
+        tempfile.TemporaryDirectory() as folder,
         Evaluator(workers=config.reward_workers) as ours,
         reward_evaluator(config, ours) as evaluator,
     ):
+        arguments = trainer_arguments(config, Path(folder))
+        arguments.max_steps = plan.updates_per_generation * arguments.num_iterations
+        arguments.save_strategy = "no"
+        model, tokenizer = load_model(config)
+        print(
+            f"{config.model}: {plan.train_batch_size} prompts x {plan.num_generations} responses "
+            f"of up to {config.max_completion_length} tokens, then {arguments.max_steps} updates"
+        )
+        rows = [training_row(problem, config.prompt_style) for problem in schedule]
         trainer = MicroCoderGRPOTrainer(
             model=model,
             args=arguments,
@@ -122,7 +118,9 @@ def _run(
         trainer.train()
     logs = [line for line in trainer.state.log_history if "loss" in line]
     updates = pd.DataFrame(logs).set_index("step").reindex(columns=list(UPDATE_COLUMNS))
-    return batches[0], updates.rename(columns=UPDATE_COLUMNS)
+    # The key that masking.uniform_draws documents: seed, step, generations before at that step.
+    draws = uniform_draws((arguments.seed, 0, 0), len(batches[0].masked)).numpy()
+    return Generation(config, arguments, batches[0], draws, updates.rename(columns=UPDATE_COLUMNS))
 
 
 def raw_advantages(generation: Generation) -> np.ndarray:
@@ -165,18 +163,14 @@ def responses(generation: Generation, group: int) -> pd.DataFrame:
     Raises:
         UserError: there is no such group.
     """
-    batch = generation.batch
-    if not 0 <= group < generation.groups:
-        raise UserError(f"group {group} does not exist; allowed: 0 to {generation.groups - 1}")
-    rows = np.flatnonzero(batch.group == group)
-    before = raw_advantages(generation)
+    batch, rows = generation.batch, generation.rows(group)
     verdicts = batch.columns.get("verdicts", [""] * len(batch.masked))
     return pd.DataFrame(
         {
             "tokens": batch.lengths[rows],
             "verdicts": [verdicts[i] for i in rows],
             "reward": batch.rewards[rows],
-            "advantage": before[rows].round(3),
+            "advantage": raw_advantages(generation)[rows].round(3),
             "after mask": batch.advantages[rows].round(3),
             "mask": [reason(generation, i) for i in rows],
         },
@@ -195,10 +189,9 @@ def group_summary(generation: Generation) -> pd.DataFrame:
             "masked": batch.masked,
         }
     )
-    table = frame.groupby(batch.group).agg(
-        {"right": "sum", "mean tokens": "mean", "cut": "sum", "masked": "sum"}
-    )
-    size = len(batch.masked) // generation.groups
+    how = {"right": "sum", "mean tokens": "mean", "cut": "sum", "masked": "sum"}
+    table = frame.groupby(batch.group).agg(how)
+    size = len(batch.masked) // len(table)
     mixed = (table["right"] > 0) & (table["right"] < size)
     table["gradient"] = mixed.map({True: "yes: mixed", False: "none: all alike"})
     table.index.name = "prompt"
@@ -208,10 +201,8 @@ def group_summary(generation: Generation) -> pd.DataFrame:
 def telling_group(generation: Generation) -> int:
     """A prompt worth looking at: masked responses and right ones if there are, else mixed."""
     table = group_summary(generation)
-    size = len(generation.batch.masked) // generation.groups
-    mixed = (table["right"] > 0) & (table["right"] < size)
-    score = 4 * (mixed & (table["masked"] > 0)) + 2 * mixed + (table["masked"] > 0)
-    return int(score.to_numpy().argmax())
+    mixed, masked = table["gradient"] == "yes: mixed", table["masked"] > 0
+    return int((4 * (mixed & masked) + 2 * mixed + masked).to_numpy().argmax())
 
 
 @dataclass(frozen=True)
@@ -224,33 +215,19 @@ class Html:
         return self.markup
 
 
-_PRE = (
-    "white-space:pre-wrap;overflow-wrap:anywhere;margin:.3em 0 .8em;padding:.6em .8em;"
-    "border-left:3px solid {color};background:rgba(128,134,144,.1);font-size:12px"
-)
-
-
 def show_prompt(generation: Generation, group: int) -> Html:
     """The prompt of one group, escaped."""
-    index = int(np.flatnonzero(generation.batch.group == group)[0])
-    prompt = generation.batch.prompts[index]
+    prompt = generation.batch.prompts[generation.rows(group)[0]]
     text = prompt if isinstance(prompt, str) else "\n\n".join(m["content"] for m in prompt)
-    return Html(f'<pre style="{_PRE.format(color="#8A9099")}">{escape(text)}</pre>')
+    return Html(render("responses.html", prompt=text, responses=()))
 
 
-def show_responses(generation: Generation, group: int, limit: int = 4000) -> Html:
-    """The responses of one group in full (the first ``limit`` characters), escaped."""
-    rows = np.flatnonzero(generation.batch.group == group)
-    table = responses(generation, group)
-    parts = []
-    for number, index in enumerate(rows, start=1):
-        line = table.loc[number]
-        color = "#009E73" if line["reward"] >= 1 else "#D55E00"
+def show_responses(generation: Generation, group: int) -> Html:
+    """The responses of one group (their first :data:`LONGEST` characters), escaped."""
+    shown = []
+    for number, line in responses(generation, group).iterrows():
+        text = generation.batch.completions[generation.rows(group)[number - 1]]
+        more = f" … ({len(text)} characters)" if len(text) > LONGEST else ""
         head = f"{number} · {line['verdicts']} · {line['tokens']} tokens · {line['mask']}"
-        text = generation.batch.completions[index]
-        shown = text[:limit] + (f" … ({len(text)} characters)" if len(text) > limit else "")
-        parts.append(
-            f"<details{' open' if number == 1 else ''}><summary>{escape(head)}</summary>"
-            f'<pre style="{_PRE.format(color=color)}">{escape(shown)}</pre></details>'
-        )
-    return Html("".join(parts))
+        shown.append({"head": head, "text": text[:LONGEST] + more, "right": line["reward"] >= 1})
+    return Html(render("responses.html", prompt="", responses=shown))

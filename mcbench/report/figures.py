@@ -1,4 +1,4 @@
-"""Plotly figures from run records, one function a figure.
+"""Figures from run records, one function a figure.
 
 Curves of a column over training are here, with those figures that need one arm each; how arms are
 drawn is in :mod:`mcbench.report.base`, distributions over responses in
@@ -7,78 +7,41 @@ drawn is in :mod:`mcbench.report.base`, distributions over responses in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from mcbench.errors import unknown
 from mcbench.report.base import (
     SMOOTHING,
     STEPS,
+    Figure,
     add_curve,
-    add_reference,
+    axes_of,
     compare,
+    grid_figure,
     new_figure,
-    restyle,
 )
 from mcbench.report.series import (
     Arms,
     Curve,
     Record,
     by_step,
+    comparable,
     eval_curves,
     smooth,
     step_curves,
 )
-from mcbench.report.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    NEUTRAL_TEXT,
-    ORANGE,
-    SKY,
-    VERMILLION,
-    ArmStyle,
-    arm_styles,
-)
-
-__all__ = [
-    "DIVERSITY",
-    "GROUPS",
-    "LINES",
-    "MASK_RULES",
-    "SMOOTHING",
-    "STEPS",
-    "accuracy",
-    "add_curve",
-    "add_reference",
-    "clip_ratio",
-    "compare",
-    "diversity",
-    "entropy",
-    "group_outcomes",
-    "kl",
-    "length_spread",
-    "line",
-    "mask_rules",
-    "masked_share",
-    "new_figure",
-    "overview",
-    "response_length",
-    "restyle",
-    "reward",
-    "time_parts",
-    "time_split",
-    "truncated_share",
-]
+from mcbench.report.style import BLUE, GREEN, GREY, ORANGE, SKY, VERMILLION, ArmStyle, arm_styles
 
 
 @dataclass(frozen=True)
 class Line:
-    """A logged column as a figure: its column, title, axis title, factor, hover text."""
+    """A logged column as a figure: its column, title, axis title, factor, hover text.
+
+    ``smoothed``: measured on one batch a step, so that the bold line is a running mean.
+    """
 
     column: str
     title: str
@@ -86,24 +49,26 @@ class Line:
     scale: float = 1.0
     hover: str = "%{y:.3g}"
     from_zero: bool = False
+    smoothed: bool = True
 
 
+def _share(column: str, title: str, y_title: str, hover: str = "%{y:.1f} %") -> Line:
+    """A share in percent, on an axis from 0."""
+    return Line(column, title, y_title, 100, hover, from_zero=True)
+
+
+def _setting(column: str, title: str, y_title: str, hover: str) -> Line:
+    return Line(column, title, y_title, hover=hover, smoothed=False)
+
+
+_TOKENS = "%{y:.0f} tokens"
 LINES = {
     "reward": Line("reward", "Training reward", "Responses passing (%)", 100, "%{y:.1f} %"),
     "length": Line(
-        "completions/mean_length", "Response length", "Mean length (tokens)", 1, "%{y:.0f} tokens"
+        "completions/mean_length", "Response length", "Mean length (tokens)", hover=_TOKENS
     ),
-    "truncated": Line(
-        "completions/clipped_ratio",
-        "Truncated responses",
-        "Cut at the limit (%)",
-        100,
-        "%{y:.1f} %",
-        True,
-    ),
-    "masked": Line(
-        "mask/share", "Masked responses", "Advantage set to 0 (%)", 100, "%{y:.2f} %", True
-    ),
+    "truncated": _share("completions/clipped_ratio", "Truncated responses", "Cut at the limit (%)"),
+    "masked": _share("mask/share", "Masked responses", "Advantage set to 0 (%)", "%{y:.2f} %"),
     **{
         f"distinct-{n}": Line(
             f"diversity/distinct_{n}",
@@ -123,38 +88,24 @@ LINES = {
         hover="%{y:.3f}",
     ),
     "entropy": Line("entropy", "Token entropy", "Entropy (nats per token)", hover="%{y:.3f} nats"),
-    "clip-low": Line(
-        "clip_ratio/low_mean",
-        "Clipped below 1 − ε_low",
-        "Tokens clipped (%)",
-        100,
-        "%{y:.2f} %",
-        True,
-    ),
-    "clip-high": Line(
-        "clip_ratio/high_mean",
-        "Clipped above 1 + ε_high",
-        "Tokens clipped (%)",
-        100,
-        "%{y:.2f} %",
-        True,
-    ),
+    **{
+        f"clip-{side}": _share(
+            f"clip_ratio/{side}_mean", f"Clipped {where}", "Tokens clipped (%)", "%{y:.2f} %"
+        )
+        for side, where in (("low", "below 1 − ε_low"), ("high", "above 1 + ε_high"))
+    },
     "kl": Line("kl", "KL to the untrained model", "KL (nats per token)"),
     "gradient-norm": Line("grad_norm", "Gradient norm", "L2 norm before clipping"),
-    "learning-rate": Line("learning_rate", "Learning rate", "Learning rate", hover="%{y:.2e}"),
-    "temperature": Line("temperature", "Sampling temperature", "Temperature T", hover="%{y:.2f}"),
-    "max-length": Line(
-        "length/max_allowed",
-        "Length limit",
-        "Maximum response length (tokens)",
-        hover="%{y:.0f} tokens",
+    "learning-rate": _setting("learning_rate", "Learning rate", "Learning rate", "%{y:.2e}"),
+    "temperature": _setting("temperature", "Sampling temperature", "Temperature T", "%{y:.2f}"),
+    "max-length": _setting(
+        "length/max_allowed", "Length limit", "Maximum response length (tokens)", _TOKENS
     ),
 }
 DIVERSITY = ("distinct-4", "distinct-1", "distinct-2", "distinct-3", "self-bleu", "unique-programs")
-SETTINGS = ("learning-rate", "temperature", "max-length")  # set, not measured: never smoothed
 
 
-def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> go.Figure:
+def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> Figure:
     """A column of :data:`LINES` over training, the bold line a running mean over ``smoothing``
     entries.
 
@@ -171,13 +122,17 @@ def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> go.Figure:
         spec.y_title,
         hover=spec.hover,
         from_zero=spec.from_zero,
-        smoothing=1 if name in SETTINGS else smoothing,
+        smoothing=smoothing if spec.smoothed else 1,
     )
 
 
-def accuracy(arms: Arms, length: int, title: str = "") -> go.Figure:
-    """Held-out pass@1 in percent at one maximum response length (tokens)."""
-    return compare(
+def accuracy(arms: Arms, length: int, title: str = "") -> Figure:
+    """Held-out pass@1 in percent at one maximum response length (tokens).
+
+    Evaluations of other problems, or with other attempts or temperatures than most, are left out;
+    the figure's subtitle says which.
+    """
+    figure = compare(
         eval_curves(arms, "pass_at_1", length, scale=100),
         arms,
         title or f"Held-out pass@1, up to {length} tokens",
@@ -185,46 +140,22 @@ def accuracy(arms: Arms, length: int, title: str = "") -> go.Figure:
         markers=True,
         hover="%{y:.1f} %",
     )
+    _, left_out = comparable(arms, length)
+    return figure.update(title={"subtitle": {"text": left_out}}) if left_out else figure
 
 
-def reward(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
-    """Mean training reward, the share of sampled responses that pass every test."""
-    return line(arms, "reward", smoothing)
+def _named(name: str) -> Callable[..., Figure]:
+    """:func:`line` of one name."""
+
+    def draw(arms: Arms, smoothing: int = SMOOTHING) -> Figure:
+        return line(arms, name, smoothing)
+
+    draw.__doc__ = f"{LINES[name].title}: {LINES[name].y_title.lower()}, over training."
+    return draw
 
 
-def response_length(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
-    """Mean length of the sampled responses."""
-    return line(arms, "length", smoothing)
-
-
-def truncated_share(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
-    """Share of responses that reached the maximum length without ending."""
-    return line(arms, "truncated", smoothing)
-
-
-def masked_share(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
-    """Share of responses whose advantage the truncation mask set to zero."""
-    return line(arms, "masked", smoothing)
-
-
-def diversity(arms: Arms, name: str = "distinct-4", smoothing: int = SMOOTHING) -> go.Figure:
-    """One measure of :data:`DIVERSITY`, pooled over a prompt's responses, mean over prompts."""
-    return line(arms, name, smoothing)
-
-
-def entropy(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
-    """Mean token entropy of the policy on its own samples."""
-    return line(arms, "entropy", smoothing)
-
-
-def kl(arms: Arms, smoothing: int = SMOOTHING) -> go.Figure:
-    """KL divergence to the untrained model, in the arms that have a KL term."""
-    return line(arms, "kl", smoothing)
-
-
-def clip_ratio(arms: Arms, side: str, smoothing: int = SMOOTHING) -> go.Figure:
-    """Share of tokens whose probability ratio was clipped, at the ``low`` or the ``high`` bound."""
-    return line(arms, f"clip-{side}", smoothing)
+reward, response_length, entropy = _named("reward"), _named("length"), _named("entropy")
+truncated_share, masked_share = _named("truncated"), _named("masked")
 
 
 # One arm each ------------------------------------------------------------------------------------
@@ -242,62 +173,37 @@ def _mean_over_seeds(
 
 
 def add_spread(
-    figure: go.Figure, curves: Sequence[Curve], style: ArmStyle, name: str = "", alpha: float = 0.14
+    figure: Figure, curves: Sequence[Curve], style: ArmStyle, name: str = "", alpha: float = 0.14
 ) -> None:
     """A band between two percentiles' curves (first and last) and the median between them."""
     low, middle, high = curves
-    figure.add_scatter(
-        x=np.concatenate([high.x, low.x[::-1]]),
-        y=np.concatenate([high.mean, low.mean[::-1]]),
-        mode="lines",
-        fill="toself",
-        fillcolor=style.fill(alpha),
-        line={"width": 0},
-        name=f"{name}10th–90th percentile",
-        hoverinfo="skip",
-    )
-    figure.add_scatter(
-        x=middle.x,
-        y=middle.mean,
-        mode="lines",
-        name=f"{name}median",
-        line={"color": style.color, "dash": style.dash, "width": 2.2},
-        hovertemplate="%{y:.0f} tokens",
-    )
+    band = f"{name}10th–90th percentile"
+    figure.band(middle.x, low.mean, high.mean, style.fill(alpha), band)
+    median = {"width": 2.2, "hovertemplate": _TOKENS}
+    figure.line(middle.x, middle.mean, f"{name}median", style, **median)
 
 
 def length_spread(
     arm: str, records: Sequence[Record], limit: int | None = None, smoothing: int = SMOOTHING
-) -> go.Figure:
+) -> Figure:
     """One arm's lengths: 10th to 90th percentile, median, and the means of right and wrong ones."""
-    style = arm_styles([arm])[arm]
+    style = replace(arm_styles([arm])[arm], dash="solid")
     figure = new_figure(style.label, "Length (tokens)")
     found = [step_curves({arm: records}, f"length/{name}") for name in ("p10", "p50", "p90")]
     if not all(found):
         return figure
-    curves = [smooth(curve, smoothing) for (curve,) in found]
-    add_spread(figure, curves, ArmStyle(style.label, style.color, "solid"))
-    for column, name, dash in (
-        ("correct_mean", "right", "dash"),
-        ("incorrect_mean", "wrong", "dot"),
-    ):
-        x, y = _mean_over_seeds(records, f"length/{column}", smoothing)
-        figure.add_scatter(
-            x=x,
-            y=y,
-            name=f"mean, {name}",
-            line={"color": style.color, "dash": dash, "width": 1.6},
-            hovertemplate="%{y:.0f} tokens",
-            mode="lines",
-        )
+    add_spread(figure, [smooth(curve, smoothing) for (curve,) in found], style)
+    for column, name, dash in (("correct", "right", "dash"), ("incorrect", "wrong", "dot")):
+        x, y = _mean_over_seeds(records, f"length/{column}_mean", smoothing)
+        figure.line(x, y, f"mean, {name}", replace(style, dash=dash), hovertemplate=_TOKENS)
     return with_limit(figure, limit)
 
 
-def with_limit(figure: go.Figure, limit: int | None) -> go.Figure:
+def with_limit(figure: Figure, limit: int | None) -> Figure:
     """A dotted line at the maximum length, and an axis from 0 to just above it."""
-    if limit:
-        figure.add_hline(limit, line={"color": NEUTRAL_TEXT, "width": 1, "dash": "dot"})
-        figure.update_yaxes(range=[0, limit * 1.06])
+    if limit and figure.data:
+        figure.rule("y", limit)
+        figure.update(yaxis={"range": [0, limit * 1.06]})
     return figure
 
 
@@ -311,26 +217,16 @@ MASK_RULES = {
 }
 
 
-def mask_rules(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> go.Figure:
+def mask_rules(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> Figure:
     """One arm's responses by the conditions of the truncation mask (Eq. 2), in percent of all."""
     figure = new_figure(arm_styles([arm])[arm].label, "Responses (%)")
     for column, (name, color, dash) in MASK_RULES.items():
         x, y = _mean_over_seeds(records, column, smoothing, 100)
         if x.size:
-            figure.add_scatter(
-                x=x,
-                y=y,
-                name=name,
-                mode="lines",
-                line={
-                    "color": color,
-                    "dash": dash,
-                    "width": 2.4 if column == "mask/share" else 1.6,
-                },
-                hovertemplate="%{y:.1f} %",
-            )
-    figure.update_yaxes(rangemode="tozero")
-    return figure
+            width = 2.4 if column == "mask/share" else 1.6
+            style = ArmStyle(name, color, dash)
+            figure.line(x, y, name, style, width, hovertemplate="%{y:.1f} %")
+    return figure.update(yaxis={"rangemode": "tozero"})
 
 
 GROUPS = (
@@ -340,51 +236,45 @@ GROUPS = (
 )
 
 
-def group_outcomes(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> go.Figure:
+def group_outcomes(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> Figure:
     """One arm's prompts by outcome of their group; only mixed groups carry a gradient."""
-    style = arm_styles([arm])[arm]
+    style = replace(arm_styles([arm])[arm], dash="solid")
     figure = new_figure(style.label, "Prompts (%)")
     for column, name, alpha in GROUPS:
         x, y = _mean_over_seeds(records, column, smoothing, 100)
         if x.size:
-            figure.add_scatter(
-                x=x,
-                y=y,
-                name=name,
-                stackgroup="outcome",
-                mode="lines",
-                line={"width": 0.5, "color": style.color},
-                fillcolor=style.fill(alpha),
-                hovertemplate="%{y:.0f} %",
-            )
-    figure.update_yaxes(range=[0, 100])
-    return figure
+            look = {"stackgroup": "outcome", "fillcolor": style.fill(alpha)}
+            figure.line(x, y, name, style, 0.5, **look, hovertemplate="%{y:.0f} %")
+    return figure.update(yaxis={"range": [0, 100]})
 
 
 # All together ------------------------------------------------------------------------------------
 
 
-def time_split(arms: Arms) -> go.Figure:
+def time_split(arms: Arms) -> Figure:
     """Seconds per update: sampling, scoring, and everything else (forward, backward, optimizer)."""
     figure = new_figure("Time per update", "", x_title="Seconds per update")
-    labels = {arm: style.label for arm, style in arm_styles(arms).items()}
-    split = {arm: time_parts(records) for arm, records in arms.items()}
-    split = {arm: parts for arm, parts in split.items() if parts}
+    styles = arm_styles(arms)
+    split = {arm: parts for arm, records in arms.items() if (parts := time_parts(records))}
     for part, alpha in (("sampling", 0.9), ("scoring", 0.55), ("update", 0.25)):
-        figure.add_bar(
-            y=[labels[arm] for arm in split],
-            x=[parts[part] for parts in split.values()],
-            name=part,
-            orientation="h",
-            marker={"color": [arm_styles(arms)[arm].fill(alpha) for arm in split]},
-            hovertemplate="%{x:.2f} s",
-        )
-    figure.update_layout(
-        barmode="stack", hovermode="y unified", bargap=0.45, legend={"traceorder": "normal"}
+        if split:
+            figure.add(
+                "bar",
+                y=[styles[arm].label for arm in split],
+                x=[parts[part] for parts in split.values()],
+                name=part,
+                orientation="h",
+                marker={"color": [styles[arm].fill(alpha) for arm in split]},
+                hovertemplate="%{x:.2f} s",
+            )
+    return figure.update(
+        barmode="stack",
+        hovermode="y unified",
+        bargap=0.45,
+        legend={"traceorder": "normal"},
+        xaxis={"showgrid": True},
+        yaxis={"showgrid": False, "autorange": "reversed"},
     )
-    figure.update_xaxes(showgrid=True)
-    figure.update_yaxes(showgrid=False, autorange="reversed")
-    return figure
 
 
 def time_parts(records: Sequence[Record]) -> dict[str, float]:
@@ -403,45 +293,35 @@ def time_parts(records: Sequence[Record]) -> dict[str, float]:
     return {"sampling": sampling, "scoring": scoring, "update": rest}
 
 
-def overview(arms: Arms, lengths: Sequence[int], title: str = "") -> go.Figure:
+def overview(arms: Arms, lengths: Sequence[int], title: str = "") -> Figure:
     """The paper's Fig. 7 in one figure: accuracy per test length, response length, diversity."""
-    panels: list[tuple[str, list[Curve], str]] = [
-        (f"pass@1 (%), up to {n} tokens", eval_curves(arms, "pass_at_1", n, 100), "%{y:.1f} %")
-        for n in lengths
-    ]
-    for column, name in (
+    headings = [f"pass@1 (%), up to {n} tokens" for n in lengths]
+    drawn = [eval_curves(arms, "pass_at_1", n, 100) for n in lengths]
+    for column, heading in (
         ("completions/mean_length", "response length (tokens)"),
         ("diversity/distinct_4", "diversity (Distinct-4)"),
     ):
-        panels.append((name, step_curves(arms, column), "%{y:.3g}"))
-    rows = (len(panels) + 1) // 2
-    figure = make_subplots(
-        rows=rows,
-        cols=2,
-        subplot_titles=[panel[0] for panel in panels],
-        horizontal_spacing=0.09,
-        vertical_spacing=0.16,
-    )
-    restyle(figure, title)
+        headings.append(heading)
+        drawn.append(step_curves(arms, column))
+    figure = grid_figure(title, headings)
     styles = arm_styles(arms)
-    for index, (_, curves, hover) in enumerate(panels):
-        row, col = index // 2 + 1, index % 2 + 1
+    for place, curves in enumerate(drawn):
+        evaluated = place < len(lengths)
         for curve in curves:
-            evaluated = index < len(lengths)
             add_curve(
                 figure,
                 curve,
                 styles[curve.arm],
                 markers=evaluated,
                 smoothing=1 if evaluated else SMOOTHING,
-                legend=index == 0,
-                hover=hover,
-                row=row,
-                col=col,
+                legend=place == 0,
+                hover="%{y:.1f} %" if evaluated else "%{y:.3g}",
+                **axes_of(place),
             )
-    figure.update_xaxes(title_text=STEPS, row=rows)
-    figure.update_annotations(font={"size": 12.5})
-    figure.update_layout(
+        if place >= len(drawn) - 2:
+            axis = axes_of(place)["xaxis"].replace("x", "xaxis")
+            figure.update(**{axis: {"title": {"text": STEPS}}})
+    rows = -(-len(drawn) // 2)
+    return figure.update(
         height=300 * rows + 60, margin={"t": 84}, legend={"y": 1.08 if rows > 1 else 1.14}
     )
-    return figure

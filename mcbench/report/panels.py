@@ -6,16 +6,14 @@ is said in the panel's ``missing``, never left out silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-
-import plotly.graph_objects as go
 
 from mcbench.errors import unknown
 from mcbench.report import figures, spread
-from mcbench.report.base import SMOOTHING
+from mcbench.report.base import SMOOTHING, Figure
 from mcbench.report.page import Panel, Plot
-from mcbench.report.series import Arms, eval_lengths
+from mcbench.report.series import Arms, comparable, eval_lengths, unfinished_runs
 from mcbench.report.style import arm_styles
 
 Draw = Callable[[Arms, int], list[Plot]]
@@ -26,15 +24,15 @@ class PanelKind:
     """A panel before it is drawn.
 
     ``draw`` takes arms and smoothing; a figure without a trace counts as not recorded. ``needs``
-    says what is missing then. ``staged``: drawn over training steps, so that stages of temperature
-    and length are shown behind it.
+    says what is missing then, where it is not the title. ``staged``: drawn over training steps, so
+    that stages of temperature and length are shown behind it.
     """
 
     section: str
     title: str
     prose: str
     draw: Draw
-    needs: str
+    needs: str = ""
     staged: bool = True
 
 
@@ -59,24 +57,17 @@ def _accuracy(arms: Arms, smoothing: int) -> list[Plot]:
 
 def _limit(arms: Arms) -> int | None:
     """The maximum response length, where it is the same in all runs."""
-    found = {
-        int(record.config.max_completion_length) for records in arms.values() for record in records
-    }
+    found = {record.config.max_completion_length for runs in arms.values() for record in runs}
     return found.pop() if len(found) == 1 else None
 
 
-def _each_arm(name: str, draw: Callable[..., go.Figure], limited: bool = False) -> Draw:
+def _each_arm(name: str, draw: Callable[..., Figure], limited: bool = False) -> Draw:
     def figures_of(arms: Arms, smoothing: int) -> list[Plot]:
         styles = arm_styles(arms)
         extra = (_limit(arms),) if limited else ()
         return [
-            Plot(
-                f"{name}-{index}",
-                styles[arm].label,
-                draw(arm, records, *extra, smoothing),
-                arm=arm,
-            )
-            for index, (arm, records) in enumerate(arms.items())
+            Plot(f"{name}-{i}", styles[arm].label, draw(arm, runs, *extra, smoothing), arm=arm)
+            for i, (arm, runs) in enumerate(arms.items())
         ]
 
     return figures_of
@@ -102,7 +93,7 @@ def _advantages(arms: Arms, smoothing: int) -> list[Plot]:
 
 def _temperature(arms: Arms, smoothing: int) -> list[Plot]:
     measured = spread.chosen_temperatures(arms)
-    figure = spread.over_temperature(measured) if measured else go.Figure()
+    figure = spread.over_temperature(measured) if measured else Figure()
     return [Plot("d-of-t", "Diversity by temperature before training", figure)]
 
 
@@ -130,7 +121,6 @@ PANELS: dict[str, PanelKind] = {
         "Reward is the share of sampled responses that pass every test, on training problems and "
         "at the training temperature.",
         _lines("reward", "length"),
-        "rewards and lengths",
     ),
     "lengths": PanelKind(
         "Length",
@@ -138,7 +128,6 @@ PANELS: dict[str, PanelKind] = {
         "Band: 10th to 90th percentile; solid: median; dashed: mean of right responses; dotted: "
         "mean of wrong ones; the horizontal line is the limit.",
         _each_arm("spread", figures.length_spread, limited=True),
-        "percentiles of the response lengths",
     ),
     "outcome": PanelKind(
         "Length",
@@ -165,7 +154,6 @@ PANELS: dict[str, PanelKind] = {
         "Left: responses that reached the limit. Right: responses whose advantage was set to zero "
         "because they were cut, wrong, not repeating, and drawn with probability rho.",
         _lines("truncated", "masked"),
-        "truncation and mask",
     ),
     "mask-rules": PanelKind(
         "Truncation and mask",
@@ -182,7 +170,6 @@ PANELS: dict[str, PanelKind] = {
         "How much one prompt's responses differ. The paper reads lasting loss of diversity as the "
         "sign that accuracy will fall next.",
         _lines(*figures.DIVERSITY),
-        "diversity",
     ),
     "policy": PanelKind(
         "Policy",
@@ -190,7 +177,6 @@ PANELS: dict[str, PanelKind] = {
         "Entropy of the policy on its own samples, and the share of tokens where the clip cut the "
         "update off. A higher upper bound leaves rare tokens more room to grow.",
         _lines("entropy", "clip-low", "clip-high"),
-        "entropy and clip ratios",
     ),
     "kl": PanelKind(
         "Policy",
@@ -204,7 +190,6 @@ PANELS: dict[str, PanelKind] = {
         "Optimizer",
         "The gradient's norm before clipping, and the learning rate.",
         _lines("gradient-norm", "learning-rate"),
-        "gradient norm and learning rate",
     ),
     "groups": PanelKind(
         "Groups and advantages",
@@ -212,7 +197,6 @@ PANELS: dict[str, PanelKind] = {
         "Dark: prompts whose responses all pass; middle: some pass; light: none does. Only the "
         "middle ones carry a gradient.",
         _each_arm("groups", figures.group_outcomes),
-        "group outcomes",
     ),
     "advantages": PanelKind(
         "Groups and advantages",
@@ -238,7 +222,6 @@ PANELS: dict[str, PanelKind] = {
         "What was set, step by step. Where an arm changes either, the stages are shown as bands "
         "behind every figure over training.",
         _lines("temperature", "max-length"),
-        "temperature and length limit",
     ),
     "time": PanelKind(
         "Time",
@@ -246,15 +229,33 @@ PANELS: dict[str, PanelKind] = {
         "Mean seconds per optimizer update: sampling responses, running their programs, and the "
         "rest (forward, backward, optimizer, log).",
         _time,
-        "times",
         staged=False,
     ),
 }
 SECTIONS = tuple(dict.fromkeys(kind.section for kind in PANELS.values()))
 
 
+# A line by its own name is a panel too, such as ``length`` or ``entropy``.
+_LINE_PANELS = {
+    name: PanelKind("", line.title, "", _lines(name)) for name, line in figures.LINES.items()
+}
+_KINDS: Mapping[str, PanelKind] = {**_LINE_PANELS, **PANELS}
+SYNONYMS = {
+    "pass@1": "accuracy",
+    "response-length": "length",
+    "length-spread": "lengths",
+    "truncation": "mask",
+    "rules": "mask-rules",
+    "clip": "policy",
+    "group-outcomes": "groups",
+    "advantage": "advantages",
+    "d(t)": "d-of-t",
+    "times": "time",
+}
+
+
 def panel(name: str, arms: Arms, prefix: str = "", smoothing: int = SMOOTHING) -> Panel:
-    """One panel of :data:`PANELS`, drawn.
+    """One panel of :data:`PANELS`, or one of the lines of :data:`mcbench.report.figures.LINES`.
 
     Args:
         arms: arm -> runs by seed.
@@ -264,42 +265,33 @@ def panel(name: str, arms: Arms, prefix: str = "", smoothing: int = SMOOTHING) -
     Raises:
         UserError: no such panel; the message names those there are.
     """
-    if name not in PANELS:
-        raise unknown("panel", name, PANELS)
-    kind = PANELS[name]
-    drawn = kind.draw(arms, smoothing)
-    plots = [plot for plot in drawn if plot.figure.data]
-    missing = ""
-    if not plots:
-        missing = f"Not recorded: {kind.needs}."
-    elif absent := [plot.caption for plot in drawn if not plot.figure.data]:
-        missing = f"Not recorded: {', '.join(absent)}."
-    if kind.staged:
-        for plot in plots:
-            spread.add_stages(plot.figure, arms)
+    wanted = name.lower().replace("_", "-").replace(" ", "-")
+    wanted = SYNONYMS.get(wanted, wanted)
+    if wanted not in _KINDS:
+        raise unknown("panel", name, [*_KINDS, *SYNONYMS])
+    kind = _KINDS[wanted]
+    plots, missing = drawn(kind, arms, smoothing)
     if prefix:
         plots = [replace(plot, id=f"{prefix}-{plot.id}") for plot in plots]
-    return Panel(kind.title, kind.prose, plots, missing=missing)
+    said = [missing, left_out(arms) if wanted == "accuracy" else "", unfinished_runs(arms)]
+    return Panel(kind.title, kind.prose, plots, missing=" ".join(filter(None, said)))
 
 
-def panels(
-    arms: Arms,
-    prefix: str = "",
-    names: Iterable[str] | None = None,
-    sections: Sequence[str] | None = None,
-    smoothing: int = SMOOTHING,
-) -> list[Panel]:
-    """Panels by name, all where None; ``sections`` narrows the choice to some of :data:`SECTIONS`.
+def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], str]:
+    """A panel's figures that have something to show, and a sentence on those that have not."""
+    everything = kind.draw(arms, smoothing)
+    plots = [plot for plot in everything if plot.figure.data]
+    shapes = spread.stage_shapes(arms) if kind.staged else []
+    for plot in plots:
+        for shape in shapes:
+            plot.figure.add_shape(**shape)
+    if not plots:
+        return [], f"Not recorded: {kind.needs or kind.title[0].lower() + kind.title[1:]}."
+    absent = ", ".join(plot.caption for plot in everything if not plot.figure.data)
+    return plots, f"Not recorded: {absent}." if absent else ""
 
-    Raises:
-        UserError: an unknown panel or section.
-    """
-    for section in sections or ():
-        if section not in SECTIONS:
-            raise unknown("section", section, SECTIONS)
-    chosen = list(PANELS if names is None else names)
-    return [
-        panel(name, arms, prefix, smoothing)
-        for name in chosen
-        if sections is None or name not in PANELS or PANELS[name].section in sections
-    ]
+
+def left_out(arms: Arms) -> str:
+    """Which evaluations the accuracy figures leave out, and why; empty where they show all."""
+    told = dict.fromkeys(comparable(arms, length)[1] for length in eval_lengths(arms))
+    return " ".join(filter(None, told))

@@ -1,14 +1,16 @@
-"""The sample browser of a page: a bounded selection of real responses, filtered by its script.
+"""What the browser of responses shows (``assets/samples.js``), on a page and in the dashboard.
 
-The selection is that of compact records (:func:`mcbench.runs.compact.chosen_samples`): whole groups
-of the first, a middle and the last generation, of one run per arm. All arms of one seed see the
-same problems in the same order, so that their responses can be laid side by side. What a model
+A response is a row, what the filters need to know of it, and its text. A page holds both, of a
+bounded selection: that of compact records (:func:`mcbench.runs.compact.chosen_samples`), whole
+groups of the first, a middle and the last generation, of one run per arm. All arms of one seed see
+the same problems in the same order, so that their responses can be laid side by side. What a model
 wrote is shown as text, whatever it wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from mcbench.report.page import Section
@@ -24,6 +26,16 @@ _BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _PICTURES |= {code: f"⟨U+{code:04X}⟩" for code in _BIDI}
 # Surrogates cannot be written to a file.
 _PICTURES |= {code: f"⟨U+{code:04X}⟩" for code in range(0xD800, 0xE000)}
+VERDICTS = {
+    "AC": "accepted",
+    "WA": "wrong answer",
+    "RE": "runtime error",
+    "TLE": "time limit exceeded",
+    "MLE": "memory limit exceeded",
+    "OLE": "output limit exceeded",
+    "IE": "our own infrastructure failed",
+    "no code": "no complete program in the response",
+}
 LEVELS = 16  # of a token's log-probability
 PER_NAT = 3  # levels; the last one is from 5 nats (a probability below 0.7 %) on
 
@@ -49,10 +61,9 @@ def shown_runs(arms: Arms) -> dict[str, Record]:
 
 
 def sample_data(arms: Arms) -> dict[str, Any] | None:
-    """The browser's data; None where no responses are stored.
+    """A page's data for the browser; None where no responses are stored.
 
-    ``rows`` hold what the recorder stored of each response, names shortened to a field of
-    ``columns``; texts are made plain, prompts are kept once.
+    ``rows`` are those of :func:`row_of` with the texts of :func:`text_of`; prompts are kept once.
     """
     prompts: dict[str, int] = {}
     rows = []
@@ -61,38 +72,53 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
     for arm, record in runs.items():
         for line in chosen_samples(record):
             prompt = prompts.setdefault(plain(str(line["prompt"])), len(prompts))
-            rows.append({"arm": arm, "prompt": prompt, **_row(line)})
+            rows.append({"prompt": prompt, **row_of(line, arm, line["step"]), **text_of(line)})
     if not rows:
         return None
     named = {
         arm: {"label": styles[arm].label, "color": styles[arm].color, "seed": seed_of(record)}
         for arm, record in runs.items()
     }
-    return {"arms": named, "prompts": list(prompts), "rows": rows}
+    return {"arms": named, "prompts": list(prompts), "rows": rows, "verdicts": VERDICTS}
 
 
-def _row(line: Mapping[str, Any]) -> dict[str, Any]:
-    row = {
-        "step": line["step"],
-        "group": line["group"],
+def row_of(line: Mapping[str, Any], arm: str, step: int) -> dict[str, Any]:
+    """What the filters need to know of a stored response, without its text."""
+    return {
+        "arm": arm,
+        "step": step,
+        "group": int(line["group"]),
         "problem": plain(str(line.get("problem_id") or "")),
-        "text": plain(str(line["completion"])),
-        "length": line["length"],
+        "length": int(line["length"]),
         "cut": bool(line["truncated"]),
         "masked": bool(line["masked"]),
-        "reward": line["reward"],
-        "advantage": round(line["advantage"], 3) if line.get("advantage") is not None else None,
+        "reward": _number(line["reward"]),
+        "advantage": _number(line.get("advantage")),
         "verdicts": plain(str(line.get("verdicts") or "not judged")),
     }
-    if line.get("logprobs"):
-        row["pieces"] = [plain(piece) for piece in line["pieces"]]
-        row["levels"] = "".join(map(_level, line["logprobs"]))
-    return row
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else round(float(value), 3)
+
+
+def text_of(
+    line: Mapping[str, Any], limit: int | None = None, colour: bool = True
+) -> dict[str, Any]:
+    """A stored response's text, cut at ``limit``; with ``colour`` also its tokens (``pieces``) and
+    how improbable they were (``levels``), where that was recorded.
+    """
+    shown: dict[str, Any] = {"text": plain(str(line["completion"]), limit)}
+    log_probs = line.get("logprobs")
+    if colour and log_probs is not None and len(log_probs):
+        shown["pieces"] = [plain(str(piece)) for piece in line["pieces"]]
+        shown["levels"] = "".join(map(_level, log_probs))
+    return shown
 
 
 def _level(log_prob: float | None) -> str:
     """A hexadecimal digit: 0 for a sure token, f for one of 5 nats and more."""
-    nats = 0.0 if log_prob is None else max(0.0, -log_prob)
+    nats = -log_prob if log_prob is not None and log_prob < 0 else 0.0  # not a number: not known
     return f"{min(LEVELS - 1, int(nats * PER_NAT)):x}"
 
 
@@ -105,12 +131,8 @@ def samples_section(size: str, prefix: str, arms: Arms) -> Section | None:
     return Section(
         f"{prefix}-samples",
         f"Responses: {size}",
-        f"Training samples of seed {_listed(seeds)}: the first prompts of the first, a middle and "
-        "the last generation, chosen without a look at their responses. Each prompt was answered "
-        "several times by each arm.",
+        f"Training samples of seed {', '.join(map(str, seeds))}: the first prompts of the first, a "
+        "middle and the last generation, chosen without a look at their responses. Each prompt was "
+        "answered several times by each arm.",
         samples=data,
     )
-
-
-def _listed(values: Sequence[int]) -> str:
-    return ", ".join(map(str, values))

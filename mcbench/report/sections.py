@@ -1,288 +1,316 @@
-"""What the pages of the sections say, and the panels that one of them alone has."""
+"""What the pages of the experiments say: plain data, one entry an experiment.
+
+A page is its claims, then its parts in this order, the paper's numbers, our questions, responses
+and provenance (:mod:`mcbench.report.experiment`). A part names panels: shared ones
+(:data:`mcbench.report.panels.PANELS`) and the experiment's own (:mod:`mcbench.report.own_panels`),
+each with what the paper claims about it, or nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
-import numpy as np
-import pandas as pd
+from mcbench.experiments.arms import TIMING
+from mcbench.experiments.study import OWN
+from mcbench.report.panels import PANELS
 
-from mcbench.claims.measurements import GRID, REPETITION
-from mcbench.experiments.study import Study
-from mcbench.report.page import Panel, Plot
-from mcbench.report.section import SectionPage
-from mcbench.report.series import Record
-from mcbench.report.spread import over_temperature
-from mcbench.report.style import arm_styles
-
-# 02: the readings of the mask ---------------------------------------------------------------------
-
-READINGS = {
-    "mask/truncated": "cut at the limit",
-    "mask/eligible_incorrect": "reading: incorrect",
-    "mask/eligible_correct": "reading: correct",
-    "mask/eligible_non_incorrect": "reading: non-incorrect",
-    "mask/repeating": "cut and repeating",
-    "mask/share": "masked",
-}
+CURVES = (
+    "Thin lines are seeds, the bold line is their mean, the band its 95 % t interval (from three "
+    "seeds on); in per-step figures the bold line is a running mean, and the bar above sets its "
+    "width."
+)
+WITH_PAPER = f"{CURVES} Dotted grey lines are the paper's, read by eye."
 
 
-def readings_table(study: Study) -> pd.DataFrame:
-    """Percent of all responses that each reading of the condition makes candidates for the mask,
-    mean over steps and seeds, by arm.
+@dataclass(frozen=True)
+class Part:
+    """A section of a page with its panels; ``every_size`` repeats it for every size of model."""
+
+    id: str
+    title: str
+    prose: str
+    panels: Mapping[str, str]
+    every_size: bool = False
+
+
+def dynamics(panels: Mapping[str, str], prose: str = WITH_PAPER) -> Part:
+    """The curves over training."""
+    return Part("dynamics", "Training dynamics", prose, panels, every_size=True)
+
+
+@dataclass(frozen=True)
+class Prose:
+    """What a page says.
+
+    Attributes:
+        figure: of the paper, such as ``Figure 2``; empty where it has none.
+        measured: what is measured here, in a sentence or two.
+        styles: how arms are drawn (:data:`mcbench.report.style.KNOWN`) where their own name says
+            something else.
+        summed: whether the headline is what the arms end at, not the states of claims.
     """
-    rows = []
-    for arm, records in study.arms.items():
-        row: dict[str, Any] = {"Arm": arm_styles([arm])[arm].label}
-        for column, name in READINGS.items():
-            values = [r.steps[column].mean() for r in records if column in r.steps.columns]
-            row[f"{name} (%)"] = round(100 * float(np.mean(values)), 2) if values else None
-        rows.append(row)
-    return pd.DataFrame(rows)
+
+    title: str
+    figure: str
+    measured: str
+    parts: Sequence[Part]
+    styles: Mapping[str, str] = field(default_factory=dict)
+    summed: bool = False
 
 
-def repetition_table(study: Study) -> pd.DataFrame:
-    """Truncated responses that repeat themselves by either rule, by arm, over all its runs."""
-    names = {record.meta["run_id"]: arm for arm, runs in study.arms.items() for record in runs}
-    rows = [
-        {"arm": names[row["run_id"]], **row}
-        for row in study.measurements
-        if row["kind"] == REPETITION and row["run_id"] in names
-    ]
-    if not rows:
-        return pd.DataFrame()
-    sums = (
-        pd.DataFrame(rows)
-        .groupby("arm", sort=False)[["responses", "truncated", "window", "periodic"]]
-        .sum()
-    )
-    return pd.DataFrame(
-        {
-            "Arm": [arm_styles([arm])[arm].label for arm in sums.index],
-            "Responses": sums["responses"].to_numpy(),
-            "cut at the limit": sums["truncated"].to_numpy(),
-            "repeating, window rule": sums["window"].to_numpy(),
-            "repeating, periodic rule": sums["periodic"].to_numpy(),
-            "found by the periodic rule alone": (sums["periodic"] - sums["window"]).to_numpy(),
-        }
-    )
+TABLE_ONE = Part(
+    "table",
+    "Table 1",
+    "Δ is MicroCoder-GRPO minus the best other arm, cell by cell, as in the paper. The two tables "
+    "have one shape so that they can be read side by side; their numbers are about different "
+    "models and problems and are not comparable.",
+    {"table-1": "", "table-1-paper": ""},
+)
 
-
-def mask_panels(study: Study) -> list[Panel]:
-    """What each reading would mask, and repetition by either rule."""
-    repetition = repetition_table(study)
-    return [
-        Panel(
-            "What each reading of the condition would mask",
-            "Candidates in percent of all responses, counted in every arm whatever it masks. §2.2 "
-            "and Eq. 2 say incorrect, §2.3 correct, a later equation non-incorrect. With a reward "
-            "of 0 or 1 the last two differ only in responses that could not be judged.",
-            [],
-            readings_table(study),
-        ),
-        Panel(
-            "Repetition: exact window against any period",
-            "The paper's rule compares the last m tokens with the m before them, so that it misses "
-            "loops whose period does not divide m; the periodic rule accepts any period up to m.",
-            [],
-            None if repetition.empty else repetition,
-            "Not recorded: repetition is counted from stored responses, which these runs lack."
-            if repetition.empty
-            else "",
-        ),
-    ]
-
-
-# 03: checkpoints over temperature -----------------------------------------------------------------
-
-
-def grid_values(
-    rows: Sequence[Mapping[str, Any]], column: str
-) -> dict[str, dict[int, dict[float, float]]]:
-    """Checkpoint -> seed -> temperature -> value."""
-    found: dict[str, dict[int, dict[float, float]]] = {}
-    for row in sorted(rows, key=lambda row: (row["step"], row["seed"], row["temperature"])):
-        seeds = found.setdefault(f"after {row['step']} steps", {})
-        seeds.setdefault(row["seed"], {})[row["temperature"]] = row[column]
-    return found
-
-
-def temperature_panels(study: Study) -> list[Panel]:
-    """D(T) and accuracy over temperature of the models at the start, middle and end."""
-    rows = [row for row in study.measurements if row["kind"] == GRID]
-    title = "Checkpoints over temperature"
-    if not rows:
-        return [Panel(title, "", [], missing="Not recorded: no checkpoint was measured.")]
-    accuracy = grid_values([{**r, "accuracy": 100 * r["accuracy"]} for r in rows], "accuracy")
-    return [
-        Panel(
-            title,
-            "Held-out problems, sampled at each temperature with the model before training, after "
-            "half and after all of the steps at T = 1. The paper claims that the temperatures at "
-            "which accuracy holds reach higher during training (T1), that diversity rises with "
-            "temperature (T2) and that it falls as training goes on.",
-            [
-                Plot("grid-diversity", "D(T)", over_temperature(grid_values(rows, "distinct_4"))),
-                Plot(
-                    "grid-accuracy",
-                    "Accuracy over temperature",
-                    over_temperature(accuracy, "pass@1 (%)", title="Accuracy", paper=False),
-                ),
-            ],
-        )
-    ]
-
-
-# 08: how far off-policy ---------------------------------------------------------------------------
-
-
-def clip_by_update(study: Study) -> pd.DataFrame:
-    """Percent of tokens clipped by the number of the update within its generation, by arm."""
-    rows = []
-    for arm, records in study.arms.items():
-        counts = pd.concat([_by_position(record) for record in records])
-        means = counts.groupby(level=0).mean()
-        label = arm_styles([arm])[arm].label
-        rows += [
-            {"Arm": label, "Update of its generation": position, "Tokens clipped (%)": value}
-            for position, value in means.round(4).items()
-        ]
-    return pd.DataFrame(rows)
-
-
-def _by_position(record: Record) -> pd.Series:
-    steps = record.steps
-    if "clip_ratio/region_mean" not in steps.columns or "reward" not in steps.columns:
-        return pd.Series(dtype=float)
-    position = steps.groupby(steps["reward"].notna().cumsum()).cumcount() + 1
-    return 100 * steps["clip_ratio/region_mean"].groupby(position).mean()
-
-
-def batch_panels(study: Study) -> list[Panel]:
-    """How much is clipped in which update after the sampling."""
-    table = clip_by_update(study)
-    return [
-        Panel(
-            "How far off-policy",
-            "The first update of a generation is on-policy, so that nothing can be clipped; the "
-            "share grows with each further update on the same responses.",
-            [],
-            None if table.empty else table,
-            "Not recorded: clip ratios." if table.empty else "",
-        )
-    ]
-
-
-# The pages ----------------------------------------------------------------------------------------
-
-SECTIONS: dict[str, SectionPage] = {
-    spec.experiment: spec
-    for spec in (
-        SectionPage(
-            "cross_model",
-            "Two model generations",
-            "Figure 1",
-            "GRPO+ on an older generation, which answers briefly, and on a newer one, which "
-            "searches at length: same problems, same order, seed by seed.",
-            {
-                "accuracy": "The paper shows large gains of Qwen 2.5 and small ones of Qwen 3 on "
-                "the same mainstream set.",
-                "reward": "The paper's older models keep or shorten their outputs, the newer ones "
-                "grow them; the set is hard for the older and easy for the newer.",
-                "lengths": "",
-                "diversity": "",
-            },
-        ),
-        SectionPage(
-            "truncation_mask",
-            "The truncation mask",
-            "Figure 2",
-            "GRPO+ without a mask, with all truncated responses masked (DeepCoder), and with the "
-            "conditional mask at rho 0.1, 0.2 and 0.3.",
-            {
-                "accuracy": "The paper claims that masked arms rise fast, fall back and settle, "
-                "and that the conditional mask ends highest (M1, M3, M4, M6).",
-                "reward": "The paper claims that more masking grows responses faster and closer to "
-                "the limit (M2).",
-                "diversity": "The paper claims that more masking lowers diversity faster, and that "
-                "masking all first lifts it, then collapses (M5).",
-                "mask": "",
-                "mask-rules": "",
-                "lengths": "",
-            },
-            mask_panels,
-        ),
-        SectionPage(
-            "temperature",
-            "Temperature",
-            "Figure 3",
-            "GRPO+ at constant temperatures, with one jump, with a ramp, and at a temperature "
-            "chosen from measured diversity.",
-            {
-                "accuracy": "The paper claims that T = 0.6 fails (T5), that T = 1.8 trains stably "
-                "(T6) and that low-then-high staging beats high from the start (T9).",
-                "diversity": "The paper claims that diversity falls at a fixed temperature (T3), "
-                "that arms which start too low keep falling (T4) and that the others converge to "
-                "similar values (T7).",
-                "reward": "",
-                "d-of-t": "The arm T(D) takes the lowest temperature whose diversity reaches the "
-                "value that training converges to (T8).",
-                "stages": "",
-                "policy": "",
-            },
-            temperature_panels,
-        ),
-        SectionPage(
-            "kl_and_clip",
-            "KL term and clip",
-            "Figure 4",
-            "GRPO+ with and without a KL term, with a low and a high upper clip; the paper changes "
-            "both at once.",
-            {
-                "accuracy": "The paper claims that accuracy keeps rising without KL and with the "
-                "high clip, and rises then falls with KL and the low clip (K1, K2).",
-                "diversity": "The paper claims that KL without the high clip loses diversity, and "
-                "that this comes before the fall of accuracy (K2).",
-                "reward": "The paper's responses grow from 3.2K to 6K tokens without KL.",
-                "policy": "",
-                "kl": "",
-            },
-        ),
-        SectionPage(
-            "batch_size",
-            "Batch size and on-policy",
-            "Figure 8",
-            "GRPO+ with half, one and two times the profile's problems a generation at one mini "
-            "batch: the larger the batch, the more updates use responses of an older policy.",
-            {
-                "accuracy": "The paper claims that the intermediate batch performs best (B2).",
-                "reward": "The paper claims that length rises, then falls with the small batch "
-                "(B1).",
-                "diversity": "The paper claims that diversity converges sooner with the small "
-                "batch (B1).",
-                "policy": "",
-                "optimizer": "",
-            },
-            batch_panels,
-        ),
-        SectionPage(
-            "context_length",
-            "Context length and extension",
-            "Figure 9",
-            "GRPO+ at half, three quarters and all of the profile's limit, and extended from the "
-            "shorter limits early and late.",
-            {
-                "accuracy": "The paper claims that a longer limit ends higher (C1).",
-                "reward": "The paper claims that responses grow faster and longer under a longer "
-                "limit (C2), and that a short start leaves a deficit that outlasts the extension "
-                "(C4 to C6).",
-                "diversity": "The paper claims higher diversity with a longer limit (C3).",
-                "lengths": "",
-                "mask": "",
-                "stages": "",
-            },
-        ),
-    )
+SECTIONS: dict[str, Prose] = {
+    "cross_model": Prose(
+        "Two model generations",
+        "Figure 1",
+        "GRPO+ on an older generation, which answers briefly, and on a newer one, which searches "
+        "at length: same problems, same order, seed by seed.",
+        [
+            dynamics(
+                {
+                    "accuracy": "The paper shows large gains of Qwen 2.5 and small ones of Qwen 3 "
+                    "on the same mainstream set.",
+                    "reward": "The paper's older models keep or shorten their outputs, the newer "
+                    "ones grow them; the set is hard for the older and easy for the newer.",
+                    "lengths": "",
+                    "diversity": "",
+                }
+            )
+        ],
+    ),
+    "truncation_mask": Prose(
+        "The truncation mask",
+        "Figure 2",
+        "GRPO+ without a mask, with all truncated responses masked (DeepCoder), and with the "
+        "conditional mask at rho 0.1, 0.2 and 0.3.",
+        [
+            dynamics(
+                {
+                    "accuracy": "The paper claims that masked arms rise fast, fall back and "
+                    "settle, and that the conditional mask ends highest (M1, M3, M4, M6).",
+                    "reward": "The paper claims that more masking grows responses faster and "
+                    "closer to the limit (M2).",
+                    "diversity": "The paper claims that more masking lowers diversity faster, and "
+                    "that masking all first lifts it, then collapses (M5).",
+                    "mask": "",
+                    "mask-rules": "",
+                    "lengths": "",
+                    "readings": "",
+                    "repetition": "",
+                }
+            )
+        ],
+    ),
+    "temperature": Prose(
+        "Temperature",
+        "Figure 3",
+        "GRPO+ at constant temperatures, with one jump, with a ramp, and at a temperature chosen "
+        "from measured diversity.",
+        [
+            dynamics(
+                {
+                    "accuracy": "The paper claims that T = 0.6 fails (T5), that T = 1.8 trains "
+                    "stably (T6) and that low-then-high staging beats high from the start (T9).",
+                    "diversity": "The paper claims that diversity falls at a fixed temperature "
+                    "(T3), that arms which start too low keep falling (T4) and that the others "
+                    "converge to similar values (T7).",
+                    "reward": "",
+                    "d-of-t": "The arm T(D) takes the lowest temperature whose diversity reaches "
+                    "the value that training converges to (T8).",
+                    "stages": "",
+                    "policy": "",
+                    "grid": "",
+                }
+            )
+        ],
+    ),
+    "kl_and_clip": Prose(
+        "KL term and clip",
+        "Figure 4",
+        "GRPO+ with and without a KL term, with a low and a high upper clip; the paper changes "
+        "both at once.",
+        [
+            dynamics(
+                {
+                    "accuracy": "The paper claims that accuracy keeps rising without KL and with "
+                    "the high clip, and rises then falls with KL and the low clip (K1, K2).",
+                    "diversity": "The paper claims that KL without the high clip loses diversity, "
+                    "and that this comes before the fall of accuracy (K2).",
+                    "reward": "The paper's responses grow from 3.2K to 6K tokens without KL.",
+                    "policy": "",
+                    "kl": "",
+                }
+            )
+        ],
+    ),
+    "data_quality": Prose(
+        "Data quality",
+        "Figure 5",
+        "A noisy pool goes through the data pipeline and becomes a harder and an easier set of one "
+        "size; GRPO+ trains on either.",
+        [
+            Part(
+                "beside",
+                "The paper's numbers beside ours",
+                "The harder set's responses start longer than the easier one's before any "
+                "training: the last part of D4 speaks of the sets, not of what training does.",
+                {"beside": ""},
+            ),
+            Part(
+                "pipeline",
+                "The pipeline on a noisy pool",
+                "Generated problems, some of them with one planted defect each, so that the truth "
+                "is known: damaged and unfit statements, copies, problems of the held-out set, "
+                "broken tests, wrong references and problems that a constant solves.",
+                {"funnel": "", "dropped": "", "scores": "", "planted": ""},
+            ),
+            Part(
+                "difficulty",
+                "Difficulty: predicted, calibrated, selected",
+                "The sets are of equal size and hold the same kinds in the same numbers, because "
+                "kinds differ in difficulty. Problems that were never solved are in neither. What "
+                "selected a problem flatters the contrast, so the table shows fresh responses too. "
+                "All this was fixed before any run.",
+                {"difficulty": "", "prediction": ""},
+            ),
+            Part(
+                "training",
+                "Training on either set",
+                "GRPO+ with everything equal but the problems. Accuracy is measured on nano's "
+                "held-out problems in both arms. Reward is measured on the arm's own problems, so "
+                f"its height says how hard they are. {CURVES}",
+                dict.fromkeys(("reward", "accuracy", "lengths", "diversity", "groups"), ""),
+                every_size=True,
+            ),
+        ],
+        {"harder": "Harder set", "easier": "Easier set"},
+    ),
+    "code_evaluator": Prose(
+        "The code evaluator",
+        "Figure 6",
+        "A labelled suite of right and wrong answers under several sets of rules, training under "
+        "two of them, and the time that judging takes.",
+        [
+            Part(
+                "suite",
+                "E1: judging a labelled suite",
+                "A strict judge refuses right answers, a lenient one accepts wrong ones, and a "
+                "model learns from both mistakes. The labels come from the rules of contests and "
+                "of Python, never from running this code. The suite is a list of styles and traps: "
+                "it shows where judges differ, not how often that happens in practice.",
+                {"suite": "", "refused": "", "accepted": ""},
+            ),
+            Part(
+                "training",
+                "E2, E3, E4: training under either set of rules",
+                "GRPO+ on nano problems whose right answers come in several valid formats, chosen "
+                "so that LiveCodeBench's rules refuse a quarter of the reference programs, before "
+                "anything was trained. So E2 holds partly by construction; the first generation, "
+                "where both arms sample the same responses from the same model, shows that part "
+                "alone. Held-out problems are plain ones, judged by MicroCoder's rules in both "
+                f"arms. {CURVES}",
+                {
+                    "pairs": "",
+                    "reward": "Passing is by the arm's own rules: the paper claims that the share "
+                    "is higher under the multi-strategy evaluator.",
+                    "accuracy": "Judged by MicroCoder's rules in both arms. The paper claims that "
+                    "accuracy rises faster and ends higher when training was judged by them too.",
+                    "gap": "",
+                    "groups": "A problem whose right answers are all refused falls into the light "
+                    "part and carries no gradient.",
+                    "group-shares": "",
+                },
+                every_size=True,
+            ),
+            Part(
+                "time",
+                "E5: time of a training step",
+                "Seconds of one generation and the updates that follow it. Single-threaded: one "
+                "test after another, a fresh python3 each. LiveCodeBench method: a manager and a "
+                "forked process per sample.",
+                {"timing": ""},
+            ),
+        ],
+        {"microcoder": "microcoder_rules", "livecodebench": "livecodebench_rules"},
+    ),
+    "results": Prose(
+        "GRPO, GRPO+ and MicroCoder-GRPO",
+        "Figure 7 and Table 1",
+        "",
+        [
+            dynamics(
+                {
+                    **dict.fromkeys(PANELS, ""),
+                    "accuracy": "The paper claims that MicroCoder-GRPO rises fastest and ends "
+                    "highest at both lengths, and that GRPO+ peaks early and then falls back.",
+                    "reward": "The paper claims that the conditional truncation mask lets "
+                    "responses grow, because an answer that was cut while still searching is no "
+                    "longer punished.",
+                },
+                CURVES,
+            ),
+            TABLE_ONE,
+        ],
+        summed=True,
+    ),
+    "batch_size": Prose(
+        "Batch size and on-policy",
+        "Figure 8",
+        "GRPO+ with half, one and two times the profile's problems a generation at one mini "
+        "batch: the larger the batch, the more updates use responses of an older policy.",
+        [
+            dynamics(
+                {
+                    "accuracy": "The paper claims that the intermediate batch performs best (B2).",
+                    "reward": "The paper claims that length rises, then falls with the small batch "
+                    "(B1).",
+                    "diversity": "The paper claims that diversity converges sooner with the small "
+                    "batch (B1).",
+                    "policy": "",
+                    "optimizer": "",
+                    "clip-by-update": "",
+                }
+            )
+        ],
+    ),
+    "context_length": Prose(
+        "Context length and extension",
+        "Figure 9",
+        "GRPO+ at half, three quarters and all of the profile's limit, and extended from the "
+        "shorter limits early and late.",
+        [
+            dynamics(
+                {
+                    "accuracy": "The paper claims that a longer limit ends higher (C1).",
+                    "reward": "The paper claims that responses grow faster and longer under a "
+                    "longer limit (C2), and that a short start leaves a deficit that outlasts the "
+                    "extension (C4 to C6).",
+                    "diversity": "The paper claims higher diversity with a longer limit (C3).",
+                    "lengths": "",
+                    "mask": "",
+                    "stages": "",
+                }
+            )
+        ],
+    ),
+    # A comparison of arms of one's own, or of any runs.
+    OWN: Prose(
+        "A comparison of runs",
+        "",
+        "",
+        [dynamics(dict.fromkeys(PANELS, ""), CURVES), TABLE_ONE],
+        summed=True,
+    ),
+    # The runs that were timed; their page is that of the code evaluator.
+    TIMING: Prose("", "", "", [], {"microcoder": "microcoder_evaluator"}),
 }
-"""By experiment."""
+"""By experiment; the pages stand under the names of their notebooks."""

@@ -1,21 +1,29 @@
-"""From run records to curves: one value per step and seed, their mean, and an interval.
+"""From run records to arms and curves: one value per step and seed, their mean, and an interval.
 
 Axis letters: S seeds, N steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
-# Two-sided 95 % quantiles of Student's t for 1, 2, ... degrees of freedom.
-_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-_T95_MANY = 2.0
+from mcbench.report.style import KNOWN, arm_styles
+from mcbench.runs.config import SETTINGS, Config, family_of
+
 MIN_SEEDS_FOR_BAND = 3  # with two seeds the t interval is wider than any axis
+# What has to agree, beside the length, for two evaluations to measure the same.
+EVALUATION = ("dataset", "dataset_hash", "attempts", "temperature")
+# Settings that say how long or on what a run trains and is measured, not what algorithm it runs.
+_SCALE = {"steps", "model", "max_completion_length"}
+_SCALE |= {name for name in SETTINGS if family_of(name) == "evaluation"}
 
 
 class Record(Protocol):
@@ -23,6 +31,8 @@ class Record(Protocol):
 
     @property
     def meta(self) -> Mapping[str, Any]: ...
+    @property
+    def config(self) -> Config: ...
     @property
     def steps(self) -> pd.DataFrame: ...
     @property
@@ -34,6 +44,65 @@ class Record(Protocol):
 
 
 Arms = Mapping[str, Sequence[Record]]
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+# Runs and arms -----------------------------------------------------------------------------------
+
+
+def seed_of(record: Record) -> int:
+    """The run's seed, from ``run.json``."""
+    return int(record.meta["seed"])
+
+
+def arm_of(record: Record) -> str:
+    """The arm's name: the recipe, and the settings of its algorithm where they are not its own."""
+    told = sorted(record.config.differences().items())
+    extra = ", ".join(f"{name}={json.dumps(value)}" for name, value in told if name not in _SCALE)
+    return f"{record.config.recipe} ({extra})" if extra else record.config.recipe
+
+
+def group_runs(
+    records: Iterable[AnyRecord], name: Callable[[AnyRecord], str] = arm_of
+) -> dict[str, dict[str, list[AnyRecord]]]:
+    """model -> arm -> runs by seed.
+
+    Models in the order of the records, with the profile's name where several profiles train one
+    model; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others. ``name`` says which arm a run
+    belongs to.
+    """
+    order = {arm: index for index, arm in enumerate(KNOWN)}
+    named = [(name(record), record) for record in records]
+    sizes = {(r.config.model, r.config.profile): r.config.model for _, r in named}
+    models = Counter(sizes.values())
+    sizes = {key: f"{key[0]} ({key[1]})" if models[key[0]] > 1 else key[0] for key in sizes}
+    grouped: dict[str, dict[str, list[AnyRecord]]] = {size: {} for size in sizes.values()}
+    for arm, record in sorted(named, key=lambda n: (order.get(n[0], 99), n[0], seed_of(n[1]))):
+        size = sizes[record.config.model, record.config.profile]
+        grouped[size].setdefault(arm, []).append(record)
+    return grouped
+
+
+def unfinished(records: Sequence[Record]) -> str:
+    """Which runs of an arm are not finished, and how far they came; empty where all are."""
+    left = [one for one in records if one.meta.get("state", "finished") != "finished"]
+    if not left:
+        return ""
+    done = min(int(one.steps["step"].max()) if len(one.steps) else 0 for one in left)
+    word = "failed" if all(one.meta["state"] == "failed" for one in left) else "unfinished"
+    which = f"{len(left)} of {len(records)} seeds " if len(records) > 1 else ""
+    return f"{which}{word}, step {done} of {left[0].config.steps}"
+
+
+def unfinished_runs(arms: Arms) -> str:
+    """A sentence on all runs that are not finished; empty where all are."""
+    styles = arm_styles(arms)
+    found = {styles[arm].label: unfinished(records) for arm, records in arms.items()}
+    told = "; ".join(f"{label}: {note}" for label, note in found.items() if note)
+    return f"Not finished: {told}." if told else ""
+
+
+# Curves ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -42,7 +111,7 @@ class Curve:
 
     ``mean`` is NaN wherever a seed has no value, so that it never jumps because a run ended early;
     ``low`` and ``high`` bound the mean's 95 % t interval over seeds, NaN under
-    ``MIN_SEEDS_FOR_BAND`` seeds.
+    ``MIN_SEEDS_FOR_BAND`` seeds. ``note`` says which runs are unfinished.
     """
 
     arm: str
@@ -52,6 +121,12 @@ class Curve:
     mean: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    note: str = ""
+
+
+def t_quantile(seeds: int) -> float:
+    """Of Student's t, for the two-sided 95 % interval of a mean over so many seeds."""
+    return float(stdtrit(seeds - 1, 0.975))
 
 
 def half_width(values: np.ndarray) -> np.ndarray:
@@ -59,8 +134,7 @@ def half_width(values: np.ndarray) -> np.ndarray:
     seeds = values.shape[0]
     if seeds < MIN_SEEDS_FOR_BAND:
         return np.full(values.shape[1:], np.nan)
-    quantile = _T95[seeds - 2] if seeds - 2 < len(_T95) else _T95_MANY
-    return quantile * values.std(axis=0, ddof=1) / np.sqrt(seeds)
+    return t_quantile(seeds) * values.std(axis=0, ddof=1) / np.sqrt(seeds)
 
 
 def make_curve(arm: str, runs: Mapping[int, pd.Series]) -> Curve | None:
@@ -83,11 +157,6 @@ def make_curve(arm: str, runs: Mapping[int, pd.Series]) -> Curve | None:
     return Curve(arm, tuple(map(int, found)), x, values, mean, mean - half, mean + half)
 
 
-def seed_of(record: Record) -> int:
-    """The run's seed, from ``run.json``."""
-    return int(record.meta["seed"])
-
-
 def by_step(frame: pd.DataFrame, column: str) -> pd.Series:
     """Index: step. A step that was run again after a resume counts once, with its last value."""
     numbers = pd.to_numeric(frame[column], errors="coerce")
@@ -96,69 +165,123 @@ def by_step(frame: pd.DataFrame, column: str) -> pd.Series:
     return series[~series.index.duplicated(keep="last")]
 
 
-def step_curves(arms: Arms, column: str, scale: float = 1.0) -> list[Curve]:
-    """Curves of a column of ``steps.jsonl``; arms that never logged it are left out."""
+def _curves(arms: Arms, values: Callable[[Record], pd.Series | None]) -> list[Curve]:
+    """A curve for every arm of which some run has values."""
     curves = []
     for arm, records in arms.items():
-        runs = {
-            seed_of(record): by_step(record.steps, column) * scale
-            for record in records
-            if column in record.steps.columns
-        }
-        if runs and (curve := make_curve(arm, runs)):
-            curves.append(curve)
+        found = {seed_of(record): values(record) for record in records}
+        runs = {seed: series for seed, series in found.items() if series is not None}
+        if curve := make_curve(arm, runs):
+            curves.append(replace(curve, note=unfinished(records)))
     return curves
+
+
+def step_curves(arms: Arms, column: str, scale: float = 1.0) -> list[Curve]:
+    """Curves of a column of ``steps.jsonl``; arms that never logged it are left out."""
+
+    def values(record: Record) -> pd.Series | None:
+        steps = record.steps
+        return by_step(steps, column) * scale if column in steps.columns else None
+
+    return _curves(arms, values)
 
 
 def distribution_curves(arms: Arms, name: str) -> list[Curve]:
     """Curves of one number of :mod:`mcbench.runs.distributions`, such as ``length/correct_p50``."""
-    curves = []
-    for arm, records in arms.items():
-        runs = {
-            seed_of(record): pd.Series(
-                {
-                    step: found[name]
-                    for step, found in record.distributions.items()
-                    if name in found
-                },
-                dtype=float,
-            )
-            for record in records
-        }
-        if curve := make_curve(arm, runs):
-            curves.append(curve)
-    return curves
+
+    def values(record: Record) -> pd.Series:
+        found = record.distributions.items()
+        return pd.Series({step: one[name] for step, one in found if name in one}, dtype=float)
+
+    return _curves(arms, values)
 
 
-def eval_curves(arms: Arms, column: str, length: int, scale: float = 1.0) -> list[Curve]:
-    """Curves of a column of ``evals.jsonl`` at one maximum response length (tokens)."""
-    curves = []
-    for arm, records in arms.items():
-        runs = {}
-        for record in records:
-            frame = record.evals
-            if column in frame.columns:
-                rows = frame[frame["max_completion_length"] == length]
-                runs[seed_of(record)] = by_step(rows, column) * scale
-        if runs and (curve := make_curve(arm, runs)):
-            curves.append(curve)
-    return curves
+# Evaluations -------------------------------------------------------------------------------------
 
 
 def eval_lengths(arms: Arms) -> list[int]:
     """The maximum response lengths that were evaluated, shortest (the training length) first."""
-    lengths: set[int] = set()
-    for records in arms.values():
-        for record in records:
-            if not record.evals.empty:
-                lengths.update(int(value) for value in record.evals["max_completion_length"])
-    return sorted(lengths)
+    frames = [record.evals for records in arms.values() for record in records]
+    found = [frame["max_completion_length"] for frame in frames if not frame.empty]
+    return sorted({int(value) for lengths in found for value in lengths})
+
+
+def evaluations(record: Record, length: int) -> tuple[pd.DataFrame, list[tuple[Any, ...]]]:
+    """The evaluations at a length, and how each was measured: its values of :data:`EVALUATION`."""
+    frame = record.evals
+    if frame.empty:
+        return frame, []
+    rows = frame[frame["max_completion_length"] == length]
+    known = [rows[n].tolist() if n in rows.columns else [None] * len(rows) for n in EVALUATION]
+    measured = zip(*known, strict=True)
+    return rows, [tuple(None if v != v else v for v in values) for values in measured]
+
+
+def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
+    """How most evaluations at a length were measured, and a sentence on those measured otherwise.
+
+    Means over evaluations of other problems, or with other attempts or temperatures, would mean
+    nothing; so only those of the first kind are drawn. The sentence is empty where all are.
+    """
+    counts = {
+        arm: Counter(kind for r in records for kind in evaluations(r, length)[1])
+        for arm, records in arms.items()
+    }
+    total = sum(counts.values(), Counter[tuple[Any, ...]]())
+    if not total:
+        return None, ""
+    kept = max(total, key=lambda kind: (total[kind], kind[2] or 0))
+    if len(total) == 1:
+        return kept, ""
+    styles = arm_styles(arms)
+    others = [
+        f"{count} of {styles[arm].label} ({_measured(kind, kept)})"
+        for arm, found in counts.items()
+        for kind, count in found.items()
+        if kind != kept
+    ]
+    return kept, (
+        f"Left out, because they were measured in another way than the {total[kept]} shown "
+        f"({_measured(kept)}): {'; '.join(others)}."
+    )
+
+
+def _measured(kind: tuple[Any, ...], unlike: tuple[Any, ...] | None = None) -> str:
+    """How an evaluation was measured; where ``unlike`` is given, what differs from it."""
+    words = {"dataset": "{}", "dataset_hash": "problems {:.8}"}
+    words |= {"attempts": "{:.0f} attempts", "temperature": "T = {:g}"}
+    pairs = zip(EVALUATION, kind, unlike or [None] * len(kind), strict=True)
+    told = [
+        words[name].format(value) if value is not None else f"{name.replace('_', ' ')} not recorded"
+        for name, value, other in pairs
+        if value != other
+    ]
+    return ", ".join(told) or "not recorded how"
+
+
+def eval_curves(arms: Arms, column: str, length: int, scale: float = 1.0) -> list[Curve]:
+    """Curves of a column of ``evals.jsonl`` at one maximum response length (tokens), of those
+    evaluations that :func:`comparable` keeps.
+    """
+    kept, _ = comparable(arms, length)
+
+    def values(record: Record) -> pd.Series | None:
+        rows, measured = evaluations(record, length)
+        if kept not in measured or column not in rows.columns:
+            return None
+        return by_step(rows[[kind == kept for kind in measured]], column) * scale
+
+    return _curves(arms, values)
+
+
+# Smoothing ---------------------------------------------------------------------------------------
 
 
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
     """Centred mean over ``window`` entries of the last axis, shorter at both ends.
 
-    Missing values are left out, and stay missing.
+    Missing values are left out, and stay missing. From twice as many entries as there are on, all
+    become the mean of all.
     """
     if window <= 1:
         return values
@@ -178,14 +301,14 @@ def running_mean(values: np.ndarray, window: int) -> np.ndarray:
 
 def smooth(curve: Curve, window: int) -> Curve:
     """The same runs; mean and interval over seeds of the runs' running means."""
-    if window <= 1 or curve.x.size < 2 * window:
+    if window <= 1:
         return curve
     values = running_mean(curve.runs, window)
     mean, half = values.mean(axis=0), half_width(values)
     return replace(curve, mean=mean, low=mean - half, high=mean + half)
 
 
-def last_window(curve: Curve, count: int) -> np.ndarray:
+def last_evaluations(curve: Curve, count: int) -> np.ndarray:
     """Mean of each seed's last ``count`` values, (S,)."""
     tails = [row[~np.isnan(row)][-count:] for row in curve.runs]
     return np.array([tail.mean() if tail.size else np.nan for tail in tails])

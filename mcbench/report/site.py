@@ -1,4 +1,4 @@
-"""Where pages and runs lie, and the pages under ``reports/`` rebuilt from the committed records."""
+"""Where pages lie, and what ``mcbench report`` does: pages of a folder's records or of any runs."""
 
 from __future__ import annotations
 
@@ -6,37 +6,36 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
 
-from mcbench.claims import read_measurements
+from mcbench.claims import count_states, read_measurements, summary_rows
 from mcbench.errors import UserError
-from mcbench.experiments.arms import telling_changes
+from mcbench.experiments.arms import TIMING
 from mcbench.experiments.calibration import CALIBRATION_FILE, CalibrationRecord
-from mcbench.experiments.code_evaluator import SUITE_FILE
-from mcbench.experiments.data_quality import DATA_FILE
-from mcbench.experiments.experiments import EXPERIMENTS, experiment_named
-from mcbench.experiments.graded_sets import DataRecord
-from mcbench.experiments.labelled import SuiteRecord
-from mcbench.experiments.study import Study, study_of
-from mcbench.files import plain
+from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
+from mcbench.experiments.labelled import SUITE_FILE, SuiteRecord
+from mcbench.experiments.match import named_by_settings
+from mcbench.experiments.study import OWN, Study, studies
 from mcbench.report.calibration import calibration_page
-from mcbench.report.code_evaluator import code_evaluator_page
-from mcbench.report.data_quality import data_quality_page
-from mcbench.report.page import Entry, Page, build_index, data_table, write_page, write_plotly
-from mcbench.report.provenance import configurations_table
-from mcbench.report.results import headline_of, results_page
-from mcbench.report.section import section_page, with_answers
-from mcbench.report.sections import SECTIONS
-from mcbench.report.verdicts import PAGES, insight_summary, summary_markup
-from mcbench.runs.compact import read_compact
-from mcbench.runs.place import in_project as in_project
-from mcbench.runs.profiles import profile_named
+from mcbench.report.claims import (
+    all_results,
+    results_of,
+    state_tiles,
+    summary_lines,
+    summary_section,
+)
+from mcbench.report.experiment import experiment_page
+from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
+from mcbench.report.provenance import runs_section
+from mcbench.runs.compact import read_compact, read_record
 from mcbench.runs.store import RunRecord
 
 PLOTLY = "assets/plotly.min.js"
+INDEX = "index.html"
 
 
 def command(notebook: str, **parameters: Any) -> str:
@@ -49,19 +48,24 @@ def command(notebook: str, **parameters: Any) -> str:
     return " ".join(words)
 
 
-def save(page: Page, path: str | Path) -> Path:
+# Files -------------------------------------------------------------------------------------------
+
+
+def save(page: Page, path: str | Path, single_file: bool = False) -> Path:
     """Write a page and return its absolute path.
 
     It is one file that holds everything, except in a folder of reports that has a shared copy of
-    plotly's script: there it refers to that.
+    plotly's script, where it refers to that unless it is to be a ``single_file``.
     """
     path = Path(path)
-    written = write_page(page, path, PLOTLY if (path.parent / PLOTLY).is_file() else None)
+    shared = (path.parent / PLOTLY).is_file() and not single_file
+    home = INDEX if shared and (path.parent / INDEX).is_file() else ""
+    written = write_page(page, path, PLOTLY if shared else None, home)
     unfinished(path).unlink(missing_ok=True)
     return written
 
 
-def single_file(page: Path, output: Path) -> Path:
+def as_single_file(page: Path, output: Path) -> Path:
     """Copy a page that shares plotly's script into one file that holds it.
 
     Raises:
@@ -70,12 +74,14 @@ def single_file(page: Path, output: Path) -> Path:
     if not page.is_file():
         raise UserError(f"there is no page {page}")
     html = page.read_text(encoding="utf-8")
-    shared = f'<script src="{PLOTLY}"></script>'
-    if shared in html:
+    found = re.search(f'<script src="{re.escape(PLOTLY)}"[^>]*></script>', html)
+    if found:
         script = page.parent / PLOTLY
         if not script.is_file():
             raise UserError(f"{page} needs {script}, which is missing; run mcbench report first")
-        html = html.replace(shared, f"<script>{script.read_text(encoding='utf-8')}</script>")
+        inside = f"<script>{script.read_text(encoding='utf-8')}</script>"
+        html = html[: found.start()] + inside + html[found.end() :]
+    html = html.replace(f'<a href="{INDEX}">mcbench</a>', "mcbench", 1)  # it is not sent along
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(html, encoding="utf-8")
     return output.resolve()
@@ -86,10 +92,68 @@ def unfinished(report: Path) -> Path:
     return report.with_name(f"{report.stem}.unfinished.html")
 
 
-def _entry(path: Path, summary: str = "") -> Entry:
-    """The index entry of a page, under the title that it gives itself."""
-    title = re.search("<title>(.*?)</title>", path.read_text(encoding="utf-8"))
-    return Entry(path.name, unescape(title[1]) if title else path.stem, summary)
+def read_records(names: Sequence[str | Path]) -> list[RunRecord]:
+    """The records at some paths: run directories, compact records and folders of either.
+
+    Raises:
+        UserError: a path does not exist or holds no run.
+    """
+    return [read_record(path) for name in names for path in _record_paths(Path(name))]
+
+
+def _record_paths(path: Path) -> list[Path]:
+    if not path.exists():
+        raise UserError(f"no run or record at {path}")
+    if path.is_file() or (path / "run.json").exists():
+        return [path]
+    found = sorted([*(p.parent for p in path.glob("*/run.json")), *path.glob("*.parquet")])
+    if not found:
+        raise UserError(f"folder {path} holds no run and no compact record")
+    return found
+
+
+def is_site(path: str | Path) -> bool:
+    """Whether a path is a folder of reports with its records."""
+    return (Path(path) / "records").is_dir()
+
+
+# A folder of reports -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a folder of records holds: runs, measurements, and the studies of every experiment."""
+
+    folder: Path
+    records: Sequence[RunRecord]
+    studies: dict[str, list[Study]]
+
+    def beside(self, name: str) -> dict[str, Any]:
+        """What the page of an experiment needs beside its runs, as far as it is there."""
+        data, suite = self.folder / DATA_FILE, self.folder / SUITE_FILE
+        if name == "data_quality" and data.exists():
+            return {"data": DataRecord.read(data)}
+        if name == "code_evaluator":
+            timed = self.studies[TIMING]
+            read = SuiteRecord.read(suite) if suite.exists() else None
+            return {"suite": read, "timing": timed[0] if timed else None}
+        return {}
+
+
+def read_folder(folder: Path) -> Found:
+    """Everything under ``records/``.
+
+    Raises:
+        UserError: the folder holds no run records.
+    """
+    files = sorted(folder.glob("*.parquet"))
+    if not files:
+        raise UserError(f"{folder} holds no run records (*.parquet)")
+    records = [read_compact(path) for path in files]
+    measurements = read_measurements(folder)
+    return Found(
+        folder, records, {name: studies(name, records, measurements) for name in EXPERIMENTS}
+    )
 
 
 def build_site(folder: str | Path) -> list[Path]:
@@ -102,73 +166,64 @@ def build_site(folder: str | Path) -> list[Path]:
         UserError: the folder holds no records.
     """
     folder = Path(folder)
-    files = sorted((folder / "records").glob("*.parquet"))
-    if not files:
-        raise UserError(f"{folder / 'records'} holds no run records (*.parquet)")
-    records = list(map(read_compact, files))
+    found = read_folder(folder / "records")
     write_plotly(folder / PLOTLY)
     pages: dict[str, Page] = {}
-    summaries: dict[str, str] = {}
-    if results := results_records(records):
-        name = "07_results.html"
-        pages[name] = _results_page(results)
-        summaries[name] = headline_of(results)
-    suite = folder / "records" / SUITE_FILE
-    if suite.exists() and (trained := records_of("code_evaluator", records)):
-        name = "06_code_evaluator.html"
-        seeds = sorted(_unique([record.meta["seed"] for record in trained]))
-        pages[name] = code_evaluator_page(
-            SuiteRecord.read(suite),
-            trained,
-            records_of("evaluator_timing", records),
-            command("06_code_evaluator.ipynb", seeds=seeds),
-        )
-        summaries[name] = pages[name].lead
-    data = folder / "records" / DATA_FILE
-    if data.exists() and (trained := records_of("data_quality", records)):
-        name = "05_data_quality.html"
-        seeds = sorted(_unique([record.meta["seed"] for record in trained]))
-        built_from = DataRecord.read(data)
-        planted = sorted(map(int, built_from.scores))
-        reproduce = command("05_data_quality.ipynb", seeds=seeds, pool_seeds=planted)
-        pages[name] = data_quality_page(built_from, trained, reproduce)
-        summaries[name] = pages[name].lead
-    calibration = folder / "records" / CALIBRATION_FILE
+    for name, experiment in EXPERIMENTS.items():
+        if name != TIMING and (known := shown_sizes(name, found.studies[name])):
+            beside = found.beside(name)
+            again = reproduce(known, beside)
+            pages[f"{experiment.notebook}.html"] = experiment_page(known, again, **beside)
+    calibration = found.folder / CALIBRATION_FILE
     if calibration.exists():
-        name = "10_nano_world.html"
-        pages[name] = calibrated_page(CalibrationRecord.read(calibration))
-        summaries[name] = pages[name].lead
-    measurements = read_measurements(folder / "records")
-    for experiment in EXPERIMENTS:
-        study = study_of(experiment, records, measurements)
-        name = f"{PAGES.get(experiment)}.html"
-        if experiment in SECTIONS and study.arms:
-            pages[name] = section_page(study, _reproduce(study, records))
-            summaries[name] = pages[name].lead
-        elif name in pages:
-            pages[name] = with_answers(pages[name], study.answers)
-    summary = insight_summary(records, measurements)
-    index = folder / "index.html"
-    built = {name: write_page(page, folder / name, PLOTLY) for name, page in pages.items()}
+        pages["10_nano_world.html"] = calibrated_page(CalibrationRecord.read(calibration))
+    built = [write_page(page, folder / name, PLOTLY, INDEX) for name, page in pages.items()]
+    index = folder / INDEX
+    summaries = {name: page.lead for name, page in pages.items()}
     others = [
         path
-        for path in folder.glob("*.html")
+        for path in sorted(folder.glob("*.html"))
         if path != index and not path.name.endswith(".unfinished.html")
     ]
-    entries = [_entry(path, summaries.get(path.name, "")) for path in sorted(others)]
-    markup = summary_markup(summary) + _runs_markup(records)
-    index.write_text(build_index(entries, markup), encoding="utf-8")
-    return [index.resolve(), *built.values()]
-
-
-def _runs_markup(records: Sequence[RunRecord]) -> str:
-    """All configurations that were trained, and in what they differ."""
-    table = configurations_table(records)
-    return (
-        f"<section id=runs><h2>{len(records)} runs</h2><p>Every configuration that was trained, "
-        "with its seeds, and the settings in which it differs from most others.</p>"
-        f"{data_table(table)}</section>"
+    results = all_results(found.studies)
+    html = build_index(
+        [_entry(path, summaries.get(path.name, "")) for path in others],
+        [summary_section(results), runs_section(found.records)],
+        state_tiles(count_states(summary_rows(results))),
     )
+    index.write_text(html, encoding="utf-8")
+    return [index.resolve(), *built]
+
+
+def shown_sizes(name: str, known: Sequence[Study]) -> list[Study]:
+    """The sizes of an experiment that a page shows: its own, and others with at least half of its
+    arms; fewer are there because another experiment trains them too.
+    """
+    experiment = EXPERIMENTS[name]
+    return [
+        study
+        for study in known
+        if study.profile in experiment.profiles or 2 * len(study.arms) >= len(experiment.arms)
+    ]
+
+
+def _entry(path: Path, summary: str = "") -> Entry:
+    """The index entry of a page, under the title that it gives itself."""
+    title = re.search("<title>(.*?)</title>", path.read_text(encoding="utf-8"))
+    return Entry(path.name, unescape(title[1]) if title else path.stem, summary)
+
+
+def reproduce(known: Sequence[Study], beside: dict[str, Any] | None = None) -> str:
+    """The command that runs an experiment's notebook at the profiles and seeds of its studies."""
+    profiles = [study.profile for study in known]
+    scale: dict[str, Any] = {"profile": profiles[0]}
+    if len(EXPERIMENTS[known[0].name].profiles) > 1 or len(profiles) > 1:
+        scale = {"profiles": profiles}
+    seeds = sorted({record.seed for study in known for record in study.records})
+    data = (beside or {}).get("data")
+    planted = sorted(map(int, data.scores)) if data else None
+    notebook = f"{EXPERIMENTS[known[0].name].notebook}.ipynb"
+    return command(notebook, **scale, seeds=seeds, pool_seeds=planted)
 
 
 def calibrated_page(record: CalibrationRecord) -> Page:
@@ -177,56 +232,52 @@ def calibrated_page(record: CalibrationRecord) -> Page:
     return calibration_page(record, command("10_nano_world.ipynb", **settings, seed=record.seed))
 
 
-def records_of(experiment: str, records: Sequence[RunRecord]) -> list[RunRecord]:
-    """The records of an experiment as it stands: its profiles, its arms, nothing else changed."""
-    wanted = experiment_named(experiment)
-    arms = {
-        profile: [
-            (arm.recipe, plain(arm.changes_at(asdict(profile_named(profile)))))
-            for arm in wanted.arms.values()
-        ]
-        for profile in wanted.profiles
-    }
-    return [
-        record
-        for record in records
-        if (record.config.recipe, record.config["changes"]) in arms.get(record.config.profile, ())
-    ]
+# Any runs ----------------------------------------------------------------------------------------
 
 
-def _reproduce(study: Study, records: Sequence[RunRecord]) -> str:
-    """The command that runs a section's notebook at the profiles and seeds of its records."""
-    runs = [record for found in study.arms.values() for record in found]
-    profiles = _unique([record.config.profile for record in runs])
-    seeds = sorted(_unique([record.seed for record in runs]))
-    scale = {"profiles": profiles} if len(profiles) > 1 else {"profile": profiles[0]}
-    return command(f"{PAGES[study.experiment]}.ipynb", **scale, seeds=seeds)
-
-
-def results_records(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those of the results experiment's arms: at its own profiles, which come first, and at others
-    where there are two arms to compare.
-    """
-    wanted = experiment_named("results")
-    chosen: dict[str, list[RunRecord]] = {name: [] for name in wanted.profiles}
+def comparison_of(records: Sequence[RunRecord]) -> list[Study]:
+    """Any runs as comparisons, one a profile: arms named by recipe and what differs from it."""
+    by_profile: dict[str, list[RunRecord]] = {}
     for record in records:
-        as_defined = not telling_changes(record.config).keys() - {"steps"}
-        if as_defined and record.config.recipe in wanted.arms:
-            chosen.setdefault(record.config.profile, []).append(record)
+        by_profile.setdefault(record.config.profile, []).append(record)
     return [
-        record
-        for profile, found in chosen.items()
-        if profile in wanted.profiles or len({one.config.recipe for one in found}) > 1
-        for record in found
+        Study(OWN, profile, named_by_settings(sorted(found, key=lambda one: one.seed)))
+        for profile, found in by_profile.items()
     ]
 
 
-def _results_page(records: Sequence[RunRecord]) -> Page:
-    profiles = _unique([record.config.profile for record in records])
-    seeds = sorted(_unique([record.seed for record in records]))
-    reproduce = command("07_results.ipynb", profiles=profiles, seeds=seeds)
-    return results_page(records, reproduce)
+def page_of_runs(names: Sequence[str], output: str | Path, single_file: bool = False) -> Path:
+    """Write one page of any runs and records; returns its path.
+
+    Raises:
+        UserError: a path holds no run, or the runs recorded nothing yet.
+    """
+    single = " --single-file" if single_file else ""
+    again = f"mcbench report {' '.join(map(str, names))} -o {output}{single}"
+    page = experiment_page(comparison_of(read_records(names)), again)
+    return save(page, output, single_file)
 
 
-def _unique(values: Sequence[Any]) -> list[Any]:
-    return list(dict.fromkeys(values))
+def claims_table(names: Sequence[str | Path]) -> list[str]:
+    """The table of all claims on some records, or on those of a folder of reports, as lines.
+
+    Raises:
+        UserError: a path holds no run.
+    """
+    if len(names) == 1 and is_site(names[0]):
+        names = [Path(names[0]) / "records"]
+    folders = [Path(name) for name in names if Path(name).is_dir()]
+    measurements = [row for folder in folders for row in read_measurements(folder)]
+    return summary_lines(results_of(read_records(names), measurements))
+
+
+def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> list[str]:
+    """What a folder of reports lacks, line by line."""
+    from mcbench.experiments.complete import missing_of
+
+    missing = missing_of(Path(folder) / "records", runs_dir)
+    return [
+        *(f"to train: {one.config.run_id}  {one.label}" for one in missing.plan.missing),
+        *(f"to measure: {name}" for name in missing.measurements),
+        *missing.plan.describe(workers),
+    ]

@@ -11,9 +11,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
-from mcbench.report.base import SMOOTHING, add_curve, add_reference, compare, new_figure
+from mcbench.report.base import (
+    SMOOTHING,
+    Figure,
+    add_curve,
+    add_reference,
+    compare,
+    new_figure,
+)
 from mcbench.report.figures import add_spread, with_limit
 from mcbench.report.paper import D_OF_T
 from mcbench.report.series import (
@@ -60,7 +66,7 @@ def middles(edges: np.ndarray) -> np.ndarray:
 
 def length_by_outcome(
     arm: str, records: Sequence[Record], limit: int | None = None, smoothing: int = SMOOTHING
-) -> go.Figure:
+) -> Figure:
     """One arm's lengths, right and wrong responses apart: median, 10th to 90th percentile."""
     figure = new_figure(arm_styles([arm])[arm].label, "Length (tokens)")
     for name, style in (("correct", RIGHT_STYLE), ("incorrect", WRONG_STYLE)):
@@ -68,10 +74,10 @@ def length_by_outcome(
         if all(found):
             curves = [smooth(curve, smoothing) for (curve,) in found]
             add_spread(figure, curves, style, f"{style.label}, ", 0.12)
-    return with_limit(figure, limit) if figure.data else figure
+    return with_limit(figure, limit)
 
 
-def advantages(arm: str, records: Sequence[Record]) -> go.Figure:
+def advantages(arm: str, records: Sequence[Record]) -> Figure:
     """One arm's advantages after the mask, over training: share of responses by bin."""
     figure = new_figure(arm_styles([arm])[arm].label, "Advantage")
     table = _counts(records, ADVANTAGE)
@@ -80,7 +86,8 @@ def advantages(arm: str, records: Sequence[Record]) -> go.Figure:
     shares = 100 * table.to_numpy().T / table.to_numpy().sum(axis=1)
     filled = np.flatnonzero(shares.any(axis=1))
     shown = slice(filled[0], filled[-1] + 1)
-    figure.add_heatmap(
+    figure.add(
+        "heatmap",
         x=table.index.to_numpy(),
         y=middles(ADVANTAGE_EDGES)[shown],
         z=np.where(shares > 0, shares, np.nan)[shown],
@@ -89,16 +96,15 @@ def advantages(arm: str, records: Sequence[Record]) -> go.Figure:
         colorbar={"title": {"text": "%", "side": "top"}, "thickness": 10, "outlinewidth": 0},
         hovertemplate="advantage %{y:.2f}: %{z:.1f} % of responses<extra></extra>",
     )
-    figure.update_layout(hovermode="closest")
-    return figure
+    return figure.update(hovermode="closest")
 
 
-def advantage_frames(arms: Arms) -> go.Figure:
+def advantage_frames(arms: Arms) -> Figure:
     """Advantages of all arms at one step, the last one; ``layout.meta`` has the other steps."""
     return _frames(arms, ADVANTAGE, "Advantage after the mask", lambda _: middles(ADVANTAGE_EDGES))
 
 
-def length_frames(arms: Arms) -> go.Figure:
+def length_frames(arms: Arms) -> Figure:
     """Lengths of right responses of all arms at one step, as :func:`advantage_frames`."""
     return _frames(arms, RIGHT, "Length of right responses (tokens)", _length_middles)
 
@@ -115,7 +121,7 @@ def _length_middles(records: Sequence[Record]) -> np.ndarray:
     return middles(length_edges(_limit(records)))
 
 
-def _frames(arms: Arms, name: str, x_title: str, bins: Any) -> go.Figure:
+def _frames(arms: Arms, name: str, x_title: str, bins: Any) -> Figure:
     figure = new_figure("", "Responses (%)", x_title=x_title)
     styles = arm_styles(arms)
     frames: list[dict[str, Any]] = []
@@ -125,29 +131,16 @@ def _frames(arms: Arms, name: str, x_title: str, bins: Any) -> go.Figure:
             continue
         shares = 100 * table.to_numpy() / np.maximum(1, table.to_numpy().sum(axis=1))[:, None]
         kept = np.unique(np.linspace(0, len(table) - 1, min(FRAMES, len(table))).astype(int))
-        figure.add_scatter(
-            x=bins(records),
-            y=shares[kept[-1]],
-            name=styles[arm].label,
-            legendgroup=arm,
-            mode="lines",
-            line={
-                "shape": "hvh",
-                "color": styles[arm].color,
-                "dash": styles[arm].dash,
-                "width": 2.2,
-            },
-            hovertemplate="%{y:.1f} %",
-        )
+        look = {"legendgroup": arm, "hovertemplate": "%{y:.1f} %"}
+        figure.line(bins(records), shares[kept[-1]], styles[arm].label, styles[arm], 2.2, **look)
+        figure.data[-1]["line"]["shape"] = "hvh"
         frames.append(
             {"steps": table.index.to_numpy()[kept].tolist(), "y": shares[kept].round(2).tolist()}
         )
-    figure.update_yaxes(rangemode="tozero")
-    figure.update_layout(meta={"frames": frames})
-    return figure
+    return figure.update(yaxis={"rangemode": "tozero"}, meta={"frames": frames})
 
 
-def length_against_reward(arms: Arms, part: str = "last", share: float = 1 / 3) -> go.Figure:
+def length_against_reward(arms: Arms, part: str = "last", share: float = 1 / 3) -> Figure:
     """Pass rate by response length, over the ``first`` or ``last`` part of training.
 
     Bins with fewer than ``FEWEST`` responses of a seed are left out.
@@ -213,7 +206,7 @@ def over_temperature(
     title: str = "D(T)",
     scale: float = 1.0,
     paper: bool = True,
-) -> go.Figure:
+) -> Figure:
     """A measure over sampling temperature, a curve per name; for D(T) with the paper's.
 
     ``measured`` is as :func:`chosen_temperatures` gives it; names that are arms look like them.
@@ -252,7 +245,7 @@ def stages_of(record: Record, column: str) -> tuple[Stage, ...]:
     return tuple((int(steps[place]), float(values[place])) for place in changed)
 
 
-def add_stages(figure: go.Figure, arms: Arms) -> go.Figure:
+def stage_shapes(arms: Arms) -> list[dict[str, Any]]:
     """Bands behind a figure over training where an arm changes temperature or length limit.
 
     One staging shared by all arms that have one fills the height, every second stage shaded; of
@@ -270,26 +263,32 @@ def add_stages(figure: go.Figure, arms: Arms) -> go.Figure:
                 if len(stages) > 1:
                     found.setdefault((column, stages), arm)
     styles = arm_styles(arms)
+    full = len(found) == 1
+    shapes: list[dict[str, Any]] = []
     for row, ((column, stages), arm) in enumerate(found.items()):
         ends = [*(start for start, _ in stages[1:]), last]
-        full = len(found) == 1
+        top = 1.0 if full else 1 - 0.055 * row
         for index, ((start, value), end) in enumerate(zip(stages, ends, strict=True)):
-            top = 1.0 if full else 1 - 0.055 * row
-            figure.add_shape(
-                type="rect",
-                x0=start,
-                x1=end,
-                yref="y domain",
-                y0=0 if full else top - 0.045,
-                y1=top,
-                layer="below",
-                line={"width": 0},
-                fillcolor=styles[arm].fill(0.08 if full else 0.3) if index % 2 else "rgba(0,0,0,0)",
-                label={
-                    "text": STAGED[column].format(value) if end - start >= LABELLED * last else "",
-                    "textposition": "top left" if full else "middle left",
-                    "font": {"size": 10, "color": styles[arm].color},
-                },
-                name=f"stage:{arm}",
+            labelled = end - start >= LABELLED * last
+            shapes.append(
+                {
+                    "type": "rect",
+                    "x0": start,
+                    "x1": end,
+                    "yref": "y domain",
+                    "y0": 0 if full else top - 0.045,
+                    "y1": top,
+                    "layer": "below",
+                    "line": {"width": 0},
+                    "fillcolor": styles[arm].fill(0.08 if full else 0.3)
+                    if index % 2
+                    else "rgba(0,0,0,0)",
+                    "label": {
+                        "text": STAGED[column].format(value) if labelled else "",
+                        "textposition": "top left" if full else "middle left",
+                        "font": {"size": 10, "color": styles[arm].color},
+                    },
+                    "name": f"stage:{arm}",
+                }
             )
-    return figure
+    return shapes

@@ -45,8 +45,8 @@ KNOWN = {
     "process_per_sample": ArmStyle("LiveCodeBench method", VERMILLION, "dash"),
     "single_threaded": ArmStyle("Single-threaded", BLUE, "dot"),
     # arms of the sections' experiments
-    "grpo_plus@older": ArmStyle("older generation", BLUE, "dash"),
-    "grpo_plus@newer": ArmStyle("newer generation", VERMILLION, "solid"),
+    "older": ArmStyle("older generation", BLUE, "dash"),
+    "newer": ArmStyle("newer generation", VERMILLION, "solid"),
     "none": ArmStyle("no mask", GREY, "dot"),
     "all": ArmStyle("mask all (DeepCoder)", VERMILLION, "dashdot"),
     "rho_01": ArmStyle("ρ = 0.1", SKY, "solid"),

@@ -1,252 +1,221 @@
-"""Table 1: pass@1 by problem source and difficulty, before and after training with each recipe.
+"""Table 1: pass@1 by problem source and difficulty, before and after training with each arm.
 
 Columns are the paper's: AtCoder, LeetCode, both together (LiveCodeBench), each Easy, Medium, Hard,
-All. Our columns follow the form of the problem, which is what separates the two sources: programs
-that read standard input (AtCoder) and methods of ``class Solution`` (LeetCode).
+All. Ours follow the form of the problem, which is what separates the two sources: programs that
+read standard input (AtCoder) and methods of ``class Solution`` (LeetCode).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from mcbench.errors import UserError
+from mcbench.claims.statistics import last_window
 from mcbench.report import paper
-from mcbench.report.series import Arms, Record, eval_lengths
+from mcbench.report.series import (
+    Arms,
+    Record,
+    comparable,
+    eval_lengths,
+    evaluations,
+    seed_of,
+    unfinished,
+)
 from mcbench.report.style import arm_styles
+from mcbench.runs.score_table import LEVELS, Cells, cells_of
 
-OUR_SOURCES = ("AtCoder-like (stdin)", "LeetCode-like (call)", "Both")
-LEVELS = paper.LEVELS
 OURS = "microcoder"  # the row that Δ compares with the best of the other trained rows
-WINDOW = 3  # evaluations; a single checkpoint, let alone the best one, flatters noisy curves
-
-FORMS: tuple[str | None, ...] = ("stdin", "call", None)
-DIFFICULTIES: tuple[str | None, ...] = ("easy", "medium", "hard", None)
+SOURCES = {"stdin": "AtCoder-like (stdin)", "call": "LeetCode-like (call)", "all": "Both"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """Twelve values in percent (None: no such problems) and their spread over seeds."""
+    """pass@1 in percent by (source, level), and its standard deviation over seeds."""
 
     label: str
-    values: tuple[float | None, ...]
-    spread: tuple[float | None, ...] = ()
+    values: Cells
+    spread: Cells = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Block:
+class Rows:
     """Rows under one heading; ``delta`` is MicroCoder-GRPO minus the best other trained row."""
 
     heading: str
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
     delta: Row | None = None
+
+    @property
+    def best(self) -> Cells:
+        """The highest value of each column, rounded as it is printed, where rows are compared."""
+        return _each([row.values for row in self.rows if self.delta], lambda v: round(max(v), 1))
 
 
 @dataclass(frozen=True)
-class Table:
-    """The whole table: three column groups of four levels each."""
+class ScoreTable:
+    """The whole table, a block of a page: groups of four columns each."""
 
+    caption: str
     sources: Sequence[str]
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Rows]
+    title: str = ""
+    fold: str = ""
+    levels: Sequence[str] = LEVELS
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """Source and level of each column."""
+        return [(source, level) for source in self.sources for level in self.levels]
+
+    def frame(self) -> pd.DataFrame:
+        """Rows (block, label), columns (source, level), percent."""
+        lines = {
+            (block.heading, row.label): [row.values.get(column) for column in self.columns]
+            for block in self.blocks
+            for row in (*block.rows, *([block.delta] if block.delta else []))
+        }
+        columns = pd.MultiIndex.from_tuples(self.columns)
+        frame = pd.DataFrame(list(lines.values()), columns=columns, dtype=float).round(1)
+        frame.index = pd.MultiIndex.from_tuples(lines, names=["", "% pass@1"])
+        return frame
 
 
-def cell_means(per_problem: Iterable[Mapping[str, Any]]) -> tuple[float | None, ...]:
-    """pass@1 in percent for the twelve columns: the mean over problems of passes / attempts.
-
-    A problem without a judged attempt (the evaluator itself failed) is left out.
-    """
-    problems = [problem for problem in per_problem if problem["attempts"]]
-    values: list[float | None] = []
-    for form in FORMS:
-        for difficulty in DIFFICULTIES:
-            rates = [
-                problem["passes"] / problem["attempts"]
-                for problem in problems
-                if form in (None, problem["form"]) and difficulty in (None, problem["difficulty"])
-            ]
-            values.append(100.0 * float(np.mean(rates)) if rates else None)
-    return tuple(values)
+def _each(rows: Sequence[Cells], reduce: Callable[[list[float]], float]) -> Cells:
+    columns = dict.fromkeys(column for row in rows for column in row)
+    found = {column: [row[column] for row in rows if column in row] for column in columns}
+    return {column: reduce(values) for column, values in found.items()}
 
 
-def _evals(record: Record, length: int) -> pd.DataFrame:
-    if record.evals.empty:
-        return record.evals
-    rows = record.evals[record.evals["max_completion_length"] == length]
-    return rows.sort_values("step", kind="stable")
-
-
-def trained_cells(record: Record, length: int, window: int) -> tuple[float | None, ...] | None:
-    """One run's values: each cell's mean over the last ``window`` evaluations after step 0."""
-    rows = _evals(record, length)
-    if rows.empty:
-        return None
-    rows = rows[rows["step"] > 0].tail(window)
-    return _mean_rows([cell_means(value) for value in rows["per_problem"]])
-
-
-def base_cells(record: Record, length: int) -> tuple[float | None, ...] | None:
-    """The values of the model before training, from the evaluation at step 0."""
-    rows = _evals(record, length)
-    if rows.empty or not (rows["step"] == 0).any():
-        return None
-    return cell_means(rows[rows["step"] == 0]["per_problem"].iloc[0])
-
-
-def _columnwise(
-    rows: Sequence[tuple[float | None, ...]], reduce: Callable[[np.ndarray], float]
-) -> tuple[float | None, ...]:
-    columns = [[v for v in column if v is not None] for column in zip(*rows, strict=True)]
-    return tuple(reduce(np.array(column)) if column else None for column in columns)
-
-
-def _mean_rows(rows: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...] | None:
-    return _columnwise(rows, lambda column: float(column.mean())) if rows else None
-
-
-def _row_over_seeds(label: str, rows: Sequence[tuple[float | None, ...]]) -> Row | None:
-    mean = _mean_rows(rows)
-    if mean is None:
-        return None
-    spread: tuple[float | None, ...] = ()
-    if len(rows) > 1:
-        spread = _columnwise(rows, lambda column: float(column.std(ddof=1)))
-    return Row(label, mean, spread)
+def over_seeds(label: str, rows: Sequence[Cells]) -> Row:
+    """Mean and standard deviation of rows, one a seed."""
+    spread = _each(rows, lambda values: float(np.std(values, ddof=1))) if len(rows) > 1 else {}
+    return Row(label, _each(rows, lambda values: float(np.mean(values))), spread)
 
 
 def delta_row(trained: Mapping[str, Row]) -> Row | None:
-    """MicroCoder-GRPO minus the best baseline, cell by cell, from the printed (rounded) values."""
-    baselines = [row for arm, row in trained.items() if arm != OURS]
-    if OURS not in trained or not baselines:
+    """MicroCoder-GRPO minus the best other arm, cell by cell, from the printed (rounded) values."""
+    others = [row.values for arm, row in trained.items() if arm != OURS and row.values]
+    if OURS not in trained or not others:
         return None
-    values: list[float | None] = []
-    for index, ours in enumerate(trained[OURS].values):
-        others = [row.values[index] for row in baselines]
-        known = [round(value, 1) for value in others if value is not None]
-        values.append(None if ours is None or not known else round(ours, 1) - max(known))
-    return Row("Δ", tuple(values))
+    best = _each(others, lambda values: max(round(value, 1) for value in values))
+    ours = trained[OURS].values
+    return Row("Δ", {c: round(ours[c], 1) - best[c] for c in best if c in ours})
 
 
-def results_table(sizes: Mapping[str, Arms], window: int = WINDOW) -> Table:
+def run_cells(
+    record: Record, length: int, kept: tuple[object, ...] | None
+) -> tuple[Cells | None, Cells | None]:
+    """One run's rows before training and at its end (the last window), None where not evaluated.
+
+    Args:
+        kept: how the evaluations that count were measured
+            (:func:`mcbench.report.series.comparable`).
+    """
+    rows, measured = evaluations(record, length)
+    rows = rows[[one == kept for one in measured]] if len(rows) else rows
+    if rows.empty:
+        return None, None
+    rows = rows.drop_duplicates("step", keep="last").sort_values("step")
+    cells = [
+        {(SOURCES.get(source, source), level): value for (source, level), value in one.items()}
+        for one in (cells_of(problems, "form", "all") for problems in rows["per_problem"])
+    ]
+    steps = rows["step"].to_numpy()
+    columns = dict.fromkeys(column for one in cells for column in one)
+    curves = {c: np.array([one.get(c, np.nan) for one in cells]) for c in columns}
+    end = {column: float(last_window(steps, curve)) for column, curve in curves.items()}
+    return cells[0] if steps[0] == 0 else None, end if steps[-1] > 0 else None
+
+
+def results_table(sizes: Mapping[str, Arms]) -> ScoreTable | None:
     """Our Table 1, at every maximum response length that was evaluated, the training length first.
+
+    Rows are means over the finished runs of an arm. "Not trained" is the mean over the same seeds
+    of each run's own evaluation at step 0. None where nothing was evaluated.
 
     Args:
         sizes: model name -> arms.
-        window: how many of the last evaluations are averaged.
-
-    Raises:
-        UserError: the runs hold no evaluation.
     """
     untrained: list[Row] = []
-    blocks: list[Block] = []
+    blocks: list[Rows] = []
+    left_out: list[str] = []
     for size, arms in sizes.items():
         lengths = eval_lengths(arms)
         for length in lengths:
-            first = [base_cells(record, length) for records in arms.values() for record in records]
-            base = [cells for cells in first if cells is not None]
-            if base:
-                untrained.append(Row(f"{size} ({length})", base[0]))
-            trained = _trained_rows(arms, length, window)
+            kept, remark = comparable(arms, length)
+            left_out += [remark] if remark else []
+            base: dict[int, list[Cells]] = {}
+            trained = {}
+            for arm, style in arm_styles(arms).items():
+                rows = []
+                for record in arms[arm]:
+                    start, end = run_cells(record, length, kept)
+                    if record.meta.get("state") == "finished" and end:
+                        rows.append(end)
+                        base.setdefault(seed_of(record), []).extend([start] if start else [])
+                note = unfinished(arms[arm])
+                trained[arm] = over_seeds(f"{style.label} ({note})" if note else style.label, rows)
+            means = [over_seeds("", rows).values for rows in base.values() if rows]
+            untrained += [over_seeds(f"{size} ({length})", means)] if means else []
             heading = f"{size}, train on {lengths[0]}, test on {length} tokens"
-            blocks.append(Block(heading, tuple(trained.values()), delta_row(trained)))
+            blocks.append(Rows(heading, list(trained.values()), delta_row(trained)))
     if not blocks:
-        raise UserError("the runs hold no evaluation, so there is no table to build")
-    return Table(OUR_SOURCES, (Block("Not trained", tuple(untrained)), *blocks))
+        return None
+    caption = (
+        "These runs: pass@1 in percent, mean over the last quarter of the steps; ± is the standard "
+        "deviation over seeds. Not trained: the same seeds before their first step."
+    )
+    return ScoreTable(
+        " ".join([caption, *left_out]),
+        list(SOURCES.values()),
+        [Rows("Not trained", untrained), *blocks],
+    )
 
 
-def _trained_rows(arms: Arms, length: int, window: int) -> dict[str, Row]:
-    styles = arm_styles(arms)
-    rows = {}
-    for arm, records in arms.items():
-        cells = [trained_cells(record, length, window) for record in records]
-        row = _row_over_seeds(styles[arm].label, [values for values in cells if values is not None])
-        if row:
-            rows[arm] = row
-    return rows
+# The paper's -------------------------------------------------------------------------------------
 
 
-def paper_table() -> Table:
+def paper_table() -> ScoreTable:
     """The paper's Table 1 in the same shape."""
     styles = arm_styles(("grpo", "grpo_plus", "microcoder"))
-    untrained = tuple(
-        Row(f"{paper.MODELS[size]} ({length})", values)
+    untrained = [
+        Row(f"{paper.MODELS[size]} ({length})", _cells(values))
         for (size, length), values in paper.NOT_TRAINED.items()
-    )
+    ]
     blocks = [
-        Block(
+        Rows(
             f"{size}, train on 4K, test on {length}",
-            tuple(Row(styles[arm].label, values) for arm, values in rows.items()),
-            Row("Δ", paper.DELTA[size, length]),
+            [Row(styles[arm].label, _cells(values)) for arm, values in rows.items()],
+            Row("Δ", _cells(paper.DELTA[size, length])),
         )
         for (size, length), rows in paper.TRAINED.items()
     ]
-    return Table(paper.SOURCES, (Block("Not trained", untrained), *blocks))
-
-
-def to_frame(table: Table) -> pd.DataFrame:
-    """The table for a notebook: rows (block, label), columns (source, level), percent."""
-    columns = pd.MultiIndex.from_product([table.sources, LEVELS])
-    rows, index = [], []
-    for block in table.blocks:
-        for row in (*block.rows, *([block.delta] if block.delta else [])):
-            rows.append(row.values)
-            index.append((block.heading, row.label))
-    frame = pd.DataFrame(rows, columns=columns, dtype=float)
-    frame.index = pd.MultiIndex.from_tuples(index, names=["", "% pass@1"])
-    return frame.round(1)
-
-
-def _cell(value: float | None, spread: float | None, *, signed: bool, best: bool) -> str:
-    if value is None:
-        return '<td class="none">–</td>'
-    text = f"{value:+.1f}".replace("-", "−") if signed else f"{value:.1f}"
-    if signed and abs(value) < 0.05:
-        text = "0.0"
-    kind = "up" if signed and value >= 0.05 else "down" if signed and value <= -0.05 else ""
-    inner = f"<b>{text}</b>" if best else text
-    if spread is not None:
-        inner += f"<small>±{spread:.1f}</small>"
-    return f'<td class="{kind}">{inner}</td>' if kind else f"<td>{inner}</td>"
-
-
-def _row_html(row: Row, best: Sequence[float | None], *, signed: bool = False) -> str:
-    spread = row.spread or (None,) * len(row.values)
-    cells = "".join(
-        _cell(
-            value,
-            half,
-            signed=signed,
-            best=not signed and value is not None and top is not None and round(value, 1) == top,
-        )
-        for value, half, top in zip(row.values, spread, best, strict=True)
+    return ScoreTable(
+        "The paper: Table 1, percent, as printed; bold by us.",
+        paper.SOURCES,
+        [Rows("Not trained", untrained), *blocks],
     )
-    kind = ' class="delta"' if signed else ""
-    return f'<tr{kind}><th scope="row">{escape(row.label)}</th>{cells}</tr>'
 
 
-def to_html(table: Table, caption: str) -> str:
-    """The table as HTML; in each trained block the best value of a column is bold."""
-    span = len(LEVELS)
-    heads = "".join(
-        f'<th colspan="{span}" scope="colgroup">{escape(s)}</th>' for s in table.sources
-    )
-    levels = "".join(f'<th scope="col">{level}</th>' for level in LEVELS) * len(table.sources)
-    width = span * len(table.sources)
-    body = []
-    for block in table.blocks:
-        heading = f'<th colspan="{width + 1}" scope="rowgroup">{escape(block.heading)}</th>'
-        rows = [row.values for row in block.rows] if block.delta else []
-        best = _columnwise(rows, lambda c: round(float(c.max()), 1)) or (None,) * width
-        lines = [_row_html(row, best) for row in block.rows]
-        if block.delta:
-            lines.append(_row_html(block.delta, best, signed=True))
-        body.append(f'<tbody><tr class="block">{heading}</tr>{"".join(lines)}</tbody>')
-    return (
-        f'<div class="scroll"><table class="results"><caption>{escape(caption)}</caption>'
-        f"<thead><tr><td></td>{heads}</tr><tr><td></td>{levels}</tr></thead>"
-        f"{''.join(body)}</table></div>"
-    )
+def _cells(values: paper.Values) -> Cells:
+    columns = [(source, level) for source in paper.SOURCES for level in LEVELS]
+    return dict(zip(columns, values, strict=True))
+
+
+def paper_rows() -> dict[str, Cells]:
+    """The paper's Table 1 before training and after MicroCoder-GRPO, as rows of one evaluation's
+    text table (:func:`mcbench.runs.score_table.table_text`).
+    """
+    rows = {}
+    for (size, length), values in paper.NOT_TRAINED.items():
+        rows[f"paper: {paper.MODELS[size]}, {length}"] = values
+        trained = paper.TRAINED[size, length]["microcoder"]
+        rows[f"paper: {size} MicroCoder-GRPO, {length}"] = trained
+    names = {"AtCoder": "atcoder", "LeetCode": "leetcode"}  # as the benchmark calls its platforms
+    return {
+        label: {(names.get(source, source), level): v for (source, level), v in _cells(row).items()}
+        for label, row in rows.items()
+    }

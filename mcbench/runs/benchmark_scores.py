@@ -12,7 +12,8 @@ from mcbench.claims.statistics import resample_problems
 from mcbench.data.benchmarks import Benchmark
 from mcbench.errors import UserError
 from mcbench.runs.benchmark_run import BenchmarkRun
-from mcbench.runs.evaluate import EvalResult, mean_pass_at, pass_at_k
+from mcbench.runs.evaluate import EvalResult, pass_at_k
+from mcbench.runs.score_table import Cells, cells_of
 
 _RESAMPLES = 2000
 
@@ -72,54 +73,7 @@ def summary(run: BenchmarkRun, result: EvalResult) -> list[str]:
     return lines
 
 
-# Table 1 -----------------------------------------------------------------------------------------
-
-LEVELS = ("easy", "medium", "hard", "all")
-Cells = dict[tuple[str, str], float]
-"""pass@1 in percent by (source, level); cells without problems are left out."""
-
-
 def table_cells(benchmark: Benchmark, result: EvalResult) -> Cells:
-    """The row of one evaluation: each source and then all of them, by difficulty and together.
-
-    The sources are platforms; in the nano world the forms that stand for them: programs that read
-    standard input (as on AtCoder) and methods (as on LeetCode).
-    """
+    """The row of one evaluation; sources are platforms, and in the nano world forms."""
     column = "form" if benchmark.adapter == "nano" else "kind"
-    sources = sorted({row[column] for row in result.per_problem}, key=_source_order)
-    groups: list[tuple[str, set[str]]] = [(source, {source}) for source in sources]
-    if len(sources) > 1:
-        groups.append((benchmark.title, set(sources)))
-    cells: Cells = {}
-    for name, members in groups:
-        for level in LEVELS:
-            rows = [
-                row
-                for row in result.per_problem
-                if row[column] in members and level in ("all", row["difficulty"])
-            ]
-            if any(row["attempts"] for row in rows):
-                cells[name, level] = 100.0 * mean_pass_at(rows, 1)
-    return cells
-
-
-def _source_order(source: str) -> tuple[bool, str]:
-    """AtCoder's column stands first, and so does what stands for it."""
-    return source not in ("atcoder", "stdin"), source
-
-
-def table_text(rows: Mapping[str, Cells]) -> str:
-    """Rows in the shape of the paper's Table 1, as text: percent, one row a label."""
-    present = {column for cells in rows.values() for column in cells}
-    sources = list(dict.fromkeys(source for cells in rows.values() for source, _ in cells))
-    columns = [(s, level) for s in sources for level in LEVELS if (s, level) in present]
-    width = max(map(len, [*rows, ""]))
-    spans = [sum(column[0] == source for column in columns) for source in sources]
-    heads = (f"{source:>{8 * span}}" for source, span in zip(sources, spans, strict=True))
-    levels = (f"{level:>8}" for _, level in columns)
-    lines = [
-        f"{label:{width}}"
-        + "".join(f"{cells[c]:8.1f}" if c in cells else f"{'-':>8}" for c in columns)
-        for label, cells in rows.items()
-    ]
-    return "\n".join([" " * width + "".join(heads), " " * width + "".join(levels), *lines])
+    return cells_of(result.per_problem, column, benchmark.title)

@@ -25,7 +25,7 @@ SETTINGS = {
     },
     "@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
 }
-REMARKS = ("is taking too long to activate", "Connection lost")
+REMARKS = ("is taking too long to activate", "ms to activate", "Connection lost")
 LIMIT_S = 120  # for anything to happen; machines that build are slow
 
 

@@ -13,8 +13,7 @@ from mcbench.runs.store import Run
 
 
 def meta(name: str = "a", recipe: str = "microcoder", seed: int = 0, steps: int = 40) -> Any:
-    record = make_record(recipe, seed, steps=steps)
-    record.config.profile = "tiny"
+    record = make_record(recipe, seed, steps=steps, profile="tiny")
     return {**record.meta, "run_id": name, "state": "running", "ended": None}
 
 

@@ -4,13 +4,14 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcbench.errors import UserError
 from mcbench.report import Dashboard
 from mcbench.report.dashboard import watch_experiment
-from mcbench.runs.config import resolve
+from mcbench.runs.config import preset
 
 from .runs import begin, finished, lines
 
@@ -75,7 +76,7 @@ def test_controls(tmp_path: Path, still: None) -> None:
     assert list(dashboard.curves.sections) == ["Learning", "Truncation and mask", "Diversity"]
     dashboard.shown.value = "Responses"
     dashboard.refresh()
-    assert dashboard._body.children == (dashboard.samples.box,)
+    assert dashboard._body.children == (dashboard.samples,)
     dashboard.pause.value = True
     shutil.rmtree(tmp_path / "a")
     dashboard.refresh()
@@ -121,7 +122,7 @@ def test_the_thread_looks_by_itself_and_survives_an_error(
 
 
 def test_without_a_page_it_is_text_and_has_no_thread(tmp_path: Path) -> None:
-    config = resolve("tiny", "grpo", {}, 0, 4)
+    config = preset("tiny", "grpo")
     dashboard = Dashboard(tmp_path, planned=[config])
     assert not dashboard.is_following
     assert list(dashboard._repr_mimebundle_()) == ["text/plain"]
@@ -133,6 +134,35 @@ def test_an_experiment_is_watched_before_its_runs_exist(tmp_path: Path, still: N
     dashboard = watch_experiment("results", "tiny", [0, 1], 4, runs_dir=tmp_path, live=True)
     assert list(states(dashboard).values()) == ["planned"] * 6
     assert len(dashboard.list.chosen) == 6
+    dashboard.close()
+
+
+def test_planned_runs_are_listed_under_the_names_of_their_arms(tmp_path: Path, still: None) -> None:
+    mine = [
+        preset("tiny", "microcoder", seed).with_settings({"mask_ratio": 0.5}) for seed in (0, 1)
+    ]
+    usual = preset("tiny", "microcoder")
+
+    def listed(planned: Any) -> list[str]:
+        dashboard = Dashboard(tmp_path, planned=planned, live=True)
+        dashboard.close()
+        return sorted(row["name"] for row in dashboard.list.rows)
+
+    names = ["mine, seed 0", "mine, seed 1", "usual, seed 0"]
+    assert listed({"mine": mine, "usual": usual}) == names
+    assert listed([("mine", mine[0]), ("mine", mine[1]), ("usual", usual)]) == names
+    assert listed([*mine, usual]) == [
+        "MicroCoder-GRPO, seed 0",
+        "microcoder (mask_ratio=0.5), seed 0",
+        "microcoder (mask_ratio=0.5), seed 1",
+    ]
+
+
+def test_a_folder_that_holds_something_else_is_passed_over(tmp_path: Path, still: None) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "run.json").write_text('{"config": {"lr": 1}, "seed": 0}')
+    dashboard = Dashboard(tmp_path, live=True)
+    assert "No runs yet" in dashboard.status.value
     dashboard.close()
 
 

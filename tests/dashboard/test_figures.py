@@ -1,31 +1,20 @@
-"""Figures drawn as plain data, thinned, and followed by a FigureWidget."""
+"""Figures that plotly accepts, drawn again and again, thinned, and followed by a FigureWidget."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
-from report.synthetic import make_records
+from report.synthetic import make_record, make_records
 
-from mcbench.report import base, panels
-from mcbench.report.dashboard.curves import chosen_arms, draw
-from mcbench.report.dashboard.live_figure import LiveFigure
-from mcbench.report.dashboard.plain_figure import PlainFigure, thinned
-from mcbench.report.provenance import group_runs
+from mcbench.report import figures, panels
+from mcbench.report.base import STEPS
+from mcbench.report.dashboard.curves import draw
+from mcbench.report.dashboard.live_figure import LiveFigure, thinned
+from mcbench.report.series import group_runs
 
 
 def arms_of(seeds: int = 2) -> Any:
     return group_runs(make_records(seeds=seeds))["nano-s"]
-
-
-def test_plain_figures_are_the_reports_own() -> None:
-    arms = arms_of(3)
-    for name in ("reward", "lengths", "groups", "time", "accuracy"):
-        drawn = panels.PANELS[name].draw(arms, 5)
-        token = base.FIGURE.set(PlainFigure)
-        plain = panels.PANELS[name].draw(arms, 5)
-        base.FIGURE.reset(token)
-        for one, other in zip(drawn, plain, strict=True):
-            assert go.Figure(other.figure.data, other.figure.layout) == one.figure
 
 
 def test_every_section_draws() -> None:
@@ -33,7 +22,31 @@ def test_every_section_draws() -> None:
         figures, missing = draw(section, arms_of(), 5)
         assert figures or missing
         for figure in figures.values():
-            go.Figure(figure.data, figure.layout)
+            figure.plotly()
+
+
+def test_figures_have_titles_of_their_own() -> None:
+    one, other = figures.reward(arms_of()), figures.accuracy(arms_of(), 128)
+    assert one.layout["xaxis"]["title"]["text"] == other.layout["xaxis"]["title"]["text"] == STEPS
+    assert one.layout["yaxis"]["title"]["text"] == "Responses passing (%)"
+    assert other.layout["yaxis"]["title"]["text"] == "pass@1 (%)"
+
+
+def test_several_plots_in_one_figure_have_axes_of_their_own() -> None:
+    shown = figures.overview(arms_of(), [128, 256]).plotly()
+    assert len({trace.xaxis for trace in shown.data}) == 4
+    domains = [shown.layout[f"{axis}axis{n}"].domain for axis in "xy" for n in ("", 2, 3, 4)]
+    assert all(0 <= low < high <= 1 for low, high in domains)
+    assert len(set(domains)) == 4
+    assert shown.layout.annotations[0].text == "pass@1 (%), up to 128 tokens"
+
+
+def test_the_band_of_an_arm_with_a_shorter_seed_stays_whole() -> None:
+    records = [make_record("grpo", 0, steps=60), make_record("grpo", 1, steps=20)]
+    band, median, *_ = figures.length_spread("grpo", records).data
+    assert not np.isnan(band["y"]).any()
+    assert band["x"].max() == 19  # the last generation of both
+    assert np.isnan(median["y"]).any()
 
 
 def test_a_live_figure_sends_only_what_changed() -> None:
@@ -54,12 +67,25 @@ def test_a_live_figure_sends_only_what_changed() -> None:
     assert not figure.follow(draw("Learning", fewer, 9)[0]["reward"])
 
 
+def test_the_name_of_an_unfinished_run_moves_with_it() -> None:
+    def drawn(steps: int) -> Any:
+        record = make_record("grpo", 0, steps=40, state="running")
+        return draw(
+            "Learning", {"grpo": [replace(record, step_lines=record.step_lines[:steps])]}, 5
+        )
+
+    figure = LiveFigure(drawn(10)[0]["reward"])
+    assert figure.data[2].name == "GRPO (unfinished, step 10 of 40)"
+    assert figure.follow(drawn(20)[0]["reward"])
+    assert figure.data[2].name == "GRPO (unfinished, step 20 of 40)"
+
+
 def test_an_arm_without_chosen_runs_keeps_its_place_and_draws_nothing() -> None:
-    arms = arms_of()
-    chosen = chosen_arms(arms, [arms["microcoder"][0].run_id])
-    assert list(chosen) == list(arms)
-    figures, _ = draw("Learning", chosen, 5)
-    assert [trace["legendgroup"] for trace in figures["reward"].data] == ["microcoder"] * 3
+    arms = {**arms_of(), "grpo": []}
+    figures, missing = draw("Learning", arms, 5)
+    drawn = [trace["legendgroup"] for trace in figures["reward"].data]
+    assert drawn == ["grpo_plus"] * 3 + ["microcoder"] * 3
+    assert missing == []
 
 
 def test_thinning_keeps_extremes_ends_and_gaps() -> None:

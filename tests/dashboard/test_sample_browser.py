@@ -1,15 +1,19 @@
-"""Choosing, filtering and comparing responses; whatever they hold stays text."""
+"""What the browser of responses is sent; what it does with it is tested in a browser
+(:mod:`tests.report.test_browser`, :mod:`tests.dashboard.test_jupyterlab`).
+"""
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
 
 from mcbench.report.dashboard.follower import StoreFollower
 from mcbench.report.dashboard.sample_browser import SampleBrowser
+from mcbench.report.style import arm_styles
 
 from .runs import HOSTILE, begin, responses
 
-TEXTS = ["alpha", "beta", f"gamma {HOSTILE}", "\x1b[31mred\x00\u202egnp.exe", "x" * 100_000, "zeta"]
+TEXTS = ["alpha", "beta", f"gamma {HOSTILE}", "\x1b[31mred\x00\u202egnp.exe", "x" * 300_000, "zeta"]
 
 
 def browser(root: Path) -> SampleBrowser:
@@ -17,80 +21,82 @@ def browser(root: Path) -> SampleBrowser:
         run = begin(root, name, recipe=recipe)
         run.write_completions(1, responses(TEXTS))
         run.write_completions(9, responses(TEXTS[:4]))
+    begin(root, "c")
     store = StoreFollower(root)
     store.poll()
-    named = {"GRPO, seed 0": ("GRPO", store.runs["a"]), "Micro, seed 0": ("M", store.runs["b"])}
-    made = SampleBrowser(lambda: named, threading.RLock())
+    style = arm_styles(["grpo"])["grpo"]
+    made = SampleBrowser(
+        lambda: {f"Run {n}": (style, store.runs[n]) for n in "abc"}, threading.RLock()
+    )
     made.refresh()
     return made
 
 
-def shown(made: SampleBrowser) -> list[list[int]]:
-    """The numbers of the responses, column by column."""
-    return [[r["number"] for r in column["responses"]] for column in made.view.view["columns"]]
+def ask(made: SampleBrowser, **wanted: Any) -> list[str]:
+    """The ids of the rows that come for it."""
+    made.asked = {**made.asked, **wanted}
+    json.dumps([made.data, made.texts], allow_nan=False)
+    return [row["id"] for row in made.data["rows"]]
 
 
-def test_steps_problems_and_filters(tmp_path: Path) -> None:
+def test_the_newest_generation_of_the_first_run_comes_first(tmp_path: Path) -> None:
     made = browser(tmp_path)
-    assert made.view.view["columns"][0]["title"] == "GRPO, seed 0, step 9: 1 of 2 right"
-    made.step.value = 1
-    assert len(made.problem.options) == 3
-    made.next.click()
-    assert made.problem.value == 1
-    made.verdict.value = "WA"
-    assert shown(made) == [[2]]
-    made.verdict.value = "right"
-    assert shown(made) == [[1]]
-    made.verdict.value = "any"
-    made.masked.value = True
-    assert made.problem.options == (("3. p2: 1 of 2 right", 2),)
-    assert made.view.view["columns"][0]["responses"][0]["words"] == "wrong, cut, masked"
-    made.truncated.value = False
-    assert made.view.view == {"message": "No response fits the filters."}
-    made.masked.value = made.truncated.value = "any"
-    made.search.value = "ALPHA"
-    assert made.problem.options == (("1. p0: 1 of 2 right", 0),)
-    assert shown(made) == [[1]]
+    assert ask(made) == ["a/9/0", "a/9/1", "a/9/2", "a/9/3"]
+    assert made.data["steps"] == [1, 9]
+    assert {i: one["stored"] for i, one in made.data["arms"].items()} == {
+        "a": True, "b": True, "c": False,
+    }  # fmt: skip
+    assert len(ask(made, step="1")) == 6
+    assert ask(made, run="b", step="latest")[0] == "b/9/0"
+    row = made.data["rows"][3]
+    assert (row["cut"], row["masked"], row["reward"], row["verdicts"]) == (True, True, 0.0, "AC,WA")
+    assert made.data["verdicts"]["WA"] == "wrong answer"
 
 
-def test_the_same_problem_in_two_arms(tmp_path: Path) -> None:
+def test_another_run_stands_beside(tmp_path: Path) -> None:
     made = browser(tmp_path)
-    made.beside.value = "b"
-    assert shown(made) == [[1, 2], [1, 2]]
-    made.arm.value = "M"
-    assert made.run.value == "b"
-    assert [value for _, value in made.beside.options] == ["", "a"]
+    assert {row["arm"] for row in made.data["rows"]} == {"a"}
+    assert ask(made, beside="b", step="1")[::6] == ["a/1/0", "b/1/0"]
+    assert ask(made, beside="c") == ask(made, beside="")
 
 
-def test_per_test_details_and_token_probabilities(tmp_path: Path) -> None:
+def test_texts_come_for_what_is_shown_and_only_as_text(tmp_path: Path) -> None:
     made = browser(tmp_path)
-    wrong: dict[str, Any] = made.view.view["columns"][0]["responses"][1]
-    assert wrong["verdicts"] == ["AC", "WA"]
-    assert wrong["meanings"] == ["accepted", "wrong answer"]
-    assert wrong["why"] == "Test 2: wrong answer; later tests were not run."
-    assert "pieces" not in wrong
-    made.colored.value = True
-    colored = made.view.view["columns"][0]["responses"][1]
-    assert colored["pieces"] == ["b", "eta"]
-    assert colored["logprobs"] == [-0.1, -3.0]
+    assert made.texts == {}
+    assert "completion" not in made.data["rows"][0]
+    ask(made, need=["a/9/2", "a/9/3", "no such"])
+    assert made.texts["a/9/2"] == {"prompt": f"prompt 1 {HOSTILE}", "text": f"gamma {HOSTILE}"}
+    assert made.texts["a/9/3"]["text"] == "␛[31mred␀⟨U+202E⟩gnp.exe"
+    ask(made, step="1", need=["a/1/4"])
+    assert made.texts["a/1/4"]["text"].endswith("(100000 more characters)")
 
 
-def test_control_characters_are_spelled_out(tmp_path: Path) -> None:
+def test_tokens_come_where_colours_are_wanted(tmp_path: Path) -> None:
     made = browser(tmp_path)
-    made.problem.value = 1
-    texts = [r["text"] for r in made.view.view["columns"][0]["responses"]]
-    assert HOSTILE in texts[0]  # as text: the page never parses it
-    assert texts[1] == "␛[31mred␀⟨U+202E⟩gnp.exe"
+    assert made.data["probable"]
+    ask(made, need=["a/9/1"], colour=True)
+    assert made.texts["a/9/1"]["pieces"] == ["b", "eta"]
+    assert made.texts["a/9/1"]["levels"] == "09"
+
+
+def test_words_are_searched_in_prompts_and_responses(tmp_path: Path) -> None:
+    made = browser(tmp_path)
+    assert made.data["hits"] is None
+    ask(made, words="alpha")
+    assert made.data["hits"] == ["a/9/0"]
+    ask(made, words="prompt 1")
+    assert made.data["hits"] == ["a/9/2", "a/9/3"]
 
 
 def test_a_step_that_disappears_is_said(tmp_path: Path) -> None:
     made = browser(tmp_path)
-    made.step.value = 1
-    for path in (tmp_path / "a" / "completions").iterdir():
+    ask(made, step="1")
+    (tmp_path / "a" / "completions" / "step_000001.parquet").unlink()
+    made._kept.clear()
+    made.refresh()
+    assert made.data["message"] == "No responses are stored for step 1 of this run."
+    for path in tmp_path.glob("*/completions/*"):
         path.unlink()
     made.refresh()
-    assert made.run.value == "b"
-    for path in (tmp_path / "b" / "completions").iterdir():
-        path.unlink()
-    made.refresh()
-    assert "No responses are stored yet" in made.view.view["message"]
+    assert made.data["chosen"] is None
+    assert "No responses are stored yet" in made.data["message"]

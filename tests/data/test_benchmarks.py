@@ -16,17 +16,17 @@ from mcbench.data.judge import submission
 from mcbench.data.prompts import prompt_for
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
-from mcbench.lab import benchmark_run
-from mcbench.lab.benchmark import (
+from mcbench.runs import benchmark_run
+from mcbench.runs.benchmark import (
     EvaluationRequest,
     evaluate_benchmark,
     open_run,
     vllm_engine_sampler,
 )
-from mcbench.lab.benchmark_run import BenchmarkRun, EvaluationSettings
-from mcbench.lab.benchmark_scores import score, summary, table_cells, table_text
-from mcbench.lab.problems import open_benchmark
-from mcbench.report import paper
+from mcbench.runs.benchmark_run import BenchmarkRun, EvaluationSettings
+from mcbench.runs.benchmark_scores import score, summary, table_cells
+from mcbench.runs.problems import open_benchmark
+from mcbench.runs.score_table import table_text
 
 from . import published
 from .published import PROGRAM, jsonl

@@ -8,8 +8,9 @@ import pytest
 from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.evaluate_command import add_evaluate, paper_rows
-from mcbench.lab.benchmark_scores import table_text
+from mcbench.evaluate_command import add_evaluate
+from mcbench.report.table import paper_rows
+from mcbench.runs.score_table import table_text
 
 from . import published
 from .published import jsonl

@@ -12,7 +12,7 @@ from mcbench.data.schema import Problem
 from mcbench.data.storage import iter_dataset, write_problems
 from mcbench.errors import UserError
 from mcbench.evaluator import CodeReward, Evaluator
-from mcbench.lab.problems import load_problems, problems_digest, prompt_for, training_row
+from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
 
 from . import published
 from .generated import generate

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mcbench.runs.config import preset
 from mcbench.runs.distributions import distributions
-from mcbench.runs.profiles import PROFILES
 from mcbench.runs.store import RunRecord
 
 GAIN = {"grpo": 8.0, "grpo_plus": 13.0, "microcoder": 20.0}
@@ -44,7 +44,11 @@ def make_evals(arm: str, steps: int, rng: np.random.Generator) -> list[dict[str,
             lines.append(
                 {
                     "step": step,
+                    "dataset": "nano:test",
+                    "dataset_hash": "0a2389caf05cfe8d",
                     "max_completion_length": length,
+                    "attempts": 4,
+                    "temperature": 1.0,
                     "pass_at_1": float(np.mean(passed)),
                     "per_problem": per_problem,
                 }
@@ -112,13 +116,20 @@ def make_steps(
 
 
 def make_record(
-    arm: str, seed: int, model: str = "nano-s", steps: int = 60, every: int = 2, **meta: Any
+    arm: str,
+    seed: int,
+    model: str = "nano-s",
+    steps: int = 60,
+    every: int = 2,
+    settings: Mapping[str, Any] | None = None,
+    profile: str = "nano",
+    **meta: Any,
 ) -> RunRecord:
-    """A finished run of one arm and seed."""
+    """A finished run of one arm and seed; ``settings`` are those of its configuration."""
     rng = np.random.default_rng([seed, len(arm)])
-    scale = {"model": model, "max_completion_length": 128, "steps": steps}
-    profile = {**asdict(PROFILES["nano"]), **scale}
-    algorithm = {"epsilon_high": 0.2 if arm == "grpo" else 0.28, "loss_type": "dapo"}
+    scale = {"model": model, "max_completion_length": 128, "eval_lengths": (128, 256)}
+    scale |= {"steps": steps, "eval_every": 10}
+    config = preset(profile, arm, seed).with_settings({**scale, **(settings or {})})
     return RunRecord(
         meta={
             "run_id": f"{arm}-{model}-{seed}",
@@ -129,7 +140,7 @@ def make_record(
             "commit": "0123456789abcdef",
             "versions": {"torch": "2.13.0", "trl": "1.16.0"},
             "hardware": {"cpu": "2 cores"},
-            "config": {"profile": profile, "recipe": arm, "changes": {}, "algorithm": algorithm},
+            "config": config.to_dict(),
             **meta,
         },
         step_lines=make_steps(arm, steps, rng, every),

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mcbench.report.results import results_page
 
 from mcbench.report import figures
 from mcbench.report.page import write_page
-from mcbench.report.provenance import group_runs
-from mcbench.report.results import results_page
+from mcbench.report.series import group_runs
 
 from .browser import CHROMIUM, OFFLINE, Tab, chromium
 from .synthetic import make_records
@@ -105,19 +105,21 @@ def test_arms_are_switched_on_a_phone_and_in_the_dark(opened: Tab) -> None:
     assert opened.errors == []
 
 
-def test_smoothing_draws_what_the_python_figure_shows(opened: Tab, records: list[Any]) -> None:
-    window = 9
+@pytest.mark.parametrize("window", [9, 41])  # of 60 points: more than half of them, too
+def test_smoothing_draws_what_the_python_figure_shows(
+    opened: Tab, records: list[Any], window: int
+) -> None:
     opened.evaluate(set_value("#smoothing", window))
     wanted = figures.entropy(group_runs(records)["nano-s"], smoothing=window)
     # The first arm has seeds of different lengths; the second is whole.
-    assert [trace.legendgroup for trace in wanted.data[3:6]] == ["grpo_plus"] * 3
+    assert [trace["legendgroup"] for trace in wanted.data[3:6]] == ["grpo_plus"] * 3
     opened.evaluate("document.getElementById('nano-s-entropy').scrollIntoView()")
     mean = "document.getElementById('nano-s-entropy').data[5].y"
-    last = float(wanted.data[5].y[-1])
+    last = float(wanted.data[5]["y"][-1])
     opened.wait(f"Math.abs({mean}.at(-1) - {last}) < 1e-4")
-    assert np.allclose(opened.evaluate(f"[...{mean}]"), wanted.data[5].y, atol=1e-4)
+    assert np.allclose(opened.evaluate(f"[...{mean}]"), wanted.data[5]["y"], atol=1e-4)
     band = opened.evaluate("[...document.getElementById('nano-s-entropy').data[4].y]")
-    assert np.allclose(band, wanted.data[4].y, atol=1e-4)
+    assert np.allclose(band, wanted.data[4]["y"], atol=1e-4)
 
 
 def test_zoom_and_step_are_shared(opened: Tab) -> None:

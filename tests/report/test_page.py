@@ -1,10 +1,11 @@
 from pathlib import Path
 
-import plotly.graph_objects as go
 import pytest
+from mcbench.report.results import headline, results_page, verdicts
 
 from mcbench.errors import UserError
 from mcbench.report import figures
+from mcbench.report.base import Figure
 from mcbench.report.page import (
     Entry,
     Page,
@@ -16,8 +17,7 @@ from mcbench.report.page import (
     script_json,
     write_page,
 )
-from mcbench.report.provenance import group_runs
-from mcbench.report.results import headline, results_page, verdicts
+from mcbench.report.series import group_runs
 from mcbench.report.style import KNOWN, arm_styles
 
 from .synthetic import make_record, make_records
@@ -67,13 +67,13 @@ def test_every_model_and_test_length_gets_a_verdict() -> None:
 def test_figures_share_arm_colours_and_mark_arms_for_switching() -> None:
     arms = group_runs(make_records(seeds=3))["nano-s"]
     for figure in (figures.accuracy(arms, 128), figures.entropy(arms), figures.masked_share(arms)):
-        named = {t.legendgroup: t.line for t in figure.data if t.showlegend is not False}
-        assert {arm: line.color for arm, line in named.items()} == {
+        named = {t["legendgroup"]: t["line"] for t in figure.data if t["showlegend"]}
+        assert {arm: line["color"] for arm, line in named.items()} == {
             arm: KNOWN[arm].color for arm in arms
         }
-        assert len({line.dash for line in named.values()}) == 3
-        assert figure.layout.xaxis.title.text
-        assert figure.layout.yaxis.title.text
+        assert len({line["dash"] for line in named.values()}) == 3
+        assert figure.layout["xaxis"]["title"]["text"]
+        assert figure.layout["yaxis"]["title"]["text"]
 
 
 def test_unknown_arms_get_styles_of_their_own() -> None:
@@ -82,8 +82,8 @@ def test_unknown_arms_get_styles_of_their_own() -> None:
 
 
 def test_changed_arms_are_told_apart() -> None:
-    plain, changed = make_record("grpo", 0), make_record("grpo", 0)
-    changed.meta["config"]["changes"] = {"epsilon_high": 0.3, "steps": 20}
+    plain = make_record("grpo", 0)
+    changed = make_record("grpo", 0, steps=20, settings={"epsilon_high": 0.3})
     assert list(group_runs([plain, changed])["nano-s"]) == ["grpo", "grpo (epsilon_high=0.3)"]
 
 
@@ -95,7 +95,7 @@ def test_no_evaluation_is_an_error_for_people() -> None:
 
 
 def test_two_figures_with_one_id_are_refused() -> None:
-    plots = [Plot("same", "", go.Figure()), Plot("same", "", go.Figure())]
+    plots = [Plot("same", "", Figure()), Plot("same", "", Figure())]
     page = Page("t", "k", "l", [Section("s", "s", panels=[Panel("p", "", plots)])])
     with pytest.raises(UserError, match="same"):
         build_page(page)

@@ -32,12 +32,9 @@
   // Curves over seeds: the running mean of each, their mean and its 95 % t interval, as in
   // mcbench/report/series.py ------------------------------------------------------------------
 
-  const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-  const MIN_SEEDS_FOR_BAND = 3;
-
   function runningMean(values, window) {
     const count = values.length;
-    if (window <= 1 || count < 2 * window) return values;
+    if (window <= 1) return values;
     const sums = new Float64Array(count + 1), known = new Float64Array(count + 1);
     values.forEach((value, i) => {
       const missing = value === null || Number.isNaN(value);
@@ -52,17 +49,18 @@
     });
   }
 
-  function overSeeds(runs, window) {
+  // t is the quantile of Student's t for so many seeds, null where they are too few for a band.
+  function overSeeds(runs, t, window) {
     const smooth = runs.map((run) => runningMean(run, window)), seeds = runs.length;
     const mean = [], low = [], high = [];
     for (let i = 0; i < runs[0].length; i++) {
       const at = smooth.map((run) => (run[i] === null ? NaN : run[i]));
       const middle = at.reduce((sum, value) => sum + value, 0) / seeds;
       const squares = at.reduce((sum, value) => sum + (value - middle) ** 2, 0);
-      const half = (T95[seeds - 2] ?? 2.0) * Math.sqrt(squares / (seeds - 1) / seeds);
+      const half = t === null ? NaN : t * Math.sqrt(squares / (seeds - 1) / seeds);
       mean.push(middle);
-      low.push(seeds < MIN_SEEDS_FOR_BAND ? NaN : middle - half);
-      high.push(seeds < MIN_SEEDS_FOR_BAND ? NaN : middle + half);
+      low.push(middle - half);
+      high.push(middle + half);
     }
     return { mean, low, high };
   }
@@ -82,10 +80,10 @@
       const curves = [];
       data.forEach((trace, i) => {
         if (!trace.curve) return;
-        const { x, runs } = trace.curve;
+        const { x, runs, t } = trace.curve;
         trace.x = runs.flatMap(() => [...x, null]);
         trace.y = runs.flatMap((run) => [...run, null]);
-        curves.push({ x, runs, band: data[i + 1], mean: data[i + 2], smooth: trace.meta.smooth });
+        curves.push({ x, runs, t, band: data[i + 1], mean: data[i + 2], smooth: trace.meta.smooth });
         delete trace.curve;
       });
       layout.uirevision = "kept";
@@ -95,8 +93,8 @@
   }
 
   function smoothed(figure) {
-    for (const { x, runs, band, mean, smooth } of figure.curves) {
-      const found = overSeeds(runs, smooth ? state.smoothing : 1);
+    for (const { x, runs, t, band, mean, smooth } of figure.curves) {
+      const found = overSeeds(runs, t, smooth ? state.smoothing : 1);
       mean.x = x;
       mean.y = found.mean;
       const kept = x.map((_, i) => i).filter((i) => !Number.isNaN(found.low[i]));

@@ -14,25 +14,22 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as widgets
 
 from mcbench.errors import UserError, unknown
 from mcbench.report.base import SMOOTHING
-from mcbench.report.dashboard.curves import CurvesView, chosen_arms
-from mcbench.report.dashboard.follower import RunFollower, StoreFollower
+from mcbench.report.dashboard.curves import CurvesView
+from mcbench.report.dashboard.follower import Planned, RunFollower, StoreFollower
 from mcbench.report.dashboard.live_figure import PlotlySource
 from mcbench.report.dashboard.progress import Progress, progress_of, summary
 from mcbench.report.dashboard.run_list import RunList, row, totals
 from mcbench.report.dashboard.sample_browser import SampleBrowser
 from mcbench.report.panels import SECTIONS
-from mcbench.report.provenance import group_runs
-from mcbench.report.style import arm_styles
+from mcbench.report.series import group_runs
+from mcbench.report.style import ArmStyle, arm_styles
 from mcbench.runs.place import in_project
-
-if TYPE_CHECKING:
-    from mcbench.runs.config import Config
 
 FIRST_SECTIONS = ("Learning", "Truncation and mask")
 MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
@@ -53,8 +50,9 @@ class Dashboard:
 
     Args:
         runs: a folder of runs, or one run directory; relative to the project's root.
-        planned: the configurations of the runs to follow, begun or not; all runs of the folder
-            where None. :func:`watch_experiment` takes those of an experiment.
+        planned: the configurations of the runs to follow, begun or not, as a list or by the name of
+            their arm: ``{"mine": config, "usual": [config, config]}``; all runs of the folder where
+            None. :func:`watch_experiment` takes those of an experiment.
         sections: the sections of figures shown first (:data:`mcbench.report.panels.SECTIONS`).
         smoothing: steps of the running mean.
         live: whether to follow; where None, whether a page is likely there.
@@ -67,7 +65,7 @@ class Dashboard:
         self,
         runs: str | Path = "runs",
         *,
-        planned: Sequence[Config] | None = None,
+        planned: Planned | None = None,
         sections: Sequence[str] = FIRST_SECTIONS,
         smoothing: int = SMOOTHING,
         live: bool | None = None,
@@ -87,7 +85,7 @@ class Dashboard:
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._changed = threading.Event()
-        self._drawn: Any = None
+        self._stale = True
         self._known: set[str] = set()
         self._arm_order: list[str] = []
         self._thread: threading.Thread | None = None
@@ -129,7 +127,7 @@ class Dashboard:
         top = widgets.Box([self.status, self.model, self.shown, self.pause]).add_class(
             "mcb-bar-top"
         )
-        self._curves_box = widgets.VBox([controls, self.curves.box])
+        self._curves_box = widgets.VBox([controls, self.curves])
         self._body = widgets.VBox([self._curves_box])
         self.box = widgets.VBox([top, self.list, self._body, self.source])
         self.box.add_class("mcb-dashboard")
@@ -137,8 +135,7 @@ class Dashboard:
             [self.shown, self.pause, self.model, self.smoothing, *self.sections.values()], "value"
         )
         self._answer([self.list], "chosen")
-        for control in (*self.samples.controls, self.samples.back, self.samples.next):
-            _answer_while_busy(control)
+        _answer_while_busy(self.samples)
         self.refresh()
 
     def _answer(self, controls: Sequence[Any], trait: str) -> None:
@@ -149,27 +146,31 @@ class Dashboard:
     def _control_changed(self, change: Any) -> None:
         if change["owner"] is self.pause:
             self.pause.description = "Resume" if self.pause.value else "Pause"
-        self._drawn = None
+        self._stale = True
         self._changed.set()
+
+    @property
+    def sizes(self) -> dict[str, dict[str, list[RunFollower]]]:
+        """model -> arm -> all runs there are."""
+        return group_runs((run for run in self.store.runs.values() if run.meta), _arm)
 
     @property
     def arms(self) -> dict[str, list[RunFollower]]:
         """The arms of the chosen model, with all their runs. A new one comes last, so that the
         others keep their colours.
         """
-        described = [run for run in self.store.runs.values() if run.meta]
-        sizes = group_runs(described)
-        found: Mapping[str, Sequence[Any]] = sizes.get(self.model.value or "", {})
+        found = self.sizes.get(self.model.value or "", {})
         new = [arm for arm in found if arm not in self._arm_order]
         self._arm_order += sorted(new, key=lambda arm: min(map(_started, found[arm])))
-        return {arm: list(found[arm]) for arm in self._arm_order if arm in found}
+        return {arm: found[arm] for arm in self._arm_order if arm in found}
 
-    def _named(self) -> dict[str, tuple[str, RunFollower]]:
-        """Name -> arm and run, those that can be chosen now."""
-        styles = arm_styles(self.arms)
+    def _named(self) -> dict[str, tuple[ArmStyle, RunFollower]]:
+        """Name -> look and run, those that can be chosen now."""
+        arms = self.arms
+        styles = arm_styles(arms)
         return {
-            f"{styles[arm].label}, seed {run.meta['seed']}": (styles[arm].label, run)
-            for arm, runs in self.arms.items()
+            f"{styles[arm].label}, seed {run.meta['seed']}": (styles[arm], run)
+            for arm, runs in arms.items()
             for run in runs
         }
 
@@ -192,6 +193,7 @@ class Dashboard:
 
     def _report(self, error: Exception) -> None:
         """Say on the page what went wrong; the next look may do better."""
+        self._stale = True
         self.problem = f"The last look failed: {type(error).__name__}: {error}"
         with contextlib.suppress(Exception):
             self._show_status([])
@@ -208,37 +210,28 @@ class Dashboard:
             lines = self._show_runs()
             self.problem = ""
             self._show_status(lines)
-            view = self._view
-            if not changed and view == self._drawn:
+            if not changed and not self._stale:
                 return
+            self._stale = False
             if self.shown.value == RESPONSES:
                 self.samples.refresh()
-                self._put(self.samples.box)
+                self._put(self.samples)
             else:
-                arms = chosen_arms(self.arms, self.list.chosen)
+                # Arms without a chosen run stay, so that colours stay theirs.
+                arms = {
+                    arm: [run for run in runs if run.run_id in self.list.chosen]
+                    for arm, runs in self.arms.items()
+                }
                 chosen = [name for name, button in self.sections.items() if button.value]
                 self.curves.show(arms, chosen, self.smoothing.value)
                 self._put(self._curves_box)
-            self._drawn = view
-
-    @property
-    def _view(self) -> tuple[Any, ...]:
-        """What the controls say."""
-        buttons = tuple(button.value for button in self.sections.values())
-        return (
-            self.shown.value,
-            self.model.value,
-            buttons,
-            self.smoothing.value,
-            *self.list.chosen,
-        )
 
     def _put(self, box: Any) -> None:
         if self._body.children != (box,):
             self._body.children = (box,)
 
     def _offer_models(self) -> None:
-        sizes = group_runs(run for run in self.store.runs.values() if run.meta)
+        sizes = self.sizes
         if list(self.model.options) != list(sizes):
             chosen = self.model.value
             newest = {
@@ -272,30 +265,23 @@ class Dashboard:
 
     def _choose_new(self, found: Sequence[tuple[str, RunFollower]]) -> None:
         """Draw runs nobody could choose yet; of many that were there before, the first arms."""
-        new = [entry for entry in found if entry[1].run_id not in self._known]
-        if not new:
-            return
-        if not self._known and self.store.all:
-            arms: dict[str, list[tuple[str, RunFollower]]] = {}
-            for entry in new:
-                arms.setdefault(entry[0], []).append(entry)
-            count = 0
-            for arm, runs in list(arms.items()):
-                count += len(runs)
-                if count > max(MOST_CHOSEN, len(runs)):
-                    del arms[arm]
-            drawn = [run for runs in arms.values() for _, run in runs]
-        else:
-            drawn = [run for _, run in new]
-        self._known.update(run.run_id for _, run in new)
-        self.list.chosen = [*self.list.chosen, *(run.run_id for run in drawn)]
+        new: dict[str, list[str]] = {}
+        for arm, run in found:
+            if run.run_id not in self._known:
+                new.setdefault(arm, []).append(run.run_id)
+        drawn: list[str] = []
+        for ids in new.values():
+            if self._known or not self.store.all or not drawn or len(drawn + ids) <= MOST_CHOSEN:
+                drawn += ids
+        self._known.update(*new.values())
+        if drawn:
+            self.list.chosen = [*self.list.chosen, *drawn]
 
     def _show_status(self, lines: Sequence[Progress]) -> None:
         if self.pause.value:
             text = "<b>Paused</b><span>the runs go on; this page stands still</span>"
         else:
-            parts = [summary(list(lines)), totals(lines)]
-            text = f"<b>{escape(parts[0])}</b><span>{escape(parts[1])}</span>"
+            text = f"<b>{escape(summary(lines))}</b><span>{escape(totals(lines))}</span>"
             if not lines:
                 text = f"<b>No runs yet</b><span>waiting for {escape(str(self.store.root))}</span>"
         if self.problem:
@@ -314,8 +300,8 @@ class Dashboard:
             del _open[key]
         if self.live and self._thread is not None:
             self._thread = None
-            self.curves.close()
-            for widget in _tree(self.box):
+            # What is shown, and what could be.
+            for widget in (*_tree(self.box), *_tree(self._curves_box), self.samples):
                 widget.close()
 
     @property
@@ -398,6 +384,10 @@ def _answer_while_busy(widget: Any) -> None:
     """
     if widget.comm is not None:
         widget.comm._reply_subshell_for = None
+
+
+def _arm(run: RunFollower) -> str:
+    return run.arm
 
 
 def _started(run: Any) -> float:

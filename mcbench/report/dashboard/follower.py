@@ -13,17 +13,17 @@ import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mcbench.errors import UserError
 from mcbench.files import ProcessLock
+from mcbench.report.series import arm_of
+from mcbench.runs.config import Config
 from mcbench.runs.distributions import ADVANTAGE
 from mcbench.runs.store import Run
-
-if TYPE_CHECKING:
-    from mcbench.runs.config import Config
 
 _TAIL = 64  # bytes before the place reached that must still be there, or the file is another one
 _DISTRIBUTION = ("histogram/", "length/")
@@ -140,23 +140,37 @@ class RunFollower:
     """One run directory, read piece by piece; what the figures take for a record of the run.
 
     ``meta`` is the last known run.json, or ``planned`` until there is one: what a planned run will
-    be. ``present``: there is a run.json now. ``version`` grows with every change.
+    be. ``present``: there is a run.json now. ``label`` is the name of its arm; where it is empty,
+    ``arm`` is named by recipe and settings.
     """
 
     has_all_responses = False  # histograms of old runs are not computed from responses while live
 
-    def __init__(self, path: Path, planned: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, path: Path, planned: Config | None = None, label: str = "") -> None:
         self.path = path
         self.lock = ProcessLock(path / "lock")
-        self.version = 0
-        self.meta: dict[str, Any] = dict(planned or {})
+        self.label = label
+        self.meta: dict[str, Any] = {}
+        if planned is not None:
+            config = planned.to_dict()
+            self._take({"run_id": planned.run_id, "config": config, "seed": planned.seed})
         self.present = False
         self.was_there = False
         self._meta_seen: tuple[int, int, int] | None = None
         self._step_file = LineFile(path / "steps.jsonl")
         self._eval_file = LineFile(path / "evals.jsonl")
         self._forget_steps()
-        self.eval_columns = Columns()
+        self._forget_evals()
+
+    def _take(self, meta: dict[str, Any]) -> None:
+        if meta.get("config") != self.meta.get("config"):
+            self.config = Config.from_dict(meta["config"])
+        self.meta = meta
+        self.arm = self.label or arm_of(self)
+
+    def _forget_evals(self) -> None:
+        self.eval_lines: list[dict[str, Any]] = []
+        self._evals: pd.DataFrame | None = None
 
     def _forget_steps(self) -> None:
         self.step_columns = Columns()
@@ -167,10 +181,6 @@ class RunFollower:
         return self.path.name
 
     @property
-    def config(self) -> Mapping[str, Any]:
-        return self.meta["config"]
-
-    @property
     def steps(self) -> pd.DataFrame:
         """One row per update."""
         return self.step_columns.table
@@ -178,7 +188,9 @@ class RunFollower:
     @property
     def evals(self) -> pd.DataFrame:
         """One row per evaluation and length, without ``per_problem``."""
-        return self.eval_columns.table
+        if self._evals is None:
+            self._evals = pd.DataFrame(self.eval_lines)
+        return self._evals
 
     @property
     def damaged(self) -> str:
@@ -207,12 +219,12 @@ class RunFollower:
         changed |= restarted or bool(lines)
         restarted, lines = self._eval_file.read()
         if restarted:
-            self.eval_columns = Columns()
+            self._forget_evals()
+        if lines:
+            self._evals = None
         for line in lines:
-            self.eval_columns.append(line)
-        changed |= restarted or bool(lines)
-        self.version += changed
-        return changed
+            self.eval_lines.append({n: value for n, value in line.items() if n != "per_problem"})
+        return changed or restarted or bool(lines)
 
     def _poll_meta(self) -> bool:
         path = self.path / "run.json"
@@ -228,9 +240,10 @@ class RunFollower:
         except (OSError, ValueError):  # gone since, or no run of ours
             self._meta_seen = None
             return False
-        if not isinstance(meta, dict) or "config" not in meta:
+        try:
+            self._take(meta)
+        except (KeyError, TypeError, AttributeError, UserError):  # no run of ours
             return False
-        self.meta = meta
         self.present = self.was_there = True
         return True
 
@@ -254,22 +267,38 @@ class RunFollower:
         return pd.read_parquet(Run(self.path).completions_path(step))
 
 
+Planned = Mapping[str, Config | Sequence[Config]] | Sequence[Config | tuple[str, Config]]
+"""Runs to follow: configurations, (arm, configuration) pairs, or configurations by arm."""
+
+
+def labelled(planned: Planned) -> list[tuple[str, Config]]:
+    """(arm, configuration) pairs; the arm is empty where none is given."""
+    if not isinstance(planned, Mapping):
+        return [("", one) if isinstance(one, Config) else one for one in planned]
+    return [
+        (label, config)
+        for label, configs in planned.items()
+        for config in ([configs] if isinstance(configs, Config) else configs)
+    ]
+
+
 class StoreFollower:
     """The runs of a folder, or chosen ones, also those that do not exist yet.
 
     Args:
         root: a folder of runs, or one run directory.
-        planned: the configurations of the runs to follow; all runs of the folder where None.
+        planned: the configurations of the runs to follow, each with the name of its arm where that
+            is given, or by that name; all runs of the folder where None.
     """
 
-    def __init__(self, root: Path, planned: Sequence[Config] | None = None) -> None:
+    def __init__(self, root: Path, planned: Planned | None = None) -> None:
         single = planned is None and (root / "run.json").exists()
         self.root = root.parent if single else root
         self.all = planned is None and not single
         self.runs = {root.name: RunFollower(root)} if single else {}
-        for config in planned or ():
-            meta = {"run_id": config.run_id, "config": config.to_dict(), "seed": config.seed}
-            self.runs[config.run_id] = RunFollower(root / config.run_id, meta)
+        for label, config in labelled(planned or ()):
+            path = root / config.run_id
+            self.runs.setdefault(config.run_id, RunFollower(path, config, label))
 
     def poll(self) -> bool:
         """Read what is new in all runs; whether anything was."""

@@ -18,12 +18,13 @@ import traitlets
 from plotly.basewidget import BaseFigureWidget
 from plotly.serializers import custom_serializers
 
-from mcbench.report.dashboard.plain_figure import PlainFigure, thinned
+from mcbench.report.base import Figure
 
 ASSETS = Path(__file__).parent / "assets"
 MOST_POINTS = 1200  # of a trace; a panel is a few hundred pixels wide
-# What of a trace changes while a run trains.
-_VALUES = ("x", "y", "z")
+# What of a trace changes while a run trains; its name says how far an unfinished run came.
+_NUMBERS = ("x", "y", "z")
+_CHANGING = (*_NUMBERS, "name")
 
 
 class PlotlySource(anywidget.AnyWidget):
@@ -38,13 +39,13 @@ class PlotlySource(anywidget.AnyWidget):
 
 
 class LiveFigure(go.FigureWidget):
-    """A figure that follows a :class:`PlainFigure` drawn again and again."""
+    """A figure that follows one drawn again and again; it is what plotly checks."""
 
     _esm = (ASSETS / "live_figure.js").read_text(encoding="utf-8")
     plotly_version = traitlets.Unicode(plotly.__version__).tag(sync=True)
     alt = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, plain: PlainFigure, alt: str = "") -> None:
+    def __init__(self, plain: Figure, alt: str = "") -> None:
         values = [_values(trace) for trace in plain.data]
         traces = [{**t, **v} for t, v in zip(plain.data, values, strict=True)]
         super().__init__(data=traces, layout=plain.layout)
@@ -55,7 +56,7 @@ class LiveFigure(go.FigureWidget):
         self._shown = values
         self._plain_layout = plain.layout
 
-    def follow(self, plain: PlainFigure) -> bool:
+    def follow(self, plain: Figure) -> bool:
         """Show the new values; False where the traces are others, so that a new figure is due."""
         if _look(plain) != self._look:
             return False
@@ -93,9 +94,9 @@ class LiveFigure(go.FigureWidget):
         return state
 
 
-def _values(trace: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays of a trace as they are sent: thinned, in single precision."""
-    found = {name: np.asarray(trace[name]) for name in _VALUES if name in trace}
+def _values(trace: dict[str, Any]) -> dict[str, Any]:
+    """What changes of a trace as it is sent, arrays thinned and in single precision."""
+    found = {name: np.asarray(trace[name]) for name in _NUMBERS if name in trace}
     if trace["type"] == "scatter" and set(found) == {"x", "y"}:
         found["x"], found["y"] = thinned(found["x"], found["y"], MOST_POINTS)
     for name, values in found.items():
@@ -104,13 +105,38 @@ def _values(trace: dict[str, Any]) -> dict[str, np.ndarray]:
             found[name][np.isnan(values)] = None
         elif values.dtype.kind in "fiu":
             found[name] = values.astype(np.float32)
-    return found
+    return {**found, "name": trace.get("name", "")}
 
 
-def _same(one: np.ndarray, other: np.ndarray) -> bool:
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, str):
+        return one == other
     return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
 
 
-def _look(plain: PlainFigure) -> list[dict[str, Any]]:
-    """The traces without their values."""
-    return [{k: v for k, v in trace.items() if k not in _VALUES} for trace in plain.data]
+def _look(plain: Figure) -> list[dict[str, Any]]:
+    """The traces without what changes."""
+    return [{k: v for k, v in trace.items() if k not in _CHANGING} for trace in plain.data]
+
+
+def thinned(x: np.ndarray, y: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most about ``most`` points of a line, in order: of each stretch its lowest and highest.
+
+    Gaps (NaN) stay, so that lines that were apart stay apart.
+    """
+    if x.size <= most or y.dtype.kind not in "fiu":
+        return x, y
+    width = int(np.ceil(2 * x.size / most))
+    count = -(-x.size // width)
+    padded = np.full(count * width, np.nan)
+    padded[: y.size] = y
+    table = padded.reshape(count, width)
+    empty = np.isnan(table).all(axis=1)
+    low = np.where(np.isnan(table), np.inf, table).argmin(axis=1)
+    high = np.where(np.isnan(table), -np.inf, table).argmax(axis=1)
+    starts = np.arange(count) * width
+    missing = np.isnan(y)
+    gaps = np.flatnonzero(missing & ~np.concatenate([[False], missing[:-1]]))  # where each begins
+    kept = np.concatenate([starts[~empty] + low[~empty], starts[~empty] + high[~empty], gaps])
+    kept = np.unique(np.concatenate([[0, x.size - 1], kept]))
+    return x[kept], y[kept]

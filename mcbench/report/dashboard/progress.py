@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from mcbench.report.dashboard.follower import RunFollower
 
@@ -43,7 +42,7 @@ def progress_of(run: RunFollower, now: float | None = None) -> Progress:
     """The run as last polled; ``now`` in seconds since 1970."""
     now = time.time() if now is None else now
     step = int(run.step_columns.last("step") or 0)
-    steps = int(run.config.steps) if run.meta else 0
+    steps = run.config.steps if run.meta else 0
     if not run.present:
         state = "deleted" if run.was_there else "planned"
         note = "its folder is gone" if run.was_there else "not started yet"
@@ -83,11 +82,11 @@ def _rate(run: RunFollower) -> float | None:
 
 def _accuracy(run: RunFollower) -> float | None:
     """The newest pass@1 at the shortest length that was evaluated, the training length."""
-    lengths = run.eval_columns.values("max_completion_length")
-    values = run.eval_columns.values("pass_at_1")
-    if not lengths.size or np.isnan(lengths).all():
-        return None
-    return float(values[lengths == np.nanmin(lengths)][-1])
+    found = [one for one in run.eval_lines if one.get("pass_at_1") is not None]
+    shortest = min((one["max_completion_length"] for one in found), default=None)
+    return next(
+        (e["pass_at_1"] for e in reversed(found) if e["max_completion_length"] == shortest), None
+    )
 
 
 def _note(run: RunFollower, state: str, step: int, now: float) -> str:
@@ -127,10 +126,8 @@ def speed(rate: float) -> str:
     return f"{rate:.1f} steps/s" if rate >= 1 else f"{1 / rate:.1f} s/step"
 
 
-def summary(lines: list[Progress]) -> str:
+def summary(lines: Sequence[Progress]) -> str:
     """``2 running, 1 finished, 1 failed``."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        counts[line.state] = counts.get(line.state, 0) + 1
-    ordered: list[Any] = [s for s in ("running", *STATES) if s in counts]
-    return ", ".join(f"{counts[s]} {s}" for s in dict.fromkeys(ordered)) or "no runs yet"
+    counts = Counter(line.state for line in lines)
+    ordered = dict.fromkeys(("running", *STATES))
+    return ", ".join(f"{counts[s]} {s}" for s in ordered if counts[s]) or "no runs yet"

@@ -1,0 +1,223 @@
+"""Results of claims for people: lines, tables, sections of a page, the summary of all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from mcbench.claims import CLAIMS, Result, assess, count_states, summary_rows
+from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.study import Study, studies
+from mcbench.report.ends import FULL_SEEDS, interval, signed
+from mcbench.report.page import Facts, Link, Section, Table, Tile
+from mcbench.runs.store import RunRecord
+
+MEANING = (
+    "Supported: every part of the claim shows with a 95 % interval above 0, after Holm's "
+    "correction over the claims of its experiment. Contradicted: some part is reversed as clearly. "
+    "Inconclusive: anything else, also too few seeds or runs that are missing. These states are "
+    "about models of less than two million parameters on generated problems, trained for some "
+    "hundred updates: a supported claim says that the mechanism shows here, a contradicted one "
+    "that it works the other way here, and neither says anything about the paper's models."
+)
+RULE = (
+    "Numbers are positive in the direction of the claim; the rule that decides was fixed in "
+    "code before the runs. A state holds at this scale only."
+)
+OUR_RULE = (
+    "A question of ours that the paper leaves open. It predicts no direction: a part is higher "
+    "or lower when its 95 % interval excludes 0 after Holm's correction over the question's "
+    "parts, two-sided, and inconclusive otherwise. Statistics were fixed before the runs."
+)
+Results = Mapping[str, Result]
+
+
+def papers(results: Results) -> dict[str, Result]:
+    """The results of the paper's claims, which predict a direction."""
+    return {name: one for name, one in results.items() if CLAIMS[name].directed}
+
+
+def ours(results: Results) -> dict[str, Result]:
+    """The results of our questions."""
+    return {name: one for name, one in results.items() if not CLAIMS[name].directed}
+
+
+def numbers(value: float, low: float, high: float, unit: str) -> dict[str, str]:
+    """An effect and its interval as texts; decimals follow the unit."""
+    digits = 1 if unit in ("points", "tokens", "updates") else 3
+    effect = signed(value, digits)
+    return {
+        "Effect": effect if effect == "–" else f"{effect} {unit}".strip(),
+        "95 % interval": interval(low, high, digits),
+    }
+
+
+def result_table(results: Results) -> pd.DataFrame:
+    """One row per part of each claim: positive in the direction of the claim, or of its name."""
+    rows = []
+    for name, one in results.items():
+        for part in one.parts:
+            found = part.estimate
+            state = one.state if CLAIMS[name].directed else part.state
+            shown = numbers(found.value, found.low, found.high, part.unit)
+            rows.append({"Claim": name, "State": state, "What": part.name, **shown})
+        if not one.parts:
+            nothing = {"Effect": "–", "95 % interval": "–"}
+            rows.append({"Claim": name, "State": one.state, "What": one.note, **nothing})
+    return pd.DataFrame(rows, columns=["Claim", "State", "What", "Effect", "95 % interval"])
+
+
+def result_lines(results: Results) -> list[str]:
+    """One line per claim: id, state, numbers, what the state rests on; one per part of ours."""
+    lines = []
+    for name, one in papers(results).items():
+        few = 0 < one.n_seeds < FULL_SEEDS and one.parts
+        note = re.sub(r"(?<!\w)-(?=\d)", "−", one.note)
+        lines.append(f"{name} {one.state}{' (exploratory)' if few else ''}: {note}")
+    for name, one in ours(results).items():
+        lines.append(f"{name} {CLAIMS[name].claim}")
+        lines += [
+            f"   {row['State']}: {row['What']} {row['Effect']} [{row['95 % interval']}]"
+            for row in result_table({name: one}).to_dict("records")
+        ]
+    return lines
+
+
+def states_sentence(results: Results) -> str:
+    """The states in a sentence or two; empty where nothing is claimed."""
+    states = ", ".join(f"{name} {one.state}" for name, one in papers(results).items())
+    told = [f"The paper's claims on this scale: {states}."] if states else []
+    for name, one in ours(results).items():
+        decided = [f"{p.name}: {p.state}" for p in one.parts if p.state != "inconclusive"]
+        told.append(f"{name} (ours): {'; '.join(decided) or 'nothing is decided'}.")
+    return " ".join(told)
+
+
+def state_tiles(states: Mapping[str, int]) -> list[Tile]:
+    """How many claims are in each state."""
+    total = sum(states.values())
+    return [
+        Tile(state.capitalize(), str(count), f" of {total} claims")
+        for state, count in states.items()
+        if total
+    ]
+
+
+def claim_sections(results: Results) -> list[Section]:
+    """The paper's claims with their states, and why there is no decision; none without any."""
+    found = papers(results)
+    if not found:
+        return []
+    names = list(found)
+    reasons = [(name, one.reason) for name, one in found.items() if one.parts and one.reason]
+    blocks = [Facts([(name, CLAIMS[name].claim) for name in names]), Table(result_table(found))]
+    if reasons:
+        blocks.append(Facts(reasons, "Why there is no decision"))
+    title = f"Claims {names[0]} to {names[-1]}" if len(names) > 1 else f"Claim {names[0]}"
+    return [Section("verdicts", title, RULE, blocks)]
+
+
+def our_sections(results: Results) -> list[Section]:
+    """Beyond the paper: what it leaves open, and what these runs say; none without a question."""
+    blocks: list[Facts | Table] = []
+    for name, one in ours(results).items():
+        claim = CLAIMS[name]
+        measured = " ".join((claim.statistic.__doc__ or "").replace("``", "").split())
+        about = [("question", f"{name}: {claim.claim}"), ("left open", claim.source)]
+        about += [("measured", measured), ("seeds", str(one.n_seeds))]
+        about += [("inconclusive", one.reason)] if one.reason else []
+        blocks.append(Facts(about))
+        if one.parts:
+            blocks.append(Table(result_table({name: one}).drop(columns="Claim")))
+    if not blocks:
+        return []
+    return [Section("beyond", "Beyond the paper (ours)", OUR_RULE, blocks)]
+
+
+# All of them -------------------------------------------------------------------------------------
+
+
+def all_results(found: Mapping[str, Sequence[Study]]) -> dict[str, Result]:
+    """The results of all claims, each experiment's at its first size."""
+    results: dict[str, Result] = {}
+    for name in EXPERIMENTS:
+        known = found.get(name)
+        results |= known[0].results if known else assess(name, {})
+    return {name: results[name] for name in CLAIMS if name in results}
+
+
+def results_of(
+    records: Sequence[RunRecord], measurements: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Result]:
+    """The results of all claims on records of any experiments."""
+    return all_results({name: studies(name, records, measurements) for name in EXPERIMENTS})
+
+
+def _rows(results: Results) -> list[dict[str, Any]]:
+    """:func:`mcbench.claims.summary_rows` with the place on its page that explains each."""
+    return [
+        {
+            **row,
+            "link": f"{EXPERIMENTS[row['experiment']].notebook}.html"
+            f"#{'verdicts' if row['directed'] else 'beyond'}",
+        }
+        for row in summary_rows(results)
+    ]
+
+
+def summary_lines(results: Results) -> list[str]:
+    """A text table, one line a claim of the paper and one a part of our questions."""
+    rows = _rows(results)
+    states = count_states(rows)
+    told = ", ".join(f"{count} {state}" for state, count in states.items())
+    lines = [f"{sum(states.values())} claims: {told}", ""]
+    for row in rows:
+        if row["directed"]:
+            reason = f" ({row['reason']})" if row["reason"] else ""
+            lines.append(_line(row, f"{row['claim']}{reason}"))
+    lines += ["", "Beyond the paper (ours)", ""]
+    asked = ""
+    for row in rows:
+        if not row["directed"]:
+            if row["claim"] != asked:
+                asked = row["claim"]
+                lines.append(f"{row['id']:4}{asked}")
+            lines.append(_line({**row, "id": ""}, row["part"] or row["note"]))
+    return [*lines, "", MEANING]
+
+
+def _line(row: Mapping[str, Any], text: str) -> str:
+    shown = numbers(row["effect"], row["low"], row["high"], row["unit"])
+    found = f"{shown['Effect']:>24}  {shown['95 % interval']:<20}"
+    seeds = f"{row['seeds']} seeds" if row["seeds"] != 1 else "1 seed"
+    return f"{row['id']:4}{row['state']:13}{found} {seeds:8} {row['link']:42} {text}"
+
+
+def summary_section(results: Results) -> Section:
+    """Counts and what they mean, a table of the paper's claims, one of our questions."""
+    rows = _rows(results)
+    states = count_states(rows)
+    told = ", ".join(f"{count} {state}" for state, count in states.items())
+    claims, questions = [], []
+    for row in rows:
+        shown = numbers(row["effect"], row["low"], row["high"], row["unit"])
+        seeds = str(row["seeds"]) if row["seeds"] else "–"
+        first = {"Id": Link(row["id"], row["link"])}
+        if row["directed"]:
+            line = {"Claim": row["claim"], "State": row["state"], **shown, "Seeds": seeds}
+            claims.append({**first, **line, "Why there is no decision": row["reason"]})
+        else:
+            asked = {"Question": row["claim"], "What": row["part"] or row["note"]}
+            questions.append({**first, **asked, "State": row["state"], **shown, "Seeds": seeds})
+    return Section(
+        "claims",
+        f"The paper's {len(claims)} claims",
+        f"{told} at this scale. {MEANING}",
+        [
+            Table(pd.DataFrame(claims)),
+            Table(pd.DataFrame(questions), fold="Beyond the paper (ours)"),
+        ],
+    )

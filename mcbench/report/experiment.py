@@ -1,0 +1,365 @@
+"""From studies to a page, and its panels one by one in a notebook: the same path for all.
+
+:mod:`mcbench.report.sections` holds what a page says, :mod:`mcbench.report.panels` and
+:mod:`mcbench.report.own_panels` what it draws.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from mcbench.claims import Result
+from mcbench.errors import UserError, unknown
+from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.study import Study
+from mcbench.report import claims, ends, paper
+from mcbench.report.base import add_reference
+from mcbench.report.data_panels import NAMES, REQUIRED
+from mcbench.report.evaluator_panels import (
+    OURS,
+    THEIRS,
+    judge_name,
+    misjudged,
+    suite_sentences,
+    time_sentences,
+)
+from mcbench.report.figures import LINES
+from mcbench.report.own_panels import OWN_PANELS
+from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Table, Tile
+from mcbench.report.panels import PANELS, panel
+from mcbench.report.provenance import provenance
+from mcbench.report.samples import samples_section
+from mcbench.report.series import Arms, unfinished_runs
+from mcbench.report.sources import Sources, arms_of, prose_of
+from mcbench.report.style import KNOWN, arm_styles
+from mcbench.report.table import ScoreTable
+
+# Panels ------------------------------------------------------------------------------------------
+
+
+def block_of(sources: Sources, name: str, prefix: str = "", claim: str = "") -> Panel | ScoreTable:
+    """A panel of the study in view, shared or the experiment's own, with the paper's curves.
+
+    Args:
+        prefix: begins the ids of the figures, which must be unique on a page.
+        claim: what the paper says about it.
+
+    Raises:
+        UserError: no such panel; the message names those there are.
+    """
+    study = sources.study
+    own = OWN_PANELS.get(study.name if study.name in EXPERIMENTS else "comparison", {})
+    if name in own:
+        made = own[name](sources)
+        if isinstance(made, Panel) and len(sources.studies) > 1:
+            plots = [replace(plot, id=f"{prefix}-{plot.id}") for plot in made.plots]
+            made = replace(made, plots=plots)
+    elif name in PANELS:
+        made = panel(name, sources.arms, prefix)
+        _add_papers_curves(made, sources, prefix)
+    else:
+        raise unknown("panel", name, [*PANELS, *own])
+    if isinstance(made, Panel) and claim:
+        made = replace(made, prose=f"{made.prose} {claim}".strip())
+    return made
+
+
+def _add_papers_curves(made: Panel, sources: Sources, prefix: str) -> None:
+    steps = [r.steps["step"].max() for runs in sources.arms.values() for r in runs if len(r.steps)]
+    for plot in made.plots:
+        line = LINES.get(plot.id.removeprefix(f"{prefix}-"))
+        for reference in paper.CURVES.get(sources.study.name, ()):
+            if line is not None and line.column == reference.measure:
+                add_reference(plot.figure, reference, float(max(steps)))
+
+
+def show(study: Study, *names: str, **beside: Any) -> None:
+    """Display panels by name in a notebook: figures, then the numbers beside them.
+
+    Args:
+        beside: ``data``, ``suite`` or ``timing``, as for :func:`page_of`.
+
+    Raises:
+        UserError: no such panel; the message names those there are.
+    """
+    from IPython.display import display
+
+    for name in names:
+        made = block_of(Sources([study], study, **beside), name)
+        if isinstance(made, ScoreTable):
+            display(made.frame())
+            continue
+        for plot in made.plots:
+            display(plot.figure.update(title={"text": plot.caption}))
+        if made.data is not None and not made.data.empty:
+            display(made.data)
+        if made.missing:
+            print(f"{made.title}: {made.missing}")
+
+
+def frame(study: Study, name: str, **beside: Any) -> pd.DataFrame:
+    """The data behind a panel: its own table, or one row a point that its figures draw.
+
+    Of figures the columns are ``figure``, ``series``, ``x`` and ``y``; of an arm's curve each seed
+    as it was measured is there as ``seeds``, and the bold line as ``mean`` (column ``part``).
+
+    Raises:
+        UserError: no such panel; the message names those there are.
+    """
+    made = block_of(Sources([study], study, **beside), name)
+    if isinstance(made, ScoreTable):
+        return made.frame()
+    if made.data is not None and not made.data.empty:
+        return made.data
+    rows = [
+        pd.DataFrame(
+            {
+                "figure": plot.caption,
+                "series": str(trace.get("name") or ""),
+                "part": (trace.get("meta") or {}).get("role", ""),
+                "x": list(trace["x"]),
+                "y": list(trace["y"]),
+            }
+        )
+        for plot in made.plots
+        for trace in plot.figure.data
+        if trace["type"] in ("scatter", "bar") and not trace.get("fill")
+    ]
+    if not rows:
+        return pd.DataFrame(columns=["figure", "series", "part", "x", "y"])
+    return pd.concat(rows, ignore_index=True).dropna(subset=["y"]).reset_index(drop=True)
+
+
+def paper_table(experiment: str) -> pd.DataFrame:
+    """What the paper reports for an experiment, read by eye where it is a figure."""
+    rows = paper.NUMBERS.get(experiment, ())
+    return pd.DataFrame(rows, columns=["Arm", "Measure", "The paper"])
+
+
+# The headline ------------------------------------------------------------------------------------
+
+
+def lead(sources: Sources) -> str:
+    """The page in a few sentences: what is measured, what came out, what is missing."""
+    study, prose, arms = sources.study, prose_of(sources.study), sources.arms
+    length = ends.first_length(arms)
+    told = [prose.measured]
+    if prose.summed and length is not None:
+        size = next(size for size, found in sources.sizes.items() if found == arms)
+        told.append(f"Held-out pass@1 of {size} with up to {length} tokens.")
+        told.append(ends.against_the_best(arms, length) or ends.ends_sentence(arms))
+    else:
+        told.append(ends.ends_sentence(arms))
+    if sources.data is not None:
+        size = sum(sources.data.passes["harder"])
+        base = [f"{100 * sources.data.base[level]['pass@1']:.0f} %" for level in NAMES]
+        told.append(
+            f"The pipeline turned a pool of {sources.data.pool} problems into sets of {size} each; "
+            f"the base model solves {base[0]} of the harder and {base[1]} of the easier one."
+        )
+    if sources.suite is not None:
+        told += suite_sentences(sources.suite)
+    told += [_counts(arms), claims.states_sentence(study.results)]
+    if absent := [arm for arm in _asked(study) if arm not in ends.finished(study.arms)]:
+        labels = arm_styles(prose.styles.get(arm, arm) for arm in absent).values()
+        told.append(f"Without a finished run: {', '.join(style.label for style in labels)}.")
+    return " ".join(filter(None, told))
+
+
+def _asked(study: Study) -> list[str]:
+    """The arms that a study is about, whether they have runs or not."""
+    if study.planned:
+        return list(dict.fromkeys(one.arm for one in study.planned))
+    return list(EXPERIMENTS[study.name].arms) if study.name in EXPERIMENTS else []
+
+
+def _counts(arms: Arms) -> str:
+    seeds = sorted({len(runs) for runs in arms.values()})
+    many = ends.plural(seeds[-1], "seed") if len(seeds) < 2 else f"{seeds[0]} to {seeds[-1]} seeds"
+    each = " each" if len(arms) > 1 else ""
+    runs = ends.plural(sum(map(len, arms.values())), "run")
+    return f"{ends.plural(len(arms), 'arm')} with {many}{each}: {runs}."
+
+
+def sentences(study: Study, **beside: Any) -> list[str]:
+    """What came out, line by line: results of claims, and times of the evaluators where asked."""
+    sources = Sources([study], study, **beside)
+    times = time_sentences(sources) if study.name == "code_evaluator" else []
+    return [*claims.result_lines(study.results), *times]
+
+
+def tiles(sources: Sources) -> list[Tile]:
+    """The numbers at the top of a page."""
+    study, length = sources.study, ends.first_length(sources.arms)
+    if prose_of(study).summed:
+        return [] if length is None else ends.tiles(sources.arms, length)
+    made = [*_data_tiles(sources), *_suite_tiles(sources)]
+    made += _part_tiles(study.results, ("D1", "E2", "E3"))
+    states = [one.state for one in claims.papers(study.results).values()]
+    known = ("supported", "contradicted", "inconclusive")
+    return made or claims.state_tiles({state: states.count(state) for state in known})
+
+
+def _part_tiles(results: dict[str, Result] | Any, names: Sequence[str]) -> list[Tile]:
+    return [
+        Tile(
+            f"{name}: {part.name}",
+            ends.signed(part.estimate.value),
+            part.unit,
+            f"95 %: {ends.interval(part.estimate.low, part.estimate.high)}",
+        )
+        for name in names
+        if name in results
+        for part in results[name].parts
+    ]
+
+
+def _data_tiles(sources: Sources) -> list[Tile]:
+    record = sources.data
+    if record is None:
+        return []
+    styles = arm_styles(NAMES.values())
+    made = [
+        Tile(
+            f"Base pass@1, {name.lower()}",
+            f"{100 * record.base[level]['pass@1']:.1f}",
+            "%",
+            f"{sum(record.passes[level])} problems",
+            styles[name],
+        )
+        for level, name in NAMES.items()
+    ]
+    scores = [one for found in record.scores.values() for one in found]
+    lowest = min(min(one.precision, one.recall) for one in scores)
+    under = f"required: {REQUIRED:g}"
+    return [*made, Tile("Lowest precision or recall", f"{lowest:.3f}", "", under)]
+
+
+def _suite_tiles(sources: Sources) -> list[Tile]:
+    if sources.suite is None:
+        return []
+    table = misjudged(sources.suite).set_index("judge")
+    made = []
+    for judge, arm in (("microcoder", OURS), ("livecodebench", THEIRS)):
+        if judge in table.index:
+            row = table.loc[judge]
+            share = 100 * row["rejected"] / max(1, row["right"])
+            under = f"and {row['accepted']} of {row['wrong']} wrong accepted"
+            name = f"Right refused, {judge_name(judge)}"
+            made.append(Tile(name, f"{share:.1f}", "%", under, KNOWN[arm]))
+    return made
+
+
+# The page ----------------------------------------------------------------------------------------
+
+
+def page_of(study: Study, reproduce: str, **beside: Any) -> Page:
+    """The page of one study, of an experiment or of arms of one's own; as
+    :func:`experiment_page`.
+    """
+    return experiment_page([study], reproduce, **beside)
+
+
+def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> Page:
+    """The whole page.
+
+    Args:
+        studies: of one experiment or comparison, one a size of model; the first is the headline.
+        reproduce: the command that makes the page again, shown as it is.
+        beside: what some experiments measure beside runs, each where it is known: ``data``
+            (:class:`~mcbench.experiments.graded_sets.DataRecord`) of ``data_quality``, ``suite``
+            (:class:`~mcbench.experiments.labelled.SuiteRecord`) and ``timing`` (the study of
+            ``evaluator_timing``) of ``code_evaluator``.
+
+    Raises:
+        UserError: the runs recorded nothing yet.
+    """
+    sources = Sources(studies, studies[0], **beside)
+    prose, results, sizes = prose_of(studies[0]), studies[0].results, sources.sizes
+    if all(r.steps.empty and r.evals.empty for study in studies for r in study.records):
+        raise UserError("the runs recorded no step and no evaluation yet: there is nothing to show")
+    where = sizes | ({"timing": arms_of(sources.timing)} if sources.timing else {})
+    known = [
+        record.config.model
+        for arms in where.values()
+        for records in arms.values()
+        for record in records
+    ]
+    notes = [NANO_NOTE] if all(model.startswith("nano") for model in known) else []
+    styles = arm_styles(dict.fromkeys(arm for arms in sizes.values() for arm in arms))
+    return Page(
+        title=prose.title,
+        kicker=prose.figure or "comparison",
+        lead=lead(sources),
+        tiles=tiles(sources),
+        arms=styles,
+        notes=[*notes, *filter(None, map(unfinished_runs, sizes.values()))],
+        sections=[
+            *claims.claim_sections(results),
+            *_parts(sources),
+            *_papers_numbers(studies[0].name, prose.figure),
+            *claims.our_sections(results),
+            *_samples(sources),
+            provenance(where, reproduce),
+        ],
+    )
+
+
+def slug(name: str) -> str:
+    """A name as part of an HTML id."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _views(sources: Sources) -> list[tuple[str, str, Sources]]:
+    """Size, prefix of ids and sources of every study."""
+    one = len(sources.studies) == 1 and sources.study.name in EXPERIMENTS
+    return [
+        (size, sources.study.name if one else slug(size), sources.at(study))
+        for size, study in zip(sources.sizes, sources.studies, strict=True)
+    ]
+
+
+def _parts(sources: Sources) -> list[Section]:
+    made = []
+    views = _views(sources)
+    several = len(views) > 1 or prose_of(sources.study).summed
+    for part in prose_of(sources.study).parts:
+        for size, prefix, view in views if part.every_size else views[:1]:
+            blocks = [block_of(view, name, prefix, said) for name, said in part.panels.items()]
+            apart = part.every_size and several
+            name = f"{prefix}-{part.id}" if apart else part.id
+            title = f"{part.title}: {size}" if apart else part.title
+            made.append(Section(name, title, part.prose, blocks))
+    return made
+
+
+def _papers_numbers(experiment: str, figure: str) -> list[Section]:
+    if experiment not in paper.NUMBERS:
+        return []
+    return [
+        Section(
+            "paper",
+            f"The paper's numbers ({figure})",
+            "Read by eye from its figures, or as printed. They are about other models on other "
+            "problems (mostly Qwen3-4B-Instruct-2507): compare directions, not values.",
+            [Table(paper_table(experiment))],
+        )
+    ]
+
+
+def _samples(sources: Sources) -> list[Section]:
+    prose = prose_of(sources.study)
+    return [
+        section
+        for size, prefix, view in _views(sources)
+        if (
+            section := samples_section(
+                size if prose.summed else prose.title.lower(), prefix, view.arms
+            )
+        )
+    ]

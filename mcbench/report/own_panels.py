@@ -1,0 +1,183 @@
+"""The panels that one experiment alone has, and Table 1, by the names that pages and notebooks use.
+
+Those of ``data_quality`` and ``code_evaluator`` have modules of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mcbench.claims.measurements import GRID, REPETITION
+from mcbench.experiments.study import OWN
+from mcbench.report import data_panels, evaluator_panels
+from mcbench.report.page import Panel, Plot
+from mcbench.report.series import Record
+from mcbench.report.sources import Sources
+from mcbench.report.spread import over_temperature
+from mcbench.report.style import arm_styles
+from mcbench.report.table import ScoreTable, paper_table, results_table
+
+# 02: the readings of the mask ---------------------------------------------------------------------
+
+READINGS = {
+    "mask/truncated": "cut at the limit",
+    "mask/eligible_incorrect": "reading: incorrect",
+    "mask/eligible_correct": "reading: correct",
+    "mask/eligible_non_incorrect": "reading: non-incorrect",
+    "mask/repeating": "cut and repeating",
+    "mask/share": "masked",
+}
+
+
+def readings(sources: Sources) -> Panel:
+    """Percent of all responses that each reading of the condition makes candidates for the mask,
+    mean over steps and seeds, by arm.
+    """
+    rows = []
+    for arm, style in arm_styles(sources.arms).items():
+        row: dict[str, Any] = {"Arm": style.label}
+        for column, name in READINGS.items():
+            logged = [r.steps[column] for r in sources.arms[arm] if column in r.steps.columns]
+            values = [series.mean() for series in logged]
+            row[f"{name} (%)"] = round(100 * float(np.mean(values)), 2) if values else None
+        rows.append(row)
+    return Panel(
+        "What each reading of the condition would mask",
+        "Candidates in percent of all responses, counted in every arm whatever it masks. §2.2 "
+        "and Eq. 2 say incorrect, §2.3 correct, a later equation non-incorrect. With a reward "
+        "of 0 or 1 the last two differ only in responses that could not be judged.",
+        data=pd.DataFrame(rows),
+    )
+
+
+def repetition(sources: Sources) -> Panel:
+    """Truncated responses that repeat themselves by either rule, by arm, over all its runs."""
+    names = {record.meta["run_id"]: arm for arm, runs in sources.arms.items() for record in runs}
+    rows = [
+        {"arm": names[row["run_id"]], **row}
+        for row in sources.study.measurements
+        if row["kind"] == REPETITION and row["run_id"] in names
+    ]
+    title = "Repetition: exact window against any period"
+    prose = (
+        "The paper's rule compares the last m tokens with the m before them, so that it misses "
+        "loops whose period does not divide m; the periodic rule accepts any period up to m."
+    )
+    if not rows:
+        missing = "Not recorded: repetition is counted from responses, which these runs lack."
+        return Panel(title, prose, missing=missing)
+    counts = ["responses", "truncated", "window", "periodic"]
+    sums = pd.DataFrame(rows).groupby("arm", sort=False)[counts].sum().reset_index()
+    styles = arm_styles(sources.arms)
+    sums["arm"] = sums["arm"].map(lambda arm: styles[arm].label)
+    sums["found by the periodic rule alone"] = sums["periodic"] - sums["window"]
+    return Panel(
+        title,
+        prose,
+        data=sums.rename(
+            columns={
+                "arm": "Arm",
+                "responses": "Responses",
+                "truncated": "cut at the limit",
+                "window": "repeating, window rule",
+                "periodic": "repeating, periodic rule",
+            }
+        ),
+    )
+
+
+# 03: checkpoints over temperature -----------------------------------------------------------------
+
+
+def grid_values(
+    rows: Sequence[Mapping[str, Any]], column: str, scale: float = 1
+) -> dict[str, dict[int, dict[float, float]]]:
+    """Checkpoint -> seed -> temperature -> value."""
+    found: dict[str, dict[int, dict[float, float]]] = {}
+    for row in sorted(rows, key=lambda row: (row["step"], row["seed"], row["temperature"])):
+        seeds = found.setdefault(f"after {row['step']} steps", {})
+        seeds.setdefault(row["seed"], {})[row["temperature"]] = scale * row[column]
+    return found
+
+
+def grid(sources: Sources) -> Panel:
+    """D(T) and accuracy over temperature of the models at the start, middle and end."""
+    rows = [row for row in sources.study.measurements if row["kind"] == GRID]
+    title = "Checkpoints over temperature"
+    if not rows:
+        return Panel(title, missing="Not recorded: no checkpoint was measured.")
+    accuracy = over_temperature(
+        grid_values(rows, "accuracy", 100), "pass@1 (%)", title="Accuracy", paper=False
+    )
+    return Panel(
+        title,
+        "Held-out problems, sampled at each temperature with the model before training, after "
+        "half and after all of the steps at T = 1. The paper claims that the temperatures at "
+        "which accuracy holds reach higher during training (T1), that diversity rises with "
+        "temperature (T2) and that it falls as training goes on.",
+        [
+            Plot("grid-diversity", "D(T)", over_temperature(grid_values(rows, "distinct_4"))),
+            Plot("grid-accuracy", "Accuracy over temperature", accuracy),
+        ],
+    )
+
+
+# 08: how far off-policy ---------------------------------------------------------------------------
+
+
+def clip_by_update(sources: Sources) -> Panel:
+    """Percent of tokens clipped by the number of the update within its generation, by arm."""
+    rows = []
+    for arm, style in arm_styles(sources.arms).items():
+        counts = pd.concat([_by_position(record) for record in sources.arms[arm]])
+        rows += [
+            {"Arm": style.label, "Update of its generation": position, "Tokens clipped (%)": value}
+            for position, value in counts.groupby(level=0).mean().round(4).items()
+        ]
+    return Panel(
+        "How far off-policy",
+        "The first update of a generation is on-policy, so that nothing can be clipped; the "
+        "share grows with each further update on the same responses.",
+        data=pd.DataFrame(rows),
+        missing="" if rows else "Not recorded: clip ratios.",
+    )
+
+
+def _by_position(record: Record) -> pd.Series:
+    steps = record.steps
+    if "clip_ratio/region_mean" not in steps.columns or "reward" not in steps.columns:
+        return pd.Series(dtype=float)
+    position = steps.groupby(steps["reward"].notna().cumsum()).cumcount() + 1
+    return 100 * steps["clip_ratio/region_mean"].groupby(position).mean()
+
+
+# Table 1 -----------------------------------------------------------------------------------------
+
+
+def table_one(sources: Sources) -> Panel | ScoreTable:
+    """Table 1 of these runs."""
+    made = results_table(sources.sizes)
+    return made or Panel("These runs", missing="Not recorded: an evaluation.")
+
+
+def papers_table_one(sources: Sources) -> ScoreTable:
+    """The paper's Table 1, the same whatever the runs are."""
+    return paper_table()
+
+
+Draw = Callable[[Sources], Panel | ScoreTable]
+_TABLES: dict[str, Draw] = {"table-1": table_one, "table-1-paper": papers_table_one}
+OWN_PANELS: dict[str, Mapping[str, Draw]] = {
+    "truncation_mask": {"readings": readings, "repetition": repetition},
+    "temperature": {"grid": grid},
+    "data_quality": data_panels.PANELS,
+    "code_evaluator": evaluator_panels.PANELS,
+    "results": _TABLES,
+    "batch_size": {"clip-by-update": clip_by_update},
+    OWN: _TABLES,
+}
+"""By experiment and name."""

@@ -1,0 +1,80 @@
+"""What the panels of a page are drawn from: studies of one experiment, and records beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mcbench.claims.evidence import Evidence, run_curves
+from mcbench.experiments.graded_sets import DataRecord
+from mcbench.experiments.labelled import SuiteRecord
+from mcbench.experiments.study import OWN, Study
+from mcbench.report.sections import SECTIONS, Prose
+from mcbench.report.series import Arms, seed_of
+from mcbench.runs.store import RunRecord
+
+
+def prose_of(study: Study) -> Prose:
+    """What the page of a study says; that of a comparison of runs for one that is no experiment."""
+    return SECTIONS.get(study.name, SECTIONS[OWN])
+
+
+def arms_of(study: Study) -> dict[str, list[RunRecord]]:
+    """The runs of each arm under the name by which it is drawn, each arm in order of seeds."""
+    styles = prose_of(study).styles
+    return {
+        styles.get(arm, arm): sorted(runs, key=seed_of) for arm, runs in study.arms.items() if runs
+    }
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a page is made from.
+
+    Attributes:
+        studies: of one experiment, one a size of model.
+        study: the one that a panel is drawn of.
+        data: what the data pipeline did (``data_quality``).
+        suite: the labelled suite under each judge (``code_evaluator``).
+        timing: the runs that timed the evaluators (``code_evaluator``).
+    """
+
+    studies: Sequence[Study]
+    study: Study
+    data: DataRecord | None = None
+    suite: SuiteRecord | None = None
+    timing: Study | None = None
+
+    def at(self, study: Study) -> Sources:
+        """The same with another size in view."""
+        return replace(self, study=study)
+
+    @property
+    def arms(self) -> Arms:
+        """The arms of the study in view."""
+        return arms_of(self.study)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The curves of the finished runs, aligned by seed and problem."""
+        curves = {
+            arm: {one.seed: run_curves(one) for one in runs if one.state == "finished"}
+            for arm, runs in arms_of(self.study).items()
+        }
+        return Evidence({arm: runs for arm, runs in curves.items() if runs})
+
+    @property
+    def sizes(self) -> dict[str, Arms]:
+        """model -> arms; with the profile's name where several studies train one model."""
+        models = [_model(study) for study in self.studies]
+        counts = Counter(models)
+        return {
+            f"{model} ({study.profile})" if counts[model] > 1 else model: arms_of(study)
+            for model, study in zip(models, self.studies, strict=True)
+        }
+
+
+def _model(study: Study) -> str:
+    models = Counter(record.config.model for record in study.records)
+    return models.most_common(1)[0][0] if models else study.profile
