@@ -15,11 +15,11 @@ from mcbench.data.command import add_data
 from mcbench.errors import UserError
 from mcbench.evaluate_command import add_evaluate
 from mcbench.report_command import add_report
-from mcbench.scale.launch import add_launch, launch_of, launched, train_arguments
 from mcbench.sweep_command import add_sweep
 
 if TYPE_CHECKING:
     from mcbench.runs.config import Config
+    from mcbench.scale.launch import Launch
 
 EXIT_FAILED, EXIT_USER_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -108,42 +108,80 @@ def _add_train(commands: Any) -> None:
         "- reads it from standard input",
     )
     parser.add_argument("--label", help="how progress lines name the run")
-    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # for experiments
-    add_launch(parser)
+    _add_launch(parser)
     _add_changes(parser)
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="with --dry-run: time some updates here, for about 30 s",
+    )
+
+
+def _add_launch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--launch",
+        metavar="CONFIG",
+        help="train with several processes: cpu, ddp, fsdp2, zero2, zero3, or the path of an "
+        "accelerate configuration",
+    )
+    parser.add_argument(
+        "--processes", type=int, help="of all machines together (default: the configuration's)"
+    )
+    parser.add_argument("--machines", type=int, default=1, help="machines (default: 1)")
+    parser.add_argument("--machine-rank", type=int, default=0, help="which of them this is, from 0")
+    parser.add_argument(
+        "--main-address", metavar="HOST:PORT", help="of machine 0, where there are several"
+    )
+
+
+def _launch_of(options: argparse.Namespace) -> Launch | None:
+    """The launch that the options ask for; None where they ask for none."""
+    from mcbench.scale.launch import launch
+
+    several = (options.processes, options.machines, options.machine_rank, options.main_address)
+    if options.launch is not None:
+        return launch(options.launch, *several)
+    if several[:3] != (None, 1, 0):
+        raise UserError("--processes, --machines and --machine-rank need --launch CONFIG")
+    return None
+
+
+def _train_arguments(options: argparse.Namespace) -> list[str]:
+    """The options that say what is trained, for the commands that a dry run shows."""
+    if options.config is not None:
+        chosen = ["--config", options.config]
+    else:
+        chosen = ["--profile", options.profile, "--recipe", options.recipe]
+        chosen += ["--seed", str(options.seed)]
+        for change in options.set:
+            chosen += ["--set", change]
+        if options.steps is not None:
+            chosen += ["--steps", str(options.steps)]
+    if options.label is not None:
+        chosen += ["--label", options.label]
+    return [*chosen, "--runs-dir", options.runs_dir]
 
 
 def _train(options: argparse.Namespace) -> None:
-    if options.parent is not None:
-        from mcbench.scale.apart import end_with_parent
+    from mcbench.scale.launch import LaunchFailedError, train_here, train_launched
+    from mcbench.scale.process import end_with_parent
 
-        end_with_parent(options.parent)
-    if launched():
-        from mcbench.scale.launcher import join_launch
-
-        join_launch()
+    end_with_parent()
     config = _train_config(options)
-    launch = launch_of(options)
+    launch = _launch_of(options)
     if options.dry_run:
-        from mcbench.scale.dry_run import estimate_lines
+        from mcbench.scale.dry_run import dry_run
 
-        _print_dry_run(config, options.runs_dir)
-        for line in estimate_lines(config, launch, train_arguments(options)):
-            print(line)
-        if launch is not None:
-            print(f"command: {launch.shown(train_arguments(options))}")
-        return
-    from mcbench.scale.launcher import LaunchFailedError, train_launched
-
-    if launch is not None:
+        arguments = _train_arguments(options)
+        for line in dry_run(config, options.runs_dir, launch, arguments, options.measure):
+            print(line, flush=True)
+    elif launch is None:
+        train_here(config, options.runs_dir, options.label)
+    else:
         try:
-            train_launched(config, options.runs_dir, launch, train_arguments(options))
+            train_launched(config, options.runs_dir, launch, options.label)
         except LaunchFailedError as error:
             raise _Failed(str(error)) from error
-        return
-    from mcbench.runs.train import train
-
-    train(config, options.runs_dir, label=options.label)
 
 
 def _train_config(options: argparse.Namespace) -> Config:
@@ -168,20 +206,6 @@ def _read_config(name: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise UserError(f"configuration {name} is not a JSON object")
     return config
-
-
-def _print_dry_run(config: Config, runs_dir: str) -> None:
-    from mcbench.runs.store import RunStore
-    from mcbench.runs.train import trainer_arguments
-
-    run = RunStore(runs_dir).run(config)
-    trainer_arguments(config, run.checkpoints)  # refuses what training would refuse
-    batch = config.batch()
-    print(json.dumps(config.to_dict(), indent=1))
-    print(f"run id: {config.run_id} ({run.state} in {runs_dir})")
-    print(f"steps: {config.steps}")
-    print(f"updates per generation: {batch.updates_per_generation}")
-    print(batch.describe())
 
 
 def _integers(text: str) -> list[int]:
@@ -281,11 +305,8 @@ def _add_doctor(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> None:
-    from mcbench.scale.doctor import checks
+    from mcbench.scale.doctor import report
 
-    bad = 0
-    for check in checks():
-        print(f"{check.state:5} {check.text}", flush=True)
-        bad += check.state == "bad"
+    bad = report(print)
     if bad:
         raise _Failed(f"{bad} problem{'s' if bad > 1 else ''} found")
