@@ -12,6 +12,7 @@ from accelerate import PartialState
 from transformers import TrainerCallback
 
 from mcbench.runs.distributions import distributions
+from mcbench.runs.durations import clock
 from mcbench.runs.store import Run
 
 Say = Callable[[str], None]
@@ -20,13 +21,6 @@ Say = Callable[[str], None]
 def say(line: str) -> None:
     """Print a progress line at once: plain text, so that it is visible in batch logs too."""
     print(line, flush=True)
-
-
-def clock(seconds: float) -> str:
-    """``3:07`` or ``1:02:03``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a machine holds and, for GPUs by name, how fast they are: what ``estimate.py`` computes with."""
+"""What a machine holds, and how fast GPUs are by their names, for ``estimate.py``."""
 
 from __future__ import annotations
 

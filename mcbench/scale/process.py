@@ -69,16 +69,21 @@ class Ended:
 Event = Started | str | Ended  # a text is a line that it printed
 
 
-def start(task: Task) -> subprocess.Popen[str]:
-    """Start the run's process. The kernel watches the thread that does so: it has to wait."""
+def command(task: Task) -> list[str]:
+    """What is executed; the configuration comes through standard input."""
     command = [sys.executable, "-m", "mcbench", "train", "--config", "-", "--label", task.label]
     command += ["--runs-dir", task.runs_dir]
     if task.launch is not None:
         command += ["--launch", task.launch]
+    return command
+
+
+def start(task: Task) -> subprocess.Popen[str]:
+    """Start the run's process. The kernel watches the thread that does so: it has to wait."""
     # One thread each: runs side by side are quickest so, and their number changes rounding.
     threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        command,
+        command(task),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -112,6 +117,7 @@ def follow(task: Task, process: subprocess.Popen[str]) -> Iterator[Event]:
                 yield line.rstrip()
             status = process.wait()
             log.write(f"== exit status {status}\n")
+            log.flush()
             yield Ended(status, last)
     finally:
         stop([process])

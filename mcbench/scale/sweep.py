@@ -20,6 +20,7 @@ from typing import Protocol
 
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
+from mcbench.runs.durations import clock
 from mcbench.runs.store import RunStore
 from mcbench.scale.launch import launch as launch_named
 from mcbench.scale.process import (
@@ -257,8 +258,6 @@ class _Sweep:
             run.fail(time.time(), reason)
 
     def _summary(self) -> None:
-        from mcbench.runs.recorder import clock  # loads transformers
-
         ended = self.finished + len(self.failures)
         spent = time.monotonic() - self.began
         left = spent / ended * (self.total - ended)
