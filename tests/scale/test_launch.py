@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -75,6 +76,54 @@ def test_wrong_launches_are_refused_with_what_is_allowed(options, message, capsy
     assert main(["train", "--profile", "tiny", "--runs-dir", str(tmp_path), *options]) == 2
     assert re.search(message, capsys.readouterr().err)
     assert not list(tmp_path.iterdir())
+
+
+# Processes that do not train ----------------------------------------------------------------------
+
+
+def ranks(label, root):
+    """A command of two processes, and the run that it would train."""
+    arguments = ["train", "--profile", "tiny", "--set", "per_device_batch_size=2"]
+    arguments += ["--launch", "cpu", "--label", label, "--runs-dir", str(root)]
+    run = RunStore(root).run(resolve("tiny", settings={"per_device_batch_size": 2}))
+    return [sys.executable, "-m", "ranks", *arguments], run
+
+
+@pytest.mark.parametrize(
+    ("label", "status", "error", "last"),
+    [
+        ("raises", 1, "process 1: RuntimeError: no memory", "{error}; the same command resumes"),
+        pytest.param(
+            "is killed", 1, "process 1: killed by signal 9 (SIGKILL)",
+            "{error}; the same command resumes", marks=pytest.mark.slow,
+        ),
+        pytest.param("refuses", 2, None, "the model is not there", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_the_first_failure_ends_all_and_is_recorded(label, status, error, last, tmp_path):
+    command, run = ranks(label, tmp_path)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == status
+    assert done.stdout.splitlines()[-1] == "mcbench: " + last.format(error=error)
+    if error is not None:
+        assert (run.state, run.meta["error"]) == ("failed", error)
+
+
+@pytest.mark.slow
+def test_the_processes_end_with_the_command_that_started_them(tmp_path):
+    command, run = ranks("waits", tmp_path)
+    with start(command) as process:
+        pids = []
+        while len(pids) < 2:
+            line = process.stdout.readline()
+            assert line, "the processes ended early"
+            pids += [int(line.split()[3])] if line.startswith("rank ") else []
+        handles = [os.pidfd_open(pid) for pid in pids]
+        process.kill()
+        for handle in handles:
+            assert select.select([handle], [], [], 30)[0]
+            os.close(handle)
+    assert (run.state, run.is_alive()) == ("running", False)
 
 
 # Real runs ---------------------------------------------------------------------------------------
