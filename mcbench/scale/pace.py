@@ -37,7 +37,7 @@ def recorded_pace(config: Config, folder: str | Path) -> Pace | None:
     found = [
         record.step_lines[-1]["elapsed_s"]
         / len(record.step_lines)
-        * (_tokens(config) / _tokens(record.config))
+        * (tokens_of_update(config) / tokens_of_update(record.config))
         for record in _finished(folder)
         if (record.config.profile, record.config.model) == (config.profile, config.model)
     ]
@@ -53,7 +53,7 @@ def _finished(folder: str | Path) -> Iterator[RunRecord]:
     return (one for one in records if one.step_lines and "elapsed_s" in one.step_lines[-1])
 
 
-def _tokens(config: Config) -> int:
+def tokens_of_update(config: Config) -> int:
     """Of an update, were all responses of the longest length."""
     responses = config.ppo_mini_batch_size * config.num_generations
     return responses * config.max_completion_length
