@@ -158,7 +158,8 @@ def compare(
     if _in_jupyterlab():
         _watch(folder, missing_runs(planned, folder, use_records, fresh))
     study = run_study(
-        arms, experiment, profile, seeds, steps, settings, runs_dir=folder, use_records=use_records, workers=workers, fresh=fresh,
+        arms, experiment, profile, seeds, steps, settings, runs_dir=folder,
+        use_records=use_records, workers=workers, fresh=fresh,
         temperatures=temperatures, address=address, launch=launch,
     )  # fmt: skip
     return Comparison(**{one.name: getattr(study, one.name) for one in fields(study)})

@@ -9,12 +9,18 @@ import math
 import os
 import socket
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
+
+# A lock's owner gives a sign of life this often, and is taken for dead when it has given none for
+# so long, where only that can be seen of it.
+BEAT_SECONDS, STALE_SECONDS = 30.0, 300.0
 
 
 def plain(value: Any) -> Any:
@@ -129,48 +135,104 @@ def _process_start(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
+def _boot() -> str | None:
+    """Which start of which machine this is; None where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+
+
 class ProcessLock:
     """A lock file that holds the process that owns it.
 
-    A lock whose process died (kill -9, power cut) is taken over. Process ids are reused, so the
-    start time of the process is compared too. ``flock`` only guards the moment of reading and
-    writing: held for the whole run it would be inherited by forked workers that outlive the owner.
+    A lock whose process died (kill -9, power cut) is taken over. On this machine that is known:
+    process ids are reused, so the start time of the process and of the machine are compared too.
+    From another one only the heartbeat is seen, the file's time of change, which the owner renews
+    until it ends. ``flock`` only guards the moment of reading and writing: held for the whole run
+    it would be inherited by forked workers that outlive the owner.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._held = False
+        self._released = threading.Event()
 
     def owner(self) -> dict[str, Any] | None:
         """The live process that holds the lock, or None."""
+        owner = self._recorded()
+        return owner if owner is not None and self._may_live(owner) else None
+
+    def _recorded(self) -> dict[str, Any] | None:
         try:
-            owner = json.loads(self.path.read_text())
+            return dict(json.loads(self.path.read_text()))
         except (OSError, ValueError):
             return None
-        if owner["host"] == socket.gethostname() and _process_start(owner["pid"]) != owner["start"]:
-            return None
-        return owner
 
-    def acquire(self) -> None:
-        """Take the lock.
+    def _may_live(self, owner: dict[str, Any]) -> bool:
+        if owner["host"] != socket.gethostname():
+            return self._silence_s() < STALE_SECONDS
+        if owner.get("boot", _boot()) != _boot():  # this machine has been started anew
+            return False
+        return _process_start(owner["pid"]) == owner["start"]
+
+    def _silence_s(self) -> float:
+        """Seconds since the owner's last heartbeat."""
+        try:
+            return time.time() - self.path.stat().st_mtime
+        except FileNotFoundError:
+            return math.inf
+
+    def acquire(self) -> str | None:
+        """Take the lock; what there is to say where it was another machine's.
 
         Raises:
             UserError: another live process holds it.
         """
+        taken = None
         with self.path.open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if owner := self.owner():
-                raise UserError(
-                    f"process {owner['pid']} on {owner['host']} is already training this run; "
-                    f"wait for it, or delete {self.path} if that process is gone"
-                )
+            before = self._recorded()
+            if before is not None:
+                who = f"process {before['pid']} on {before['host']}"
+                silence = self._silence_s()
+                here = before["host"] == socket.gethostname()
+                if self._may_live(before):
+                    sign = "" if here else (
+                        f" (its last sign of life is {silence:.0f} s old; once that is "
+                        f"{STALE_SECONDS / 60:.0f} min, the same command takes the run over)"
+                    )  # fmt: skip
+                    raise UserError(f"{who} is already training this run; wait for it{sign}")
+                if not here:
+                    taken = (
+                        f"taken over from {who}, which has given no sign of life for "
+                        f"{silence / 60:.0f} min"
+                    )
             pid = os.getpid()
-            mine = {"pid": pid, "host": socket.gethostname(), "start": _process_start(pid)}
+            mine = {
+                "pid": pid,
+                "host": socket.gethostname(),
+                "start": _process_start(pid),
+                "boot": _boot(),
+            }
             file.seek(0)
             file.truncate()
             file.write(json.dumps(mine))
             file.flush()
         self._held = True
+        self._released.clear()
+        threading.Thread(target=self._beat, daemon=True).start()
+        return taken
+
+    def _beat(self) -> None:
+        """Renew the heartbeat until the lock is released: a long evaluation records no step."""
+        while not self._released.wait(BEAT_SECONDS) and not self.others():
+            try:
+                os.utime(self.path)
+            except FileNotFoundError:
+                return
+            except OSError:  # a network folder that is away for a moment
+                continue
 
     def check(self) -> None:
         """Refuse to go on once another process has taken over what this one had locked.
@@ -189,18 +251,19 @@ class ProcessLock:
         return owner is not None and (owner["pid"], owner["host"]) != here
 
     def break_from(self, host: str) -> None:
-        """Clear the lock if a process on ``host`` holds it, which is known to be gone: a process
-        that died on another machine cannot be told from one that lives.
+        """Clear the lock if a process on ``host`` holds it, which is known to be gone: sooner than
+        its heartbeat would tell.
         """
         if not self.path.exists():
             return
         with self.path.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if (owner := self.owner()) and owner["host"] == host:
+            if (owner := self._recorded()) and owner["host"] == host:
                 file.truncate(0)
 
     def release(self) -> None:
         """Let go of the lock, if this process took it. Idempotent."""
+        self._released.set()
         if self._held:
             self.path.write_text("")
             self._held = False

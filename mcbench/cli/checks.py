@@ -31,12 +31,9 @@ def settings(family: str | None) -> None:
 @click.command()
 def doctor() -> None:
     """Check the machine and the installation."""
-    from mcbench.scale.doctor import checks
+    from mcbench.scale.doctor import report
 
-    bad = 0
-    for check in checks():
-        print(f"{check.state:5} {check.text}", flush=True)
-        bad += check.state == "bad"
+    bad = report(print)
     if bad:
         raise FailedError(f"{bad} problem{'s' if bad > 1 else ''} found")
 

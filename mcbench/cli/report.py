@@ -40,49 +40,32 @@ def report(records: tuple[str, ...], **options: Any) -> None:
     RECORDS is a folder of reports (default: reports), or run directories, compact records and
     folders of them (such as runs), or with --single-file one page.
     """
+    from mcbench.report import site
+
     names = records or ("reports",)
     first, output = Path(names[0]), Path(options["output"])
-    is_folder = len(names) == 1 and (first / "records").is_dir()
+    is_folder = len(names) == 1 and site.is_site(first)
     if options["complete"] or options["dry_run"]:
         if not is_folder or not options["complete"]:
             raise UserError(
                 "--dry-run goes with --complete, and --complete with a folder of reports"
             )
-        _complete(first, options)
         if options["dry_run"]:
+            print(*site.what_is_missing(first, options["runs_dir"], options["workers"]), sep="\n")
             return
-    if options["single_file"] and first.suffix == ".html" and len(names) == 1:
-        from mcbench.report.site import single_file
+        from mcbench.experiments.complete import complete
 
-        print(f"report: {single_file(first, output)}")
+        complete(first / "records", options["runs_dir"], options["workers"])
+    if options["single_file"] and first.suffix == ".html" and len(names) == 1:
+        print(f"report: {site.as_single_file(first, output)}")
     elif options["single_file"] and is_folder:
         raise UserError(
             "the pages of a folder share one script; name one of them, such as "
             f"mcbench report {first}/07_results.html --single-file -o page.html"
         )
     elif options["insights"]:
-        from mcbench.report.site import claims_table
-
-        print(*claims_table([first / "records"] if is_folder else names), sep="\n")
+        print(*site.claims_table(names), sep="\n")
     elif is_folder:
-        from mcbench.report.site import build_site
-
-        print(*build_site(first), sep="\n")
+        print(*site.build_site(first), sep="\n")
     else:
-        from mcbench.report.site import one_page
-
-        print(f"report: {one_page(names, output, options['single_file'])}")
-
-
-def _complete(folder: Path, options: dict[str, Any]) -> None:
-    from mcbench.experiments.complete import complete, missing_of
-
-    if not options["dry_run"]:
-        complete(folder / "records", options["runs_dir"], options["workers"])
-        return
-    missing = missing_of(folder / "records", options["runs_dir"])
-    for planned in missing.plan.missing:
-        print(f"to train: {planned.config.run_id}  {planned.label}")
-    for name in missing.measurements:
-        print(f"to measure: {name}")
-    print(*missing.plan.describe(options["workers"]), sep="\n")
+        print(f"report: {site.page_of_runs(names, output, options['single_file'])}")

@@ -24,7 +24,6 @@ from mcbench.errors import UserError
     "reads it from standard input.",
 )
 @click.option("--label", help="How progress lines name the run.")
-@click.option("--parent", type=int, hidden=True)  # the process that this one ends with
 @click.option(
     "--launch",
     metavar="CONFIG",
@@ -41,32 +40,38 @@ from mcbench.errors import UserError
 )
 def train(**options: Any) -> None:
     """Train one run; resumes an interrupted one, reuses a finished one."""
-    from mcbench.scale.launch import launch_of, launched
+    from mcbench.scale.launch import LaunchFailedError, train_here, train_launched
+    from mcbench.scale.process import end_with_parent
 
-    if options["parent"] is not None:
-        from mcbench.scale.apart import end_with_parent
-
-        end_with_parent(options["parent"])
-    if launched():
-        from mcbench.scale.launcher import join_launch
-
-        join_launch()
+    end_with_parent()
     config = _config(options)
-    launch = launch_of(options)
+    launch = _launch(options)
     if options["dry_run"]:
-        _dry_run(config, launch, options)
-        return
-    if launch is not None:
-        from mcbench.scale.launcher import LaunchFailedError, train_launched
+        from mcbench.scale.dry_run import dry_run
 
+        arguments = _train_arguments(options)
+        for line in dry_run(config, options["runs_dir"], launch, arguments, options["measure"]):
+            print(line, flush=True)
+    elif launch is None:
+        train_here(config, options["runs_dir"], options["label"])
+    else:
         try:
-            train_launched(config, options["runs_dir"], launch, train_arguments(options))
+            train_launched(config, options["runs_dir"], launch, options["label"])
         except LaunchFailedError as error:
             raise FailedError(str(error)) from error
-        return
-    from mcbench.runs.train import train as train_here
 
-    train_here(config, options["runs_dir"], label=options["label"])
+
+def _launch(options: dict[str, Any]) -> Any:
+    """The launch that the options ask for; None where they ask for none."""
+    from mcbench.scale.launch import launch
+
+    names = ("processes", "machines", "machine_rank", "main_address")
+    several = [options[name] for name in names]
+    if options["launch"] is not None:
+        return launch(options["launch"], *several)
+    if several[:3] != [None, 1, 0]:
+        raise UserError("--processes, --machines and --machine-rank need --launch CONFIG")
+    return None
 
 
 def _config(options: dict[str, Any]) -> Any:
@@ -96,8 +101,8 @@ def _read_config(name: str) -> dict[str, Any]:
     return config
 
 
-def train_arguments(options: dict[str, Any]) -> list[str]:
-    """The options that say what is trained, as the processes of a launch need them."""
+def _train_arguments(options: dict[str, Any]) -> list[str]:
+    """The options that say what is trained, for the commands that a dry run shows."""
     if options["config"] is not None:
         chosen = ["--config", options["config"]]
     else:
@@ -110,22 +115,3 @@ def train_arguments(options: dict[str, Any]) -> list[str]:
     if options["label"] is not None:
         chosen += ["--label", options["label"]]
     return [*chosen, "--runs-dir", options["runs_dir"]]
-
-
-def _dry_run(config: Any, launch: Any, options: dict[str, Any]) -> None:
-    from mcbench.runs.store import RunStore
-    from mcbench.runs.train import trainer_arguments
-    from mcbench.scale.dry_run import estimate_lines
-
-    run = RunStore(options["runs_dir"]).run(config)
-    trainer_arguments(config, run.checkpoints)  # refuses what training would refuse
-    batch = config.batch()
-    print(json.dumps(config.to_dict(), indent=1))
-    print(f"run id: {config.run_id} ({run.state} in {options['runs_dir']})")
-    print(f"steps: {config.steps}")
-    print(f"updates per generation: {batch.updates_per_generation}")
-    print(batch.describe(), flush=True)
-    for line in estimate_lines(config, launch, train_arguments(options), options["measure"]):
-        print(line)
-    if launch is not None:
-        print(f"command: {launch.shown(train_arguments(options))}")

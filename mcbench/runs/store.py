@@ -82,14 +82,17 @@ class Run:
 
     # Writing -----------------------------------------------------------------------------------
 
-    def begin(self, meta: dict[str, Any]) -> None:
+    def begin(self, meta: dict[str, Any]) -> str | None:
         """Take the lock and mark the run as running; the first start's facts stay on a resume.
+
+        Returns:
+            What there is to say of a lock that was another machine's.
 
         Raises:
             UserError: another process trains this run.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self.lock.acquire()
+        taken_over = self.lock.acquire()
         for path in self.path.glob(".*.tmp"):  # what a killed process was about to put in place
             path.unlink()
         (self.path / "completions").mkdir(exist_ok=True)
@@ -106,6 +109,7 @@ class Run:
                 "error": None,
             },
         )
+        return taken_over
 
     def finish(self, ended: float) -> None:
         """Mark the run as finished at ``ended`` (seconds since 1970) and release the lock."""

@@ -31,8 +31,8 @@ from mcbench.runs.problems import (
     prompt_for,
     training_row,
 )
+from mcbench.runs.provenance import sharding_here
 from mcbench.runs.store import Run, RunStore
-from mcbench.scale.launch import sharding_here
 
 Say = Callable[[str], None]
 
@@ -266,8 +266,8 @@ class _Session:
         """Train from the last checkpoint, or from the start, and record the end."""
         from mcbench.runs.say import clock
 
-        if self.is_main:
-            self.run.begin(self._meta())
+        if self.is_main and (taken_over := self.run.begin(self._meta())):
+            self.progress(f"[{self.label}] {taken_over}")
         try:
             self._train()
         except BaseException as error:

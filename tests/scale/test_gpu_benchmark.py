@@ -4,9 +4,12 @@ import importlib.util
 import json
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
 
 
+@pytest.mark.slow
 def test_the_gpu_benchmark_measures_every_backend_and_an_update(tmp_path):
     spec = importlib.util.spec_from_file_location("gpu_benchmark", SCRIPT)
     benchmark = importlib.util.module_from_spec(spec)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -12,13 +13,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from safetensors.torch import load_file
-from test_train_resume import assert_same_record, stable
 
 from mcbench.cli import main
 from mcbench.runs.config import resolve
 from mcbench.runs.store import RunStore, read_run
-from mcbench.scale.launch import LAUNCH_CONFIGS, launch, processes_of, sharding_of
-from mcbench.scale.launcher import first_failure, without_launcher_traceback
+from mcbench.scale.launch import LAUNCH_CONFIGS, launch
 
 HERE = Path(__file__).parent
 TWO = ["--set", "per_device_batch_size=2", "--launch", "cpu"]
@@ -47,11 +46,12 @@ def test_accelerate_reads_the_shipped_configurations():
 
     assert set(LAUNCH_CONFIGS) == {"cpu", "ddp", "fsdp2", "zero2", "zero3"}
     for name in LAUNCH_CONFIGS:
-        arguments = launch(name).command([])[3:]
+        chosen = launch(name)
+        arguments = chosen.command([])[3:]
         args, _, _ = _validate_launch_command(launch_command_parser().parse_args(arguments))
-        assert args.num_processes == processes_of(name) == (2 if name == "cpu" else 8)
+        assert args.num_processes == chosen.processes == (2 if name == "cpu" else 8)
         assert (args.use_fsdp, args.use_deepspeed) == (name == "fsdp2", name.startswith("zero"))
-        assert sharding_of(name) == {"cpu": "none", "ddp": "none"}.get(name, name)
+        assert chosen.sharding == {"cpu": "none", "ddp": "none"}.get(name, name)
         if args.use_fsdp:
             assert (args.fsdp_version, args.fsdp_state_dict_type) == (2, "FULL_STATE_DICT")
         if args.use_deepspeed:
@@ -78,18 +78,52 @@ def test_wrong_launches_are_refused_with_what_is_allowed(options, message, capsy
     assert not list(tmp_path.iterdir())
 
 
-def test_the_first_failure_is_read_from_the_launchers_summary():
-    summary = ["E...: failed", "  rank : 9", "Root Cause (first observed failure):", "[0]:"]
-    summary += ["  rank      : 1 (local_rank: 1)", "  exitcode  : -9 (pid: 77)"]
-    assert first_failure(summary) == "process 1 was killed by signal 9 (SIGKILL)"
-    assert first_failure(["nothing of the kind"]) is None
+# Processes that do not train ----------------------------------------------------------------------
 
 
-def test_a_processs_own_traceback_is_shown():
-    own = ["a", "Traceback (most recent call last):", '  File "mcbench/x.py", line 1', "Error: b"]
-    noise = ["Traceback (most recent call last):", '  File "<frozen runpy>", line 1']
-    noise += ['  File "/x/accelerate/commands/launch.py", line 2', "ChildFailedError"]
-    assert list(without_launcher_traceback([*own, *noise])) == own
+def ranks(label, root):
+    """A command of two processes, and the run that it would train."""
+    arguments = ["train", "--profile", "tiny", "--set", "per_device_batch_size=2"]
+    arguments += ["--launch", "cpu", "--label", label, "--runs-dir", str(root)]
+    run = RunStore(root).run(resolve("tiny", settings={"per_device_batch_size": 2}))
+    return [sys.executable, "-m", "ranks", *arguments], run
+
+
+@pytest.mark.parametrize(
+    ("label", "status", "error", "last"),
+    [
+        ("raises", 1, "process 1: RuntimeError: no memory", "{error}; the same command resumes"),
+        pytest.param(
+            "is killed", 1, "process 1: killed by signal 9 (SIGKILL)",
+            "{error}; the same command resumes", marks=pytest.mark.slow,
+        ),
+        pytest.param("refuses", 2, None, "the model is not there", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_the_first_failure_ends_all_and_is_recorded(label, status, error, last, tmp_path):
+    command, run = ranks(label, tmp_path)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == status
+    assert done.stdout.splitlines()[-1] == "mcbench: " + last.format(error=error)
+    if error is not None:
+        assert (run.state, run.meta["error"]) == ("failed", error)
+
+
+@pytest.mark.slow
+def test_the_processes_end_with_the_command_that_started_them(tmp_path):
+    command, run = ranks("waits", tmp_path)
+    with start(command) as process:
+        pids = []
+        while len(pids) < 2:
+            line = process.stdout.readline()
+            assert line, "the processes ended early"
+            pids += [int(line.split()[3])] if line.startswith("rank ") else []
+        handles = [os.pidfd_open(pid) for pid in pids]
+        process.kill()
+        for handle in handles:
+            assert select.select([handle], [], [], 30)[0]
+            os.close(handle)
+    assert (run.state, run.is_alive()) == ("running", False)
 
 
 # Real runs ---------------------------------------------------------------------------------------
@@ -98,10 +132,10 @@ STEPS = 12
 
 
 @pytest.fixture(scope="module")
-def config(tiny_changes):
+def config(tiny):
     # One update a generation: TRL draws anew in each process which responses an update takes.
     batch = {"ppo_mini_batch_size": 4, "per_device_batch_size": 4}
-    changes = {**tiny_changes, **batch, "mask_ratio": 0.5}
+    changes = {**tiny, **batch, "mask_ratio": 0.5, "temperature": 1.0, "learning_rate": 0.003}
     return resolve("tiny", "microcoder", changes, steps=STEPS)
 
 
@@ -157,6 +191,25 @@ def test_sharded_processes_leave_the_record_of_one(one, command, config, tmp_pat
     assert_equal_but_for_rounding(read_run(one.path), read_run(run.path))
 
 
+def stable(records):
+    """The lines without what measures time."""
+    volatile = ("time", "elapsed_s", "step_time")
+    return [
+        {k: v for k, v in row.items() if k not in volatile and not k.startswith("time/")}
+        for row in records
+    ]
+
+
+def assert_same_record(path, other):
+    one, two = read_run(path), read_run(other)
+    assert stable(one.step_lines) == stable(two.step_lines)
+    assert one.eval_lines == two.eval_lines
+    for step in one.completion_steps():
+        assert one.completions(step).to_json() == two.completions(step).to_json()
+    weights = "checkpoints/final/model.safetensors"
+    assert (path / weights).read_bytes() == (other / weights).read_bytes()
+
+
 def assert_equal_but_for_rounding(one, other):
     assert one.eval_lines == other.eval_lines
     assert len(stable(one.step_lines)) == len(stable(other.step_lines)) == STEPS
@@ -193,7 +246,7 @@ def test_a_run_that_lost_a_process_ends_and_resumes_to_the_same_record(
         ranks = ranks_below(process.pid)
         os.kill(ranks[1], signal.SIGKILL)
         said = process.communicate(timeout=60)[0]
-    reason = "process 1 was killed by signal 9 (SIGKILL)"
+    reason = "process 1: killed by signal 9 (SIGKILL)"
     assert (process.returncode, alive(ranks)) == (1, [])
     assert (run.state, run.meta["error"]) == ("failed", reason)
     assert f"mcbench: {reason}; the same command resumes" in said
@@ -221,16 +274,15 @@ def wait_for_two_updates(process):
 
 
 def ranks_below(pid):
-    """Process ids of the run's processes, by rank: grandchildren of the command."""
+    """Process ids of the run's processes, by rank: children of the command."""
     ranks = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            above = int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
             variables = (path / "environ").read_bytes().split(b"\0")
         except (OSError, ValueError):
             continue
-        if above == pid:
+        if parent == pid:
             ranks |= {int(v[5:]): int(path.name) for v in variables if v.startswith(b"RANK=")}
     return [ranks[0], ranks[1]]
 
