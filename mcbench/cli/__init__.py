@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import click
 
-from mcbench import __version__
 from mcbench.cli import checks, data, evaluate, notebook, report, runs, sweep, train
 from mcbench.cli.options import FailedError
 from mcbench.errors import UserError
+from mcbench.version import __version__
 
 EXIT_FAILED, EXIT_USER_ERROR, EXIT_INTERRUPTED, EXIT_PIPE = 1, 2, 130, 141
 

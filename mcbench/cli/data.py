@@ -20,9 +20,26 @@ def data() -> None:
 @click.option("--dry-run", is_flag=True, help="Check the configuration and print it.")
 def build(config: str, out: str | None, workers: int | None, dry_run: bool) -> None:
     """Build a data set from a YAML file; killed, the same command resumes it."""
-    from mcbench.data.command import build_set
+    from mcbench.data.build import build as build_set
+    from mcbench.data.collect import load_sources
+    from mcbench.data.config import load_config
 
-    build_set(Path(config), out, workers, dry_run, _progress)
+    settings = load_config(Path(config))
+    changes = {"out": out, "workers": workers}
+    settings = settings.changed(**{name: v for name, v in changes.items() if v is not None})
+    if dry_run:
+        load_sources([*settings.sources, *settings.against])
+        print(settings.model_dump_json(indent=1))
+        return
+    built = build_set(settings, progress=_progress)
+    print(built)
+    if built.measured.tests_run:
+        rate = built.measured.tests_run / built.measured.evaluator_s
+        print(
+            f"verification: {built.measured.tests_run} runs, {rate:.0f} a second; "
+            f"{built.measured.verify_share:.0%} of its time in the evaluator"
+        )
+    print(f"written to {built.out}; mcbench data inspect {built.out} shows what was dropped")
 
 
 def _progress(stage: str, done: int, of: int) -> None:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from mcbench import __version__
 from mcbench.evaluator.isolation import die_with_parent
+from mcbench.version import __version__
 
 REFUSED = 2  # exit status of a run that was asked for wrongly: trying again would not help
 PARENT = "MCBENCH_PARENT"  # the process to end with

@@ -15,11 +15,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from mcbench import __version__
 from mcbench.errors import UserError
 from mcbench.ray_session import ray_session
 from mcbench.runs.store import Run, RunStore
 from mcbench.scale.process import REFUSED, Ended, Event, Task, follow, start
+from mcbench.version import __version__
 
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.05
