@@ -162,7 +162,7 @@ def test_sets_are_named(tmp_path):
     assert benchmark("livecodebench").subset == "v6"
     assert benchmark("livecodebench:release_v5").time_limit_s == LIVECODEBENCH.time_limit_s
     assert len(open_benchmark("nano:test", tmp_path)) == 120
-    with pytest.raises(UserError, match="unknown benchmark 'livecode'; allowed"):
+    with pytest.raises(UserError, match=r"unknown benchmark 'livecode'; .*allowed"):
         benchmark("livecode")
     with pytest.raises(UserError, match="unknown subset"):
         benchmark("livecodebench:v9")

@@ -1,6 +1,7 @@
 """Every adapter on files of the published form."""
 
 import json
+import re
 
 import pytest
 
@@ -334,7 +335,7 @@ def test_any_rows_through_a_mapping(tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"adapter": "tacco"}, "unknown source 'tacco'; allowed: codeforces"),
+        ({"adapter": "tacco"}, "unknown source 'tacco'; did you mean taco?; allowed: codeforces"),
         ({}, "'adapter' is missing"),
         ({"adapter": "taco", "pth": "x"}, "source 1: unknown field 'pth'"),
         ({"adapter": "taco", "limit": "5"}, "limit must be a whole number, got '5'"),
@@ -345,7 +346,7 @@ def test_any_rows_through_a_mapping(tmp_path):
     ],
 )
 def test_a_wrong_source_is_one_clear_sentence(config, message):
-    with pytest.raises(UserError, match=message.replace(".", r"\.")):
+    with pytest.raises(UserError, match=re.escape(message)):
         list(read_source(load_sources([config])[0]))
 
 

@@ -1,12 +1,11 @@
 """``mcbench data``: what the commands print, and what they say of mistakes."""
 
-import argparse
 import json
 
 import pytest
 
+from mcbench.cli.data import data
 from mcbench.data.build import build
-from mcbench.data.command import add_data
 from mcbench.data.config import BuildConfig
 from mcbench.data.report import inspect
 from mcbench.errors import UserError
@@ -15,10 +14,7 @@ from .generated import generate
 
 
 def run(*arguments):
-    parser = argparse.ArgumentParser()
-    add_data(parser.add_subparsers(required=True))
-    options = parser.parse_args(["data", *map(str, arguments)])
-    options.command(options)
+    data.main([*map(str, arguments)], standalone_mode=False)
 
 
 def rows(folder, count=12):

@@ -172,11 +172,11 @@ def test_problems_from_json_lines(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nano:dev", r"unknown problem set 'nano:dev'; allowed: .*mcbench data build.*\.jsonl"),
+        ("nano:dev", r"unknown problem set 'nano:dev'; .*allowed: .*mcbench data build.*\.jsonl"),
         ("none.jsonl", r"'none\.jsonl' does not exist; name one of: nano:train.*humaneval"),
         (
             "humaneval:none",
-            "unknown subset of humaneval 'none'; allowed: test, the path of a local",
+            "unknown subset of humaneval 'none'; .*allowed: test, the path of a local",
         ),
         ("livecodebench:release_v9", "unknown subset of livecodebench .*release_v6"),
     ],
