@@ -184,7 +184,7 @@ def test_a_run_of_several_processes_and_gpus_says_so():
 
 @pytest.mark.slow
 def test_a_real_run_is_killed_and_resumes(tiny, store):
-    (one,) = planned("real", **tiny, eval_every=4)
+    (one,) = planned("real", **tiny, eval_every=8, steps=8)
     run = store.run(one.config)
     run.path.mkdir()
     run.lock.path.write_text('{"pid": 7, "host": "node1", "start": "1"}')
@@ -195,13 +195,14 @@ def test_a_real_run_is_killed_and_resumes(tiny, store):
         lines.append(line)
         if line.startswith("[real] process "):
             pids.append(int(line.split()[2]))
-        if "step 2/4" in line and len(pids) == 1:
+        if "step 6/8" in line and len(pids) == 1:  # the checkpoint after step 4 is whole
             os.kill(pids[0], signal.SIGKILL)
 
     train_all([one], store, say)
     assert any(line.startswith("[real] taken over from process 7 on node1") for line in lines)
+    assert any(line.startswith("[real] killed by signal 9 (SIGKILL)") for line in lines)
     assert any("resuming after step" in line for line in lines)
     record = read_run(run.path)
     assert record.state == "finished"
-    assert record.steps["step"].tolist() == [1, 2, 3, 4]
-    assert record.evals["step"].tolist() == [0, 0, 4, 4]
+    assert record.steps["step"].tolist() == list(range(1, 9))
+    assert record.evals["step"].tolist() == [0, 0, 8, 8]
