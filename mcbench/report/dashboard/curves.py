@@ -38,7 +38,13 @@ def _furnished(figure: Figure, title: str) -> Figure:
     below = 0 if compares else LEGEND_ROW * _legend_rows(figure)
     figure.layout["title"] = {"x": 0, "xanchor": "left"}
     return figure.update(
-        title={"text": title, "font": {"size": 14}, "y": 1, "yanchor": "top", "pad": {"t": 7}},
+        title={
+            "text": title,
+            "font": {"size": 14},
+            "y": 1,
+            "yanchor": "top",
+            "pad": {"t": 24 if "<br>" in title else 7},
+        },
         height=HEIGHT + below,
         autosize=True,
         showlegend=not compares,
