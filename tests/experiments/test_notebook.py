@@ -37,13 +37,15 @@ def test_parameters_are_found_also_with_annotations(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"seed": 1}, "unknown notebook parameter 'seed'; allowed: fresh, profile, rate"),
+        ({"seed": 1}, "unknown notebook parameter 'seed'; did you mean seeds.*allowed: fresh, profile"),
         ({"seeds": 1}, "'seeds' must be a list such as"),
         ({"profile": 1}, "'profile' must be a text such as 'nano'"),
         ({"fresh": 1}, "'fresh' must be true or false"),
         ({"rate": True}, "'rate' must be a number"),
-        ({"steps": {"a": 1}}, "'steps' must be a text, a number"),
-        ({"seeds": [[1]]}, "'seeds' must be a text, a number"),
+        ({"steps": {"a": 1}}, "'steps' must be a whole number"),
+        ({"steps": "40"}, "'steps' must be a whole number"),
+        ({"seeds": [(1,)]}, "'seeds' must be JSON: a text, a number"),
+        ({"seeds": "0,1"}, "'seeds' must be a list such as"),
     ],
 )
 def test_wrong_parameters_are_refused(tmp_path, given, message):
@@ -94,7 +96,7 @@ CHECKED = (
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        ({"seed": 1}, "unknown notebook parameter 'seed'; allowed: fresh, profile, rate, seeds"),
+        ({"seed": 1}, "unknown notebook parameter 'seed'; did you mean seeds.*allowed: fresh, profile, rate"),
         ({"seeds": 3}, "'seeds' must be a list such as"),
         ({"seeds": "[1, 2]", "fresh": True}, r"got \[1, 2\]"),  # as papermill's -p passes a list
         ({}, r"got \[0\]"),
