@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError
 
+if TYPE_CHECKING:
+    from mcbench.runs.evaluate import Problems
+    from mcbench.runs.sampling import Policy
+    from mcbench.runs.scores import Cells
+
 _BENCHMARK_LENGTHS = (4096, 8192)  # what the paper tests at
+_CACHE = Path("runs/benchmarks")
 
 
 def add_evaluate(commands: Any, integers: Callable[[str], list[int]]) -> None:
@@ -52,65 +61,124 @@ def add_evaluate(commands: Any, integers: Callable[[str], list[int]]) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    from mcbench.data.benchmarks import is_benchmark
+    from mcbench.data.storage import make_writable
+    from mcbench.runs.evaluate import check_request, evaluate
+    from mcbench.runs.files import digest, write_json
+    from mcbench.runs.problems import model_digest, model_location
+    from mcbench.runs.scores import summary, table_cells, table_text
 
     for name in ("limit", "batch_size", "workers"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
     if options.output:
-        from mcbench.data.storage import make_writable
-
         make_writable(Path(options.output).parent, "the folder of --output,")  # before the work
-    results = _benchmark(options) if is_benchmark(options.test_set) else _problem_file(options)
+    location = model_location(options.model)  # first: the most likely mistake
+    tested = _test_set(options)
+    settings = {
+        "lengths": options.lengths or list(tested.lengths),
+        "attempts": tested.attempts if options.attempts is None else options.attempts,
+        "temperature": tested.temperature if options.temperature is None else options.temperature,
+        "seed": options.seed,
+        "prompt_style": options.prompt_style or tested.prompt_style,
+    }
+    about = {
+        "model": options.model,
+        "model_digest": model_digest(location),
+        "test_set": options.test_set,
+        "problems": tested.digest,
+    }
+    check_request(tested.problems, *(settings[n] for n in ("lengths", "attempts", "temperature")))
+    key = digest([json.dumps({**about, **settings}, sort_keys=True)])[:12]
+    name = Path(options.test_set).name.replace(":", "-")
+    folder = Path(options.folder or _CACHE / "evaluations" / f"{name}-{key}")
+    print(
+        f"{options.model} on {options.test_set}, {len(tested.problems)} problems x "
+        f"{settings['attempts']} attempts, temperature {settings['temperature']:g}",
+        flush=True,
+    )
+    results = evaluate(
+        partial(_load, options),
+        tested.problems,
+        **settings,
+        workers=options.workers,
+        folder=folder,
+        about=about,
+        progress=True,
+    )
+    rows = {}
+    for result in results:
+        print("\n".join(summary(result)))
+        label = f"up to {result.max_completion_length} tokens"
+        rows[label] = table_cells(result, tested.title, tested.by)
+    for line in tested.notes:
+        print(line)
+    print(table_text({**rows, **(paper_rows() if tested.is_the_papers else {})}))
+    print(f"samples and verdicts: {folder}")
     if options.output:
-        from mcbench.runs.files import write_json
-
         write_json(Path(options.output), [result.to_dict() for result in results])
 
 
-# Benchmarks --------------------------------------------------------------------------------------
+def _load(options: argparse.Namespace) -> Policy:
+    from mcbench.runs.sampling import load_policy
+
+    return load_policy(options.model, options.backend, options.batch_size)
 
 
-def _benchmark(options: argparse.Namespace) -> list[Any]:
-    from mcbench.runs.benchmark import EvaluationRequest, evaluate_benchmark
-    from mcbench.runs.benchmark_scores import summary, table_cells, table_text
+@dataclass(frozen=True)
+class _TestSet:
+    """Problems, and what is usual for them; ``by`` says what a problem's source is in the table."""
+
+    problems: Problems
+    digest: str
+    title: str = "all"
+    by: str = "form"
+    lengths: tuple[int, ...] = _BENCHMARK_LENGTHS
+    prompt_style: str = "plain"
+    attempts: int = 4
+    temperature: float = 1.0
+    notes: tuple[str, ...] = ()
+    is_the_papers: bool = False
+
+
+def _test_set(options: argparse.Namespace) -> _TestSet:
+    from mcbench.data.benchmarks import is_benchmark, open_benchmark
+    from mcbench.runs.evaluate import select_problems
     from mcbench.runs.presets import PROFILES
+    from mcbench.runs.problems import SETS, load_problems, problems_digest
 
-    nano = options.test_set.startswith("nano")
-    lengths = PROFILES["nano"]["eval_lengths"] if nano else _BENCHMARK_LENGTHS
-    request = EvaluationRequest(
-        model=options.model,
-        benchmark=options.test_set,
-        lengths=tuple(options.lengths or lengths),
-        path=options.data,
-        start=options.start,
-        end=options.end,
-        limit=options.limit,
-        attempts=options.attempts,
-        temperature=options.temperature,
-        seed=options.seed,
-        prompt_style=options.prompt_style or ("plain" if nano else "chat"),
-        backend=options.backend,
-        batch_size=options.batch_size,
-        workers=options.workers,
-        folder=Path(options.folder) if options.folder else None,
-    )
-    run, results = evaluate_benchmark(request, progress=True)
-    rows = {}
-    for result in results:
-        print("\n".join(summary(run, result)))
-        rows[f"up to {result.max_completion_length} tokens"] = table_cells(
-            run.problems.benchmark, result
+    name = options.test_set
+    if name in SETS or not is_benchmark(name):
+        if options.data or options.start or options.end:
+            raise UserError(f"--data, --from and --to are for benchmarks; {name} is none")
+        problems = select_problems(load_problems(name), options.limit)
+        lengths = PROFILES["nano"]["eval_lengths"]
+        return _TestSet(problems, problems_digest(problems), lengths=lengths)
+    opened = open_benchmark(name, _CACHE, options.data, progress=True)
+    if options.start or options.end:
+        opened = opened.window(options.start, options.end)
+    opened = opened.spread(options.limit)
+    notes = ()
+    if opened.refused:
+        count = len(opened.refused)
+        notes = (
+            f"{count} published problems or tests were left out, the first: {opened.refused[0]}",
         )
-    if run.problems.is_the_papers:
-        rows |= paper_rows()
-    print(table_text(rows))
-    print(f"samples and verdicts: {run.folder}")
-    return results
+    known = opened.benchmark
+    return _TestSet(
+        opened,
+        opened.digest,
+        title=known.title,
+        by="kind",
+        prompt_style="chat",
+        attempts=known.attempts,
+        temperature=known.temperature,
+        notes=notes,
+        is_the_papers=opened.is_the_papers,
+    )
 
 
-def paper_rows() -> dict[str, dict[tuple[str, str], float]]:
+def paper_rows() -> dict[str, Cells]:
     """The paper's Table 1 before training and after MicroCoder-GRPO, as rows of our table."""
     from mcbench.report import paper
 
@@ -125,61 +193,3 @@ def paper_rows() -> dict[str, dict[tuple[str, str], float]]:
         rows[f"paper: {paper.MODELS[size]}, {length}"] = values
         rows[f"paper: {size} MicroCoder-GRPO, {length}"] = trained
     return {label: dict(zip(columns, values, strict=True)) for label, values in rows.items()}
-
-
-# Problem files -----------------------------------------------------------------------------------
-
-
-def _problem_file(options: argparse.Namespace) -> list[Any]:
-    from mcbench.runs.evaluate import check_request, evaluate_model, select_problems
-    from mcbench.runs.problems import load_problems, model_location
-    from mcbench.runs.presets import PROFILES
-
-    if options.backend != "transformers":
-        raise UserError("--backend vllm is for benchmarks; a problem set takes transformers")
-    lengths = options.lengths or list(PROFILES["nano"]["eval_lengths"])
-    model_location(options.model)  # first: the most likely mistake, and the cheapest check
-    problems = select_problems(load_problems(options.test_set), options.limit)
-    attempts = 4 if options.attempts is None else options.attempts
-    temperature = 1.0 if options.temperature is None else options.temperature
-    check_request(problems, lengths, attempts, temperature)
-
-    from mcbench.evaluator import Evaluator
-    from mcbench.runs.train import load_model
-
-    model, tokenizer = load_model(options.model)
-    print(f"{options.model}: {len(problems)} problems x {attempts} attempts", flush=True)
-    with Evaluator(workers=options.workers) as evaluator:
-        results = evaluate_model(
-            model,
-            tokenizer,
-            problems,
-            evaluator=evaluator,
-            lengths=lengths,
-            attempts=attempts,
-            temperature=temperature,
-            seed=options.seed,
-            prompt_style=options.prompt_style or "plain",
-            batch_size=options.batch_size,
-        )
-    for result in results:
-        _print_result(result)
-    return results
-
-
-def _print_result(result: Any) -> None:
-    print(
-        f"up to {result.max_completion_length} tokens: pass@1 {result.pass_at_1:.1%}, "
-        f"mean length {result.mean_length:.0f}, truncated {result.truncated_share:.1%}, "
-        f"Distinct-4 {result.distinct_4:.3f}"
-    )
-    levels = [level for level in ("easy", "medium", "hard") if (level,) in result.by("difficulty")]
-    cells = result.by("form", "difficulty")
-    print("  form   " + "".join(f"{level:>9}" for level in levels) + "      all")
-    for (form,), overall in result.by("form").items():
-        row = [cells.get((form, level)) for level in levels]
-        texts = "".join("        -" if cell is None else f"{cell:9.1%}" for cell in row)
-        print(f"  {form:7}{texts}{overall:9.1%}")
-    totals = result.by("difficulty")
-    texts = "".join(f"{totals[(level,)]:9.1%}" for level in levels)
-    print(f"  all    {texts}{result.pass_at_1:9.1%}")

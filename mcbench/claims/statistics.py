@@ -20,7 +20,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy import optimize, signal, special, stats
 
 from mcbench.errors import UserError
-from mcbench.runs.evaluate import mean_pass_at, pass_at_k
+from mcbench.runs.scores import mean_pass_at, pass_at_k
 
 __all__ = [
     "HELD_OUT",

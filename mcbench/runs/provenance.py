@@ -81,3 +81,14 @@ def _cpu_name() -> str:
         return platform.processor() or sys.platform
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def sharding_here() -> str:
+    """What is divided over the processes of the run that this process belongs to: none, fsdp2,
+    zero2 or zero3.
+    """
+    if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true":
+        return "fsdp2"
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "").lower() == "true":
+        return "zero3" if os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3" else "zero2"
+    return "none"

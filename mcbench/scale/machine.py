@@ -237,7 +237,7 @@ def _sample(
     from transformers.trainer_callback import PrinterCallback
 
     from mcbench.grpo import BatchPlan
-    from mcbench.runs.train import quiet
+    from mcbench.runs.sampling import quiet
 
     quiet()
     plan = BatchPlan(prompts, prompts // 2, group, per_device)

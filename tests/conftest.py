@@ -1,25 +1,17 @@
-"""A tiny random model that sometimes solves its problems, and the profile that trains on it."""
+"""A tiny random model that sometimes solves its problems, and the settings that train it."""
 
 import json
-from dataclasses import replace
 
 import pytest
-import torch
-
-from mcbench.runs.profiles import PROFILES
 
 # What the tiny model learns to say: an empty program, which solves the problems, and two failures.
 RESPONSES = ("```python\n```<eos>", "```python\nx\n```<eos>", "x\n" * 8)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def one_thread():
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory):
     """Half a second of training makes it say each of RESPONSES now and then."""
+    import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     from mcbench.nano import load_tokenizer
@@ -30,6 +22,7 @@ def tiny_model(tmp_path_factory):
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1, intermediate_size=32,
         num_attention_heads=2, num_key_value_heads=1, head_dim=16, max_position_embeddings=256,
         bos_token_id=None, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+        tie_word_embeddings=True,
     )  # fmt: skip
     model = Qwen3ForCausalLM(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
@@ -63,6 +56,7 @@ def problem_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tiny_changes(tiny_model, problem_file):
+    """Settings of the profile ``tiny``."""
     return {
         "model": str(tiny_model),
         "train_set": str(problem_file),
@@ -72,9 +66,3 @@ def tiny_changes(tiny_model, problem_file):
         "eval_lengths": [6, 12],
         "learning_rate": 0.003,
     }
-
-
-@pytest.fixture(scope="session")
-def tiny_profile(tiny_changes):
-    changes = {**tiny_changes, "eval_lengths": tuple(tiny_changes["eval_lengths"])}
-    return replace(PROFILES["tiny"], **changes)

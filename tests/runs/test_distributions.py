@@ -4,6 +4,7 @@ import numpy as np
 
 from mcbench.grpo import GenerationBatch
 from mcbench.runs.compact import read_compact, write_compact
+from mcbench.runs.config import preset
 from mcbench.runs.distributions import (
     ADVANTAGE,
     ADVANTAGE_EDGES,
@@ -36,7 +37,8 @@ def test_without_a_right_response_its_percentiles_are_absent():
 
 
 def record(path, lines):
-    meta = {"run_id": "r", "config": {"profile": {"max_completion_length": 16}}}
+    config = preset("tiny").with_settings({"max_completion_length": 16})
+    meta = {"run_id": "r", "config": config.to_dict()}
     return RunRecord(meta, lines, [], path)
 
 
