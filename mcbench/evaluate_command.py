@@ -158,12 +158,7 @@ def _test_set(options: argparse.Namespace) -> _TestSet:
     if options.start or options.end:
         opened = opened.window(options.start, options.end)
     opened = opened.spread(options.limit)
-    notes = ()
-    if opened.refused:
-        count = len(opened.refused)
-        notes = (
-            f"{count} published problems or tests were left out, the first: {opened.refused[0]}",
-        )
+    left_out = f"{len(opened.refused)} published problems or tests were left out, the first: "
     known = opened.benchmark
     return _TestSet(
         opened,
@@ -173,7 +168,7 @@ def _test_set(options: argparse.Namespace) -> _TestSet:
         prompt_style="chat",
         attempts=known.attempts,
         temperature=known.temperature,
-        notes=notes,
+        notes=tuple(left_out + one for one in opened.refused[:1]),
         is_the_papers=opened.is_the_papers,
     )
 

@@ -87,7 +87,7 @@ def evaluate(
             folder holds an evaluation with other settings, or cannot be written to.
     """
     check_request(problems, lengths, attempts, temperature)
-    settings = {
+    settings: dict[str, Any] = {
         "lengths": list(lengths),
         "attempts": attempts,
         "temperature": temperature,

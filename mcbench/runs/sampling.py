@@ -103,7 +103,7 @@ def load_model(source: Config | str) -> tuple[Any, Any]:
         tokenizer.pad_token = tokenizer.eos_token
     # A checkpoint holds tied weights once. Told so, the trainer ties them again where it resumes;
     # else it would warn that some are missing.
-    model._keys_to_ignore_on_save = {*model._keys_to_ignore_on_save, *model.all_tied_weights_keys}
+    model._keys_to_ignore_on_save = set(model.all_tied_weights_keys)
     return model, tokenizer
 
 
@@ -114,8 +114,14 @@ def quiet() -> None:
 
 
 def prompt_ids(tokenizer: Any, prompts: Sequence[Any]) -> list[list[int]]:
-    """Token ids of plain or conversational prompts, as TRL tokenizes them for training."""
+    """Token ids of plain or conversational prompts, as TRL tokenizes them for training.
+
+    Raises:
+        UserError: conversations, and a model that was made for none.
+    """
     if prompts and not isinstance(prompts[0], str):
+        if getattr(tokenizer, "chat_template", "") is None:
+            raise UserError("the model has no chat template; prompt style plain needs none")
         return [
             tokenizer.apply_chat_template(
                 prompt, add_generation_prompt=True, tokenize=True, return_dict=True

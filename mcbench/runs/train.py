@@ -315,14 +315,11 @@ class _Session:
         )
 
     def _recorder(self, trainer: Any, done: int) -> Recorder:
-        config = self.config
         before = read_lines(self.run.path / "steps.jsonl")
         return Recorder(
             run=self.run,
+            config=self.config,
             label=self.label,
-            steps=config.steps,
-            eval_every=config.eval_every,
-            report_every=self.arguments.generation_period,
             is_main=self.is_main,
             say=self.progress,
             evaluate=lambda step: self._evaluate(trainer, step),

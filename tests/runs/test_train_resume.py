@@ -66,7 +66,8 @@ def test_the_record_is_complete(whole, config):
     assert batch["group"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert set(batch["reward"]) <= {0.0, 1.0}
     assert {"versions", "commit", "data_hash", "hardware", "started", "ended"} <= set(record.meta)
-    assert record.config == config.to_dict()
+    assert record.config == config
+    assert record.meta["config"] == config.to_dict()
     assert sorted(p.name for p in run.checkpoints.iterdir() if p.is_dir()) == ["final"]
     assert any(line.startswith("[microcoder seed 0] step 4/8  reward 0.") for line in lines)
 
