@@ -15,7 +15,7 @@ from mcbench.errors import UserError
 if TYPE_CHECKING:
     from mcbench.runs.evaluate import Problems
     from mcbench.runs.sampling import Policy
-    from mcbench.runs.scores import Cells
+    from mcbench.runs.score_table import Cells
 
 _BENCHMARK_LENGTHS = (4096, 8192)  # what the paper tests at
 _CACHE = Path("runs/benchmarks")
@@ -65,7 +65,8 @@ def _evaluate(options: argparse.Namespace) -> None:
     from mcbench.runs.evaluate import check_request, evaluate
     from mcbench.runs.files import digest, write_json
     from mcbench.runs.problems import model_digest, model_location
-    from mcbench.runs.scores import summary, table_cells, table_text
+    from mcbench.runs.score_table import cells_of, table_text
+    from mcbench.runs.scores import summary
 
     for name in ("limit", "batch_size", "workers"):
         value = getattr(options, name)
@@ -110,7 +111,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     for result in results:
         print("\n".join(summary(result)))
         label = f"up to {result.max_completion_length} tokens"
-        rows[label] = table_cells(result, tested.title, tested.by)
+        rows[label] = cells_of(result.per_problem, tested.by, tested.title)
     for line in tested.notes:
         print(line)
     print(table_text({**rows, **(paper_rows() if tested.is_the_papers else {})}))

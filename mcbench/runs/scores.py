@@ -1,4 +1,4 @@
-"""Scores of an evaluation: pass@k, by group and with intervals, and the table of the paper."""
+"""Scores of an evaluation: pass@k, by group and with intervals."""
 
 from __future__ import annotations
 
@@ -123,53 +123,3 @@ def summary(result: EvalResult) -> list[str]:
     if lost := sum(result.attempts - row["attempts"] for row in rows):
         lines.append(f"  {lost} attempts are not counted: the evaluator itself failed on them")
     return lines
-
-
-# Table 1 -----------------------------------------------------------------------------------------
-
-LEVELS = ("easy", "medium", "hard", "all")
-Cells = dict[tuple[str, str], float]
-"""pass@1 in percent by (source, level); cells without problems are left out."""
-
-
-def table_cells(result: EvalResult, title: str, by: str = "form") -> Cells:
-    """The row of one evaluation: each source and then all of them, by difficulty and together.
-
-    Args:
-        title: heads the columns of all sources together.
-        by: what says a problem's source: ``kind``, the platforms of a benchmark, or ``form``, which
-            stands for it: programs that read standard input (as on AtCoder) and methods (as on
-            LeetCode).
-    """
-    sources = sorted({row[by] for row in result.per_problem}, key=_source_order)
-    groups: list[tuple[str, set[str]]] = [(source, {source}) for source in sources]
-    if len(sources) > 1:
-        groups.append((title, set(sources)))
-    cells: Cells = {}
-    for name, members in groups:
-        for level in LEVELS:
-            rows = [
-                row
-                for row in result.per_problem
-                if row[by] in members and level in ("all", row["difficulty"])
-            ]
-            if any(row["attempts"] for row in rows):
-                cells[name, level] = 100.0 * mean_pass_at(rows, 1)
-    return cells
-
-
-def _source_order(source: str) -> tuple[bool, str]:
-    """AtCoder's column stands first, and so does what stands for it."""
-    return source not in ("atcoder", "stdin"), source
-
-
-def table_text(rows: Mapping[str, Cells]) -> str:
-    """Rows in the shape of the paper's Table 1, as text: percent, one row a label."""
-    import pandas as pd
-
-    present = {column for cells in rows.values() for column in cells}
-    sources = dict.fromkeys(source for cells in rows.values() for source, _ in cells)
-    columns = [(s, level) for s in sources for level in LEVELS if (s, level) in present]
-    values = [[cells.get(column) for column in columns] for cells in rows.values()]
-    table = pd.DataFrame(values, index=list(rows), columns=pd.MultiIndex.from_tuples(columns))
-    return table.to_string(float_format="{:.1f}".format, na_rep="-", sparsify=True)

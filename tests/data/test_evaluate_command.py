@@ -8,7 +8,7 @@ import pytest
 from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet, Entry
 from mcbench.errors import UserError
 from mcbench.evaluate_command import add_evaluate, paper_rows
-from mcbench.runs.scores import table_text
+from mcbench.runs.score_table import table_text
 
 from . import published
 from .published import jsonl

@@ -5,13 +5,12 @@ import itertools
 import pytest
 
 from mcbench.errors import UserError
+from mcbench.runs.score_table import cells_of, table_text
 from mcbench.runs.scores import (
     EvalResult,
     pass_at_k,
     score,
     summary,
-    table_cells,
-    table_text,
 )
 
 
@@ -70,7 +69,7 @@ ROWS = [
 
 
 def test_the_table_has_the_papers_shape():
-    cells = table_cells(result(ROWS), "LiveCodeBench", by="kind")
+    cells = cells_of(ROWS, "kind", "LiveCodeBench")
     assert cells == {
         ("atcoder", "easy"): 50.0,
         ("atcoder", "hard"): 0.0,
@@ -88,7 +87,7 @@ def test_the_table_has_the_papers_shape():
 
 
 def test_forms_stand_for_the_platforms():
-    cells = table_cells(result(ROWS), "all")
+    cells = cells_of(ROWS, "form", "all")
     assert [source for source, level in cells if level == "all"] == ["stdin", "call", "all"]
 
 
