@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.runs.files import append_line, write_json
+from mcbench.files import append_line, write_json
 
 
 def resident_mb() -> float:

@@ -56,7 +56,7 @@ CONFIGURATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def measure(name: str, clock_name: str) -> dict[str, Any]:
     """In this process: seconds of a cycle and of an evaluation, mean length, peak of memory."""
-    from mcbench.runs.files import read_lines
+    from mcbench.files import read_lines
     from mcbench.runs.train import plan, train
 
     config = configuration(name)

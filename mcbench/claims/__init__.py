@@ -1,46 +1,29 @@
-"""The 34 insights of the paper as executable claims: ``INSIGHTS[id].assess(records)``.
+"""The 34 claims of the paper and nine questions of our own: ``assess(experiment, runs)``.
 
-Beside them :data:`QUESTIONS`, our own, which predict nothing: ``QUESTIONS[id].answer(records)``.
-One module a section; :mod:`.verdict` holds how a claim is decided, :mod:`.measurements` what it
-needs beside run records. :mod:`mcbench.experiments.arms` says which runs it compares.
+One module a section holds claims and their statistics, :mod:`.ours` the questions, which predict
+no direction; :mod:`.assess` the rule that decides, :mod:`.measurements` what claims need beside
+run records.
 """
 
-from mcbench.claims import batch, context, data, evaluator, kl, mask, temperature
-from mcbench.claims.measurements import (
-    grid_measurements,
-    read_measurements,
-    write_measurements,
-)
-from mcbench.claims.questions import QUESTIONS, Answer, Question, question_rows
-from mcbench.claims.verdict import (
-    STATES,
-    Insight,
-    Verdict,
-    assess_all,
-    count_states,
-    summary_rows,
-)
-from mcbench.experiments.arms import ARMS
+# isort: off
+# Importing a section registers its claims, so this is their order in CLAIMS.
+from mcbench.claims import evaluator, temperature, data, context, mask, batch, kl, ours  # noqa: F401
 
-INSIGHTS: dict[str, Insight] = {
-    insight.id: insight
-    for section in (evaluator, temperature, data, context, mask, batch, kl)
-    for insight in section.INSIGHTS
-}
+# isort: on
+from mcbench.claims.assess import STATES, Result, assess, count_states, summary_rows
+from mcbench.claims.claim import CLAIMS, Claim, arms_elsewhere, claims_of
+from mcbench.claims.measurements import grid_measurements, read_measurements, write_measurements
 
 __all__ = [
-    "ARMS",
-    "INSIGHTS",
-    "QUESTIONS",
+    "CLAIMS",
     "STATES",
-    "Answer",
-    "Insight",
-    "Question",
-    "Verdict",
-    "assess_all",
+    "Claim",
+    "Result",
+    "arms_elsewhere",
+    "assess",
+    "claims_of",
     "count_states",
     "grid_measurements",
-    "question_rows",
     "read_measurements",
     "summary_rows",
     "write_measurements",

@@ -2,81 +2,52 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from mcbench.claims.evidence import Evidence, Part, mean_of, part
-from mcbench.claims.statistics import (
-    Curve,
-    change_point,
-    fall_from_peak,
-    last_window,
-    rise_to_peak,
-)
-from mcbench.claims.verdict import Insight
+from mcbench.claims.claim import register
+from mcbench.claims.evidence import Evidence, Part, difference, mean_of, part
+from mcbench.claims.statistics import change_point, fall_from_peak, last_window, rise_to_peak
 
 SMALL, MEDIUM, LARGE = ARMS = ("small", "medium", "large")
+claim = partial(register, section="batch", experiment="batch_size", source="§7.1, Fig. 8")
 
 
-def _settling_step(x: np.ndarray, y: Curve) -> np.ndarray:
-    """Where a curve bends: the step of its change point."""
-    return change_point(x, y).step
-
-
+@claim(
+    "B1",
+    "More on-policy (a small batch) is less stable: diversity converges sooner, length rises then "
+    "falls.",
+    ARMS,
+)
 def on_policy(evidence: Evidence) -> list[Part]:
     """ "Converges sooner": the change point of Distinct-4 comes earlier in the small arm than on
     average in the other two. "Rises then falls": the small arm's length rises to its peak and falls
     from it, the peak's place found on the other seeds.
     """
-    small, *others = (evidence.diversity(arm) for arm in ARMS)
+    small, *others = map(evidence.diversity, ARMS)
     # Each arm has its own number of generations; the small one's are the finest.
     spacing = max(float(np.diff(one.x).max()) for one in (small, *others))
+    sooner = [*mean_of(others, change_point), (-1.0, small, change_point)]
     length = evidence.length(SMALL)
     return [
-        part(
-            "diversity settles sooner",
-            "updates",
-            *mean_of(others, _settling_step),
-            (-1, small, _settling_step),
-            resolution=spacing,
-        ),
+        part("diversity settles sooner", "updates", *sooner, resolution=spacing),
         part("length rises", "tokens", (1, length, rise_to_peak)),
         part("length falls", "tokens", (1, length, fall_from_peak)),
     ]
 
 
+@claim("B2", "The intermediate batch size performs best.", ARMS)
 def intermediate(evidence: Evidence) -> list[Part]:
     """Last-window pass@1: medium minus small, and medium minus large."""
     medium = evidence.accuracy(MEDIUM)
     return [
-        part(
+        difference(
             f"pass@1 at the end, medium minus {arm}",
             "points",
-            (1, medium, last_window),
-            (-1, evidence.accuracy(arm), last_window),
+            medium,
+            evidence.accuracy(arm),
+            last_window,
         )
         for arm in (SMALL, LARGE)
     ]
-
-
-_SOURCE = "§7.1, Fig. 8"
-INSIGHTS = (
-    Insight(
-        "B1",
-        "batch",
-        "More on-policy (a small batch) is less stable: diversity converges sooner, length rises "
-        "then falls.",
-        _SOURCE,
-        "batch_size",
-        ARMS,
-        on_policy,
-    ),
-    Insight(
-        "B2",
-        "batch",
-        "The intermediate batch size performs best.",
-        _SOURCE,
-        "batch_size",
-        ARMS,
-        intermediate,
-    ),
-)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
+from mcbench.claims.claim import register
 from mcbench.claims.evidence import Evidence, Part, Series, Term, mean_of, part, trend_of
-from mcbench.claims.statistics import Curve, Statistic, growth, last_window
-from mcbench.claims.verdict import Insight
-from mcbench.errors import UserError
-from mcbench.experiments.arms import EARLY, LATE
+from mcbench.claims.statistics import Curve, Statistic, growth, last_window, mean_between
 
 CONSTANT = ("short", "middle", "long")
 SHARES = (0.5, 0.75, 1.0)
 FROM_SHORT = ("short_early", "short_late")
 FROM_MIDDLE = ("middle_early", "middle_late")
+EARLY, LATE = 0.2, 0.6  # when these arms are extended, as shares of the steps
+claim = partial(register, section="context", experiment="context_length", source="§7.2, Fig. 9")
 
 
 def _trend(series: list[Series], statistic: Statistic) -> list[Term]:
     return trend_of(series, SHARES, statistic)
 
 
+@claim("C1", "A longer maximum output gives higher final accuracy.", CONSTANT)
 def accuracy(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 at the longest arm's limit: rise from the shortest to the longest arm, by
     the straight line over the three.
@@ -28,6 +31,11 @@ def accuracy(evidence: Evidence) -> list[Part]:
     return [part("pass@1 at the end, short to long", "points", *_trend(series, last_window))]
 
 
+@claim(
+    "C2",
+    "A longer maximum output gives faster growth and greater final length of responses.",
+    CONSTANT,
+)
 def length(evidence: Evidence) -> list[Part]:
     """Growth by the slope, and last-window length: rise from the shortest to the longest arm."""
     series = [evidence.length(arm) for arm in CONSTANT]
@@ -37,6 +45,7 @@ def length(evidence: Evidence) -> list[Part]:
     ]
 
 
+@claim("C3", "A longer maximum output goes with higher diversity.", CONSTANT)
 def diversity(evidence: Evidence) -> list[Part]:
     """Last-window Distinct-4: rise from the shortest to the longest arm."""
     series = [evidence.diversity(arm) for arm in CONSTANT]
@@ -51,6 +60,11 @@ def _both(evidence: Evidence) -> tuple[tuple[str, str, dict[str, Series]], ...]:
     )
 
 
+@claim(
+    "C4",
+    "A small initial maximum lowers length and diversity, and the deficit outlasts the extension.",
+    ("long", *FROM_SHORT),
+)
 def lasting_deficit(evidence: Evidence) -> list[Part]:
     """Last-window length and diversity: the arm that was always long minus the mean of the two that
     began short and were extended.
@@ -66,6 +80,11 @@ def lasting_deficit(evidence: Evidence) -> list[Part]:
     ]
 
 
+@claim(
+    "C5",
+    "The smaller the initial maximum, the larger the deficit after the extension.",
+    (*FROM_SHORT, *FROM_MIDDLE),
+)
 def deficit_by_start(evidence: Evidence) -> list[Part]:
     """Last-window length and diversity: mean of the two arms extended from middle minus mean of
     the two extended from short, so the larger deficit of the latter.
@@ -86,15 +105,16 @@ def _after(extension: float) -> Statistic:
     lag = 1 - LATE
 
     def mean(x: np.ndarray, y: Curve) -> np.ndarray:
-        done = x / x[-1]
-        inside = (done > extension + lag / 2) & (done <= extension + lag + 1e-9)
-        if not inside.any():
-            raise UserError("no generation in the second half of the time after an extension")
-        return y[..., inside].mean(axis=-1)
+        return mean_between(x / x[-1], y, extension + lag / 2, extension + lag)
 
     return mean
 
 
+@claim(
+    "C6",
+    "The longer a model was trained short, the less it recovers after the extension.",
+    ("long", *FROM_SHORT, *FROM_MIDDLE),
+)
 def recovery(evidence: Evidence) -> list[Part]:
     """Length and diversity lacking against the arm that was always long, equally long after the
     extension: late minus early extension, averaged over the two initial limits.
@@ -111,63 +131,3 @@ def recovery(evidence: Evidence) -> list[Part]:
         )
         for name, unit, series in _both(evidence)
     ]
-
-
-_SOURCE = "§7.2, Fig. 9"
-INSIGHTS = (
-    Insight(
-        "C1",
-        "context",
-        "A longer maximum output gives higher final accuracy.",
-        _SOURCE,
-        "context_length",
-        CONSTANT,
-        accuracy,
-    ),
-    Insight(
-        "C2",
-        "context",
-        "A longer maximum output gives faster growth and greater final length of responses.",
-        _SOURCE,
-        "context_length",
-        CONSTANT,
-        length,
-    ),
-    Insight(
-        "C3",
-        "context",
-        "A longer maximum output goes with higher diversity.",
-        _SOURCE,
-        "context_length",
-        CONSTANT,
-        diversity,
-    ),
-    Insight(
-        "C4",
-        "context",
-        "A small initial maximum lowers length and diversity, and the deficit outlasts the "
-        "extension.",
-        _SOURCE,
-        "context_length",
-        ("long", *FROM_SHORT),
-        lasting_deficit,
-    ),
-    Insight(
-        "C5",
-        "context",
-        "The smaller the initial maximum, the larger the deficit after the extension.",
-        _SOURCE,
-        "context_length",
-        (*FROM_SHORT, *FROM_MIDDLE),
-        deficit_by_start,
-    ),
-    Insight(
-        "C6",
-        "context",
-        "The longer a model was trained short, the less it recovers after the extension.",
-        _SOURCE,
-        "context_length",
-        ("long", *FROM_SHORT, *FROM_MIDDLE),
-        recovery,
-    ),
-)

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from mcbench.claims.evidence import Evidence, Part, part
+from mcbench.claims.claim import register
+from mcbench.claims.evidence import Evidence, Part, difference, part
 from mcbench.claims.measurements import SUITE
-from mcbench.claims.statistics import Curve, Statistic, area_under_curve, estimate, last_window
-from mcbench.claims.verdict import Insight
+from mcbench.claims.statistics import (
+    Curve,
+    Statistic,
+    area_under_curve,
+    estimate,
+    last_window,
+    mean_between,
+)
 from mcbench.errors import UserError
 
-OURS, THEIRS = "microcoder", "livecodebench"
-ARMS = (OURS, THEIRS)
+OURS, THEIRS = ARMS = ("microcoder", "livecodebench")
 MIN_SOLUTIONS = 20
+claim = partial(register, section="evaluator", experiment="code_evaluator", source="§4, Fig. 6")
 
 
+@claim(
+    "E1",
+    "On solutions known to be right, the multi-strategy evaluator measures higher accuracy than "
+    "the LiveCodeBench rules, without accepting wrong ones in return.",
+    (),
+    seeds=0,
+)
 def labelled_set(evidence: Evidence) -> list[Part]:
     """Accepted share of right solutions, ours minus theirs; and, so that accepting everything is no
     gain, the same for accepted right minus accepted wrong solutions. Paired by solution: judging
@@ -43,22 +59,26 @@ def labelled_set(evidence: Evidence) -> list[Part]:
     ]
 
 
+@claim("E2", "Training reward is higher under the multi-strategy evaluator.", ARMS)
 def training_reward(evidence: Evidence) -> list[Part]:
     """Mean reward over the run, ours minus theirs, paired by seed."""
-    ours, theirs = (evidence.reward(arm) for arm in ARMS)
-    return [
-        part("reward", "points", (1, ours, area_under_curve), (-1, theirs, area_under_curve)),
-    ]
+    ours, theirs = map(evidence.reward, ARMS)
+    return [difference("reward", "points", ours, theirs, area_under_curve)]
 
 
+@claim(
+    "E3",
+    "Under the multi-strategy evaluator test accuracy rises faster and ends higher.",
+    ARMS,
+)
 def test_accuracy(evidence: Evidence) -> list[Part]:
     """Area under the pass@1 curve ("faster") and last-window pass@1 ("higher"), ours minus theirs,
     paired by seed and problem.
     """
-    ours, theirs = (evidence.accuracy(arm) for arm in ARMS)
+    ours, theirs = map(evidence.accuracy, ARMS)
     return [
-        part("mean pass@1", "points", (1, ours, area_under_curve), (-1, theirs, area_under_curve)),
-        part("pass@1 at the end", "points", (1, ours, last_window), (-1, theirs, last_window)),
+        difference("mean pass@1", "points", ours, theirs, area_under_curve),
+        difference("pass@1 at the end", "points", ours, theirs, last_window),
     ]
 
 
@@ -67,65 +87,20 @@ def _third(number: int) -> Statistic:
 
     def mean(x: np.ndarray, y: Curve) -> np.ndarray:
         done = (x - x[0]) / (x[-1] - x[0])
-        inside = (done > number / 3) & (done <= (number + 1) / 3 + 1e-9)
-        if not inside.any():
-            raise UserError(f"no evaluation in third {number + 1} of the run")
-        return y[..., inside].mean(axis=-1)
+        return mean_between(done, y, number / 3, (number + 1) / 3)
 
     return mean
 
 
+@claim("E4", "The accuracy gap between the two evaluators is largest early in training.", ARMS)
 def early_gap(evidence: Evidence) -> list[Part]:
     """The gap in pass@1, ours minus theirs: in the first third of training, and how much larger it
     is there than in the last third.
     """
-    ours, theirs = (evidence.accuracy(arm) for arm in ARMS)
+    ours, theirs = map(evidence.accuracy, ARMS)
     first = [(1.0, ours, _third(0)), (-1.0, theirs, _third(0))]
     last = [(-1.0, ours, _third(2)), (1.0, theirs, _third(2))]
     return [
         part("gap in the first third", "points", *first),
         part("gap in the first third minus the last", "points", *first, *last),
     ]
-
-
-_SOURCE = "§4, Fig. 6"
-INSIGHTS = (
-    Insight(
-        "E1",
-        "evaluator",
-        "On solutions known to be right, the multi-strategy evaluator measures higher accuracy "
-        "than the LiveCodeBench rules, without accepting wrong ones in return.",
-        _SOURCE,
-        "code_evaluator",
-        (),
-        labelled_set,
-        seeds=0,
-    ),
-    Insight(
-        "E2",
-        "evaluator",
-        "Training reward is higher under the multi-strategy evaluator.",
-        _SOURCE,
-        "code_evaluator",
-        ARMS,
-        training_reward,
-    ),
-    Insight(
-        "E3",
-        "evaluator",
-        "Under the multi-strategy evaluator test accuracy rises faster and ends higher.",
-        _SOURCE,
-        "code_evaluator",
-        ARMS,
-        test_accuracy,
-    ),
-    Insight(
-        "E4",
-        "evaluator",
-        "The accuracy gap between the two evaluators is largest early in training.",
-        _SOURCE,
-        "code_evaluator",
-        ARMS,
-        early_gap,
-    ),
-)

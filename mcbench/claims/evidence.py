@@ -1,12 +1,13 @@
-"""From run records to the curves that insights compare, aligned by seed and by problem.
+"""From run records to the curves that claims compare, aligned by seed and by problem.
 
 Axis letters: S seeds, N points of a curve, P problems, R resampled problem sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ DIVERSITIES = (
     "diversity/unique_programs",
 )
 LOGGED = (REWARD, LENGTH, *DIVERSITIES, CLIPPED, ENTROPY, *GROUPS)
+LEVELS = ("easy", "medium", "hard")
 MIN_POINTS = 5  # of a curve; a trial of a few steps decides nothing
 
 
@@ -43,12 +45,12 @@ class PassRates:
     steps: np.ndarray
     problems: tuple[str, ...]
     values: np.ndarray
-    difficulties: tuple[str, ...] = ()
+    difficulties: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class RunCurves:
-    """What insights read of one run.
+    """What claims read of one run.
 
     ``logged`` maps a column to its steps and values, (N,) each. ``rates`` are those with responses
     of up to the shortest evaluated length, which is the training length; ``longest`` those with the
@@ -106,14 +108,25 @@ class Series:
     y: np.ndarray
     resampled: np.ndarray | None = None
 
+    def percent(self) -> Series:
+        """Shares as percent."""
+        return Series(self.x, 100 * self.y)
+
+
+INCONCLUSIVE = "inconclusive"
+
 
 @dataclass(frozen=True)
 class Part:
-    """One statement of a claim, as a number that is positive when the statement holds."""
+    """One statement of a claim, as a number that is positive when the statement holds.
+
+    ``state`` is given when the claim is assessed.
+    """
 
     name: str
     estimate: Estimate
     unit: str
+    state: str = INCONCLUSIVE
 
 
 Term = tuple[float, Series, Statistic]
@@ -142,6 +155,11 @@ def part(
     return Part(name, estimate(values, resampled, spacing, held_out), unit)
 
 
+def difference(name: str, unit: str, ours: Series, other: Series, statistic: Statistic) -> Part:
+    """The part ``statistic`` of ours minus of the other."""
+    return part(name, unit, (1, ours, statistic), (-1, other, statistic))
+
+
 def mean_of(series: Sequence[Series], statistic: Statistic, factor: float = 1.0) -> list[Term]:
     """Terms for the mean of a statistic over several arms."""
     return [(factor / len(series), one, statistic) for one in series]
@@ -163,21 +181,20 @@ def trend_of(
 
 @dataclass(frozen=True)
 class Evidence:
-    """The runs of an insight's arms, ``arms[arm][seed]``, and measurements beside them."""
+    """The runs of a claim's arms, ``arms[arm][seed]``, and measurements beside them."""
 
     arms: Mapping[str, Mapping[int, RunCurves]]
     measurements: Measurements = ()
     experiment: str = ""
-    seeds: tuple[int, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        shared = set.intersection(*(set(runs) for runs in self.arms.values())) if self.arms else ()
-        object.__setattr__(self, "seeds", tuple(sorted(shared)))
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """Those that every arm was run with."""
+        return tuple(sorted(set.intersection(*map(set, self.arms.values())) if self.arms else ()))
 
     def reward(self, arm: str) -> Series:
         """Mean reward of a generation, in points (percent)."""
-        series = self.logged(arm, REWARD)
-        return Series(series.x, 100 * series.y)
+        return self.logged(arm, REWARD).percent()
 
     def length(self, arm: str) -> Series:
         """Mean response length of a generation, in tokens."""
@@ -199,7 +216,8 @@ class Evidence:
         return _aligned([run.logged[column] for run in runs], f"{column} of arm {arm}")
 
     def accuracy(self, arm: str, longest: bool = False, difficulty: str | None = None) -> Series:
-        """Held-out pass@1 in percent, with resampled problems.
+        """Held-out pass@1 in percent, with resampled problems: those that all runs of all arms were
+        evaluated on.
 
         Args:
             longest: with responses of up to the longest evaluated length, not the training length.
@@ -208,35 +226,23 @@ class Evidence:
         Raises:
             UserError: a run has no evaluations.
         """
-        runs = [self._rates(self.arms[arm][seed], longest) for seed in self.seeds]
-        problems = self._problems(longest, difficulty)
+        rates = {
+            (name, seed): self.arms[name][seed].longest if longest else self.arms[name][seed].rates
+            for name in self.arms
+            for seed in self.seeds
+        }
+        problems = _common_problems(rates.values(), difficulty)
+        runs = [rates[arm, seed] for seed in self.seeds]
         if not all(len(run.steps) for run in runs) or not problems:
             kind = f" {difficulty}" if difficulty else ""
             raise UserError(f"arm {arm} has runs without evaluations on common{kind} problems")
-        columns = [np.searchsorted(run.problems, problems) for run in runs]
-        tables = [run.values[:, at] for run, at in zip(runs, columns, strict=True)]
-        steps = [run.steps for run in runs]
-        means = [table.mean(axis=1) for table in tables]
-        series = _aligned(list(zip(steps, means, strict=True)), f"accuracy of arm {arm}")
-        shared = [t[np.isin(x, series.x)] for x, t in zip(steps, tables, strict=True)]
+        tables = [run.values[:, np.searchsorted(run.problems, problems)] for run in runs]
+        curves = [(run.steps, table.mean(axis=1)) for run, table in zip(runs, tables, strict=True)]
+        series = _aligned(curves, f"accuracy of arm {arm}")
+        shared = [t[np.isin(run.steps, series.x)] for run, t in zip(runs, tables, strict=True)]
         weights = resample_problems(len(problems))
         resampled = np.einsum("snp,rp->rsn", np.stack(shared), weights, optimize=True)
         return Series(series.x, series.y, resampled)
-
-    @staticmethod
-    def _rates(run: RunCurves, longest: bool) -> PassRates:
-        return run.longest if longest else run.rates
-
-    def _problems(self, longest: bool, difficulty: str | None) -> list[str]:
-        """Those that all runs of all arms were evaluated on."""
-        runs = [
-            self._rates(self.arms[arm][seed], longest) for arm in self.arms for seed in self.seeds
-        ]
-        shared = set.intersection(*(set(run.problems) for run in runs)) if runs else set()
-        if difficulty is not None:
-            kinds = dict(zip(runs[0].problems, runs[0].difficulties, strict=True)) if runs else {}
-            shared = {problem for problem in shared if kinds[problem] == difficulty}
-        return sorted(shared)
 
     def table(self, kind: str) -> pd.DataFrame:
         """Measurements of one kind.
@@ -245,6 +251,16 @@ class Evidence:
             UserError: there are none.
         """
         return table_of(self.measurements, kind, self.experiment)
+
+
+def _common_problems(rates: Collection[PassRates], difficulty: str | None) -> list[str]:
+    """Problems that all runs were evaluated on; of one difficulty, where that is given."""
+    shared = set.intersection(*(set(run.problems) for run in rates))
+    if difficulty is not None:
+        first = next(iter(rates))
+        level = dict(zip(first.problems, first.difficulties, strict=True))
+        shared = {problem for problem in shared if level[problem] == difficulty}
+    return sorted(shared)
 
 
 def _aligned(curves: Sequence[tuple[np.ndarray, np.ndarray]], what: str) -> Series:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from mcbench.claims.evidence import Evidence, Part, part
+from mcbench.claims.claim import register
+from mcbench.claims.evidence import Evidence, Part, difference, part
 from mcbench.claims.statistics import (
     estimate,
     fall_from_peak,
@@ -15,36 +18,39 @@ from mcbench.claims.statistics import (
     rise_to_peak,
     smooth,
 )
-from mcbench.claims.verdict import Insight
 
 KL, NO_KL = "kl_low_clip", "no_kl_high_clip"
+claim = partial(register, section="kl", experiment="kl_and_clip", source="§2.5, Fig. 4")
 
 
+@claim(
+    "K1",
+    "No KL with high clip keeps diversity and length up and accuracy rising; KL without high clip "
+    "lowers diversity and gains little before declining.",
+    (KL, NO_KL),
+)
 def diversity_length_accuracy(evidence: Evidence) -> list[Part]:
     """No KL with high clip: last-window Distinct-4 and length above the other arm's, pass@1 grows.
     KL with low clip: Distinct-4 falls from first to last window, and pass@1 falls from its peak,
     whose place is found on the other seeds.
     """
     kept, lost = evidence.diversity(NO_KL), evidence.diversity(KL)
+    long, short = evidence.length(NO_KL), evidence.length(KL)
+    loss = [(1.0, lost, first_window), (-1.0, lost, last_window)]
     return [
-        part(
-            "diversity at the end, no KL minus KL",
-            "Distinct-4",
-            (1, kept, last_window),
-            (-1, lost, last_window),
-        ),
-        part(
-            "length at the end, no KL minus KL",
-            "tokens",
-            (1, evidence.length(NO_KL), last_window),
-            (-1, evidence.length(KL), last_window),
-        ),
+        difference("diversity at the end, no KL minus KL", "Distinct-4", kept, lost, last_window),
+        difference("length at the end, no KL minus KL", "tokens", long, short, last_window),
         part("pass@1 growth, no KL", "points", (1, evidence.accuracy(NO_KL), growth)),
-        part("diversity lost, KL", "Distinct-4", (1, lost, first_window), (-1, lost, last_window)),
+        part("diversity lost, KL", "Distinct-4", *loss),
         part("pass@1 fall, KL", "points", (1, evidence.accuracy(KL), fall_from_peak)),
     ]
 
 
+@claim(
+    "K2",
+    "Continued loss of diversity precedes the fall of accuracy, which first rises, then falls.",
+    (KL,),
+)
 def loss_before_fall(evidence: Evidence) -> list[Part]:
     """KL with low clip: pass@1 rises to its peak and falls from it, the peak's place found on the
     other seeds; Distinct-4 has fallen by that place ("precedes") and falls on ("continued").
@@ -63,27 +69,3 @@ def loss_before_fall(evidence: Evidence) -> list[Part]:
         Part("diversity lost before the peak of pass@1", before, "Distinct-4"),
         Part("diversity lost after it", after, "Distinct-4"),
     ]
-
-
-_SOURCE = "§2.5, Fig. 4"
-INSIGHTS = (
-    Insight(
-        "K1",
-        "kl",
-        "No KL with high clip keeps diversity and length up and accuracy rising; KL without high "
-        "clip lowers diversity and gains little before declining.",
-        _SOURCE,
-        "kl_and_clip",
-        (KL, NO_KL),
-        diversity_length_accuracy,
-    ),
-    Insight(
-        "K2",
-        "kl",
-        "Continued loss of diversity precedes the fall of accuracy, which first rises, then falls.",
-        _SOURCE,
-        "kl_and_clip",
-        (KL,),
-        loss_before_fall,
-    ),
-)

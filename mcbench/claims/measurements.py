@@ -1,4 +1,4 @@
-"""Measurements that insights need beside the run records, and the file they are kept in.
+"""Measurements that claims need beside the run records, and the files they are kept in.
 
 One JSON line a measurement, in ``measurements.jsonl`` beside the compact records. Three kinds:
 
@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.experiments.code_evaluator import SUITE_FILE
-from mcbench.experiments.labelled import SuiteRecord
-from mcbench.runs.files import read_lines, write_atomic
+from mcbench.files import read_lines, write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,31 +28,23 @@ if TYPE_CHECKING:
     from mcbench.runs.scores import EvalResult
 
 FILE = "measurements.jsonl"
+SUITE_FILE = "labelled_suite.json"
+"""The record of :mod:`mcbench.experiments.labelled`, beside the runs'."""
+METHOD = "livecodebench_method"
+"""The suite's judge that is a whole method of execution, not a set of rules."""
 GRID = "temperature_grid"
 SUITE = "labelled_solution"
 REPETITION = "repetition"
+_RUN: dict[str, Any] = {"experiment": str, "run_id": str, "seed": int, "step": int}
 COLUMNS: dict[str, dict[str, type | tuple[type, ...]]] = {
-    GRID: {
-        "experiment": str,
-        "run_id": str,
-        "seed": int,
-        "step": int,
-        "temperature": (int, float),
-        "distinct_4": (int, float),
-        "accuracy": (int, float),
-    },
+    GRID: {**_RUN, **dict.fromkeys(("temperature", "distinct_4", "accuracy"), (int, float))},
     SUITE: {
-        "experiment": str,
-        "rules": str,
-        "case": str,
-        "group": str,
-        "right": bool,
-        "accepted": bool,
+        **dict.fromkeys(("experiment", "rules", "case", "group"), str),
+        **dict.fromkeys(("right", "accepted"), bool),
     },
     REPETITION: {
-        "experiment": str,
-        "run_id": str,
-        **dict.fromkeys(("seed", "step", "responses", "truncated", "window", "periodic"), int),
+        **_RUN,
+        **dict.fromkeys(("responses", "truncated", "window", "periodic"), int),
     },
 }
 Measurements = Sequence[Mapping[str, Any]]
@@ -84,9 +74,9 @@ def write_measurements(rows: Iterable[Mapping[str, Any]], path: str | Path) -> P
     lines = []
     for row in rows:
         check_measurement(row)
-        lines.append(json.dumps(row, sort_keys=True))
+        lines.append(json.dumps(row, sort_keys=True) + "\n")
     path = Path(path)
-    write_atomic(path, "".join(f"{line}\n" for line in sorted(lines)))
+    write_atomic(path, "".join(sorted(lines)))
     return path
 
 
@@ -95,15 +85,37 @@ def read_measurements(path: str | Path) -> list[dict[str, Any]]:
     there is no file.
 
     Raises:
-        UserError: a row that :func:`check_measurement` refuses.
+        UserError: a row that :func:`check_measurement` refuses, or a suite's record that is none.
     """
     path = Path(path)
     rows = read_lines(path / FILE if path.is_dir() else path)
     if (path / SUITE_FILE).exists():
-        rows += SuiteRecord.read(path / SUITE_FILE).measurements()
+        rows += _judged_solutions(path / SUITE_FILE)
     for row in rows:
         check_measurement(row)
     return rows
+
+
+def _judged_solutions(path: Path) -> list[dict[str, Any]]:
+    """One row a case of the labelled suite and set of rules that judged it."""
+    try:
+        data = json.loads(path.read_text())
+        return [
+            {
+                "kind": SUITE,
+                "experiment": "code_evaluator",
+                "rules": judge,
+                "case": f"{part}/{name}",
+                "group": f"{part}: {group}",
+                "right": right,
+                "accepted": accepted,
+            }
+            for part, group, name, right, marks in data["cases"]
+            for judge, accepted in zip(data["judges"], marks, strict=True)
+            if accepted is not None and judge != METHOD
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is no record of the labelled suite: {error}") from error
 
 
 def grid_measurements(

@@ -17,39 +17,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy import optimize, signal, special, stats
+from scipy import optimize, signal, special
 
 from mcbench.errors import UserError
-from mcbench.runs.scores import mean_pass_at, pass_at_k
-
-__all__ = [
-    "HELD_OUT",
-    "ChangePoint",
-    "Estimate",
-    "area_under_curve",
-    "change_point",
-    "drop_from_peak",
-    "estimate",
-    "fall_from_peak",
-    "first_peak_step",
-    "first_window",
-    "growth",
-    "held_out_peak",
-    "holm",
-    "iqm",
-    "last_window",
-    "late_fall",
-    "mean_pass_at",
-    "paired_difference",
-    "pass_at_k",
-    "peak",
-    "peak_step",
-    "resample_problems",
-    "rise_to_peak",
-    "slope",
-    "smooth",
-    "tail_probability",
-]
 
 CONFIDENCE = 0.95
 RESAMPLES = 500
@@ -68,19 +38,30 @@ Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
 # Summaries of one curve: (N,), (..., N) -> (...) ---------------------------------------------
 
 
-def iqm(values: np.ndarray, axis: int = 0) -> np.ndarray:
-    """Interquartile mean: the mean of the middle half (Agarwal et al. 2021)."""
-    return stats.trim_mean(values, 0.25, axis=axis)
-
-
 def last_window(x: np.ndarray, y: Curve, share: float = LAST) -> np.ndarray:
-    """Mean over the last ``share`` of the steps, the last point at least."""
+    """Mean over the last ``share`` of the steps, the last point at least.
+
+    What every claim, page and table of the project means by the end of training.
+    """
     return y[..., _late(x, share)].mean(axis=-1)
 
 
 def first_window(x: np.ndarray, y: Curve, share: float = FIRST) -> np.ndarray:
     """Mean over the first ``share`` of the steps, the first point at least."""
     return y[..., _early(x, share)].mean(axis=-1)
+
+
+def mean_between(done: np.ndarray, y: Curve, start: float, end: float) -> np.ndarray:
+    """Mean over the points after ``start`` and up to ``end``, shares of the training that are
+    ``done`` (N,) at each point.
+
+    Raises:
+        UserError: no point lies there.
+    """
+    inside = (done > start) & (done <= end + 1e-9)
+    if not inside.any():
+        raise UserError(f"no point of the curve between {start:.0%} and {end:.0%} of the training")
+    return y[..., inside].mean(axis=-1)
 
 
 def _early(x: np.ndarray, share: float) -> np.ndarray:
@@ -153,35 +134,21 @@ def first_peak_step(x: np.ndarray, y: Curve, prominence: float = 0.5) -> np.ndar
     return np.array(steps).reshape(smoothed.shape[:-1])
 
 
-@dataclass(frozen=True)
-class ChangePoint:
-    """A curve as two straight lines that meet: the step where, and the slopes a step (...)."""
-
-    step: np.ndarray
-    before: np.ndarray
-    after: np.ndarray
-
-
-def change_point(x: np.ndarray, y: Curve) -> ChangePoint:
-    """The least-squares broken line; it may break at any inner point with two on either side.
-
-    Rise then fall is ``before > 0`` and ``after < 0``. Without a true break both slopes scatter
-    evenly about the common one.
+def change_point(x: np.ndarray, y: Curve) -> np.ndarray:
+    """The step at which a curve bends: where the two straight lines of its least-squares broken
+    line meet, at any inner point with two on either side.
 
     Raises:
         UserError: fewer than five points.
     """
     if len(x) < 5:
         raise UserError(f"a change point needs at least 5 points, got {len(x)}")
-    errors, fits = [], []
+    errors = []
     for at in range(1, len(x) - 1):
         design = np.stack([np.ones(len(x)), x - x[at], np.maximum(x - x[at], 0)], axis=1)
         fit = y @ np.linalg.pinv(design).T
         errors.append(((y - fit @ design.T) ** 2).sum(axis=-1))
-        fits.append(fit)
-    best = np.stack(errors).argmin(axis=0)
-    chosen = np.take_along_axis(np.stack(fits), best[None, ..., None], axis=0)[0]
-    return ChangePoint(x[best + 1], chosen[..., 1], chosen[..., 1] + chosen[..., 2])
+    return x[np.stack(errors).argmin(axis=0) + 1]
 
 
 def held_out_peak(x: np.ndarray, y: np.ndarray) -> np.ndarray:

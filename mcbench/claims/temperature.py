@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
-from mcbench.claims.evidence import Evidence, Part, mean_of, part, trend_of
+from mcbench.claims.claim import register
+from mcbench.claims.evidence import Evidence, Part, difference, mean_of, part, trend_of
 from mcbench.claims.measurements import GRID
 from mcbench.claims.statistics import (
     Curve,
@@ -16,13 +19,13 @@ from mcbench.claims.statistics import (
     last_window,
     slope,
 )
-from mcbench.claims.verdict import Insight
 from mcbench.errors import UserError
 
 CONSTANT, TEMPERATURES = ("t_06", "t_10", "t_12", "t_18"), (0.6, 1.0, 1.2, 1.8)
 COLD, USUAL, HOT = "t_06", "t_12", "t_18"  # 1.2 is the paper's default
 HOLDS = 0.9  # accuracy holds at a temperature: this share of the checkpoint's best on the grid
 LITTLE = 5.0  # points of pass@1 that are "little effect"
+claim = partial(register, section="temperature", experiment="temperature", source="§2.4, Fig. 3")
 
 
 def _grids(evidence: Evidence, column: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -56,6 +59,7 @@ def _bound(temperatures: np.ndarray, accuracy: np.ndarray) -> float:
     return float(temperatures[at - 1] + share * (temperatures[at] - temperatures[at - 1]))
 
 
+@claim("T1", "The highest temperature at which accuracy holds grows during training.", ())
 def stable_bound(evidence: Evidence) -> list[Part]:
     """The highest temperature at which a checkpoint keeps 90 % of its best accuracy over the grid:
     growth over the checkpoints by the slope, one value a seed.
@@ -65,6 +69,7 @@ def stable_bound(evidence: Evidence) -> list[Part]:
     return [Part("growth of the stable bound", estimate(growth(steps, bounds)), "T")]
 
 
+@claim("T2", "Higher temperature gives higher output diversity.", ())
 def diversity_slope(evidence: Evidence) -> list[Part]:
     """Slope of Distinct-4 over temperature, above 0 on every checkpoint."""
     steps, temperatures, diversity = _grids(evidence, "distinct_4")
@@ -75,6 +80,7 @@ def diversity_slope(evidence: Evidence) -> list[Part]:
     ]
 
 
+@claim("T3", "At a fixed temperature diversity falls as training goes on.", CONSTANT)
 def diversity_falls(evidence: Evidence) -> list[Part]:
     """Fall of Distinct-4 over the run by the slope, in every constant arm."""
     return [
@@ -83,6 +89,12 @@ def diversity_falls(evidence: Evidence) -> list[Part]:
     ]
 
 
+@claim(
+    "T4",
+    "When initial diversity is below the value it converges to elsewhere, it keeps falling and "
+    "training fails.",
+    CONSTANT,
+)
 def low_start_fails(evidence: Evidence) -> list[Part]:
     """Arms whose first-window Distinct-4 is below D*, the mean last-window value of the other
     constant arms (both means over seeds): on average over these arms Distinct-4 falls further, and
@@ -97,26 +109,21 @@ def low_start_fails(evidence: Evidence) -> list[Part]:
         pairs = ", ".join(f"{arm} {start[arm]:.2f} / {target[arm]:.2f}" for arm in CONSTANT)
         raise UserError(f"no arm starts below the diversity that the others end with ({pairs})")
     series = [diversity[arm] for arm in low]
+    lost = [*mean_of(series, first_window), *mean_of(series, last_window, -1)]
+    fall = mean_of([evidence.accuracy(arm) for arm in low], fall_from_peak)
     return [
-        part(
-            f"diversity lost by {', '.join(low)}",
-            "Distinct-4",
-            *mean_of(series, first_window),
-            *mean_of(series, last_window, -1),
-        ),
-        part(
-            f"pass@1 fall of {', '.join(low)}",
-            "points",
-            *mean_of([evidence.accuracy(arm) for arm in low], fall_from_peak),
-        ),
+        part(f"diversity lost by {', '.join(low)}", "Distinct-4", *lost),
+        part(f"pass@1 fall of {', '.join(low)}", "points", *fall),
     ]
 
 
+@claim("T5", "The conventional T = 0.6 fails.", (COLD,))
 def cold_fails(evidence: Evidence) -> list[Part]:
     """Fall of pass@1 at T = 0.6 from its peak, whose place is found on the other seeds."""
     return [part("pass@1 fall at T = 0.6", "points", (1, evidence.accuracy(COLD), fall_from_peak))]
 
 
+@claim("T6", "T = 1.8 trains stably with little effect on the final value.", (USUAL, HOT))
 def hot_is_stable(evidence: Evidence) -> list[Part]:
     """At T = 1.8 pass@1 falls less than 5 points from its peak (place found on the other seeds),
     and its last window is within 5 points of that at T = 1.2, both ways.
@@ -124,18 +131,15 @@ def hot_is_stable(evidence: Evidence) -> list[Part]:
     hot, usual = evidence.accuracy(HOT), evidence.accuracy(USUAL)
     gap = [(1.0, hot, last_window), (-1.0, usual, last_window)]
     away = [(-factor, one, statistic) for factor, one, statistic in gap]
+    fall = (-1.0, hot, fall_from_peak)
     return [
-        part(
-            "fall from the peak stays under 5 by",
-            "points",
-            (-1, hot, fall_from_peak),
-            constant=LITTLE,
-        ),
+        part("fall from the peak stays under 5 by", "points", fall, constant=LITTLE),
         part("end of T = 1.8 is above T = 1.2 less 5 by", "points", *gap, constant=LITTLE),
         part("end of T = 1.8 is under T = 1.2 plus 5 by", "points", *away, constant=LITTLE),
     ]
 
 
+@claim("T7", "Diversity converges to similar values at different temperatures.", CONSTANT)
 def diversity_converges(evidence: Evidence) -> list[Part]:
     """Spread of Distinct-4 over the constant arms as the rise from T = 0.6 to 1.8 by the straight
     line: the first window's is larger than the last window's, and than the last window's reversed.
@@ -143,18 +147,11 @@ def diversity_converges(evidence: Evidence) -> list[Part]:
     series = [evidence.diversity(arm) for arm in CONSTANT]
     first = trend_of(series, TEMPERATURES, first_window)
     return [
-        part(
-            "first spread minus last",
-            "Distinct-4",
-            *first,
-            *trend_of(series, TEMPERATURES, last_window, -1),
-        ),
-        part(
-            "first spread plus last",
-            "Distinct-4",
-            *first,
-            *trend_of(series, TEMPERATURES, last_window),
-        ),
+        part(f"first spread {sign} last", "Distinct-4", *first, *last)
+        for sign, last in (
+            ("minus", trend_of(series, TEMPERATURES, last_window, -1)),
+            ("plus", trend_of(series, TEMPERATURES, last_window)),
+        )
     ]
 
 
@@ -163,111 +160,46 @@ def _fluctuation(x: np.ndarray, y: Curve) -> np.ndarray:
     return np.abs(np.diff(y, axis=-1)).mean(axis=-1)
 
 
+@claim("T8", "Choosing T from measured diversity avoids both failures.", (COLD, HOT, "t_of_d"))
 def chosen_avoids_failures(evidence: Evidence) -> list[Part]:
     """The arm with T(D) against the two ends of the grid: last-window pass@1 above that at T = 0.6
     (the failure of too low a temperature), Distinct-4 fluctuating less from one generation to the
     next than at T = 1.8 (that of too high a one).
     """
-    chosen = evidence.diversity("t_of_d")
+    chosen, cold = evidence.accuracy("t_of_d"), evidence.accuracy(COLD)
+    steady, restless = evidence.diversity("t_of_d"), evidence.diversity(HOT)
+    what = "fluctuation of diversity, T = 1.8 minus T(D)"
     return [
-        part(
-            "pass@1 at the end, T(D) minus T = 0.6",
-            "points",
-            (1, evidence.accuracy("t_of_d"), last_window),
-            (-1, evidence.accuracy(COLD), last_window),
-        ),
-        part(
-            "fluctuation of diversity, T = 1.8 minus T(D)",
-            "Distinct-4",
-            (1, evidence.diversity(HOT), _fluctuation),
-            (-1, chosen, _fluctuation),
-        ),
+        difference("pass@1 at the end, T(D) minus T = 0.6", "points", chosen, cold, last_window),
+        difference(what, "Distinct-4", restless, steady, _fluctuation),
     ]
 
 
+@claim(
+    "T9",
+    "Low-then-high staging beats high from the start.",
+    (USUAL, HOT, "step_06_12", "step_06_18"),
+)
 def staging_wins(evidence: Evidence) -> list[Part]:
     """Last-window pass@1: mean of the arms that jump from 0.6 to 1.2 and to 1.8 minus mean of the
     arms at 1.2 and at 1.8 from the start.
     """
     staged = [evidence.accuracy(arm) for arm in ("step_06_12", "step_06_18")]
     constant = [evidence.accuracy(arm) for arm in (USUAL, HOT)]
-    return [
-        part(
-            "pass@1 at the end, staged minus constant",
-            "points",
-            *mean_of(staged, last_window),
-            *mean_of(constant, last_window, -1),
-        )
-    ]
+    terms = [*mean_of(staged, last_window), *mean_of(constant, last_window, -1)]
+    return [part("pass@1 at the end, staged minus constant", "points", *terms)]
 
 
+@claim(
+    "T10",
+    "Continuous, uniform temperature change destabilises diversity; staged steps do not.",
+    (HOT, "step_06_18", "ramp_06_18"),
+)
 def ramps_destabilise(evidence: Evidence) -> list[Part]:
     """Lasting change of diversity: how far last-window Distinct-4 is from that of T = 1.8 all
     along, after the linear ramp to 1.8 minus after the jump to 1.8; one distance a seed.
     """
-    ends = {
-        arm: last_window(one.x, one.y)
-        for arm in ("ramp_06_18", "step_06_18", HOT)
-        for one in [evidence.diversity(arm)]
-    }
-    ramp, step = (np.abs(ends[arm] - ends[HOT]) for arm in ("ramp_06_18", "step_06_18"))
+    series = [evidence.diversity(arm) for arm in ("ramp_06_18", "step_06_18", HOT)]
+    ramp, step, hot = (last_window(one.x, one.y) for one in series)
+    ramp, step = np.abs(ramp - hot), np.abs(step - hot)
     return [Part("shift of diversity, ramp minus jump", estimate(ramp - step), "Distinct-4")]
-
-
-_SOURCE = "§2.4, Fig. 3"
-INSIGHTS = tuple(
-    Insight(name, "temperature", claim, _SOURCE, "temperature", arms, statistic)
-    for name, claim, arms, statistic in (
-        (
-            "T1",
-            "The highest temperature at which accuracy holds grows during training.",
-            (),
-            stable_bound,
-        ),
-        ("T2", "Higher temperature gives higher output diversity.", (), diversity_slope),
-        (
-            "T3",
-            "At a fixed temperature diversity falls as training goes on.",
-            CONSTANT,
-            diversity_falls,
-        ),
-        (
-            "T4",
-            "When initial diversity is below the value it converges to elsewhere, it keeps falling "
-            "and training fails.",
-            CONSTANT,
-            low_start_fails,
-        ),
-        ("T5", "The conventional T = 0.6 fails.", (COLD,), cold_fails),
-        (
-            "T6",
-            "T = 1.8 trains stably with little effect on the final value.",
-            (USUAL, HOT),
-            hot_is_stable,
-        ),
-        (
-            "T7",
-            "Diversity converges to similar values at different temperatures.",
-            CONSTANT,
-            diversity_converges,
-        ),
-        (
-            "T8",
-            "Choosing T from measured diversity avoids both failures.",
-            (COLD, HOT, "t_of_d"),
-            chosen_avoids_failures,
-        ),
-        (
-            "T9",
-            "Low-then-high staging beats high from the start.",
-            (USUAL, HOT, "step_06_12", "step_06_18"),
-            staging_wins,
-        ),
-        (
-            "T10",
-            "Continuous, uniform temperature change destabilises diversity; staged steps do not.",
-            (HOT, "step_06_18", "ramp_06_18"),
-            ramps_destabilise,
-        ),
-    )
-)

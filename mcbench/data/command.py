@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +33,36 @@ def add_data(commands: Any) -> None:
 
 
 def _build(options: argparse.Namespace) -> None:
-    import json
-    from dataclasses import asdict, replace
+    build_set(Path(options.config), options.out, options.workers, options.dry_run, _progress)
 
+
+def build_set(
+    path: Path,
+    out: str | None,
+    workers: int | None,
+    dry_run: bool,
+    progress: Callable[[str, int, int], None],
+) -> None:
+    """Build the set of a YAML file and say what it cost; ``dry_run`` prints the configuration.
+
+    Args:
+        out, workers: instead of the file's.
+
+    Raises:
+        UserError: the file cannot be read or is wrong, or as `mcbench.data.build.build`.
+    """
     from mcbench.data.build import build
+    from mcbench.data.collect import load_sources
     from mcbench.data.config import load_config
 
-    config = load_config(Path(options.config))
-    changes = {name: getattr(options, name) for name in ("out", "workers")}
-    config = replace(
-        config, **{name: value for name, value in changes.items() if value is not None}
-    )
-    if options.dry_run:
-        from mcbench.data.collect import load_sources
-
-        load_sources(config.sources)
-        load_sources(config.against)
-        print(json.dumps(asdict(config), indent=1))
+    config = load_config(path)
+    changes = {"out": out, "workers": workers}
+    config = config.changed(**{name: v for name, v in changes.items() if v is not None})
+    if dry_run:
+        load_sources([*config.sources, *config.against])
+        print(config.model_dump_json(indent=1))
         return
-    built = build(config, progress=_progress)
+    built = build(config, progress=progress)
     print(built)
     if built.measured.tests_run:
         rate = built.measured.tests_run / built.measured.evaluator_s

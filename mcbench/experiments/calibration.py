@@ -17,9 +17,9 @@ import pandas as pd
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.files import plain, write_atomic
 from mcbench.runs.config import Config, preset
 from mcbench.runs.evaluate import judge, passed
-from mcbench.runs.files import plain, write_atomic
 from mcbench.runs.scores import pass_at_k
 
 ATTEMPTS = 8
@@ -238,7 +238,7 @@ def _sample(
     config: Config,
 ) -> tuple[pd.DataFrame, list[list[int]]]:
     """``ATTEMPTS`` responses a problem: the table of ``CalibrationReport.samples``, and the ids."""
-    from mcbench.runs.problems import prompt_for
+    from mcbench.data.prompts import prompt_for
     from mcbench.runs.sampling import transformers_policy
 
     policy = transformers_policy(model, tokenizer, config.eval_batch_size)
@@ -269,8 +269,8 @@ def _summary(
     config: Config,
 ) -> dict[str, float]:
     """One row of ``CalibrationReport.grid``."""
+    from mcbench.data.prompts import prompt_for
     from mcbench.grpo.diversity import distinct_n
-    from mcbench.runs.problems import prompt_for
     from mcbench.runs.sampling import prompt_ids
 
     prompts = prompt_ids(tokenizer, [prompt_for(task, config.prompt_style) for task in tasks])

@@ -93,12 +93,14 @@ def measure_grid(
     workers: int = 1,
     progress: Say | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> list[Row]:
+    known: Sequence[Mapping[str, Any]] = (),
+) -> list[Mapping[str, Any]]:
     """Measure what is missing, training the runs it needs, and return the rows of the grid.
 
     Args:
         folder: holds the file of measurements.
         workers: runs side by side where some have to be trained.
+        known: rows that are not measured again, such as those of committed records.
 
     Raises:
         UserError: wrong arguments, or a run failed.
@@ -107,7 +109,7 @@ def measure_grid(
     path = Path(folder) / FILE
     checkpoints = grid_checkpoints(profile, seeds, steps, settings)
     rows = read_measurements(path)
-    missing = missing_of_grid(checkpoints, rows, temperatures)
+    missing = missing_of_grid(checkpoints, [*rows, *known], temperatures)
     total = len(checkpoints) * len(temperatures)
     left = sum(len(wanted) for _, wanted in missing)
     progress(f"temperature grid: {total} measurements, {total - left} made before, {left} to make")
@@ -124,7 +126,7 @@ def measure_grid(
             path.parent.mkdir(parents=True, exist_ok=True)
             write_measurements(rows, path)
     ids = {one.run_id for one in checkpoints}
-    return [row for row in rows if row["kind"] == GRID and row["run_id"] in ids]
+    return [row for row in (*rows, *known) if row["kind"] == GRID and row["run_id"] in ids]
 
 
 def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) -> Any:

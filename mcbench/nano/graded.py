@@ -1,9 +1,9 @@
 """Two nano training sets of equal size, a harder and an easier one.
 
 Both are selected by the data pipeline from one pool of generated problems, by how often the base
-model nano-s solves them: :mod:`mcbench.experiments.graded_sets` does that and says how. What it
-selected is kept in ``graded.json``, as ids with the measured passes; the problems themselves are
-generated anew here, so that they are the same on every machine without running the pipeline.
+model nano-s solves them: `mcbench.lab.graded_sets` does that and says how. What it selected is kept
+in ``graded.json``, as ids with the measured passes; the problems themselves are generated anew
+here, so that they are the same on every machine without running the pipeline.
 """
 
 from __future__ import annotations

@@ -21,18 +21,18 @@ from mcbench.experiments.experiments import EXPERIMENTS, experiment_named
 from mcbench.experiments.graded_sets import DataRecord
 from mcbench.experiments.labelled import SuiteRecord
 from mcbench.experiments.study import Study, study_of
+from mcbench.files import plain
 from mcbench.report.calibration import calibration_page
 from mcbench.report.code_evaluator import code_evaluator_page
 from mcbench.report.data_quality import data_quality_page
 from mcbench.report.page import Entry, Page, build_index, data_table, write_page, write_plotly
-from mcbench.runs.place import in_project as in_project
 from mcbench.report.provenance import configurations_table
 from mcbench.report.results import headline_of, results_page
 from mcbench.report.section import section_page, with_answers
 from mcbench.report.sections import SECTIONS
 from mcbench.report.verdicts import PAGES, insight_summary, summary_markup
 from mcbench.runs.compact import read_compact
-from mcbench.runs.files import plain
+from mcbench.runs.place import in_project as in_project
 from mcbench.runs.profiles import profile_named
 from mcbench.runs.store import RunRecord
 

@@ -23,16 +23,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from mcbench.data import benchmarks
 from mcbench.data.benchmarks import BenchmarkSet
-from mcbench.data.schema import Problem, ProblemRecord
-from mcbench.data.storage import make_writable
+from mcbench.data.judge import submission
+from mcbench.data.prompts import prompt_for
+from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.evaluator import Evaluator, Submission, extract_code
-from mcbench.evaluator.reward import NO_CODE, parse_tests
+from mcbench.evaluator import Evaluator, extract_code
+from mcbench.evaluator.reward import NO_CODE
+from mcbench.files import make_writable, plain, read_lines, write_atomic, write_json
 from mcbench.grpo.diversity import distinct_n
-from mcbench.runs.files import plain, read_lines, write_atomic, write_json
-from mcbench.runs.problems import prompt_for
 from mcbench.runs.scores import EvalResult, mean_pass_at
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def _open(folder: Path, settings: dict[str, Any]) -> None:
 
 def sample(
     model: Policy,
-    problems: Sequence[Any],
+    problems: Sequence[Problem],
     *,
     lengths: Sequence[int],
     attempts: int,
@@ -161,13 +160,13 @@ def sample(
 
     Response i belongs to problem i // attempts.
     """
-    prompts = [_prompt(problem, prompt_style) for problem in problems]
+    prompts = [prompt_for(problem, prompt_style) for problem in problems]
     return model.respond(prompts, attempts, max(lengths), temperature, seed)
 
 
 def _rows(
     model: Policy,
-    problems: Sequence[Any],
+    problems: Sequence[Problem],
     evaluator: Any,
     *,
     lengths: Sequence[int],
@@ -188,7 +187,7 @@ def _rows(
                 "id": problem.id,
                 "form": problem.form,
                 "difficulty": problem.difficulty,
-                "kind": _kind(problem),
+                "kind": problem.kind,
                 "attempts": [
                     {
                         "text": longest[i],
@@ -205,7 +204,7 @@ def _rows(
 
 
 def judge(
-    evaluator: Any, problems: Sequence[Any], texts: Mapping[int, list[str]], attempts: int
+    evaluator: Any, problems: Sequence[Problem], texts: Mapping[int, list[str]], attempts: int
 ) -> dict[int, list[str]]:
     """Verdicts by length for every response, such as "AC,WA"; :func:`passed` reads them.
 
@@ -217,7 +216,7 @@ def judge(
         for length, rows in texts.items()
     }
     programs = dict.fromkeys(key for rows in keys.values() for key in rows if key[1] is not None)
-    submissions = [_submission(problems[index], code or "") for index, code in programs]
+    submissions = [submission(problems[index], code or "") for index, code in programs]
     results = evaluator.evaluate(submissions, early_exit=True) if submissions else []
     found = {key: ",".join(result.verdicts) for key, result in zip(programs, results, strict=True)}
     return {length: [found.get(key, NO_CODE) for key in rows] for length, rows in keys.items()}
@@ -263,39 +262,16 @@ def _result(
     )
 
 
-# A benchmark's problems are records --------------------------------------------------------------
-
-
-def _part(problems: Problems, first: int, last: int) -> Sequence[Any]:
+def _part(problems: Problems, first: int, last: int) -> Sequence[Problem]:
     """Some of the problems; a benchmark's with its limits where they set none."""
     if not isinstance(problems, BenchmarkSet):
         return problems[first:last]
     known = problems.benchmark
     return [
         replace(
-            record,
-            time_limit_s=record.time_limit_s or known.time_limit_s,
-            memory_limit_mb=record.memory_limit_mb or known.memory_limit_mb,
+            problem,
+            time_limit_s=problem.time_limit_s or known.time_limit_s,
+            memory_limit_mb=problem.memory_limit_mb or known.memory_limit_mb,
         )
-        for record in problems.records(first, last)
+        for problem in problems.problems(first, last)
     ]
-
-
-def _prompt(problem: Problem | ProblemRecord, style: str) -> Any:
-    if isinstance(problem, ProblemRecord):
-        return benchmarks.prompt(problem, style)
-    return prompt_for(problem, style)
-
-
-def _kind(problem: Problem | ProblemRecord) -> str:
-    if isinstance(problem, ProblemRecord):
-        return str(problem.metadata.get("platform", problem.source))
-    return problem.kind
-
-
-def _submission(problem: Problem | ProblemRecord, code: str) -> Any:
-    """The program with the problem's tests, read exactly as the training reward reads them."""
-    if isinstance(problem, ProblemRecord):  # its limits are set
-        return benchmarks.submission(problem, code, benchmarks.LIVECODEBENCH)
-    row = problem.to_row()
-    return Submission(code, parse_tests(row["tests"], row["form"], row["fn_name"]))

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mcbench.runs.files import digest
+from mcbench.files import digest
 
 PACKAGES = (
     *("mcbench", "torch", "transformers", "trl", "accelerate", "datasets", "peft", "numpy", "vllm"),

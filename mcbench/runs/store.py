@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError
+from mcbench.files import ProcessLock, append_line, keep_lines, read_lines, write_json
 from mcbench.runs.config import Config
 from mcbench.runs.distributions import recorded_distributions
-from mcbench.runs.files import ProcessLock, append_line, keep_lines, read_lines, write_json
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -32,9 +32,9 @@ from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator import CodeReward, Evaluator
 from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
+from mcbench.files import digest, read_lines, write_json
 from mcbench.runs.config import Config
 from mcbench.runs.evaluate import evaluate, sample, select_problems
-from mcbench.runs.files import digest, read_lines, write_json
 from mcbench.runs.problems import load_problems, problems_digest, training_row
 from mcbench.runs.provenance import commit, hardware, sharding_here, versions
 from mcbench.runs.recorder import Recorder

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.files import digest, write_json
 from mcbench.runs.config import Config
-from mcbench.runs.files import digest, write_json
 from mcbench.scale.estimate import Estimate, Memory, check_backend, estimate, gib
 from mcbench.scale.machine import GPU_NAMES, Machine, Rates, nominal_gpu, probe
 from mcbench.scale.shapes import shape_of

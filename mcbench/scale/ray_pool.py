@@ -17,8 +17,8 @@ from typing import Any
 
 from mcbench import __version__
 from mcbench.errors import UserError
+from mcbench.files import ProcessLock
 from mcbench.ray_session import ray_session
-from mcbench.runs.files import ProcessLock
 from mcbench.runs.store import RunStore
 from mcbench.scale.apart import REFUSED, Ended, Event, Lost, Task, train_apart
 

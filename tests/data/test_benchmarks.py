@@ -8,13 +8,13 @@ from mcbench.data.benchmarks import (
     LIVECODEBENCH,
     PAPER_COUNTS,
     benchmark,
-    open_benchmark,
-    prompt,
-    submission,
 )
+from mcbench.data.judge import submission
+from mcbench.data.prompts import prompt_for
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.report import paper
+from mcbench.runs.problems import open_benchmark
 
 from . import published
 from .published import jsonl
@@ -64,7 +64,7 @@ def test_the_set_of_the_paper_has_these_counts():
 def test_a_set_knows_its_problems_without_their_tests(problems):
     assert len(problems) == 3
     assert problems.counts()["atcoder", "hard"] == 1
-    assert [r.id for r in problems.records(1, 3)] == [
+    assert [r.id for r in problems.problems(1, 3)] == [
         "livecodebench/abc390_b",
         "livecodebench/3500",
     ]
@@ -106,39 +106,39 @@ def test_sets_are_named(tmp_path):
     assert benchmark("livecodebench").subset == "v6"
     assert benchmark("livecodebench:release_v5").time_limit_s == LIVECODEBENCH.time_limit_s
     assert len(open_benchmark("nano:test", tmp_path)) == 120
-    with pytest.raises(UserError, match="unknown benchmark 'livecode'; allowed"):
+    with pytest.raises(UserError, match="unknown benchmark 'livecode'; did you mean livecodebench"):
         benchmark("livecode")
     with pytest.raises(UserError, match="unknown subset"):
         benchmark("livecodebench:v9")
 
 
 def test_prompts(problems, tmp_path):
-    stdin, _, call = problems.records()
-    system, user = prompt(call)
+    stdin, _, call = problems.problems()
+    system, user = prompt_for(call)
     assert (system["role"], user["role"]) == ("system", "user")
     assert "Return the sum of the list times k." in user["content"]
     assert "```python\nclass Solution:" in user["content"]
-    assert "stdin" in prompt(stdin, "plain")
-    nano = open_benchmark("nano:test", tmp_path).records(0, 1)[0]
-    assert prompt(nano, "plain") == nano.statement
+    assert "stdin" in prompt_for(stdin, "plain")
+    nano = open_benchmark("nano:test", tmp_path).problems(0, 1)[0]
+    assert prompt_for(nano, "plain") == nano.statement
     with pytest.raises(UserError, match="unknown prompt style"):
-        prompt(nano, "chatty")
+        prompt_for(nano, "chatty")
 
 
 def test_prompts_for_functions(tmp_path):
     path = jsonl(tmp_path / "HumanEval.jsonl", published.humaneval())
-    [record] = open_benchmark("humaneval", tmp_path / "cache", str(path)).records()
-    assert "def quarter(x):" in prompt(record)[1]["content"]
+    [record] = open_benchmark("humaneval", tmp_path / "cache", str(path)).problems()
+    assert "def quarter(x):" in prompt_for(record)[1]["content"]
     path = jsonl(tmp_path / "mbpp.jsonl", published.mbpp())
-    [record] = open_benchmark("mbpp", tmp_path / "cache", str(path)).records()
-    assert "Write a function to add." in prompt(record)[1]["content"]
-    assert "assert add(1, 2) == 3" in prompt(record)[1]["content"]
+    [record] = open_benchmark("mbpp", tmp_path / "cache", str(path)).problems()
+    assert "Write a function to add." in prompt_for(record)[1]["content"]
+    assert "assert add(1, 2) == 3" in prompt_for(record)[1]["content"]
 
 
 def verdicts(evaluator, name, path, tmp_path, *programs):
     opened = open_benchmark(name, tmp_path / "cache", str(path))
-    pairs = zip(opened.records(), programs, strict=True)
-    submissions = [submission(record, code, opened.benchmark) for record, code in pairs]
+    pairs = zip(opened.problems(), programs, strict=True)
+    submissions = [submission(problem, code) for problem, code in pairs]
     return [result.passed for result in evaluator.evaluate(submissions, early_exit=True)]
 
 
@@ -163,5 +163,5 @@ HUMANEVAL = Path(__file__).parents[3] / "shared" / "data" / "HumanEval.jsonl.gz"
 def test_all_references_of_humaneval_pass(tmp_path, evaluator):
     opened = open_benchmark("humaneval", tmp_path / "cache", str(HUMANEVAL))
     assert len(opened) == 164
-    programs = [record.references[0] for record in opened.records()]
+    programs = [record.references[0] for record in opened.problems()]
     assert all(verdicts(evaluator, "humaneval", HUMANEVAL, tmp_path, *programs))

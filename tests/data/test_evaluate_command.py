@@ -1,21 +1,18 @@
 """``mcbench evaluate`` on problem sets and benchmarks."""
 
-import argparse
 import json
 
 import pytest
 
-from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet, Entry
+from mcbench.cli import app
+from mcbench.cli.evaluate import paper_rows
+from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet
+from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.evaluate_command import add_evaluate, paper_rows
 from mcbench.runs.score_table import table_text
 
 from . import published
 from .published import jsonl
-
-
-def integers(text):
-    return [int(part) for part in text.split(",")]
 
 
 @pytest.fixture(autouse=True)
@@ -24,10 +21,7 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 
 
 def evaluate(*arguments):
-    parser = argparse.ArgumentParser()
-    add_evaluate(parser.add_subparsers(), integers)
-    options = parser.parse_args(["evaluate", *arguments])
-    options.command(options)
+    app.main(["evaluate", *arguments], standalone_mode=False)
 
 
 SUMS = [
@@ -114,7 +108,7 @@ def test_a_window_without_problems_names_the_dates(tmp_path):
 
 def test_the_papers_numbers_stand_below_its_own_set_only():
     entries = [
-        Entry(f"{platform}/{level}/{n}", "stdin", level, platform, "2025-02-01")
+        Problem(f"{platform}/{level}/{n}", "s", "stdin", difficulty=level, kind=platform)
         for (platform, level), count in PAPER_COUNTS.items()
         for n in range(count)
     ]

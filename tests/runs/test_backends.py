@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
+from mcbench.files import read_lines
 from mcbench.runs.config import Backend, resolve
-from mcbench.runs.files import read_lines
 from mcbench.runs.sampling import sampler_arguments
 from mcbench.runs.train import train, trainer_arguments
 

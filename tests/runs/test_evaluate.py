@@ -1,6 +1,8 @@
 """Evaluation: one sampling for several lengths, kept and resumed in a folder, for any problems."""
 
 import json
+import multiprocessing
+import os
 import random
 import signal
 import subprocess
@@ -11,13 +13,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mcbench.data.benchmarks import open_benchmark
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.runs import evaluate as module
 from mcbench.runs.evaluate import evaluate, read_samples, select_problems
-from mcbench.runs.problems import load_problems
+from mcbench.runs.problems import load_problems, open_benchmark
 from mcbench.runs.sampling import (
     Policy,
     load_model,
@@ -198,40 +199,33 @@ def test_an_interrupted_evaluation_goes_on_and_ends_alike(tmp_path, evaluator, m
         assert (tmp_path / "half" / "samples" / file.name).read_bytes() == file.read_bytes()
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from mcbench.runs import evaluate as module
-from mcbench.runs.problems import load_problems
-from mcbench.runs.sampling import load_policy
+def test_kill_9_then_the_same_call_ends_in_the_same_files(
+    tmp_path, policy, problems, evaluator, monkeypatch
+):
+    monkeypatch.setattr(module, "CHUNK", 2)
+    options = {"lengths": [6, 12], "seed": 1, "evaluator": evaluator}
+    rows = module._rows
 
-module.CHUNK = 2
-model, problems, folder, kill_after = sys.argv[1:]
-rows, done = module._rows, []
+    def run_and_die():
+        """In another process: killed while it samples the second of three chunks."""
+        done = []
 
-def then_killed(*arguments, **named):
-    if len(done) == int(kill_after):
-        os.kill(os.getpid(), signal.SIGKILL)
-    done.append(1)
-    return rows(*arguments, **named)
+        def then_killed(*arguments, **named):
+            if done:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done.append(1)
+            return rows(*arguments, **named)
 
-module._rows = then_killed
-module.evaluate(load_policy(model), load_problems(problems), lengths=[6, 12], folder=Path(folder))
-print(len(done))
-"""
+        module._rows = then_killed
+        evaluate(policy, problems, **{**options, "evaluator": None}, folder=tmp_path / "killed")
 
-
-def test_kill_9_then_the_same_call_ends_in_the_same_files(tmp_path, tiny_model, problem_file):
-    def run(folder, kill_after):
-        arguments = [str(tiny_model), str(problem_file), str(tmp_path / folder), str(kill_after)]
-        return subprocess.run(
-            [sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=False
-        )
-
-    assert run("whole", 9).stdout == "3\n"
-    assert run("killed", 1).returncode == -signal.SIGKILL
+    whole = evaluate(policy, problems, **options, folder=tmp_path / "whole")
+    process = multiprocessing.get_context("fork").Process(target=run_and_die)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
     assert len(list((tmp_path / "killed" / "samples").iterdir())) == 1
-    assert run("killed", 9).stdout == "2\n"
+    assert evaluate(policy, problems, **options, folder=tmp_path / "killed") == whole
     for file in (tmp_path / "whole").rglob("*.json*"):
         copy = tmp_path / "killed" / file.relative_to(tmp_path / "whole")
         assert copy.read_bytes() == file.read_bytes()
@@ -347,3 +341,12 @@ def test_a_vllm_engine_gets_one_seed_a_response(monkeypatch, tiny_model):
     with pytest.raises(UserError, match="vLLM is not installed"):
         load_policy(str(tiny_model), "vllm")
     assert partial(load_policy, str(tiny_model))().ends == policy.ends
+
+
+def test_reading_records_and_scores_loads_no_torch():
+    names = ("compact", "store", "scores", "score_table", "distributions", "evaluate")
+    code = (
+        f"import sys; from mcbench.runs import {', '.join(names)}\n"
+        "assert not {'torch', 'transformers', 'trl'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

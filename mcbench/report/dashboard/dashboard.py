@@ -27,9 +27,9 @@ from mcbench.report.dashboard.progress import Progress, progress_of, summary
 from mcbench.report.dashboard.run_list import RunList, row, totals
 from mcbench.report.dashboard.sample_browser import SampleBrowser
 from mcbench.report.panels import SECTIONS
-from mcbench.runs.place import in_project
 from mcbench.report.provenance import group_runs
 from mcbench.report.style import arm_styles
+from mcbench.runs.place import in_project
 
 if TYPE_CHECKING:
     from mcbench.runs.config import Config

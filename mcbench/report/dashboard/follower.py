@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from mcbench.files import ProcessLock
 from mcbench.runs.distributions import ADVANTAGE
-from mcbench.runs.files import ProcessLock
 from mcbench.runs.store import Run
 
 if TYPE_CHECKING:

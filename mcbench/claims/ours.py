@@ -1,0 +1,325 @@
+"""Beyond the paper: one question a section that it leaves open (Q1-Q9)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from scipy import stats
+
+from mcbench.claims.claim import register
+from mcbench.claims.evidence import (
+    CLIPPED,
+    DIVERSITIES,
+    ENTROPY,
+    GROUPS,
+    LEVELS,
+    REWARD,
+    Evidence,
+    Part,
+    Series,
+    difference,
+    mean_of,
+    part,
+    trend_of,
+)
+from mcbench.claims.statistics import (
+    Statistic,
+    area_under_curve,
+    drop_from_peak,
+    estimate,
+    first_window,
+    growth,
+    last_window,
+    mean_between,
+)
+
+question = partial(register, directed=False)
+
+
+@question(
+    "Q1",
+    "Does the newer model generation grow its responses more, and on which difficulty does "
+    "either gain?",
+    ("older", "newer"),
+    section="cross_model",
+    experiment="cross_model",
+    source="Fig. 1 shows mean accuracy and length without intervals, and no difficulties.",
+)
+def generations(evidence: Evidence) -> list[Part]:
+    """Newer minus older model, each over its own start: growth of response length by the slope, and
+    the gain in pass@1 (last minus first window) on easy, medium and hard problems.
+    """
+    lengths = (evidence.length("newer"), evidence.length("older"))
+    found = [difference("growth of responses, newer minus older", "tokens", *lengths, growth)]
+    for level in LEVELS:
+        ours, other = (evidence.accuracy(arm, difficulty=level) for arm in ("newer", "older"))
+        name = f"gain on {level} problems, newer minus older"
+        found.append(difference(name, "points", ours, other, _gain))
+    return found
+
+
+def _gain(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return last_window(x, y) - first_window(x, y)
+
+
+READINGS = {"rho_02": "incorrect", "when_correct": "correct", "when_non_incorrect": "non-incorrect"}
+
+
+@question(
+    "Q2",
+    "Which reading of the mask's condition makes responses grow?",
+    ("none", *READINGS),
+    section="mask",
+    experiment="truncation_mask",
+    source="§2.2 masks incorrect truncated answers, §2.3 says correct ones, a later equation "
+    "non-incorrect ones; the paper compares only proportions.",
+)
+def readings(evidence: Evidence) -> list[Part]:
+    """Growth of response length by the slope: each reading minus no mask, and ``incorrect`` minus
+    each of the other two; rho 0.2 in all three.
+    """
+    length = {arm: evidence.length(arm) for arm in ("none", *READINGS)}
+    pairs = [(arm, "none", f"{name} minus no mask") for arm, name in READINGS.items()]
+    pairs += [
+        ("rho_02", arm, f"incorrect minus {READINGS[arm]}")
+        for arm in ("when_correct", "when_non_incorrect")
+    ]
+    return [
+        difference(f"growth, {name}", "tokens", length[ours], length[other], growth)
+        for ours, other, name in pairs
+    ]
+
+
+VARIED = (
+    "t_06", "t_10", "t_12", "t_18",
+    "truncation_mask/all", "truncation_mask/rho_01", "truncation_mask/rho_02",
+    "truncation_mask/rho_03",
+    "kl_and_clip/kl_low_clip", "kl_and_clip/kl_high_clip", "kl_and_clip/no_kl_low_clip",
+)  # fmt: skip
+SO_FAR = (0.25, 0.5, 0.75)  # shares of the training after which one looks
+NAMES = {
+    **{f"diversity/distinct_{n}": f"Distinct-{n}" for n in (1, 2, 3, 4)},
+    "diversity/self_bleu": "self-BLEU",
+    "diversity/unique_programs": "unique programs",
+    ENTROPY: "token entropy",
+}
+
+
+def _loss_until(share: float, column: str) -> Statistic:
+    """Relative loss of diversity from the first window to the tenth of training before a share."""
+    sign = -1 if column == "diversity/self_bleu" else 1  # it rises where diversity falls
+
+    def loss(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        done = (x - x[0]) / (x[-1] - x[0])
+        start = first_window(x, y)
+        return sign * (start - mean_between(done, y, share - 0.1, share)) / np.abs(start)
+
+    return loss
+
+
+@question(
+    "Q3",
+    "Which measure of diversity warns of a falling accuracy, and how early?",
+    VARIED,
+    section="temperature",
+    experiment="temperature",
+    source="§2.5 says that lost diversity precedes failure, but neither defines diversity nor "
+    "compares measures.",
+)
+def early_warning(evidence: Evidence) -> list[Part]:
+    """Spearman's correlation over eleven arms, one value a seed: of the relative loss of a measure
+    of diversity so far, after a quarter, half and three quarters of the training, with how far
+    pass@1 ends below its peak.
+    """
+    accuracies = [evidence.accuracy(arm) for arm in evidence.arms]
+    drops = np.stack([drop_from_peak(one.x, one.y) for one in accuracies])
+    found = []
+    for share in SO_FAR:
+        for column in (*DIVERSITIES, ENTROPY):
+            loss = _loss_until(share, column)
+            series = [evidence.logged(arm, column) for arm in evidence.arms]
+            losses = np.stack([loss(one.x, one.y) for one in series])
+            values = np.array([_spearman(a, b) for a, b in zip(losses.T, drops.T, strict=True)])
+            name = f"{NAMES[column]} after {share:.0%} of training"
+            found.append(Part(name, estimate(values), "rank corr."))
+    return found
+
+
+def _spearman(a: np.ndarray, b: np.ndarray) -> float:
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        return float("nan")
+    return float(stats.spearmanr(a, b).statistic)
+
+
+CELLS = ("kl_low_clip", "kl_high_clip", "no_kl_low_clip", "no_kl_high_clip")
+
+
+@question(
+    "Q4",
+    "What do the KL term and the high clip do one at a time?",
+    CELLS,
+    section="kl",
+    experiment="kl_and_clip",
+    source="§2.5 changes both at once.",
+)
+def one_at_a_time(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1, Distinct-4 and length in a 2x2 design: effect of removing the KL term
+    (mean over both clips), of the high clip (mean over both KL settings), and their interaction
+    (how much more the high clip does without KL).
+    """
+    found = []
+    for name, unit, measure in (
+        ("pass@1", "points", evidence.accuracy),
+        ("Distinct-4", "Distinct-4", evidence.diversity),
+        ("length", "tokens", evidence.length),
+    ):
+        old, high, free, both = (measure(arm) for arm in CELLS)
+        end = last_window
+        without = [*mean_of([free, both], end), *mean_of([old, high], end, -1)]
+        clip = [*mean_of([high, both], end), *mean_of([old, free], end, -1)]
+        interaction = [(1.0, both, end), (-1.0, free, end), (-1.0, high, end), (1.0, old, end)]
+        found += [
+            part(f"{name}, no KL minus KL", unit, *without),
+            part(f"{name}, high minus low clip", unit, *clip),
+            part(f"{name}, interaction", unit, *interaction),
+        ]
+    return found
+
+
+@question(
+    "Q5",
+    "On which difficulty does training on the harder set pay?",
+    ("harder", "easier"),
+    section="data",
+    experiment="data_quality",
+    source="§3 shows the gain on all test problems together.",
+)
+def thirds(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 on easy, medium and hard held-out problems, trained on the harder minus on
+    the easier set.
+    """
+    found = []
+    for level in LEVELS:
+        ours, other = (evidence.accuracy(arm, difficulty=level) for arm in ("harder", "easier"))
+        name = f"pass@1 on {level} problems, harder minus easier set"
+        found.append(difference(name, "points", ours, other, last_window))
+    return found
+
+
+@question(
+    "Q6",
+    "How many prompts lose their gradient to misjudged answers?",
+    ("microcoder", "livecodebench"),
+    section="evaluator",
+    experiment="code_evaluator",
+    source="§4 shows mean rewards, not what misjudgement does to the groups.",
+)
+def signal(evidence: Evidence) -> list[Part]:
+    """Share of prompts whose responses fare differently (only those carry a gradient), and of those
+    with no passing response, mean over the run, our rules minus LiveCodeBench's.
+    """
+    names = ("prompts with a gradient", "prompts without a passing response")
+    found = []
+    for name, column in zip(names, GROUPS, strict=True):
+        shares = (evidence.logged(arm, column) for arm in ("microcoder", "livecodebench"))
+        ours, theirs = (series.percent() for series in shares)
+        found.append(difference(name, "points", ours, theirs, area_under_curve))
+    return found
+
+
+OLD_LOSS, TOKEN_LOSS, PLUS = STEPS_TO_PLUS = ("grpo", "kl_and_clip/kl_low_clip", "grpo_plus")
+
+
+@question(
+    "Q7",
+    "Why is plain GRPO ahead of GRPO+ at twice the training length on the nano models?",
+    STEPS_TO_PLUS,
+    section="results",
+    experiment="results",
+    source="The paper has GRPO+ ahead; GRPO differs from it in loss averaging, KL term and clip, "
+    "which it never separates.",
+)
+def steps_to_plus(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at the longest evaluated length, and response length in training: GRPO
+    minus GRPO+, divided into what the averaging of the loss does (over each response, as in GRPO,
+    minus over all tokens) and what KL term and low clip do (both with the token-level loss).
+    """
+    pairs = (
+        ("GRPO minus GRPO+", OLD_LOSS, PLUS),
+        ("loss averaged by response minus by token", OLD_LOSS, TOKEN_LOSS),
+        ("KL and low clip minus neither", TOKEN_LOSS, PLUS),
+    )
+    rates = {arm: evidence.accuracy(arm, longest=True) for arm in STEPS_TO_PLUS}
+    lengths = {arm: evidence.length(arm) for arm in STEPS_TO_PLUS}
+    return [
+        difference(f"{what}, {name}", unit, curves[a], curves[b], last_window)
+        for what, unit, curves in (
+            ("pass@1 at the longest length", "points", rates),
+            ("response length", "tokens", lengths),
+        )
+        for name, a, b in pairs
+    ]
+
+
+SIZES, DOUBLINGS = ("small", "medium", "large"), (0.0, 1.0, 2.0)
+
+
+def _clipped(evidence: Evidence, arm: str) -> tuple[Series, Series]:
+    """Share of clipped tokens in percent: over all updates, and over each generation's last one."""
+    every = evidence.logged(arm, CLIPPED).percent()
+    begins = evidence.logged(arm, REWARD).x
+    last = np.isin(every.x, np.append(begins[1:] - 1, every.x[-1]))
+    return every, Series(every.x[last], every.y[:, last])
+
+
+@question(
+    "Q8",
+    "How far off-policy do updates get as the batch grows?",
+    SIZES,
+    section="batch",
+    experiment="batch_size",
+    source="§7.1 argues with on-policyness but does not measure it.",
+)
+def off_policy(evidence: Evidence) -> list[Part]:
+    """How far updates get from the policy that sampled: share of tokens clipped, mean over all
+    updates and over the last update of each generation, and last-window entropy, from the small to
+    the large batch by the straight line over the doublings.
+    """
+    every, last = zip(*(_clipped(evidence, arm) for arm in SIZES), strict=True)
+    entropy = [evidence.logged(arm, ENTROPY) for arm in SIZES]
+    return [
+        part(f"{name}, small to large", unit, *trend_of(series, DOUBLINGS, statistic))
+        for name, unit, series, statistic in (
+            ("tokens clipped", "% of tokens", every, area_under_curve),
+            ("tokens clipped in the last update of a generation", "% of tokens", last,
+             area_under_curve),
+            ("entropy at the end", "nats", entropy, last_window),
+        )
+    ]  # fmt: skip
+
+
+@question(
+    "Q9",
+    "Does the conditional mask repair what a short limit costs?",
+    ("short", "short_masked", "long"),
+    section="context",
+    experiment="context_length",
+    source="§2.3 and §7.2 treat mask and limit apart.",
+)
+def repair(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 (at the training length of the long arm), length and Distinct-4: what the
+    conditional mask adds at half the limit, and what is then still lacking against the full limit.
+    """
+    return [
+        difference(f"{name}, {what}", unit, measure(ours), measure(other), last_window)
+        for name, unit, measure in (
+            ("pass@1", "points", evidence.accuracy),
+            ("length", "tokens", evidence.length),
+            ("Distinct-4", "Distinct-4", evidence.diversity),
+        )
+        for what, ours, other in (
+            ("mask minus no mask at half the limit", "short_masked", "short"),
+            ("full limit minus masked half", "long", "short_masked"),
+        )
+    ]
