@@ -229,8 +229,8 @@ class _Session:
 
     def train(self) -> None:
         """Train from the last checkpoint, or from the start, and record the end."""
-        if self.is_main:
-            self.run.begin(self._meta())
+        if self.is_main and (taken_over := self.run.begin(self._meta())):
+            self.progress(f"[{self.label}] {taken_over}")
         try:
             self._train()
         except BaseException as error:

@@ -8,8 +8,9 @@ import pytest
 
 from mcbench.errors import UserError
 from mcbench.files import ProcessLock, read_lines
-from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, read_record, write_compact
+from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, write_compact
 from mcbench.runs.config import preset
+from mcbench.runs.records import read_record
 from mcbench.runs.store import Run, RunStore, read_run
 
 CONFIG = preset("tiny", "grpo").to_dict()

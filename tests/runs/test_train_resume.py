@@ -126,11 +126,18 @@ def test_an_interrupted_run_resumes_to_the_same_record(whole, config, tmp_path, 
     assert_same_record(run.path, half.path)
 
 
-def test_kill_9_then_the_same_command_resumes_to_the_same_record(whole, config, tmp_path):
+TRAIN = """
+import json, sys
+from mcbench.runs.config import Config
+from mcbench.runs.train import train
+train(Config.from_dict(json.loads(sys.argv[1])), sys.argv[2])
+"""
+
+
+def test_kill_9_then_the_same_call_resumes_to_the_same_record(whole, config, tmp_path):
     run, _ = whole
-    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
-    command = [sys.executable, "-m", "mcbench", "train", "--config", str(tmp_path / "config.json")]
-    command += ["--runs-dir", str(tmp_path / "runs")]
+    arguments = [json.dumps(config.to_dict()), str(tmp_path / "runs")]
+    command = [sys.executable, "-c", TRAIN, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert any("step 4/8" in line for line in process.stdout)
         process.send_signal(signal.SIGKILL)
