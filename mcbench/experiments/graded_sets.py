@@ -105,16 +105,14 @@ def measure_pass_rates(problems: Sequence[Problem], seed: int = 0) -> tuple[str,
     """
     from mcbench.evaluator import Evaluator
     from mcbench.runs.config import preset
-    from mcbench.runs.evaluate import evaluate_model
+    from mcbench.runs.evaluate import evaluate
     from mcbench.runs.problems import model_digest, model_location
-    from mcbench.runs.train import load_model
+    from mcbench.runs.sampling import load_model, transformers_policy
 
     profile = preset("nano")
-    model, tokenizer = load_model(profile)
     with Evaluator(workers=1) as evaluator:
-        (result,) = evaluate_model(
-            model,
-            tokenizer,
+        (result,) = evaluate(
+            transformers_policy(*load_model(profile)),
             problems,
             evaluator=evaluator,
             lengths=(profile.max_completion_length,),

@@ -132,9 +132,9 @@ def measure_grid(
 def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) -> Any:
     """One row a temperature, as each is measured."""
     from mcbench.evaluator import Evaluator
-    from mcbench.runs.evaluate import evaluate_model, select_problems
+    from mcbench.runs.evaluate import evaluate, select_problems
     from mcbench.runs.problems import load_problems
-    from mcbench.runs.train import load_model
+    from mcbench.runs.sampling import load_model, transformers_policy
 
     config = one.full.config
     location = config.model
@@ -143,13 +143,12 @@ def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) ->
         if not path.exists():
             raise UserError(f"{path} is missing; delete the run {path.parent.parent} to train it")
         location = str(path)
-    model, tokenizer = load_model(location)
+    policy = transformers_policy(*load_model(location), config.eval_batch_size)
     problems = select_problems(load_problems(config.test_set), config.test_limit)
     with Evaluator(workers=config.reward_workers) as evaluator:
         for temperature in temperatures:
-            results = evaluate_model(
-                model,
-                tokenizer,
+            results = evaluate(
+                policy,
                 problems,
                 evaluator=evaluator,
                 lengths=[config.max_completion_length],
@@ -157,6 +156,5 @@ def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) ->
                 temperature=temperature,
                 seed=one.seed,
                 prompt_style=config.prompt_style,
-                batch_size=config.eval_batch_size,
             )
             yield from grid_measurements(one.run_id, one.seed, one.step, results)

@@ -13,15 +13,7 @@ from typing import Any
 from mcbench.files import digest
 
 PACKAGES = (
-    "mcbench",
-    "torch",
-    "transformers",
-    "trl",
-    "accelerate",
-    "datasets",
-    "peft",
-    "numpy",
-    "vllm",
+    *("mcbench", "torch", "transformers", "trl", "accelerate", "datasets", "peft", "numpy", "vllm"),
 )
 
 

@@ -21,9 +21,9 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def settings(tiny_changes):
+def settings(tiny_settings):
     """The tiny profile's changes as --set options."""
-    texts = [f"{name}={json.dumps(value)}" for name, value in tiny_changes.items()]
+    texts = [f"{name}={json.dumps(value)}" for name, value in tiny_settings.items()]
     return ["--profile", "tiny", *(part for text in texts for part in ("--set", text))]
 
 

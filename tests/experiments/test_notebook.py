@@ -37,7 +37,10 @@ def test_parameters_are_found_also_with_annotations(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"seed": 1}, "unknown notebook parameter 'seed'; did you mean seeds.*allowed: fresh, profile"),
+        (
+            {"seed": 1},
+            "unknown notebook parameter 'seed'; did you mean seeds.*allowed: fresh, profile",
+        ),
         ({"seeds": 1}, "'seeds' must be a list such as"),
         ({"profile": 1}, "'profile' must be a text such as 'nano'"),
         ({"fresh": 1}, "'fresh' must be true or false"),
@@ -96,7 +99,10 @@ CHECKED = (
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        ({"seed": 1}, "unknown notebook parameter 'seed'; did you mean seeds.*allowed: fresh, profile, rate"),
+        (
+            {"seed": 1},
+            "unknown notebook parameter 'seed'; did you mean seeds.*allowed: fresh, profile, rate",
+        ),
         ({"seeds": 3}, "'seeds' must be a list such as"),
         ({"seeds": "[1, 2]", "fresh": True}, r"got \[1, 2\]"),  # as papermill's -p passes a list
         ({}, r"got \[0\]"),

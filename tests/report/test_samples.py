@@ -2,8 +2,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mcbench.report.page import build_page
 from mcbench.report.results import results_page
+
+from mcbench.report.page import build_page
 from mcbench.report.samples import plain, sample_data, samples_section
 from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, write_compact
 from mcbench.runs.store import Run, RunRecord

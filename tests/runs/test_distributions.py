@@ -4,6 +4,7 @@ import numpy as np
 
 from mcbench.grpo import GenerationBatch
 from mcbench.runs.compact import read_compact, write_compact
+from mcbench.runs.config import preset
 from mcbench.runs.distributions import (
     ADVANTAGE,
     ADVANTAGE_EDGES,
@@ -36,7 +37,8 @@ def test_without_a_right_response_its_percentiles_are_absent():
 
 
 def record(path, lines):
-    meta = {"run_id": "r", "config": {"profile": {"max_completion_length": 16}}}
+    config = preset("tiny").with_settings({"max_completion_length": 16})
+    meta = {"run_id": "r", "config": config.to_dict()}
     return RunRecord(meta, lines, [], path)
 
 
@@ -70,7 +72,7 @@ def test_without_responses_there_are_none(tmp_path):
 def test_a_generation_is_stored_with_the_log_probability_of_each_token(tmp_path):
     run = Run(tmp_path)
     (tmp_path / "completions").mkdir()
-    quiet = {"label": "", "steps": 1, "eval_every": 1, "report_every": 1, "is_main": True}
+    quiet = {"config": preset("tiny"), "label": "", "is_main": True}
     text = {1: "print", 2: "(", 3: "x"}.get
     recorder = Recorder(run=run, **quiet, say=print, evaluate=print, token_text=text)
     rows = np.zeros(2)

@@ -8,10 +8,12 @@ import pytest
 
 from mcbench.errors import UserError
 from mcbench.files import ProcessLock, read_lines
-from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, read_record, write_compact
+from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, write_compact
+from mcbench.runs.config import preset
+from mcbench.runs.records import read_record
 from mcbench.runs.store import Run, RunStore, read_run
 
-CONFIG = {"recipe": "grpo", "profile": {"max_completion_length": 4}}
+CONFIG = preset("tiny", "grpo").to_dict()
 META = {"run_id": "r", "config": CONFIG, "seed": 0, "started": 1.0}
 
 
