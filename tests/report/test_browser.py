@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from mcbench.report import figures
+from mcbench.report.experiment import experiment_page
 from mcbench.report.page import write_page
-from mcbench.report.results import results_page
 from mcbench.report.series import group_runs
+from mcbench.report.site import comparison_of
 
 from .browser import CHROMIUM, OFFLINE, Tab, chromium
 from .synthetic import make_records
@@ -40,7 +41,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 @pytest.fixture(scope="module")
 def page(records: list[Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    return write_page(results_page(records, "make demo"), folder / "page.html")
+    return write_page(experiment_page(comparison_of(records), "make demo"), folder / "page.html")
 
 
 @pytest.fixture
