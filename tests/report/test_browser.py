@@ -33,8 +33,9 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """Three arms, of which two kept responses that try to break out of the page."""
     folder = tmp_path_factory.mktemp("runs")
     records: list[Any] = [r for r in make_records(seeds=3) if r.seed > 0 or "plus" in r.run_id]
-    for arm, rewards in (("grpo", [1, 0, 0, 0]), ("microcoder", [1, 1, 0, 0])):
+    for arm, rewards in (("grpo", [1.0, 0, 0, 0]), ("microcoder", [1.0, 1, 0, 0])):
         records.append(with_responses(folder, arm, rewards, ["a", "b"]))
+        records[-1].meta["config"]["steps"] = 60  # of which it has 20
     return records
 
 

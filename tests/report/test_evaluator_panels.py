@@ -97,9 +97,9 @@ def numbers(arms: dict[str, list[RunRecord]]) -> Any:
 def test_errors_are_counted_in_both_directions() -> None:
     table = panels.misjudged(SUITE).set_index("judge")
     columns = ["right", "rejected", "wrong", "accepted"]
-    assert table.loc["microcoder", columns].tolist() == [2, 0, 2, 0]
-    assert table.loc["livecodebench", columns].tolist() == [2, 1, 2, 1]
-    assert table.loc[METHOD, columns].tolist() == [1, 1, 0, 0]
+    assert list(table.loc["microcoder", columns]) == [2, 0, 2, 0]
+    assert list(table.loc["livecodebench", columns]) == [2, 1, 2, 1]
+    assert list(table.loc[METHOD, columns]) == [1, 1, 0, 0]
 
 
 def test_groups_without_an_error_are_left_out_of_the_figure() -> None:

@@ -13,6 +13,7 @@ from mcbench.report import paper
 from mcbench.report.base import Figure
 from mcbench.report.experiment import experiment_page
 from mcbench.report.page import (
+    Block,
     Code,
     Entry,
     Facts,
@@ -65,7 +66,7 @@ def test_text_from_outside_never_becomes_markup() -> None:
 
 
 def test_every_block_escapes_what_it_shows() -> None:
-    blocks = [
+    blocks: list[Block] = [
         Panel(EVIL, EVIL, [Plot("p", EVIL, Figure())], pd.DataFrame({EVIL: [EVIL]}), EVIL, EVIL),
         Table(pd.DataFrame({EVIL: [EVIL, Link(EVIL, f"#{EVIL}")]}), EVIL),
         Facts([(EVIL, EVIL)], fold=EVIL),
