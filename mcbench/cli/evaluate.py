@@ -9,7 +9,7 @@ import click
 from mcbench.cli.options import Integers
 
 if TYPE_CHECKING:
-    from mcbench.runs.score_table import Cells
+    pass
 
 
 @click.command()
@@ -47,23 +47,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", help="Also write the results to this JSON file.")
 def evaluate(**options: Any) -> None:
     """pass@1 of MODEL (nano-s, a checkpoint or run directory, a hub id) on a problem set."""
+    from mcbench.report.table import paper_rows
     from mcbench.runs.evaluate_command import evaluate_request
 
     evaluate_request(**options, published=paper_rows)
-
-
-def paper_rows() -> dict[str, Cells]:
-    """The paper's Table 1 before training and after MicroCoder-GRPO, as rows of our table."""
-    from mcbench.report import paper
-
-    columns = [
-        (source if source == "LiveCodeBench" else source.lower(), level.lower())
-        for source in paper.SOURCES
-        for level in paper.LEVELS
-    ]
-    rows = {}
-    for (size, length), values in paper.NOT_TRAINED.items():
-        trained = paper.TRAINED[size, length]["microcoder"]
-        rows[f"paper: {paper.MODELS[size]}, {length}"] = values
-        rows[f"paper: {size} MicroCoder-GRPO, {length}"] = trained
-    return {label: dict(zip(columns, values, strict=True)) for label, values in rows.items()}

@@ -114,11 +114,18 @@ def finished(runs: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
 
 
 def named_by_settings(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
-    """Arms of runs that belong to no experiment: named by recipe and what differs from it."""
+    """Arms of runs that belong to no experiment: named by recipe and what differs from it, without
+    what all of them share.
+    """
+    changes = [record.config.differences() for record in records]
+    shared = {
+        name: value
+        for name, value in (changes[0] if changes else {}).items()
+        if all(name in other and other[name] == value for other in changes)
+    }
     found: dict[str, list[RunRecord]] = {}
-    for record in records:
-        changed = record.config.differences()
-        text = ", ".join(f"{name} {value}" for name, value in changed.items())
+    for record, changed in zip(records, changes, strict=True):
+        told = [f"{name} {value}" for name, value in changed.items() if name not in shared]
         recipe = record.config.recipe
-        found.setdefault(f"{recipe} ({text})" if text else recipe, []).append(record)
+        found.setdefault(f"{recipe} ({', '.join(told)})" if told else recipe, []).append(record)
     return found

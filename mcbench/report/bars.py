@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from mcbench.report.base import Figure
@@ -20,7 +19,7 @@ STACKED: dict[str, Any] = {
 def add_bars(
     figure: Figure,
     name: str,
-    labels: Sequence[Any],
+    labels: Any,
     values: Any,
     color: str,
     hover: str,

@@ -12,7 +12,7 @@ from mcbench.claims import CLAIMS, Result, assess, count_states, summary_rows
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
 from mcbench.report.ends import FULL_SEEDS, interval, signed
-from mcbench.report.page import Facts, Link, Section, Table, Tile
+from mcbench.report.page import Block, Facts, Link, Section, Table, Tile
 from mcbench.runs.store import RunRecord
 
 MEANING = (
@@ -113,7 +113,10 @@ def claim_sections(results: Results) -> list[Section]:
         return []
     names = list(found)
     reasons = [(name, one.reason) for name, one in found.items() if one.parts and one.reason]
-    blocks = [Facts([(name, CLAIMS[name].claim) for name in names]), Table(result_table(found))]
+    blocks: list[Block] = [
+        Facts([(name, CLAIMS[name].claim) for name in names]),
+        Table(result_table(found)),
+    ]
     if reasons:
         blocks.append(Facts(reasons, "Why there is no decision"))
     title = f"Claims {names[0]} to {names[-1]}" if len(names) > 1 else f"Claim {names[0]}"
@@ -122,7 +125,7 @@ def claim_sections(results: Results) -> list[Section]:
 
 def our_sections(results: Results) -> list[Section]:
     """Beyond the paper: what it leaves open, and what these runs say; none without a question."""
-    blocks: list[Facts | Table] = []
+    blocks: list[Block] = []
     for name, one in ours(results).items():
         claim = CLAIMS[name]
         measured = " ".join((claim.statistic.__doc__ or "").replace("``", "").split())

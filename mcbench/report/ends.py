@@ -58,7 +58,8 @@ def ends(arms: Arms, length: int) -> dict[str, End]:
     """By arm, of its finished runs; arms without an evaluation after step 0 are left out."""
     found = {}
     for curve in eval_curves(finished(arms), "pass_at_1", length, scale=100):
-        base, last = {}, {}
+        base: dict[int, float] = {}
+        last: dict[int, float] = {}
         for seed, run in zip(curve.seeds, curve.runs, strict=True):
             x, y = curve.x[~np.isnan(run)], run[~np.isnan(run)]
             if len(x) and x[-1] > 0:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mcbench.claims.evidence import Evidence, difference
-from mcbench.claims.statistics import Estimate, area_under_curve, estimate, last_window
+from mcbench.claims.evidence import Evidence, Series, difference
+from mcbench.claims.statistics import Estimate, Statistic, area_under_curve, estimate, last_window
 from mcbench.errors import UserError
 from mcbench.experiments.labelled import METHOD, PARTS, SuiteRecord
 from mcbench.report import figures
@@ -253,7 +253,7 @@ def paired_numbers(evidence: Evidence) -> pd.DataFrame:
     if not evidence.seeds:
         raise UserError("the two arms share no seed, so nothing can be paired")
     rates = (evidence.accuracy, partial(evidence.accuracy, longest=True))
-    measured = [
+    measured: list[tuple[str, Callable[[str], Series], Statistic]] = [
         ("Training reward, first generation", evidence.reward, lambda x, y: y[..., 0]),
         ("Training reward, whole run", evidence.reward, lambda x, y: y.mean(axis=-1)),
         *(

@@ -156,10 +156,10 @@ def lead(sources: Sources) -> str:
     else:
         told.append(ends.ends_sentence(arms))
     if sources.data is not None:
-        size = sum(sources.data.passes["harder"])
+        count = sum(sources.data.passes["harder"])
         base = [f"{100 * sources.data.base[level]['pass@1']:.0f} %" for level in NAMES]
         told.append(
-            f"The pipeline turned a pool of {sources.data.pool} problems into sets of {size} each; "
+            f"The pipeline turned a pool of {sources.data.pool} problems into sets of {count} each; "
             f"the base model solves {base[0]} of the harder and {base[1]} of the easier one."
         )
     if sources.suite is not None:

@@ -225,8 +225,9 @@ def show_prompt(generation: Generation, group: int) -> Html:
 def show_responses(generation: Generation, group: int) -> Html:
     """The responses of one group (their first :data:`LONGEST` characters), escaped."""
     shown = []
-    for number, line in responses(generation, group).iterrows():
-        text = generation.batch.completions[generation.rows(group)[number - 1]]
+    lines = responses(generation, group).to_dict("records")
+    for number, (index, line) in enumerate(zip(generation.rows(group), lines, strict=True), 1):
+        text = generation.batch.completions[index]
         more = f" … ({len(text)} characters)" if len(text) > LONGEST else ""
         head = f"{number} · {line['verdicts']} · {line['tokens']} tokens · {line['mask']}"
         shown.append({"head": head, "text": text[:LONGEST] + more, "right": line["reward"] >= 1})

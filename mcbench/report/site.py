@@ -31,6 +31,7 @@ from mcbench.report.claims import (
 from mcbench.report.experiment import experiment_page
 from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
+from mcbench.report.style import KNOWN
 from mcbench.runs.compact import read_compact
 from mcbench.runs.records import read_records
 from mcbench.runs.store import RunRecord
@@ -177,14 +178,16 @@ def build_site(folder: str | Path) -> list[Path]:
 
 
 def shown_sizes(name: str, known: Sequence[Study]) -> list[Study]:
-    """The sizes of an experiment that a page shows: its own, and others with at least half of its
-    arms; fewer are there because another experiment trains them too.
+    """The sizes of an experiment that a page shows: of its own profiles those with two arms or
+    more, of others those with half of the arms; fewer are there because another experiment trains
+    them too.
     """
     experiment = EXPERIMENTS[name]
+    half = len(experiment.arms) / 2
     return [
         study
         for study in known
-        if study.profile in experiment.profiles or 2 * len(study.arms) >= len(experiment.arms)
+        if len(study.arms) >= (2 if study.profile in experiment.profiles else max(2, half))
     ]
 
 
@@ -217,14 +220,14 @@ def calibrated_page(record: CalibrationRecord) -> Page:
 
 
 def comparison_of(records: Sequence[RunRecord]) -> list[Study]:
-    """Any runs as comparisons, one a profile: arms named by recipe and what differs from it."""
+    """Any runs as comparisons, one a profile: arms named by recipe and what differs from it, GRPO,
+    GRPO+ and MicroCoder-GRPO first.
+    """
+    order = {arm: place for place, arm in enumerate(KNOWN)}
     by_profile: dict[str, list[RunRecord]] = {}
-    for record in records:
+    for record in sorted(records, key=lambda one: (order.get(one.config.recipe, 99), one.seed)):
         by_profile.setdefault(record.config.profile, []).append(record)
-    return [
-        Study(OWN, profile, named_by_settings(sorted(found, key=lambda one: one.seed)))
-        for profile, found in by_profile.items()
-    ]
+    return [Study(OWN, profile, named_by_settings(found)) for profile, found in by_profile.items()]
 
 
 def page_of_runs(names: Sequence[str], output: str | Path, single_file: bool = False) -> Path:

@@ -12,7 +12,7 @@ Cells = dict[tuple[str, str], float]
 """pass@1 in percent by (source, level); cells without problems are left out."""
 
 
-def cells_of(per_problem: Iterable[Mapping[str, Any]], column: str, together: str) -> Cells:
+def cells_of(per_problem: Iterable[dict[str, Any]], column: str, together: str) -> Cells:
     """Each source and then all of them (``together``), by difficulty and over all.
 
     ``column`` holds a problem's source: its platform, or the form that stands for one: programs

@@ -1,4 +1,4 @@
-"""A comparison: frames, claims of whichever arms are there, committed records instead of training."""
+"""A comparison: frames, claims of whichever arms are there, committed records for runs."""
 
 import pytest
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mcbench.report.results import results_page
 
 from mcbench.report import figures
+from mcbench.report.experiment import experiment_page
 from mcbench.report.page import write_page
 from mcbench.report.series import group_runs
+from mcbench.report.site import comparison_of
 
 from .browser import CHROMIUM, OFFLINE, Tab, chromium
 from .synthetic import make_records
@@ -32,15 +33,16 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """Three arms, of which two kept responses that try to break out of the page."""
     folder = tmp_path_factory.mktemp("runs")
     records: list[Any] = [r for r in make_records(seeds=3) if r.seed > 0 or "plus" in r.run_id]
-    for arm, rewards in (("grpo", [1, 0, 0, 0]), ("microcoder", [1, 1, 0, 0])):
+    for arm, rewards in (("grpo", [1.0, 0, 0, 0]), ("microcoder", [1.0, 1, 0, 0])):
         records.append(with_responses(folder, arm, rewards, ["a", "b"]))
+        records[-1].meta["config"]["steps"] = 60  # of which it has 20
     return records
 
 
 @pytest.fixture(scope="module")
 def page(records: list[Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    return write_page(results_page(records, "make demo"), folder / "page.html")
+    return write_page(experiment_page(comparison_of(records), "make demo"), folder / "page.html")
 
 
 @pytest.fixture

@@ -1,31 +1,44 @@
-from pathlib import Path
+"""What any page keeps to: one file, the same bytes, text that stays text."""
 
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
 import pytest
-from mcbench.report.results import headline, results_page, verdicts
 
 from mcbench.errors import UserError
-from mcbench.report import figures
+from mcbench.report import paper
 from mcbench.report.base import Figure
+from mcbench.report.experiment import experiment_page
 from mcbench.report.page import (
+    Block,
+    Code,
     Entry,
+    Facts,
+    Link,
     Page,
     Panel,
     Plot,
     Section,
+    Table,
     build_index,
     build_page,
-    script_json,
     write_page,
 )
-from mcbench.report.series import group_runs
-from mcbench.report.style import KNOWN, arm_styles
+from mcbench.report.rendering import script_json
+from mcbench.report.site import comparison_of
+from mcbench.report.style import arm_styles
 
-from .synthetic import make_record, make_records
+from .synthetic import make_record
+
+EVIL = "</script><script>alert(1)</script><b title='\"'>"
 
 
-def small(page_src: str | None = "assets/plotly.min.js", **meta: object) -> str:
+def small(page_src: str | None = "assets/plotly.min.js", **meta: Any) -> str:
     records = [make_record(arm, 0, steps=20, **meta) for arm in ("grpo", "microcoder")]
-    return build_page(results_page(records, "make demo"), page_src)
+    return build_page(experiment_page(comparison_of(records), "make demo"), page_src)
 
 
 def test_same_records_give_the_same_bytes() -> None:
@@ -40,40 +53,30 @@ def test_page_carries_everything_itself() -> None:
         assert needed in html
 
 
+def test_every_page_names_and_links_the_paper() -> None:
+    for html in (small(), build_page(Page("t", "k", "l", [])), build_index([])):
+        assert f'<a href="https://arxiv.org/abs/2603.07777">{paper.PAPER["title"]}</a>' in html
+        assert "Zongqian Li and others" in html
+
+
 def test_text_from_outside_never_becomes_markup() -> None:
-    evil = "</script><script>alert(1)</script>"
-    html = small(commit=evil, run_id=evil, versions={evil: evil})
+    html = small(commit=EVIL, run_id=EVIL, versions={EVIL: EVIL})
     assert "alert(1)</script>" not in html
-    assert "</script>" not in script_json({evil: [evil, "\u2028"]})
+    assert "</script>" not in script_json({EVIL: [EVIL, "\u2028"]})
 
 
-def test_one_seed_is_called_exploratory_and_has_no_interval() -> None:
-    arms = group_runs(make_records(seeds=1))["nano-s"]
-    tiles, sentence = headline(arms, 128)
-    assert [tile.name for tile in tiles][1:] == ["GRPO", "GRPO+ (DAPO)", "MicroCoder-GRPO"]
-    assert "no interval" in sentence
-    assert "exploratory" in sentence
-
-
-def test_every_model_and_test_length_gets_a_verdict() -> None:
-    sizes = group_runs(make_records(seeds=3))
-    lines = verdicts(sizes)
-    assert [line.split(": ")[0] for line in lines] == [
-        f"{size}, up to {length} tokens" for size in sizes for length in (128, 256)
+def test_every_block_escapes_what_it_shows() -> None:
+    blocks: list[Block] = [
+        Panel(EVIL, EVIL, [Plot("p", EVIL, Figure())], pd.DataFrame({EVIL: [EVIL]}), EVIL, EVIL),
+        Table(pd.DataFrame({EVIL: [EVIL, Link(EVIL, f"#{EVIL}")]}), EVIL),
+        Facts([(EVIL, EVIL)], fold=EVIL),
+        Code(EVIL, EVIL),
     ]
-    assert all("95 % interval" in line for line in lines)
-
-
-def test_figures_share_arm_colours_and_mark_arms_for_switching() -> None:
-    arms = group_runs(make_records(seeds=3))["nano-s"]
-    for figure in (figures.accuracy(arms, 128), figures.entropy(arms), figures.masked_share(arms)):
-        named = {t["legendgroup"]: t["line"] for t in figure.data if t["showlegend"]}
-        assert {arm: line["color"] for arm, line in named.items()} == {
-            arm: KNOWN[arm].color for arm in arms
-        }
-        assert len({line["dash"] for line in named.values()}) == 3
-        assert figure.layout["xaxis"]["title"]["text"]
-        assert figure.layout["yaxis"]["title"]["text"]
+    page = Page(EVIL, EVIL, EVIL, [Section("s", EVIL, EVIL, blocks)], notes=[EVIL])
+    html = build_page(page, "plotly.js")
+    assert "<script>alert" not in html
+    assert "<b title" not in html
+    assert html.count("&lt;script&gt;alert(1)") >= 15
 
 
 def test_unknown_arms_get_styles_of_their_own() -> None:
@@ -81,22 +84,9 @@ def test_unknown_arms_get_styles_of_their_own() -> None:
     assert len({(style.color, style.dash) for style in styles.values()}) == 3
 
 
-def test_changed_arms_are_told_apart() -> None:
-    plain = make_record("grpo", 0)
-    changed = make_record("grpo", 0, steps=20, settings={"epsilon_high": 0.3})
-    assert list(group_runs([plain, changed])["nano-s"]) == ["grpo", "grpo (epsilon_high=0.3)"]
-
-
-def test_no_evaluation_is_an_error_for_people() -> None:
-    record = make_record("grpo", 0)
-    record.eval_lines.clear()
-    with pytest.raises(UserError, match="no evaluation"):
-        results_page([record], "make demo")
-
-
 def test_two_figures_with_one_id_are_refused() -> None:
     plots = [Plot("same", "", Figure()), Plot("same", "", Figure())]
-    page = Page("t", "k", "l", [Section("s", "s", panels=[Panel("p", "", plots)])])
+    page = Page("t", "k", "l", [Section("s", "s", blocks=[Panel("p", "", plots)])])
     with pytest.raises(UserError, match="same"):
         build_page(page)
 
@@ -108,8 +98,31 @@ def test_write_page_makes_the_folder_and_names_the_file(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_a_page_without_figures_needs_no_script_of_plotly() -> None:
+    assert len(build_page(Page("t", "k", "l", []))) < 100_000
+
+
 def test_index_links_its_pages() -> None:
     html = build_index([Entry("results.html", "A <b>", "three arms")])
     assert 'href="results.html"' in html
     assert "A &lt;b&gt;" in html
     assert "no evidence about Qwen3" in html
+
+
+def test_a_page_in_a_folder_leads_back_to_its_index() -> None:
+    page = Page("t", "k", "l", [])
+    assert '<a href="index.html">mcbench</a>' in build_page(page, home="index.html")
+    assert "index.html" not in build_page(page)
+
+
+def test_figures_are_named_and_come_with_their_numbers() -> None:
+    figure = Figure()
+    figure.add("scatter", x=[1, 2], y=[3.0, 4.5], name="curve")
+    plot = Plot("p", "a caption", replace(figure, layout={"xaxis": {"title": {"text": "Step"}}}))
+    html = build_page(
+        Page("t", "k", "l", [Section("s", "s", blocks=[Panel("P", "", [plot])])]), "x"
+    )
+    label = re.search('role="img" aria-label="([^"]*)"', html)
+    assert label
+    assert label[1] == "P: a caption. Step from 1 to 2; at the end curve 4.5."
+    assert '<summary aria-label="Numbers of this figure">' in html

@@ -2,10 +2,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mcbench.report.results import results_page
-
+from mcbench.report.experiment import experiment_page
 from mcbench.report.page import build_page
 from mcbench.report.samples import plain, sample_data, samples_section
+from mcbench.report.site import comparison_of
 from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, write_compact
 from mcbench.runs.store import Run, RunRecord
 
@@ -65,7 +65,7 @@ def test_the_selection_is_bounded_and_the_same_from_a_compact_record(tmp_path: P
 
 def test_what_a_model_wrote_is_shown_as_text(tmp_path: Path) -> None:
     record = with_responses(tmp_path, "grpo", [1, 0], ["a"])
-    html = build_page(results_page([record], "make demo"), "plotly.js")
+    html = build_page(experiment_page(comparison_of([record]), "make demo"), "plotly.js")
     assert "<script>alert" not in html
     assert "<i>a" not in html
     assert not {"\x00", "\x1b", "\u202e"} & set(html)
@@ -74,7 +74,7 @@ def test_what_a_model_wrote_is_shown_as_text(tmp_path: Path) -> None:
 
 def test_tokens_carry_how_probable_they_were(tmp_path: Path) -> None:
     record = with_responses(tmp_path, "grpo", [1, 0], ["a"])
-    lines: list[Any] = [
+    lines = [
         {**line, "logprobs": [-0.01, -2.0, -99.0], "pieces": ["a", "\x00", "b"]}
         for line in record.completions(5).assign(step=5, completion="ab").to_dict("records")
     ]

@@ -1,80 +1,101 @@
+"""Folders of reports rebuilt from records, single files, and what the command line prints."""
+
 from pathlib import Path
 
-import plotly.graph_objects as go
 import pytest
 
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.experiments.code_evaluator import SUITE_FILE
-from mcbench.experiments.experiments import experiment_named
-from mcbench.experiments.labelled import LabelledCase, SuiteRecord
+from mcbench.experiments.graded_sets import DATA_FILE
+from mcbench.experiments.labelled import SUITE_FILE, LabelledCase, SuiteRecord
 from mcbench.report import site
-from mcbench.report.page import Page, Panel, Plot, Section
+from mcbench.report.base import Figure
+from mcbench.report.claims import results_of, summary_lines, summary_section
+from mcbench.report.page import Link, Page, Panel, Plot, Section, Table, build_index
 from mcbench.runs.compact import write_compact
 
+from .made import planned_records
 from .synthetic import make_record
 
-_RULES = ("microcoder", "livecodebench")
+RULES = ("microcoder", "livecodebench")
+COMMITTED = Path(__file__).parents[2] / "reports" / "records"
+
+
+def folder_of(tmp_path: Path, *experiments: str) -> Path:
+    """A folder of reports with a run of every arm of some experiments."""
+    records = tmp_path / "records"
+    records.mkdir(parents=True, exist_ok=True)
+    for name in experiments:
+        for record in planned_records(name):
+            record.meta["run_id"] = f"{name}-{record.run_id}"
+            write_compact(record, records)
+    return tmp_path
 
 
 def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
-    (tmp_path / "records").mkdir()
-    for arm in ("grpo", "microcoder"):
-        write_compact(make_record(arm, 0, steps=20), tmp_path / "records")
+    folder_of(tmp_path, "results", "kl_and_clip")
     (tmp_path / "other.html").write_text("<title>A &amp; B</title>")
-    index, page = site.build_site(tmp_path)
-    assert '<a href="other.html">A &amp; B</a>' in index.read_text(encoding="utf-8")
-    first = index.read_bytes(), page.read_bytes()
-    site.build_site(tmp_path)
-    assert (index.read_bytes(), page.read_bytes()) == first
-    assert page.name in index.read_text(encoding="utf-8")
-    assert page.stat().st_size < 2_000_000
+    paths = site.build_site(tmp_path)
+    pages = ["02_truncation_mask.html", "04_kl_and_clip.html", "07_results.html"]  # 02 shares arms
+    assert [path.name for path in paths] == ["index.html", *pages]
+    index = paths[0].read_text(encoding="utf-8")
+    assert '<a href="other.html">A &amp; B</a>' in index
+    assert all(path.name in index for path in paths[1:])
+    first = [path.read_bytes() for path in paths]
+    assert [path.read_bytes() for path in site.build_site(tmp_path)] == first
+    assert all(len(page) < 2_000_000 for page in first)
     assert (tmp_path / site.PLOTLY).is_file()
+    text = paths[3].read_text(encoding="utf-8")
+    assert "mcbench run notebooks/07_results.ipynb -p profiles" in text
+    assert '<a href="index.html">mcbench</a>' in text
 
 
-def test_the_code_evaluator_has_a_page_where_its_records_are(tmp_path: Path) -> None:
-    records = tmp_path / "records"
-    records.mkdir()
-    for name, arm in experiment_named("code_evaluator").arms.items():
-        record = make_record(arm.recipe, 0, steps=20)
-        record.meta["run_id"] = name
-        record.meta["config"]["changes"] = dict(arm.changes)
-        record.config.reward_rules = name
-        write_compact(record, records)
-    other = make_record("grpo_plus", 1, steps=20)  # the same recipe on the plain problems
-    write_compact(other, records)
-    assert [path.name for path in site.build_site(tmp_path)] == ["index.html", "07_results.html"]
-    SuiteRecord(
-        _RULES,
-        tuple(
-            LabelledCase("programs", "style", str(right), right, dict.fromkeys(_RULES, right))
-            for right in (True, False)
-        ),
-        "0",
-    ).write(records / SUITE_FILE)
-    page = site.build_site(tmp_path)[2]
-    text = page.read_text(encoding="utf-8")
-    assert page.name == "06_code_evaluator.html"
-    assert "-p seeds &#x27;[0]&#x27;" in text
-    assert text[: text.index("</header>")].split('class="lead">')[1].split(".")[0] in (
-        tmp_path / "index.html"
-    ).read_text(encoding="utf-8")
+def test_what_was_measured_beside_runs_is_on_their_pages(tmp_path: Path) -> None:
+    folder_of(tmp_path, "code_evaluator", "data_quality")
+    cases = (
+        LabelledCase("programs", "s", str(r), r, dict.fromkeys(RULES, r)) for r in (True, False)
+    )
+    SuiteRecord(RULES, tuple(cases), "0").write(tmp_path / "records" / SUITE_FILE)
+    (tmp_path / "records" / DATA_FILE).write_bytes((COMMITTED / DATA_FILE).read_bytes())
+    pages = {path.name: path.read_text(encoding="utf-8") for path in site.build_site(tmp_path)}
+    evaluator = pages["06_code_evaluator.html"]
+    assert "-p seeds &#39;[0]&#39;" in evaluator
+    assert "MicroCoder&#39;s rules refuse 0 of 1 right cases" in evaluator
+    assert "-p pool_seeds &#39;[0, 1, 2, 3, 4]&#39;" in pages["05_data_quality.html"]
+    lead = evaluator[: evaluator.index("</header>")].split('class="lead">')[1].split(".")[0]
+    assert lead in pages["index.html"]
+
+
+def test_an_experiment_of_which_others_train_a_few_arms_shows_its_own_sizes() -> None:
+    sizes = {}
+    for profile, arms in (("nano", 7), ("nano-m", 2)):
+        sizes[profile] = site.Study("truncation_mask", profile, {str(n): [] for n in range(arms)})
+    assert site.shown_sizes("truncation_mask", [*sizes.values()]) == [sizes["nano"]]
+    alone = site.Study("truncation_mask", "nano", {"none": []})
+    assert site.shown_sizes("truncation_mask", [alone]) == []
 
 
 def test_a_page_is_one_file_unless_its_folder_shares_the_script(tmp_path: Path) -> None:
-    plot = Plot("a", "a figure", go.Figure(go.Scatter(x=[1, 2], y=[3, 4])))
-    page = Page("t", "k", "l", [Section("s", "s", panels=[Panel("p", "", [plot])])])
+    figure = Figure()
+    figure.add("scatter", x=[1, 2], y=[3, 4])
+    panel = Panel("p", "", [Plot("a", "a figure", figure)])
+    page = Page("t", "k", "l", [Section("s", "s", blocks=[panel])])
     assert "plotly.js v" in site.save(page, tmp_path / "page.html").read_text(encoding="utf-8")
     (tmp_path / "assets").mkdir()
     (tmp_path / site.PLOTLY).touch()
-    assert site.PLOTLY in site.save(page, tmp_path / "page.html").read_text(encoding="utf-8")
+    text = site.save(page, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f'src="{site.PLOTLY}"' in text
+    assert "needs assets/plotly.min.js beside this page" not in text
+    assert "The figures need assets/plotly.min.js beside this page" in text  # shown where missing
+    alone = site.save(page, tmp_path / "page.html", single_file=True)
+    assert "plotly.js v" in alone.read_text(encoding="utf-8")
 
 
 def test_a_shared_script_is_put_into_a_single_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "records").mkdir()
-    write_compact(make_record("grpo", 0, steps=20), tmp_path / "records")
+    write_compact(planned_records("results")[0], tmp_path / "records")
     page = site.build_site(tmp_path)[1]
     for name in (page, tmp_path / "records"):
         output = tmp_path / "sent" / "one.html"
@@ -82,6 +103,7 @@ def test_a_shared_script_is_put_into_a_single_file(
         text = output.read_text(encoding="utf-8")
         assert text.count("<script src") == 0
         assert "plotly.js v" in text
+        assert 'href="index.html"' not in text
         assert output.stat().st_size < 8_000_000
     assert main(["report", str(tmp_path), "--single-file"]) == 2
     assert "name one of them" in capsys.readouterr().err
@@ -90,6 +112,40 @@ def test_a_shared_script_is_put_into_a_single_file(
 def test_a_folder_without_records_is_an_error_for_people(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run records"):
         site.build_site(tmp_path)
+    with pytest.raises(UserError, match="no run or record at"):
+        site.read_records([tmp_path / "absent"])
+    with pytest.raises(UserError, match="no run and no compact record"):
+        site.read_records([tmp_path])
+
+
+def test_the_table_of_claims_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder_of(tmp_path, "kl_and_clip")
+    assert main(["report", str(tmp_path), "--insights"]) == 0
+    printed = capsys.readouterr().out
+    assert main(["report", str(tmp_path / "records"), "--insights"]) == 0
+    assert capsys.readouterr().out == printed
+    assert printed.startswith("34 claims: 0 supported, 0 contradicted, 34 inconclusive")
+
+
+def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
+    results = results_of(planned_records("kl_and_clip"))
+    lines = summary_lines(results)
+    (line,) = [line for line in lines if line.startswith("K1 ")]
+    assert "1 of the 3 seeds it needs" in line
+    assert "04_kl_and_clip.html#verdicts" in line
+    section = summary_section(results)
+    links = [
+        cell.href
+        for table in section.blocks
+        if isinstance(table, Table)
+        for cell in table.frame["Id"]
+        if isinstance(cell, Link)
+    ]
+    assert len({link for link in links if link.startswith("02")}) == 2  # claims and ours
+    assert links[0] == "06_code_evaluator.html#verdicts"
+    html = build_index([], [section])
+    assert html.count('href="02_truncation_mask.html#verdicts"') == 6
+    assert "neither says anything about the paper&#39;s models" in html
 
 
 def test_command_quotes_lists_and_leaves_out_what_is_default() -> None:
@@ -99,13 +155,14 @@ def test_command_quotes_lists_and_leaves_out_what_is_default() -> None:
     )
 
 
-def test_relative_paths_are_the_projects_from_every_folder_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mcbench").mkdir()
-    (tmp_path / "notebooks").mkdir()
-    (tmp_path / "pyproject.toml").touch()
-    for folder in (tmp_path, tmp_path / "notebooks"):
-        monkeypatch.chdir(folder)
-        assert site.in_project("runs") == tmp_path / "runs"
-    assert site.in_project(tmp_path / "x") == tmp_path / "x"
+def test_settings_that_older_records_lack_are_shown_with_what_they_meant(tmp_path: Path) -> None:
+    records = [make_record(arm, 0, steps=20) for arm in ("grpo", "grpo_plus")]
+    del records[0].meta["config"]["reward_rules"]
+    page = site.experiment_page(site.comparison_of(records), "")
+    (differing,) = [
+        block
+        for block in page.sections[-1].blocks
+        if isinstance(block, Table) and block.title == "Settings in which the arms differ"
+    ]
+    assert "reward_rules" not in set(differing.frame["Setting"])
+    assert "–" not in set(differing.frame.to_numpy().ravel())

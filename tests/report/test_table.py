@@ -1,72 +1,158 @@
+from typing import Any
+
 import pytest
 
-from mcbench.report import paper, table
+from mcbench.report import ends, paper, table
+from mcbench.report.page import Page, Section, build_page
+from mcbench.report.series import comparable
+from mcbench.runs.score_table import cells_of, table_text
+from mcbench.runs.store import RunRecord
 
 from .synthetic import make_record, make_records
 
 
-def problem(form: str, difficulty: str, passes: int) -> dict[str, object]:
+def problem(form: str, difficulty: str, passes: int) -> dict[str, Any]:
     return {"form": form, "difficulty": difficulty, "passes": passes, "attempts": 4}
 
 
+def by_arm(records: list[RunRecord]) -> dict[str, list[RunRecord]]:
+    arms: dict[str, list[RunRecord]] = {}
+    for record in records:
+        arms.setdefault(record.config.recipe, []).append(record)
+    return arms
+
+
 def test_cells_average_over_problems_not_attempts() -> None:
-    cells = table.cell_means(
-        [problem("stdin", "easy", 4), problem("stdin", "easy", 1), problem("call", "hard", 2)]
-    )
-    assert cells[0] == 62.5  # stdin, easy
-    assert cells[1] is None  # no such problem
-    assert cells[3] == 62.5  # stdin, all
-    assert cells[6] == 50.0  # call, hard
-    assert cells[11] == pytest.approx((1 + 0.25 + 0.5) / 3 * 100)
+    problems = [
+        problem("stdin", "easy", 4),
+        problem("stdin", "easy", 1),
+        problem("call", "hard", 2),
+    ]
+    cells = cells_of(problems, "form", "all")
+    assert cells["stdin", "easy"] == 62.5
+    assert ("stdin", "medium") not in cells  # no such problem
+    assert cells["stdin", "all"] == 62.5
+    assert cells["call", "hard"] == 50.0
+    assert cells["all", "all"] == pytest.approx((1 + 0.25 + 0.5) / 3 * 100)
+    assert cells_of([{**problems[0], "attempts": 0}], "form", "all") == {}
 
 
-def test_delta_is_against_the_best_baseline_of_each_column() -> None:
+def test_delta_is_against_the_best_other_arm_of_each_column() -> None:
     def row(*values: float) -> table.Row:
-        return table.Row("", values)
+        return table.Row("", {("all", str(place)): value for place, value in enumerate(values)})
 
     delta = table.delta_row(
         {"grpo": row(1, 9, 3), "grpo_plus": row(2, 4, 3), "microcoder": row(5, 5, 3)}
     )
     assert delta is not None
-    assert delta.values == (3, -4, 0)
+    assert list(delta.values.values()) == [3, -4, 0]
 
 
-@pytest.mark.parametrize("block", list(paper.TRAINED))
-def test_papers_deltas_follow_from_its_rows(block: tuple[str, str]) -> None:
-    rows = {arm: table.Row(arm, values) for arm, values in paper.TRAINED[block].items()}
-    delta = table.delta_row(rows)
-    assert delta is not None
-    assert delta.values == pytest.approx(paper.DELTA[block], abs=0.01)
+def test_papers_deltas_follow_from_its_rows() -> None:
+    blocks = table.paper_table().blocks[1:]
+    assert len(blocks) == len(paper.TRAINED)
+    for block in blocks:
+        rows = dict(zip(("grpo", "grpo_plus", "microcoder"), block.rows, strict=True))
+        delta = table.delta_row(rows)
+        assert delta is not None
+        assert block.delta is not None
+        assert delta.values == pytest.approx(block.delta.values, abs=0.01)
 
 
-def test_the_tables_last_window_leaves_the_base_model_out() -> None:
-    record = make_record("grpo", 0, steps=10)  # evaluated at steps 0 and 10
-    last = next(line for line in record.eval_lines if line["step"] == 10)
-    assert table.trained_cells(record, 128, window=3) == table.cell_means(last["per_problem"])
+def test_a_run_ends_with_its_last_window_and_starts_before_training() -> None:
+    record = make_record(
+        "grpo", 0, steps=40
+    )  # evaluated every 10 steps: the last window is step 40
+    kept, _ = comparable({"grpo": [record]}, 128)
+    start, end = table.run_cells(record, 128, kept)
+    lines = {
+        line["step"]: table.cells_of(line["per_problem"], "form", "Both")
+        for line in record.eval_lines
+        if line["max_completion_length"] == 128
+    }
+    assert start is not None
+    assert end is not None
+    assert start["Both", "all"] == pytest.approx(lines[0]["Both", "all"])
+    assert end["Both", "all"] == pytest.approx(lines[40]["Both", "all"])
+
+
+def test_not_trained_is_the_mean_over_the_same_seeds_as_the_arms() -> None:
+    records = make_records(seeds=3)
+    made = table.results_table({"nano-s": by_arm(records)})
+    assert made is not None
+    untrained = made.blocks[0].rows[0]
+    first = [
+        100 * line["pass_at_1"]
+        for record in records
+        for line in record.eval_lines
+        if line["step"] == 0 and line["max_completion_length"] == 128
+    ]
+    assert untrained.label == "nano-s (128)"
+    assert untrained.values["Both", "all"] == pytest.approx(sum(first) / len(first))
+    assert untrained.spread["Both", "all"] > 0
 
 
 def test_the_shape_is_the_papers() -> None:
-    ours = table.results_table({"nano-s": table_arms(), "nano-m": table_arms()})
-    theirs = table.paper_table()
+    sizes = {size: by_arm(make_records(seeds=2)) for size in ("nano-s", "nano-m")}
+    ours, theirs = table.results_table(sizes), table.paper_table()
+    assert ours is not None
     assert len(ours.blocks) == len(theirs.blocks) == 5
-    for mine, other in zip(ours.blocks, theirs.blocks, strict=True):
-        assert [row.label for row in mine.rows[:3]] == [row.label for row in other.rows[:3]] or (
-            mine.heading == "Not trained"
-        )
-        assert all(len(row.values) == 12 for row in mine.rows)
-    frame = table.to_frame(ours)
-    assert frame.shape == (4 + 4 * 4, 12)
+    for mine, other in zip(ours.blocks[1:], theirs.blocks[1:], strict=True):
+        assert [row.label for row in mine.rows] == [row.label for row in other.rows]
+    assert len(ours.columns) == len(theirs.columns) == 12
+    assert ours.frame().shape == theirs.frame().shape == (4 + 4 * 4, 12)
 
 
-def table_arms() -> dict[str, list]:
-    arms: dict[str, list] = {}
-    for record in make_records(seeds=2):
-        arms.setdefault(record.config.recipe, []).append(record)
-    return arms
-
-
-def test_labels_are_escaped() -> None:
-    block = table.Block("<b>", (table.Row("<script>", (1.0,) * 12),))
-    html = table.to_html(table.Table(table.OUR_SOURCES, (block,)), "a & b")
-    assert "<script>" not in html
+def test_labels_are_escaped_and_the_best_is_bold() -> None:
+    rows = [
+        table.Row("<script>", {("Both", "all"): 12.34}, {("Both", "all"): 1.5}),
+        table.Row("b", {("Both", "all"): 9.0}),
+    ]
+    delta = table.Row("Δ", {("Both", "all"): -3.0})
+    one = table.ScoreTable("a & b", ["Both"], [table.Rows("<b>", rows, delta)])
+    html = build_page(Page("t", "k", "l", [Section("s", "s", blocks=[one])]))
+    assert "<script>" not in html.partition("<main>")[2].partition("</main>")[0]
     assert "&lt;script&gt;" in html
+    assert "<td><b>12.3</b><small>±1.5</small></td>" in html
+    assert '<td class="down">−3.0</td>' in html
+    assert html.count('<td class="none">–</td>') == 9
+
+
+def test_nothing_evaluated_gives_no_table() -> None:
+    record = make_record("grpo", 0)
+    record.eval_lines.clear()
+    assert table.results_table({"nano-s": {"grpo": [record]}}) is None
+
+
+def test_the_papers_rows_fit_a_benchmarks_text_table() -> None:
+    rows = table.paper_rows()
+    assert rows["paper: 4B MicroCoder-GRPO, 8K"]["LiveCodeBench", "all"] == 38.7
+    assert table_text(rows).splitlines()[0].split() == ["atcoder", "leetcode", "LiveCodeBench"]
+
+
+# What arms end at --------------------------------------------------------------------------------
+
+
+def test_one_seed_is_called_exploratory_and_has_no_interval() -> None:
+    arms = by_arm(make_records(seeds=1))
+    names = [tile.name for tile in ends.tiles(arms, 128)]
+    assert names == ["Not trained", "GRPO", "GRPO+ (DAPO)", "MicroCoder-GRPO"]
+    sentence = ends.against_the_best(arms, 128)
+    assert "no interval" in sentence
+    assert "exploratory" in sentence
+
+
+def test_the_difference_is_paired_over_the_shared_seeds() -> None:
+    arms = by_arm(make_records(seeds=3))
+    arms["microcoder"] = arms["microcoder"][1:]
+    sentence = ends.against_the_best(arms, 256)
+    assert "95 % interval" in sentence
+    assert "paired over 2 seeds" in sentence
+    found = ends.ends(arms, 256)
+    best = max(("grpo", "grpo_plus"), key=lambda arm: found[arm].mean)
+    gap = ends.paired(found["microcoder"].last, found[best].last)
+    assert gap is not None
+    assert gap.value == pytest.approx(
+        sum(found["microcoder"].last[s] - found[best].last[s] for s in (1, 2)) / 2
+    )
+    assert ends.against_the_best({"grpo": arms["grpo"]}, 128) == ""

@@ -1,0 +1,58 @@
+"""Studies of experiments made by formula, with an effect in one of their claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from claims.effects import make_measurements, make_runs
+from fake_runs import make_curves, make_record
+
+from mcbench.claims import assess
+from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.study import Study
+from mcbench.runs.config import described
+from mcbench.runs.store import RunRecord
+
+EFFECTS = {
+    "cross_model": "Q1",
+    "truncation_mask": "M2",
+    "temperature": "T7",
+    "kl_and_clip": "K1",
+    "data_quality": "D2",
+    "code_evaluator": "E2",
+    "results": "Q7",
+    "batch_size": "B1",
+    "context_length": "C2",
+}
+"""The claim in which an experiment's effect is planted."""
+
+
+def study_of(
+    name: str,
+    runs: Mapping[str, Mapping[int, RunRecord]],
+    measurements: Sequence[Mapping[str, Any]] = (),
+) -> Study:
+    """A study of an experiment that has these runs, by arm and seed."""
+    arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
+    return Study(name, "nano", arms, assess(name, runs, measurements), measurements)
+
+
+def study(name: str, effect: int = 1, seeds: int = 3) -> Study:
+    """An experiment with the arms of one of its claims."""
+    return study_of(name, make_runs(EFFECTS[name], effect, seeds), make_measurements(effect, seeds))
+
+
+def planned_records(name: str, seeds: Sequence[int] = (0,)) -> list[RunRecord]:
+    """A finished run of every arm of an experiment, configured as the arm is defined."""
+    records = []
+    for arm, settings in EXPERIMENTS[name].arms.items():
+        own = {k: v for k, v in settings.items() if k not in ("recipe", "profile")}
+        profile = settings.get("profile", "nano")
+        profile = profile["nano"] if isinstance(profile, Mapping) else profile
+        for seed in seeds:
+            config = described(profile, settings["recipe"], own, seed)
+            rng = np.random.default_rng([seed, sum(map(ord, arm))])
+            records.append(make_record(make_curves(config, rng), config, run_id=f"{arm}-{seed}"))
+    return records

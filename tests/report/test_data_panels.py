@@ -1,0 +1,70 @@
+"""The page of the data pipeline, from the committed record and runs made by formula."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
+from mcbench.report import data_panels
+from mcbench.report.experiment import frame, page_of
+from mcbench.report.page import build_page
+from mcbench.report.sources import Sources
+
+from .made import study
+
+COMMITTED = Path(__file__).parents[2] / "reports" / "records" / DATA_FILE
+
+
+@pytest.fixture(scope="module")
+def record() -> DataRecord:
+    return DataRecord.read(COMMITTED)
+
+
+def test_the_committed_record_meets_the_requirement(record: DataRecord) -> None:
+    table = data_panels.score_table(record)
+    assert list(table["Stage"]) == ["process", "filter", "dedup", "decontaminate", "verify"]
+    assert set(table["at least 0.95"]) == {"yes"}
+
+
+def test_a_stage_below_the_requirement_is_shown_as_such(record: DataRecord) -> None:
+    first, *others = record.scores["0"]
+    missed = replace(first, found=first.planted // 2)
+    table = data_panels.score_table(replace(record, scores={"0": (missed, *others)}))
+    assert list(table["at least 0.95"]) == ["NO", "yes", "yes", "yes", "yes"]
+
+
+@pytest.mark.parametrize("effect", [1, -1])
+def test_the_page_shows_results_beside_the_papers_numbers(effect: int, record: DataRecord) -> None:
+    made = study("data_quality", effect, 5)
+    state = {1: "supported", -1: "contradicted"}[effect]
+    assert made.results["D2"].state == state
+    for arm, runs in made.arms.items():
+        end = 2 + effect * (1 if arm == "harder" else 0)
+        for line in (line for run in runs for line in run.eval_lines):
+            for problem in line["per_problem"]:  # after the first window
+                problem["passes"] = end if line["step"] > 16 else 1
+    table = frame(made, "beside").set_index("Claim")
+    told = {1: "+50.0 | +25.0 points (2.0 times)", -1: "+0.0 | +25.0 points"}
+    assert table.loc["D1"].iloc[1] == told[effect]
+    page = page_of(made, "mcbench run", data=record)
+    html = build_page(page, "plotly.js")
+    for text in ("three times the easier", "contaminated", "required: 0.95", "Harder set"):
+        assert text in html
+    assert page.tiles[0].name == "Base pass@1, harder set"
+    assert "into sets of 176 each" in page.lead
+
+
+def test_what_is_not_recorded_is_said() -> None:
+    made = study("data_quality", 1, 2)
+    html = build_page(page_of(made, ""), "plotly.js")
+    assert html.count("Not recorded: the pipeline was not run here.") == 6
+    one = replace(made, arms={"harder": made.arms["harder"]})
+    assert "run on both sets" in data_panels.beside(Sources([one], one)).missing
+    assert "Without a finished run: Easier set." in page_of(one, "").lead
+
+
+def test_every_panel_of_the_pipeline_has_its_numbers(record: DataRecord) -> None:
+    made = study("data_quality", 1, 2)
+    for name in set(data_panels.PANELS) - {"beside"}:
+        assert len(frame(made, name, data=record))

@@ -1,0 +1,193 @@
+"""The panels of the code evaluator on records made by formula."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mcbench.claims import assess
+from mcbench.errors import UserError
+from mcbench.experiments.arms import TIMING
+from mcbench.experiments.labelled import METHOD, LabelledCase, SuiteRecord
+from mcbench.experiments.study import Study
+from mcbench.report import evaluator_panels as panels
+from mcbench.report.experiment import page_of, sentences
+from mcbench.report.page import Panel, build_page
+from mcbench.report.sources import Sources
+from mcbench.runs.store import RunRecord
+
+from .synthetic import make_record
+
+STEPS = 60
+
+
+def trained(rules: str, seed: int, gain: float = 0.0, fade: float = 0.0) -> RunRecord:
+    """A run whose rewards and pass rates are ``gain`` (0 to 1) above the other arm's.
+
+    With ``fade`` the gain shrinks over training to (1 - fade) of itself. Both arms share the noise.
+    """
+    record = make_record("grpo_plus", seed, steps=STEPS, settings={"reward_rules": rules})
+    jitter = 0.01 * np.sin(seed + 1)
+    for line in record.step_lines:
+        if "reward" in line:
+            line["reward"] += (gain + jitter * (gain > 0)) * (1 - fade * line["step"] / STEPS)
+    for line in record.eval_lines:
+        lift = (gain + jitter * (gain > 0)) * (1 - fade * line["step"] / STEPS) * (line["step"] > 0)
+        for index, problem in enumerate(line["per_problem"]):
+            problem["passes"] = 1 + lift * 4
+            problem["id"] = f"p{index}"
+        line["pass_at_1"] = 0.25 + lift
+    return record
+
+
+def both_arms(gain: float, fade: float = 0.0, seeds: int = 5) -> dict[str, list[RunRecord]]:
+    return {
+        "microcoder": [trained("microcoder", s, gain, fade) for s in range(seeds)],
+        "livecodebench": [trained("livecodebench", s) for s in range(seeds)],
+    }
+
+
+def timed(evaluator: str, seed: int, reward_s: float) -> RunRecord:
+    settings = {"reward_evaluator": evaluator}
+    record = make_record("grpo_plus", seed, steps=6, settings=settings)
+    for line in record.step_lines:
+        slow = 10.0 if line["step"] <= 2 else 0.0  # the first generation does not count
+        line["time/update_s"] = 0.5 + slow
+        line["time/step_s"] = 0.5 + slow
+        if line["step"] % 2:
+            line["time/generate_s"] = 2.0 + 0.1 * seed
+            line["time/reward_s"] = reward_s
+            line["time/step_s"] += 2.0 + 0.1 * seed + reward_s + 0.25
+    return record
+
+
+def judged(marks: dict[str, str]) -> SuiteRecord:
+    """Cases in fours: right, wrong, right, wrong; ``marks`` has a character a case and judge: 1 for
+    accepted, 0 for refused, - for not given.
+    """
+    labels = (("comparisons", True), ("comparisons", False), ("programs", True), ("attacks", False))
+    count = len(next(iter(marks.values())))
+    cases = []
+    for index in range(count):
+        part, right = labels[index % 4]
+        accepted = {j: m[index] == "1" for j, m in marks.items() if m[index] != "-"}
+        cases.append(LabelledCase(part, "g<b>", f"c{index}", right, accepted))
+    return SuiteRecord(tuple(marks), tuple(cases), "0")
+
+
+SUITE = judged({"microcoder": "1010", "livecodebench": "0110", METHOD: "--0-"})
+
+
+def study(arms: dict[str, list[RunRecord]], suite: SuiteRecord = SUITE) -> Study:
+    runs = {arm: {record.seed: record for record in records} for arm, records in arms.items()}
+    results = assess("code_evaluator", runs, suite.measurements())
+    return Study("code_evaluator", "nano", arms, results)
+
+
+def sources(arms: dict[str, list[RunRecord]], **beside: Any) -> Sources:
+    made = study(arms)
+    return Sources([made], made, **beside)
+
+
+def numbers(arms: dict[str, list[RunRecord]]) -> Any:
+    return panels.paired_numbers(sources(arms).evidence).set_index("In percent")
+
+
+def test_errors_are_counted_in_both_directions() -> None:
+    table = panels.misjudged(SUITE).set_index("judge")
+    columns = ["right", "rejected", "wrong", "accepted"]
+    assert list(table.loc["microcoder", columns]) == [2, 0, 2, 0]
+    assert list(table.loc["livecodebench", columns]) == [2, 1, 2, 1]
+    assert list(table.loc[METHOD, columns]) == [1, 1, 0, 0]
+
+
+def test_groups_without_an_error_are_left_out_of_the_figure() -> None:
+    panel = panels.refused(sources(both_arms(0.1, seeds=1), suite=SUITE))
+    (plot,) = panel.plots
+    (heat,) = plot.figure.data
+    assert heat["y"] == ["comparisons: g<b>", "programs: g<b>"]
+    assert heat["text"].tolist() == [["0/1", "1/1", ""], ["0/1", "0/1", "1/1"]]
+    assert plot.height == plot.figure.layout["height"]
+    none = judged({"microcoder": "1010"})
+    assert panels.refused(sources(both_arms(0.1, seeds=1), suite=none)).prose == "None."
+
+
+def test_a_suite_record_survives_its_file(tmp_path: Path) -> None:
+    SUITE.write(tmp_path / "x" / "suite.json")
+    assert SuiteRecord.read(tmp_path / "x" / "suite.json") == SUITE
+    (tmp_path / "bad.json").write_text("[1]")
+    with pytest.raises(UserError, match="no record of the labelled suite"):
+        SuiteRecord.read(tmp_path / "bad.json")
+
+
+def test_the_numbers_pair_both_arms() -> None:
+    found = numbers(both_arms(0.2, fade=0.5))
+    gap = found["Difference"].str.removeprefix("+").astype(float)
+    assert gap["Training reward, first generation"] == pytest.approx(20, abs=1.5)
+    assert gap["Training reward, whole run"] == pytest.approx(15, abs=1.5)
+    end = gap["Held-out pass@1, shortest test length, at the end"]
+    assert end == pytest.approx(20 * (1 - 55 / 120), abs=1)  # evaluated at 50 and 60
+    low, high = found.loc["Training reward, first generation", "95 % interval"].split(" to ")
+    assert float(low) < gap.iloc[0] < float(high)
+    assert set(numbers(both_arms(0.2, seeds=1))["95 % interval"]) == {"–"}
+
+
+def test_a_changed_record_changes_the_numbers() -> None:
+    assert numbers(both_arms(0.1)).to_csv() != numbers(both_arms(0.12)).to_csv()
+
+
+def test_the_results_are_said_line_by_line() -> None:
+    marks = {"microcoder": "1010" * 20, "livecodebench": "0110" * 20}
+    found = study(both_arms(0.2, fade=0.5), judged(marks))
+    states = {name: found.results[name].state for name in ("E1", "E2", "E3", "E4")}
+    assert states == dict.fromkeys(states, "supported")
+    lines = sentences(study(both_arms(0.2, seeds=1)))
+    assert lines[0].startswith("E1 inconclusive: at least")
+    assert lines[1].startswith(
+        "E2 inconclusive (exploratory): 1 of the 3 seeds it needs; reward: +"
+    )
+    assert lines[-1].startswith("E5: No times are recorded yet")
+
+
+def test_arms_that_cannot_be_paired_are_said_not_to_be() -> None:
+    arms = both_arms(0.1, seeds=2)
+    panel = panels.pairs(sources({"microcoder": arms["microcoder"]}))
+    assert panel.missing.endswith("LiveCodeBench rules; both arms are needed.")
+    apart = {arm: [runs[i]] for i, (arm, runs) in enumerate(arms.items())}
+    assert "share no seed" in panels.pairs(sources(apart)).missing
+    assert panels.gap(sources(apart)).missing
+
+
+def test_the_step_splits_into_its_parts() -> None:
+    split = panels.split_of(timed("microcoder", 0, reward_s=0.1))
+    assert split == pytest.approx({"inference": 2.0, "reward": 0.1, "update": 1.0, "other": 0.25})
+    assert panels.split_of(make_record("grpo", 0)) == {}  # from before times were recorded
+    arms = {
+        "single_threaded": [timed("single_threaded", s, 3.45) for s in range(3)],
+        "microcoder": [timed("microcoder", s, 0.1) for s in range(3)],
+        "process_per_sample": [make_record("grpo", 0)],
+    }
+    found = panels.timed_arms(sources(both_arms(0.1, seeds=1), timing=Study(TIMING, "nano", arms)))
+    assert list(found) == ["single_threaded", "microcoder_evaluator"]
+    saved = panels.savings(found)["microcoder_evaluator"]
+    assert saved.value == pytest.approx(np.mean([100 * 3.35 / (6.7 + s / 10) for s in range(3)]))
+    assert saved.low < 50 < saved.high + 1
+
+
+def test_the_page_is_built_with_and_without_suite_and_times() -> None:
+    made = study(both_arms(0.1, seeds=2))
+    without = build_page(page_of(made, "mcbench run <x>"), "plotly.js")
+    assert "No times are recorded yet" in without
+    assert "the labelled suite was not judged here" in without
+    assert "mcbench run &lt;x&gt;" in without
+    timing = {e: [timed(e, 0, s)] for e, s in (("microcoder", 0.1), ("single_threaded", 3.0))}
+    beside: dict[str, Any] = {"suite": SUITE, "timing": Study(TIMING, "nano", timing)}
+    page = page_of(made, "", **beside)
+    html = build_page(page, "plotly.js")
+    assert "g<b>" not in html
+    assert 'id="step-split"' in html
+    assert page.tiles[0].name == "Right refused, MicroCoder"
+    assert html == build_page(page_of(made, "", **beside), "plotly.js")
+    blocks = [b for section in page.sections for b in section.blocks if isinstance(b, Panel)]
+    assert not any("suite was not judged" in block.missing for block in blocks)

@@ -1,0 +1,240 @@
+"""Pages of the experiments and of any runs: complete, partial, changed, unfinished."""
+
+from dataclasses import replace
+from html import escape
+
+import numpy as np
+import pytest
+from claims.effects import make_runs
+
+from mcbench.claims import CLAIMS
+from mcbench.claims.measurements import REPETITION
+from mcbench.errors import UserError
+from mcbench.experiments.arms import TIMING
+from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.study import Study, studies
+from mcbench.report import experiment, paper, sections
+from mcbench.report.experiment import block_of, experiment_page, frame, page_of
+from mcbench.report.own_panels import OWN_PANELS, grid_values
+from mcbench.report.page import Panel, build_page
+from mcbench.report.panels import PANELS
+from mcbench.report.site import comparison_of
+from mcbench.report.sources import Sources
+from mcbench.report.style import arm_styles
+from mcbench.report.table import ScoreTable
+
+from . import synthetic
+from .made import EFFECTS, planned_records, study, study_of
+
+
+def html_of(made: Study) -> str:
+    return build_page(page_of(made, "the command <x>"), "plotly.js")
+
+
+def panel_of(made: Study, name: str, prefix: str = "") -> Panel:
+    found = block_of(Sources([made], made), name, prefix)
+    assert isinstance(found, Panel)
+    return found
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_a_page_has_claims_paper_questions_and_says_what_it_is(name: str) -> None:
+    made = study(name)
+    html = html_of(made)
+    assert html == html_of(made)
+    for words in ("no evidence about Qwen3", "the command &lt;x&gt;", "2603.07777"):
+        assert words in html
+    for one in made.results:
+        assert str(escape(CLAIMS[one].claim)).replace("&#x27;", "&#39;") in html
+    assert ("Beyond the paper" in html) == any(not CLAIMS[one].directed for one in made.results)
+    arm = next(iter(experiment.arms_of(made)))
+    assert f'"legendgroup":"{arm}"' in html
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != TIMING])
+def test_every_arm_of_an_experiment_is_found_and_drawn_under_a_name_of_its_own(name: str) -> None:
+    (made,) = studies(name, planned_records(name))
+    assert set(made.arms) == set(EXPERIMENTS[name].arms)
+    labels = [style.label for style in arm_styles(experiment.arms_of(made)).values()]
+    assert not set(labels) & set(EXPERIMENTS[name].arms)  # names for people
+    looks = {(style.color, style.dash) for style in arm_styles(experiment.arms_of(made)).values()}
+    assert len(looks) == len(labels)
+    page = page_of(made, "")
+    assert [style.label for style in (page.arms or {}).values()] == labels
+    assert "Without a finished run" not in page.lead
+
+
+def test_every_panel_that_a_page_names_exists() -> None:
+    for name, prose in sections.SECTIONS.items():
+        named = {panel for part in prose.parts for panel in part.panels}
+        assert named <= {*PANELS, *OWN_PANELS.get(name, ())}
+        assert set(OWN_PANELS.get(name, ())) <= named
+
+
+def test_missing_arms_are_named_and_their_claims_inconclusive() -> None:
+    runs = make_runs("B1", 1, 3)
+    without = study_of("batch_size", {arm: runs[arm] for arm in ("small", "medium")})
+    states = {one.state for name, one in without.results.items() if CLAIMS[name].directed}
+    assert states == {"inconclusive"}
+    assert "Without a finished run: twice the batch." in page_of(without, "").lead
+    assert "no finished run of arm large" in html_of(without)
+
+
+def test_a_changed_record_changes_the_page() -> None:
+    made = study("context_length", 1, 5)
+    assert made.results["C2"].state == "supported"
+    other = study("context_length", -1, 5)
+    assert other.results["C2"].state == "contradicted"
+    assert html_of(other) != html_of(made)
+
+
+def test_the_papers_curves_and_numbers_stand_beside_ours() -> None:
+    made = study("temperature")
+    panel = panel_of(made, "diversity", "temperature")
+    plot = next(plot for plot in panel.plots if plot.id == "temperature-distinct-4")
+    names = [t["name"] for t in plot.figure.data if t.get("legendgroup") == "paper"]
+    assert len(names) == len(paper.CURVES["temperature"])
+    assert list(experiment.paper_table("temperature").columns) == ["Arm", "Measure", "The paper"]
+    assert "<h2>The paper&#39;s numbers (Figure 3)</h2>" in html_of(made)
+
+
+def test_checkpoints_over_temperature_are_drawn_where_measured() -> None:
+    made = study("temperature")
+    panel = panel_of(made, "grid")
+    assert [plot.id for plot in panel.plots] == ["grid-diversity", "grid-accuracy"]
+    values = grid_values([r for r in made.measurements if "distinct_4" in r], "distinct_4")
+    assert list(values) == ["after 0 steps", "after 80 steps", "after 160 steps"]
+    nothing = panel_of(replace(made, measurements=()), "grid")
+    assert nothing.missing.startswith("Not recorded")
+
+
+def test_repetition_by_both_rules_is_counted_by_arm() -> None:
+    runs = make_runs("M2", 1, 1)
+    counts = {"responses": 100, "truncated": 20, "window": 3, "periodic": 5}
+    row = {"kind": REPETITION, "run_id": runs["all"][0].run_id, "seed": 0, **counts}
+    # The arms of the fake runs share their run ids.
+    only = {"all": runs["all"]}
+    rows = [{**row, "step": 80}, {**row, "step": 160}, {**row, "run_id": "other", "step": 160}]
+    table = panel_of(study_of("truncation_mask", only, rows), "repetition").data
+    assert table is not None
+    assert table.to_numpy().tolist() == [["mask all (DeepCoder)", 200, 40, 6, 10, 4]]
+    assert panel_of(study_of("truncation_mask", only), "repetition").missing
+
+
+def test_tokens_are_clipped_by_the_number_of_the_update() -> None:
+    (record,) = [r for r in planned_records("batch_size") if r.run_id.startswith("large")]
+    for number, line in enumerate(record.step_lines):
+        line["clip_ratio/region_mean"] = 0.01 * (number % 2)
+        if number % 2:
+            line["reward"] = None
+    found = frame(study_of("batch_size", {"large": {0: record}}), "clip-by-update")
+    assert found["Tokens clipped (%)"].tolist() == [0.0, 1.0]
+
+
+def test_the_data_behind_a_panel_are_a_frame() -> None:
+    made = study("kl_and_clip", seeds=2)
+    found = frame(made, "reward")
+    assert list(found.columns) == ["figure", "series", "part", "x", "y"]
+    assert set(found["figure"]) == {"Training reward", "Response length"}
+    seeds = found.query("figure == 'Training reward' and part == 'seeds'")
+    logged = [line for runs in made.arms.values() for run in runs for line in run.step_lines]
+    assert len(seeds) == sum(line.get("reward") is not None for line in logged)
+    with pytest.raises(UserError, match=r"unknown panel 'rewards'.*did you mean"):
+        frame(made, "rewards")
+
+
+def test_show_displays_figures_tables_and_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[object] = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    made = study("truncation_mask", seeds=2)
+    experiment.show(made, "readings", "repetition", "accuracy")
+    assert [type(one).__name__ for one in shown] == ["DataFrame", "Figure", "Figure"]
+    assert "Repetition: exact window against any period: Not recorded" in capsys.readouterr().out
+
+
+# A comparison of any runs ------------------------------------------------------------------------
+
+
+def test_arms_of_ones_own_get_a_page_with_table_one() -> None:
+    arms = {
+        name: [synthetic.make_record(recipe, seed, steps=20) for seed in range(2)]
+        for name, recipe in (("mine", "grpo_plus"), ("<b>yours</b>", "microcoder"))
+    }
+    page = page_of(Study("comparison", "nano", arms), "compare(...)")
+    assert [tile.name for tile in page.tiles] == ["Not trained", "mine", "<b>yours</b>"]
+    html = build_page(page, "plotly.js")
+    assert html.count('class="results"') == 2  # ours and the paper's
+    assert "<b>yours</b>" not in html
+    assert "% &lt;b&gt;yours&lt;/b&gt;, " in html
+
+
+def test_every_size_of_model_has_its_own_part_and_one_table() -> None:
+    records = synthetic.make_records(seeds=1)
+    records += [synthetic.make_record("grpo", 0, "nano-m", profile="nano-m")]
+    page = experiment_page(comparison_of(records), "")
+    ids = [section.id for section in page.sections]
+    assert ids[:3] == ["nano-s-dynamics", "nano-m-dynamics", "table"]
+    (ours,) = [b for b in page.sections[2].blocks if isinstance(b, ScoreTable)][:1]
+    assert {block.heading.split(",")[0] for block in ours.blocks[1:]} == {"nano-s", "nano-m"}
+
+
+def test_arms_are_named_by_what_tells_them_apart() -> None:
+    records = [
+        synthetic.make_record("grpo", 0, settings=settings)
+        for settings in ({"epsilon_high": 0.3}, {"epsilon_high": 0.2})
+    ]
+    (made,) = comparison_of(records)
+    assert list(made.arms) == ["grpo (epsilon_high 0.3)", "grpo"]
+
+
+def test_an_unfinished_run_is_marked_everywhere_and_left_out_of_the_ends() -> None:
+    done, other = (synthetic.make_record("grpo", seed, steps=20) for seed in (0, 1))
+    running = synthetic.make_record("microcoder", 0, steps=20, state="running")
+    del running.step_lines[10:], running.eval_lines[4:]
+    failed = replace(other, meta={**other.meta, "state": "failed"})
+    page = experiment_page(comparison_of([done, failed, running]), "")
+    tiles = {tile.name: tile for tile in page.tiles}
+    assert tiles["MicroCoder-GRPO"].value == "–"
+    assert tiles["MicroCoder-GRPO"].under == "unfinished, step 10 of 20"
+    ends = [line["pass_at_1"] for line in done.eval_lines if line["max_completion_length"] == 128]
+    assert tiles["GRPO"].value == f"{100 * ends[-1]:.1f}"  # of seed 0 alone
+    assert "1 of 2 seeds failed, step 20 of 20" in tiles["GRPO"].under
+    html = build_page(page, "plotly.js")
+    assert "Not finished: " in page.notes[-1]
+    assert html.count("unfinished, step 10 of 20") > 4  # tile, note, table, curves
+    assert "MicroCoder-GRPO ends" not in page.lead
+
+
+def test_evaluations_that_differ_are_not_averaged() -> None:
+    records = [synthetic.make_record("grpo", seed, steps=20) for seed in (0, 1, 2)]
+    for record in records:
+        for line in record.eval_lines:
+            line |= {"attempts": 4, "temperature": 1.0, "dataset": "nano:test"}
+    short = records[2]
+    for line in short.eval_lines:
+        line["attempts"] = 2
+        line["pass_at_1"] = 1.0
+    (made,) = comparison_of(records)
+    page = page_of(made, "")
+    (tile,) = [tile for tile in page.tiles if tile.name == "GRPO"]
+    ends = [
+        line["pass_at_1"]
+        for record in records[:2]
+        for line in record.eval_lines
+        if line["max_completion_length"] == 128 and line["step"] == 20
+    ]
+    assert tile.value == f"{100 * np.mean(ends):.1f}"
+    assert "Left out, because they were measured in another way" in build_page(page, "x")
+
+
+def test_runs_that_recorded_nothing_are_an_error_for_people() -> None:
+    record = synthetic.make_record("grpo", 0)
+    record.eval_lines.clear()
+    assert "Not recorded: an evaluation." in build_page(
+        experiment_page(comparison_of([record]), ""), "x"
+    )
+    empty = replace(record, step_lines=[])
+    with pytest.raises(UserError, match="nothing to show"):
+        experiment_page(comparison_of([empty]), "")
