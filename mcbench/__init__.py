@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcbench.version import __version__
 
 if TYPE_CHECKING:
-    from mcbench.compare import compare
+    from mcbench.comparison import compare
 
 __all__ = ["__version__", "compare"]
 
@@ -19,7 +19,7 @@ __all__ = ["__version__", "compare"]
 def __getattr__(name: str) -> Any:
     """``compare`` on first use: it loads plotting and the trainer's configuration."""
     if name == "compare":
-        from mcbench.compare import compare
+        from mcbench.comparison import compare
 
         return compare
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
