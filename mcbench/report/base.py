@@ -114,7 +114,12 @@ class Figure:
             line={"color": NEUTRAL_TEXT, "width": 1.2, "dash": "dot"},
             **{f"{axis}0": value, f"{axis}1": value, f"{other}ref": f"{other} domain"},
             **{f"{other}0": 0, f"{other}1": 1},
-            **({"label": {"text": label, "font": {"size": 11}}} if label else {}),
+            label={
+                "text": label,
+                "font": {"size": 11},
+                "textangle": 0,
+                "textposition": "end" if axis == "x" else "start",
+            },
         )
 
     def add_shape(self, **shape: Any) -> None:
@@ -125,10 +130,23 @@ class Figure:
         """As plotly's own object, every property checked."""
         import plotly.graph_objects as go
 
-        return go.Figure(self.data, self.layout)
+        return go.Figure(_listed(self.data), _listed(self.layout))
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
         return self.plotly()._repr_mimebundle_(*args, **options)
+
+
+def _listed(value: Any) -> Any:
+    """With lists in place of arrays, which plotly would pack so that only its script can read them;
+    numbers with six digits, which no screen tells apart.
+    """
+    if isinstance(value, dict):
+        return {name: _listed(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_listed(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(f"{value:.6g}")
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -173,7 +191,13 @@ def grid_figure(title: str, headings: Sequence[str], columns: int = 2, gap: floa
             }
         if heading:
             figure.layout["annotations"].append(
-                {"text": heading, "showarrow": False, "font": {"size": 12.5}, "xref": "paper"}
+                {
+                    "text": heading,
+                    "showarrow": False,
+                    "xanchor": "center",
+                    "font": {"size": 12.5},
+                    "xref": "paper",
+                }
                 | {"yref": "paper", "x": left + width / 2, "y": top, "yanchor": "bottom"}
             )
     return figure
@@ -214,7 +238,7 @@ def add_curve(
     thin = replace(style, color=style.fill(0.28), dash="solid")
     figure.line(x, y, name, thin, 1, hoverinfo="skip", **part("seeds"))
     figure.band(curve.x, shown.low, shown.high, style.fill(0.14), name, **part("band"))
-    look = {"mode": "lines+markers"} if markers else {}
+    look: dict[str, Any] = {"mode": "lines+markers"} if markers else {}
     look |= {"marker": {"size": 6, "color": style.color}, "hovertemplate": hover}
     figure.line(curve.x, shown.mean, name, style, 2.4, **look, **part("mean"))
 

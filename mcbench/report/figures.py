@@ -179,8 +179,7 @@ def add_spread(
     low, middle, high = curves
     band = f"{name}10th–90th percentile"
     figure.band(middle.x, low.mean, high.mean, style.fill(alpha), band)
-    median = {"width": 2.2, "hovertemplate": _TOKENS}
-    figure.line(middle.x, middle.mean, f"{name}median", style, **median)
+    figure.line(middle.x, middle.mean, f"{name}median", style, 2.2, hovertemplate=_TOKENS)
 
 
 def length_spread(
@@ -305,6 +304,7 @@ def overview(arms: Arms, lengths: Sequence[int], title: str = "") -> Figure:
         drawn.append(step_curves(arms, column))
     figure = grid_figure(title, headings)
     styles = arm_styles(arms)
+    named: set[str] = set()
     for place, curves in enumerate(drawn):
         evaluated = place < len(lengths)
         for curve in curves:
@@ -314,10 +314,11 @@ def overview(arms: Arms, lengths: Sequence[int], title: str = "") -> Figure:
                 styles[curve.arm],
                 markers=evaluated,
                 smoothing=1 if evaluated else SMOOTHING,
-                legend=place == 0,
+                legend=curve.arm not in named,
                 hover="%{y:.1f} %" if evaluated else "%{y:.3g}",
                 **axes_of(place),
             )
+            named.add(curve.arm)
         if place >= len(drawn) - 2:
             axis = axes_of(place)["xaxis"].replace("x", "xaxis")
             figure.update(**{axis: {"title": {"text": STEPS}}})

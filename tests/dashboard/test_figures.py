@@ -1,15 +1,20 @@
 """Figures that plotly accepts, drawn again and again, thinned, and followed by a FigureWidget."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import plotly.io
+import pytest
 from report.synthetic import make_record, make_records
 
 from mcbench.report import figures, panels
-from mcbench.report.base import STEPS
+from mcbench.report.base import STEPS, Figure
 from mcbench.report.dashboard.curves import draw
 from mcbench.report.dashboard.live_figure import LiveFigure, thinned
+from mcbench.report.encode import figure_spec
+from mcbench.report.numbers import figure_table
 from mcbench.report.series import group_runs
 
 
@@ -34,11 +39,29 @@ def test_figures_have_titles_of_their_own() -> None:
 
 def test_several_plots_in_one_figure_have_axes_of_their_own() -> None:
     shown = figures.overview(arms_of(), [128, 256]).plotly()
+    assert [t.name for t in shown.data if t.showlegend] == [
+        "GRPO", "GRPO+ (DAPO)", "MicroCoder-GRPO",
+    ]  # fmt: skip
     assert len({trace.xaxis for trace in shown.data}) == 4
     domains = [shown.layout[f"{axis}axis{n}"].domain for axis in "xy" for n in ("", 2, 3, 4)]
     assert all(0 <= low < high <= 1 for low, high in domains)
     assert len(set(domains)) == 4
     assert shown.layout.annotations[0].text == "pass@1 (%), up to 128 tokens"
+
+
+def test_what_a_notebook_keeps_of_a_figure_can_be_read_and_drawn_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plotly.io.renderers, "default", "plotly_mimetype")  # as in a kernel
+    figure = figures.reward(arms_of(3))
+    kept = json.loads(json.dumps(figure._repr_mimebundle_(), allow_nan=False))
+    again = Figure(**{n: kept["application/vnd.plotly.v1+json"][n] for n in ("data", "layout")})
+    assert again.layout["title"]["text"] == "Training reward"
+    one, other = figure_table(figure), figure_table(again)
+    np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), rtol=1e-5)
+    curve = figure_spec(again)["data"][0]["curve"]
+    assert curve["x"] == figure_spec(figure)["data"][0]["curve"]["x"]
+    assert curve["t"] == pytest.approx(4.303, abs=1e-3)
 
 
 def test_the_band_of_an_arm_with_a_shorter_seed_stays_whole() -> None:

@@ -81,11 +81,11 @@ def test_tokens_come_where_colours_are_wanted(tmp_path: Path) -> None:
 
 def test_words_are_searched_in_prompts_and_responses(tmp_path: Path) -> None:
     made = browser(tmp_path)
-    assert made.data["hits"] is None
-    ask(made, words="alpha")
-    assert made.data["hits"] == ["a/9/0"]
-    ask(made, words="prompt 1")
-    assert made.data["hits"] == ["a/9/2", "a/9/3"]
+    found = {}
+    for words in ("", "alpha", "prompt 1"):
+        ask(made, words=words)
+        found[words] = made.data["hits"]
+    assert found == {"": None, "alpha": ["a/9/0"], "prompt 1": ["a/9/2", "a/9/3"]}
 
 
 def test_a_step_that_disappears_is_said(tmp_path: Path) -> None:

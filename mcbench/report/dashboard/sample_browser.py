@@ -121,7 +121,8 @@ class SampleBrowser(anywidget.AnyWidget):
                 return []
             while len(self._kept) >= KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[key] = list(table.to_dict("index").values())
+            rows: list[Any] = table.to_dict("records")
+            self._kept[key] = rows
         return self._kept.get(key, [])
 
 
