@@ -159,68 +159,61 @@ def results_of(
     return all_results({name: studies(name, records, measurements) for name in EXPERIMENTS})
 
 
-def _rows(results: Results) -> list[dict[str, Any]]:
-    """:func:`mcbench.claims.summary_rows` with the place on its page that explains each."""
-    return [
-        {
-            **row,
-            "link": f"{EXPERIMENTS[row['experiment']].notebook}.html"
-            f"#{'verdicts' if row['directed'] else 'beyond'}",
-        }
-        for row in summary_rows(results)
-    ]
+def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The paper's claims, one row each, and our questions, one row a part; an id links to the place
+    on the page that explains it.
+    """
+    claims, questions = [], []
+    for row in summary_rows(results):
+        page = f"{EXPERIMENTS[row['experiment']].notebook}.html"
+        found = {"State": row["state"]}
+        found |= numbers(row["effect"], row["low"], row["high"], row["unit"])
+        found["Seeds"] = str(row["seeds"] or "–")
+        if row["directed"]:
+            first = {"Id": Link(row["id"], f"{page}#verdicts"), "Claim": row["claim"]}
+            claims.append({**first, **found, "Why there is no decision": row["reason"]})
+        else:
+            first = {"Id": Link(row["id"], f"{page}#beyond"), "Question": row["claim"]}
+            questions.append({**first, "What": row["part"] or row["note"], **found})
+    return pd.DataFrame(claims), pd.DataFrame(questions)
+
+
+def states_of(results: Results) -> dict[str, int]:
+    """How many of the paper's claims are in each state."""
+    return count_states(summary_rows(results))
+
+
+def _told(results: Results) -> str:
+    return ", ".join(f"{count} {state}" for state, count in states_of(results).items())
 
 
 def summary_lines(results: Results) -> list[str]:
     """A text table, one line a claim of the paper and one a part of our questions."""
-    rows = _rows(results)
-    states = count_states(rows)
-    told = ", ".join(f"{count} {state}" for state, count in states.items())
-    lines = [f"{sum(states.values())} claims: {told}", ""]
-    for row in rows:
-        if row["directed"]:
-            reason = f" ({row['reason']})" if row["reason"] else ""
-            lines.append(_line(row, f"{row['claim']}{reason}"))
+    claims, questions = summary_tables(results)
+    lines = [f"{len(claims)} claims: {_told(results)}", ""]
+    for row in claims.to_dict("records"):
+        reason = row["Why there is no decision"]
+        said = f"{row['Claim']} ({reason})" if reason else row["Claim"]
+        lines.append(_line(row, row["Id"].text, said))
     lines += ["", "Beyond the paper (ours)", ""]
-    asked = ""
-    for row in rows:
-        if not row["directed"]:
-            if row["claim"] != asked:
-                asked = row["claim"]
-                lines.append(f"{row['id']:4}{asked}")
-            lines.append(_line({**row, "id": ""}, row["part"] or row["note"]))
+    for name, rows in questions.groupby("Question", sort=False):
+        lines.append(f"{rows['Id'].iloc[0].text:4}{name}")
+        lines += [_line(row, "", row["What"]) for row in rows.to_dict("records")]
     return [*lines, "", MEANING]
 
 
-def _line(row: Mapping[str, Any], text: str) -> str:
-    shown = numbers(row["effect"], row["low"], row["high"], row["unit"])
-    found = f"{shown['Effect']:>24}  {shown['95 % interval']:<20}"
-    seeds = f"{row['seeds']} seeds" if row["seeds"] != 1 else "1 seed"
-    return f"{row['id']:4}{row['state']:13}{found} {seeds:8} {row['link']:42} {text}"
+def _line(row: Mapping[Any, Any], name: str, said: str) -> str:
+    found = f"{row['Effect']:>24}  {row['95 % interval']:<20}"
+    seeds = "1 seed" if row["Seeds"] == "1" else f"{row['Seeds']} seeds"
+    return f"{name:4}{row['State']:13}{found} {seeds:8} {row['Id'].href:42} {said}"
 
 
 def summary_section(results: Results) -> Section:
     """Counts and what they mean, a table of the paper's claims, one of our questions."""
-    rows = _rows(results)
-    states = count_states(rows)
-    told = ", ".join(f"{count} {state}" for state, count in states.items())
-    claims, questions = [], []
-    for row in rows:
-        shown = numbers(row["effect"], row["low"], row["high"], row["unit"])
-        seeds = str(row["seeds"]) if row["seeds"] else "–"
-        first = {"Id": Link(row["id"], row["link"])}
-        if row["directed"]:
-            line = {"Claim": row["claim"], "State": row["state"], **shown, "Seeds": seeds}
-            claims.append({**first, **line, "Why there is no decision": row["reason"]})
-        else:
-            asked = {"Question": row["claim"], "What": row["part"] or row["note"]}
-            questions.append({**first, **asked, "State": row["state"], **shown, "Seeds": seeds})
+    claims, questions = summary_tables(results)
     return Section(
         "claims",
         f"The paper's {len(claims)} claims",
-        f"{told} at this scale. {MEANING}",
-        [
-            Table(pd.DataFrame(claims)),
-            Table(pd.DataFrame(questions), fold="Beyond the paper (ours)"),
-        ],
+        f"{_told(results)} at this scale. {MEANING}",
+        [Table(claims), Table(questions, fold="Beyond the paper (ours)")],
     )

@@ -18,7 +18,7 @@ from mcbench.experiments.labelled import METHOD, PARTS, SuiteRecord
 from mcbench.report import figures
 from mcbench.report.bars import STACKED, add_bars
 from mcbench.report.base import SMOOTHING, Figure, add_curve, axes_of, grid_figure, new_figure
-from mcbench.report.ends import first_length, interval, plural, signed
+from mcbench.report.ends import first_length, interval, signed
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import (
     Arms,
@@ -443,25 +443,6 @@ def _step_table(arms: Arms, splits: dict[str, dict[str, float]]) -> pd.DataFrame
             }
         )
     return pd.DataFrame(rows)
-
-
-def time_sentences(sources: Sources) -> list[str]:
-    """E5 in words; says so where no times are recorded."""
-    arms = timed_arms(sources)
-    if not arms:
-        return [f"E5: {NO_TIMES}."]
-    styles = arm_styles(arms)
-    lines = []
-    for arm, saved in savings(arms).items():
-        inside = "no interval"
-        if not np.isnan(saved.low):
-            inside = f"95 % interval {saved.low:.0f} to {saved.high:.0f}"
-        lines.append(
-            f"E5, {styles[arm].label}: {saved.value:.0f} % less time per training step than "
-            f"single-threaded ({inside}, {plural(saved.seeds, 'seed')}; the paper: about "
-            f"{PAPER_SAVING} %)."
-        )
-    return lines
 
 
 PANELS: dict[str, Callable[[Sources], Panel]] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from mcbench.claims import Result
+from mcbench.claims import STATES
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study
@@ -26,7 +26,6 @@ from mcbench.report.evaluator_panels import (
     judge_name,
     misjudged,
     suite_sentences,
-    time_sentences,
 )
 from mcbench.report.figures import LINES
 from mcbench.report.own_panels import OWN_PANELS
@@ -157,8 +156,8 @@ def lead(sources: Sources) -> str:
         count = sum(sources.data.passes["harder"])
         base = [f"{100 * sources.data.base[level]['pass@1']:.0f} %" for level in NAMES]
         told.append(
-            f"The pipeline turned a pool of {sources.data.pool} problems into sets of {count} "
-            f"each; the base model solves {base[0]} of the harder and {base[1]} of the easier one."
+            f"The pipeline turned a pool of {sources.data.pool} problems into sets of {count}; the "
+            f"base model solves {base[0]} of the harder and {base[1]} of the easier one."
         )
     if sources.suite is not None:
         told += suite_sentences(sources.suite)
@@ -184,37 +183,14 @@ def _counts(arms: Arms) -> str:
     return f"{ends.plural(len(arms), 'arm')} with {many}{each}: {runs}."
 
 
-def sentences(study: Study, **beside: Any) -> list[str]:
-    """What came out, line by line: results of claims, and times of the evaluators where asked."""
-    sources = Sources([study], study, **beside)
-    times = time_sentences(sources) if study.name == "code_evaluator" else []
-    return [*claims.result_lines(study.results), *times]
-
-
 def tiles(sources: Sources) -> list[Tile]:
     """The numbers at the top of a page."""
     study, length = sources.study, ends.first_length(sources.arms)
     if prose_of(study).summed:
         return [] if length is None else ends.tiles(sources.arms, length)
-    made = [*_data_tiles(sources), *_suite_tiles(sources)]
-    made += _part_tiles(study.results, ("D1", "E2", "E3"))
     states = [one.state for one in claims.papers(study.results).values()]
-    known = ("supported", "contradicted", "inconclusive")
-    return made or claims.state_tiles({state: states.count(state) for state in known})
-
-
-def _part_tiles(results: dict[str, Result] | Any, names: Sequence[str]) -> list[Tile]:
-    return [
-        Tile(
-            f"{name}: {part.name}",
-            ends.signed(part.estimate.value),
-            part.unit,
-            f"95 %: {ends.interval(part.estimate.low, part.estimate.high)}",
-        )
-        for name in names
-        if name in results
-        for part in results[name].parts
-    ]
+    counts = {state: states.count(state) for state in STATES}
+    return [*_data_tiles(sources), *_suite_tiles(sources), *claims.state_tiles(counts)]
 
 
 def _data_tiles(sources: Sources) -> list[Tile]:

@@ -6,14 +6,14 @@ is said in the panel's ``missing``, never left out silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcbench.errors import unknown
 from mcbench.report import figures, spread
 from mcbench.report.base import SMOOTHING, Figure
 from mcbench.report.page import Panel, Plot
-from mcbench.report.series import Arms, comparable, eval_lengths, unfinished_runs
+from mcbench.report.series import Arms, eval_lengths, unfinished_runs
 from mcbench.report.style import arm_styles
 
 Draw = Callable[[Arms, int], list[Plot]]
@@ -280,7 +280,7 @@ def panel(
     plots, missing = drawn(kind, arms, smoothing)
     if prefix:
         plots = [replace(plot, id=f"{prefix}-{plot.id}") for plot in plots]
-    said = [missing, left_out(arms) if wanted == "accuracy" else "", unfinished_runs(arms)]
+    said = [missing, left_out(plots), unfinished_runs(arms)]
     return Panel(kind.title, kind.prose, plots, missing=" ".join(filter(None, said)))
 
 
@@ -298,7 +298,7 @@ def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], str]
     return plots, f"Not recorded: {absent}." if absent else ""
 
 
-def left_out(arms: Arms) -> str:
+def left_out(plots: Sequence[Plot]) -> str:
     """Which evaluations the accuracy figures leave out, and why; empty where they show all."""
-    told = dict.fromkeys(comparable(arms, length)[1] for length in eval_lengths(arms))
-    return " ".join(filter(None, told))
+    titles = [plot.figure.layout.get("title", {}) for plot in plots]
+    return " ".join(dict.fromkeys(t["subtitle"]["text"] for t in titles if "subtitle" in t))

@@ -88,7 +88,7 @@ def unfinished(records: Sequence[Record]) -> str:
     left = [one for one in records if one.meta.get("state", "finished") != "finished"]
     if not left:
         return ""
-    done = min(int(one.steps["step"].max()) if len(one.steps) else 0 for one in left)
+    done = min(int(one.steps["step"].to_numpy()[-1]) if len(one.steps) else 0 for one in left)
     word = "failed" if all(one.meta["state"] == "failed" for one in left) else "unfinished"
     which = f"{len(left)} of {len(records)} seeds " if len(records) > 1 else ""
     return f"{which}{word}, step {done} of {left[0].config.steps}"
@@ -206,15 +206,19 @@ def eval_lengths(arms: Arms) -> list[int]:
     return sorted({int(value) for lengths in found for value in lengths})
 
 
-def evaluations(record: Record, length: int) -> tuple[pd.DataFrame, list[tuple[Any, ...]]]:
-    """The evaluations at a length, and how each was measured: its values of :data:`EVALUATION`."""
+def measured_how(record: Record, length: int) -> list[tuple[Any, ...] | None]:
+    """For each of the run's evaluations at that length its values of :data:`EVALUATION`, None for
+    those at another.
+    """
     frame = record.evals
     if frame.empty:
-        return frame, []
-    rows = frame[frame["max_completion_length"] == length]
-    known = [rows[n].tolist() if n in rows.columns else [None] * len(rows) for n in EVALUATION]
-    measured = zip(*known, strict=True)
-    return rows, [tuple(None if v != v else v for v in values) for values in measured]
+        return []
+    names = ("max_completion_length", *EVALUATION)
+    found = [frame[n].tolist() if n in frame.columns else [None] * len(frame) for n in names]
+    return [
+        tuple(None if value != value else value for value in kind) if at == length else None
+        for at, *kind in zip(*found, strict=True)
+    ]
 
 
 def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
@@ -224,7 +228,7 @@ def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
     nothing; so only those of the first kind are drawn. The sentence is empty where all are.
     """
     counts = {
-        arm: Counter(kind for r in records for kind in evaluations(r, length)[1])
+        arm: Counter(kind for r in records for kind in measured_how(r, length) if kind)
         for arm, records in arms.items()
     }
     total = sum(counts.values(), Counter[tuple[Any, ...]]())
@@ -266,10 +270,10 @@ def eval_curves(arms: Arms, column: str, length: int, scale: float = 1.0) -> lis
     kept, _ = comparable(arms, length)
 
     def values(record: Record) -> pd.Series | None:
-        rows, measured = evaluations(record, length)
-        if kept not in measured or column not in rows.columns:
+        rows = [place for place, kind in enumerate(measured_how(record, length)) if kind == kept]
+        if kept is None or not rows or column not in record.evals.columns:
             return None
-        return by_step(rows[[kind == kept for kind in measured]], column) * scale
+        return by_step(record.evals.iloc[rows], column) * scale
 
     return _curves(arms, values)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from html import unescape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from mcbench.claims import count_states, read_measurements, summary_rows
+from mcbench.claims import read_measurements
 from mcbench.errors import UserError
 from mcbench.experiments.arms import TIMING
 from mcbench.experiments.calibration import CALIBRATION_FILE, CalibrationRecord
@@ -25,6 +25,7 @@ from mcbench.report.claims import (
     all_results,
     results_of,
     state_tiles,
+    states_of,
     summary_lines,
     summary_section,
 )
@@ -102,40 +103,15 @@ def is_site(path: str | Path) -> bool:
 # A folder of reports -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a folder of records holds: runs, measurements, and the studies of every experiment."""
-
-    folder: Path
-    records: Sequence[RunRecord]
-    studies: dict[str, list[Study]]
-
-    def beside(self, name: str) -> dict[str, Any]:
-        """What the page of an experiment needs beside its runs, as far as it is there."""
-        data, suite = self.folder / DATA_FILE, self.folder / SUITE_FILE
-        if name == "data_quality" and data.exists():
-            return {"data": DataRecord.read(data)}
-        if name == "code_evaluator":
-            timed = self.studies[TIMING]
-            read = SuiteRecord.read(suite) if suite.exists() else None
-            return {"suite": read, "timing": timed[0] if timed else None}
-        return {}
-
-
-def read_folder(folder: Path) -> Found:
-    """Everything under ``records/``.
-
-    Raises:
-        UserError: the folder holds no run records.
-    """
-    files = sorted(folder.glob("*.parquet"))
-    if not files:
-        raise UserError(f"{folder} holds no run records (*.parquet)")
-    records = [read_compact(path) for path in files]
-    measurements = read_measurements(folder)
-    return Found(
-        folder, records, {name: studies(name, records, measurements) for name in EXPERIMENTS}
-    )
+def beside(folder: Path, name: str, found: Mapping[str, Sequence[Study]]) -> dict[str, Any]:
+    """What an experiment's page shows beside its runs, as far as a folder of records has it."""
+    data, suite = folder / DATA_FILE, folder / SUITE_FILE
+    if name == "data_quality" and data.exists():
+        return {"data": DataRecord.read(data)}
+    if name == "code_evaluator":
+        read = SuiteRecord.read(suite) if suite.exists() else None
+        return {"suite": read, "timing": next(iter(found[TIMING]), None)}
+    return {}
 
 
 def build_site(folder: str | Path) -> list[Path]:
@@ -148,30 +124,35 @@ def build_site(folder: str | Path) -> list[Path]:
         UserError: the folder holds no records.
     """
     folder = Path(folder)
-    found = read_folder(folder / "records")
-    write_plotly(folder / PLOTLY)
+    kept = folder / "records"
+    records = [read_compact(path) for path in sorted(kept.glob("*.parquet"))]
+    if not records:
+        raise UserError(f"{kept} holds no run records (*.parquet)")
+    measurements = read_measurements(kept)
+    found = {name: studies(name, records, measurements) for name in EXPERIMENTS}
     pages: dict[str, Page] = {}
     for name, experiment in EXPERIMENTS.items():
-        if name != TIMING and (known := shown_sizes(name, found.studies[name])):
-            beside = found.beside(name)
-            again = reproduce(known, beside)
-            pages[f"{experiment.notebook}.html"] = experiment_page(known, again, **beside)
-    calibration = found.folder / CALIBRATION_FILE
+        if name != TIMING and (known := shown_sizes(name, found[name])):
+            more = beside(kept, name, found)
+            page = experiment_page(known, reproduce(known, more), **more)
+            pages[f"{experiment.notebook}.html"] = page
+    calibration = kept / CALIBRATION_FILE
     if calibration.exists():
         pages["10_nano_world.html"] = calibrated_page(CalibrationRecord.read(calibration))
+    write_plotly(folder / PLOTLY)
     built = [write_page(page, folder / name, PLOTLY, INDEX) for name, page in pages.items()]
     index = folder / INDEX
-    summaries = {name: page.lead for name, page in pages.items()}
     others = [
         path
         for path in sorted(folder.glob("*.html"))
         if path != index and not path.name.endswith(".unfinished.html")
     ]
-    results = all_results(found.studies)
+    summaries = {name: page.lead for name, page in pages.items()}
+    results = all_results(found)
     html = build_index(
         [_entry(path, summaries.get(path.name, "")) for path in others],
-        [summary_section(results), runs_section(found.records)],
-        state_tiles(count_states(summary_rows(results))),
+        [summary_section(results), runs_section(records)],
+        state_tiles(states_of(results)),
     )
     index.write_text(html, encoding="utf-8")
     return [index.resolve(), *built]
@@ -197,14 +178,14 @@ def _entry(path: Path, summary: str = "") -> Entry:
     return Entry(path.name, unescape(title[1]) if title else path.stem, summary)
 
 
-def reproduce(known: Sequence[Study], beside: dict[str, Any] | None = None) -> str:
+def reproduce(known: Sequence[Study], more: Mapping[str, Any] = MappingProxyType({})) -> str:
     """The command that runs an experiment's notebook at the profiles and seeds of its studies."""
     profiles = [study.profile for study in known]
     scale: dict[str, Any] = {"profile": profiles[0]}
     if len(EXPERIMENTS[known[0].name].profiles) > 1 or len(profiles) > 1:
         scale = {"profiles": profiles}
     seeds = sorted({record.seed for study in known for record in study.records})
-    data = (beside or {}).get("data")
+    data = more.get("data")
     planted = sorted(map(int, data.scores)) if data else None
     notebook = f"{EXPERIMENTS[known[0].name].notebook}.ipynb"
     return command(notebook, **scale, seeds=seeds, pool_seeds=planted)

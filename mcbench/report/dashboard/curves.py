@@ -23,12 +23,11 @@ def draw(section: str, arms: Arms, smoothing: int) -> tuple[dict[str, Figure], l
     missing = []
     for kind in (kind for kind in PANELS.values() if kind.section == section):
         plots, lacks = drawn(kind, arms, smoothing)
-        missing.append("" if plots else lacks)  # arms that are switched off lack figures too
+        # Arms that are switched off lack figures too: only whole panels are said.
+        missing.append(left_out(plots) if plots else lacks)
         for plot in plots:
             title = plot.caption if plot.arm is None else f"{kind.title}<br>{plot.caption}"
             figures[plot.id] = _furnished(plot.figure, title)
-        if kind is PANELS["accuracy"]:
-            missing.append(left_out(arms))
     return figures, list(filter(None, missing))
 
 
@@ -49,7 +48,7 @@ def _furnished(figure: Figure, title: str) -> Figure:
         autosize=True,
         showlegend=not compares,
         legend={"x": 0, "xanchor": "left", "y": -0.24, "yanchor": "top", "font": {"size": 11}},
-        margin={"t": 48 if "<br>" in title else 30, "r": 10, "b": 42 + below},
+        margin={"t": 54 if "<br>" in title else 30, "r": 10, "b": 42 + below},
     )
 
 
