@@ -252,16 +252,17 @@ def paired_numbers(evidence: Evidence) -> pd.DataFrame:
         raise UserError(f"there is no finished run under the {label}; both arms are needed")
     if not evidence.seeds:
         raise UserError("the two arms share no seed, so nothing can be paired")
-    rates = (evidence.accuracy, partial(evidence.accuracy, longest=True))
+    rates: list[Callable[[str], Series]]
+    rates = [evidence.accuracy, partial(evidence.accuracy, longest=True)]
+    ends: tuple[tuple[str, Statistic], ...]
+    ends = (("whole run", area_under_curve), ("at the end", last_window))
     measured: list[tuple[str, Callable[[str], Series], Statistic]] = [
         ("Training reward, first generation", evidence.reward, lambda x, y: y[..., 0]),
         ("Training reward, whole run", evidence.reward, lambda x, y: y.mean(axis=-1)),
-        *(
-            (f"Held-out pass@1, {which} test length, {part}", read, statistic)
-            for which, read in zip(("shortest", "longest"), rates, strict=True)
-            for part, statistic in (("whole run", area_under_curve), ("at the end", last_window))
-        ),
     ]
+    for which, rate in zip(("shortest", "longest"), rates, strict=True):
+        for part, at in ends:
+            measured.append((f"Held-out pass@1, {which} test length, {part}", rate, at))
     rows = []
     for name, read, statistic in measured:
         ours, theirs = read(OURS), read(THEIRS)
