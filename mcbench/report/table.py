@@ -20,7 +20,7 @@ from mcbench.report.series import (
     Record,
     comparable,
     eval_lengths,
-    evaluations,
+    measured_how,
     seed_of,
     unfinished,
 )
@@ -114,10 +114,10 @@ def run_cells(
         kept: how the evaluations that count were measured
             (:func:`mcbench.report.series.comparable`).
     """
-    rows, measured = evaluations(record, length)
-    rows = rows[[one == kept for one in measured]] if len(rows) else rows
-    if rows.empty:
+    places = [place for place, kind in enumerate(measured_how(record, length)) if kind == kept]
+    if kept is None or not places:
         return None, None
+    rows = record.evals.iloc[places]
     rows = rows.drop_duplicates("step", keep="last").sort_values("step")
     cells = [
         {(SOURCES.get(source, source), level): value for (source, level), value in one.items()}
