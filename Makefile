@@ -17,7 +17,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-vllm lint format lab reports clean
+.PHONY: help setup demo test test-all test-vllm lint size format lab reports clean
 
 help:  ## list the commands
 	@echo "mcbench: reinforcement learning of code models, on two CPU cores or on GPUs"
@@ -41,10 +41,15 @@ $(STAMP): pyproject.toml
 	@echo "== ready: $(BIN)/mcbench --help"
 
 demo: setup  ## train GRPO, GRPO+ and MicroCoder-GRPO, write an HTML report (FRESH=1 trains again)
-	@$(BIN)/mcbench run notebooks/07_results.ipynb -p runs_dir $(RUNS) -p fresh $(if $(filter 1 yes true,$(FRESH)),true,false)
+	@$(BIN)/mcbench run notebooks/07_results.ipynb -p runs_dir $(RUNS) -p profiles '["nano"]' \
+	  -p seeds '[0]' -p use_records false -p fresh $(if $(filter 1 yes true,$(FRESH)),true,false)
 
-test: setup  ## run the tests
+test: setup  ## run the quick tests: every part once, a few minutes
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-all: setup  ## run all tests: every notebook twice, a Ray cluster, browsers at all widths, soak
 	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --nbval --nbval-sanitize-with tests/notebooks/sanitize.cfg $(EXECUTED)
 
 test-vllm: $(VLLM_STAMP)  ## run the tests through a real vLLM on the CPU (prepares .venv-vllm)
 	@$(VLLM_BIN)/python -m pytest tests/vllm_cpu
@@ -63,10 +68,14 @@ $(VLLM_STAMP): pyproject.toml tests/vllm_cpu/requirements.py
 	  -r $(VLLM_VENV)/requirements.txt
 	@touch $@
 
-lint: setup  ## ruff and mypy
+lint: setup  ## ruff, mypy, and that imports point one way
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo --quiet || $(BIN)/lint-imports --no-logo
+
+size:  ## lines of code in mcbench/ by sub-package, without blank lines, comments and docstrings
+	@$(PYTHON) benchmarks/size.py
 
 format: setup  ## let ruff format and fix what it can
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.runs.files import append_line, write_json
+from mcbench.files import append_line, write_json
 
 MEASURED = {"dataset": "nano:test", "dataset_hash": "0" * 16, "attempts": 4, "temperature": 1.0}
 

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import resource
+import sys
 import tempfile
 import threading
 import time
@@ -19,9 +20,11 @@ from pathlib import Path
 
 import psutil
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from mcbench.data.build import build
 from mcbench.data.config import BuildConfig
-from mcbench.data.generated import generate
+from tests.data.generated import generate
 
 EVALUATION = 500  # generated problems to decontaminate against
 
@@ -61,8 +64,8 @@ def measure(problems: int, workers: int, verify: bool) -> dict[str, object]:
 
     with tempfile.TemporaryDirectory() as folder:
         config = BuildConfig(
-            "benchmark",
-            f"{folder}/out",
+            name="benchmark",
+            out=f"{folder}/out",
             cache=f"{folder}/cache",
             workers=workers,
             skip=() if verify else ("verify",),

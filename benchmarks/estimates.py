@@ -1,11 +1,14 @@
-"""Are the estimates of memory and time right? Every configuration is trained for three generations
-in a process of its own; what that process measured is compared with what was estimated.
+"""Are the estimates of memory right, and the times that are scaled from recorded runs? Every
+configuration is trained for three generations in a process of its own; what that process measured
+is compared with the formula of memory, and with the pace of its profile as it comes, scaled as
+``mcbench.scale.pace`` does.
 
     python benchmarks/estimates.py --output benchmarks/estimates.json
+    python benchmarks/estimates.py --again --output benchmarks/estimates.json   # same measurements
 
-The constants of the machine come from its probe, run before each configuration in a process of its
-own. ``--clock cpu`` counts processor seconds of the training process, for a machine that has other
-work as well; the rewards, judged in other processes, are then left out of both sides.
+``--clock cpu`` counts processor seconds of the training process, for a machine that has other work
+as well; the rewards, judged in other processes, are then left out. ``--again`` compares what is
+already measured in the output file.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +59,8 @@ CONFIGURATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def measure(name: str, clock_name: str) -> dict[str, Any]:
     """In this process: seconds of a cycle and of an evaluation, mean length, peak of memory."""
-    from mcbench.runs.files import read_lines
-    from mcbench.runs.train import plan, train
+    from mcbench.files import read_lines
+    from mcbench.runs.train import train
 
     config = configuration(name)
     marks = note_times(CLOCKS[clock_name])
@@ -66,7 +69,7 @@ def measure(name: str, clock_name: str) -> dict[str, Any]:
         steps = read_lines(run.path / "steps.jsonl")
     lengths = [s["completions/mean_length"] for s in steps if "completions/mean_length" in s]
     begins, generated, ends = (marks[kind] for kind in ("begin", "generated", "end"))
-    every = plan(config.profile).updates_per_generation
+    every = config.batch().updates_per_generation
     first, last = begins[::every], ends[every - 1 :: every]
     generations = [later - earlier for earlier, later in zip(first, generated, strict=True)]
     updates = [later - earlier for earlier, later in zip(generated, last, strict=True)]
@@ -120,47 +123,33 @@ def note_times(clock: Callable[[], float]) -> dict[str, list[float]]:
 def configuration(name: str) -> Any:
     """Resolved, with as many updates as ``GENERATIONS`` have and one evaluation at the end."""
     from mcbench.runs.config import resolve
-    from mcbench.runs.train import plan
 
     profile, recipe, changes = CONFIGURATIONS[name]
-    steps = GENERATIONS * plan(resolve(profile, recipe, changes).profile).updates_per_generation
+    steps = GENERATIONS * resolve(profile, recipe, changes).batch().updates_per_generation
     return resolve(profile, recipe, {**changes, "eval_every": steps}, steps=steps)
 
 
-def probed(clock_name: str) -> dict[str, Any]:
-    """In this process: the constants of the machine."""
-    from mcbench.scale.machine import probe
-
-    return asdict(probe(CLOCKS[clock_name]))
-
-
-def compare(name: str, machine: dict[str, Any], measured: dict[str, Any], clock: str) -> dict:
-    """Estimated over measured."""
-    from mcbench.scale.dry_run import read_machine
+def compare(name: str, measured: dict[str, Any], of_profile: dict[str, Any]) -> dict[str, Any]:
+    """Estimated over measured; ``of_profile`` is what its profile as it comes measured."""
     from mcbench.scale.estimate import estimate
+    from mcbench.scale.machine import processor_here
+    from mcbench.scale.pace import tokens_of_update
 
-    here = read_machine(machine)
-    if clock == "cpu":
-        here = replace(here, submission_s=0.0, test_s=0.0)
-    expected = estimate(configuration(name), here, mean_length=measured["mean_length"])
-    memory, time = expected.memory.peak, expected.time
-    updates = time.updates_per_cycle * time.update
+    config = configuration(name)
+    usual = configuration(config.profile)
+    memory = estimate(config, processor_here(), mean_length=measured["mean_length"]).memory
+    update_s = of_profile["cycle_s"] / usual.batch().updates_per_generation
+    update_s *= tokens_of_update(config) / tokens_of_update(usual)
+    cycle_s = update_s * config.batch().updates_per_generation
     return {
         "estimated": {
-            "peak_bytes": round(memory),
-            "cycle_s": round(time.cycle, 3),
-            "evaluation_s": round(expected.time.evaluation, 3),
-            "generation_s": round(time.cycle - updates - time.record, 3),
-            "updates_s": round(updates, 3),
-            "memory": {k: round(v) for k, v in asdict(expected.memory).items()},
-            "time": {k: round(v, 4) for k, v in asdict(expected.time).items()},
+            "peak_bytes": round(memory.peak),
+            "cycle_s": round(cycle_s, 3),
+            "memory": {k: round(v) for k, v in asdict(memory).items()},
         },
         "measured": {k: round(v, 3) for k, v in measured.items()},
-        "memory_ratio": round(memory / measured["peak_bytes"], 3),
-        "cycle_ratio": round(time.cycle / measured["cycle_s"], 3),
-        "evaluation_ratio": round(
-            expected.time.evaluation / max(1e-9, measured["evaluation_s"]), 3
-        ),
+        "memory_ratio": round(memory.peak / measured["peak_bytes"], 3),
+        "cycle_ratio": round(cycle_s / measured["cycle_s"], 3),
     }
 
 
@@ -183,27 +172,29 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=CONFIGURATIONS)
     parser.add_argument("--output", type=Path, help="write the results here as JSON")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
-    parser.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--again", action="store_true", help="compare what --output holds")
     options = parser.parse_args()
-    if options.probe:
-        print(json.dumps(probed(options.clock)))
-        return
     if options.measure:
         print(json.dumps(measure(options.measure, options.clock)))
         return
-    rows = {}
-    for name in options.only or CONFIGURATIONS:
-        machine = apart("--probe", "--clock", options.clock)
-        measured = apart("--measure", name, "--clock", options.clock)
-        row = compare(name, machine, measured, options.clock)
-        rows[name] = {**row, "load": os.getloadavg()[0], "machine": machine}
-        print(
-            f"{name:32} memory {row['memory_ratio']:.2f}  cycle {row['cycle_ratio']:.2f}  "
-            f"evaluation {row['evaluation_ratio']:.2f}",
-            flush=True,
+    rows: dict[str, Any] = {}
+    result = {"clock": options.clock, "generations": GENERATIONS, "configurations": rows}
+    before = json.loads(options.output.read_text())["configurations"] if options.again else {}
+    chosen = list(before or options.only or CONFIGURATIONS)
+    profiles = [CONFIGURATIONS[name][0] for name in chosen]  # as they come, to scale from
+    for name in dict.fromkeys([*profiles, *chosen]):
+        load = before[name]["load"] if before else os.getloadavg()[0]
+        measured = (
+            before[name]["measured"]
+            if before
+            else apart("--measure", name, "--clock", options.clock)
         )
+        profile = CONFIGURATIONS[name][0]
+        of_profile = measured if name == profile else rows[profile]["measured"]
+        rows[name] = {**compare(name, measured, of_profile), "load": load}
+        ratios = (f"{what} {rows[name][f'{what}_ratio']:.2f}" for what in ("memory", "cycle"))
+        print(f"{name:32} {'  '.join(ratios)}", flush=True)
         if options.output is not None:  # after each: a long benchmark
-            result = {"clock": options.clock, "generations": GENERATIONS, "configurations": rows}
             options.output.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ def stages(config: Config) -> Iterator[tuple[Config, float]]:
     """The configuration with each of its lengths, and the share of the steps trained at it."""
     from mcbench.grpo.temperature import parse_stages
 
-    steps, given = config.steps, config.algorithm.get("length_stages")
+    steps, given = config.steps, config.length_stages
     if not given:
         yield config, 1.0
         return
@@ -43,8 +42,8 @@ def stages(config: Config) -> Iterator[tuple[Config, float]]:
     if starts[0]:
         yield config, starts[0] / steps
     for (_, length), (start, end) in zip(parsed, pairwise(starts), strict=True):
-        profile = replace(config.profile, max_completion_length=int(length))
-        yield replace(config, profile=profile), (end - start) / steps
+        stage = config.model_copy(update={"max_completion_length": int(length)})
+        yield stage, (end - start) / steps
 
 
 def run_seconds(config: Config, node: Machine) -> tuple[float, float]:
@@ -52,6 +51,7 @@ def run_seconds(config: Config, node: Machine) -> tuple[float, float]:
     training = evaluating = 0.0
     for stage, share in stages(config):
         time = estimate(stage, node, node.devices, "fsdp2").time
+        assert time is not None  # on GPUs
         training += share * time.cycles * time.cycle
         evaluating += share * time.evaluations * time.evaluation
     return training, evaluating

@@ -16,6 +16,7 @@ import argparse
 import gc
 import itertools
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -25,7 +26,6 @@ from typing import Any
 import torch
 
 from mcbench.scale.estimate import decode_work, layer_activations, update_work
-from mcbench.scale.machine import random_model, resident_memory
 from mcbench.scale.shapes import HUB_SHAPES, ModelShape
 
 SHAPES = {
@@ -36,10 +36,26 @@ SHAPES = {
 BACKENDS = ("generate", "continuous")
 
 
-class Ends:
-    """What ``random_model`` asks of a tokenizer: no response ends before its last token."""
+PAD_TOKEN = 0
 
-    eos_token_id, pad_token_id = None, 0
+
+def random_model(shape: ModelShape) -> Any:
+    """A Qwen3 with random weights, of which no response ends before its last token."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    config = Qwen3Config(
+        vocab_size=shape.vocab, hidden_size=shape.hidden, intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers, num_attention_heads=shape.heads, head_dim=shape.head_dim,
+        num_key_value_heads=shape.kv_heads, tie_word_embeddings=shape.tied, bos_token_id=None,
+        eos_token_id=None, pad_token_id=PAD_TOKEN,
+    )  # fmt: skip
+    return Qwen3ForCausalLM(config)
+
+
+def resident_memory() -> int:
+    """Bytes of this process in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class Device:
@@ -136,7 +152,7 @@ def _sampling(tokens: int) -> Any:
 
     return GenerationConfig(
         max_new_tokens=tokens, do_sample=True, temperature=1.2, top_k=0, top_p=1.0,
-        pad_token_id=Ends.pad_token_id, disable_compile=True,
+        pad_token_id=PAD_TOKEN, disable_compile=True,
     )  # fmt: skip
 
 
@@ -192,7 +208,7 @@ def benchmark(options: argparse.Namespace) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     for name in options.shape:
         dtype = torch.bfloat16 if device.gpu else torch.float32
-        model = random_model(SHAPES[name], Ends()).to(dtype).to(device.name).eval()
+        model = random_model(SHAPES[name]).to(dtype).to(device.name).eval()
         for row in samples(model, SHAPES[name], machine, options, device):
             results.append({"shape": name, **row})
             print(json.dumps(results[-1]), flush=True)

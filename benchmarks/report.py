@@ -19,8 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mcbench.report.page import write_page, write_plotly
 from mcbench.report.results import results_page
+
+from mcbench.report.page import write_page, write_plotly
 from mcbench.report.site import PLOTLY
 from tests.report.browser import OFFLINE, chromium
 from tests.report.synthetic import GAIN, make_record

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.runs.files import read_lines, write_atomic
+from mcbench.files import read_lines, write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mcbench.runs.evaluate import EvalResult
+    from mcbench.runs.scores import EvalResult
 
 FILE = "measurements.jsonl"
 SUITE_FILE = "labelled_suite.json"
@@ -122,7 +122,7 @@ def grid_measurements(
     run_id: str, seed: int, step: int, results: Iterable[EvalResult]
 ) -> list[dict[str, Any]]:
     """A checkpoint's evaluations at several temperatures (of
-    :func:`mcbench.runs.evaluate.evaluate_model`, at the training length) as rows for T1 and T2.
+    :func:`mcbench.runs.evaluate.evaluate`, at the training length) as rows for T1 and T2.
     """
     return [
         {

@@ -2,10 +2,10 @@
 
     collect -> process -> filter -> verify          (§3 of the paper)
 
-What travels is a `ProblemRecord` (`mcbench.data.schema`): everything a source says about a problem,
-complete or not. A finished record becomes a `Problem`, which is what training and evaluation use.
+What travels is a `Problem` (`mcbench.data.schema`): everything a source says about it, complete or
+not. Training and evaluation use the same type.
 
-- `collect`: adapters yield `ProblemRecord | Rejected` from sources as they are published.
+- `collect`: adapters yield `Problem | Rejected` from sources as they are published.
 - `process`: repairs, converts and normalises text; every change is recorded with its rule.
 - `filter`, `dedup`, `decontaminate`: rules that drop records or tests, each with its reason.
 - `verify`: runs reference solutions, trivial programs and mutants through the evaluator.
@@ -18,6 +18,6 @@ leaves an audit log (record, rule, action keep | change | drop | flag, detail), 
 funnel is counted.
 """
 
-from mcbench.data.schema import Problem, ProblemRecord, Rejected
+from mcbench.data.schema import Problem, Rejected
 
-__all__ = ["Problem", "ProblemRecord", "Rejected"]
+__all__ = ["Problem", "Rejected"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 
 Action = Literal["keep", "change", "drop", "flag"]
@@ -47,24 +47,24 @@ class Ledger:
         entry = AuditEntry(record, self.stage, rule, action, shorten(detail, _DETAIL), text)
         self.entries.append(entry)
 
-    def keep(self, record: ProblemRecord, rule: str, detail: str) -> ProblemRecord:
+    def keep(self, record: Problem, rule: str, detail: str) -> Problem:
         """Note why a record was preferred."""
         self._add(record.id, rule, "keep", detail)
         return record
 
-    def change(self, record: ProblemRecord, rule: str, detail: str, **values: Any) -> ProblemRecord:
+    def change(self, record: Problem, rule: str, detail: str, **values: Any) -> Problem:
         """The record with ``values`` replaced."""
         self._add(record.id, rule, "change", detail)
         return replace(record, **values)
 
-    def flag(self, record: ProblemRecord, rule: str, detail: str) -> ProblemRecord:
+    def flag(self, record: Problem, rule: str, detail: str) -> Problem:
         """The record with ``rule`` among its flags."""
         self._add(record.id, rule, "flag", detail)
         if rule in record.flags:
             return record
         return replace(record, flags=(*record.flags, rule))
 
-    def drop(self, record: ProblemRecord, rule: str, detail: str) -> ProblemRecord | None:
+    def drop(self, record: Problem, rule: str, detail: str) -> Problem | None:
         """Drop the record: a rule returns this, which is None."""
         self._add(record.id, rule, "drop", detail, excerpt(record))
         return None
@@ -78,7 +78,7 @@ class StageFailed(UserError):
     """The stage cannot go on, whatever the record: ends the build, which can be resumed."""
 
 
-Rule = Callable[[ProblemRecord, Ledger], ProblemRecord | None]
+Rule = Callable[[Problem, Ledger], Problem | None]
 
 
 # What foreign text does to parsers; anything else is our own mistake and ends the build.
@@ -86,8 +86,8 @@ _FOREIGN = (ValueError, LookupError, RecursionError, OverflowError, AssertionErr
 
 
 def apply_rules(
-    batch: Sequence[ProblemRecord], rules: Sequence[tuple[str, Rule]], ledger: Ledger
-) -> list[ProblemRecord]:
+    batch: Sequence[Problem], rules: Sequence[tuple[str, Rule]], ledger: Ledger
+) -> list[Problem]:
     """Run named rules over records in order; a rule that returns None has dropped the record.
 
     A rule that fails on a record (foreign text can exhaust a parser's recursion) drops that record
@@ -97,9 +97,7 @@ def apply_rules(
     return [record for record in finished if record is not None]
 
 
-def _finish(
-    record: ProblemRecord, rules: Sequence[tuple[str, Rule]], ledger: Ledger
-) -> ProblemRecord | None:
+def _finish(record: Problem, rules: Sequence[tuple[str, Rule]], ledger: Ledger) -> Problem | None:
     for name, rule in rules:
         try:
             changed = rule(record, ledger)
@@ -113,13 +111,13 @@ def _finish(
     return record
 
 
-def shorten(text: str, limit: int) -> str:
+def shorten(text: str, limit: int = 80) -> str:
     """One line of at most ``limit`` characters that any file can hold."""
     line = " ".join(text[: 4 * limit].split()).encode("utf-8", "replace").decode()
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def excerpt(record: ProblemRecord) -> str:
+def excerpt(record: Problem) -> str:
     """The beginning of the statement, for the log of what was dropped."""
     return shorten(record.statement, _EXCERPT)
 

@@ -7,39 +7,34 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from mcbench import __version__
 from mcbench.data import audit
-from mcbench.data.audit import Counts, Ledger
-from mcbench.data.config import BuildConfig
+from mcbench.data.audit import Counts
+from mcbench.data.collect import Item, load_sources, read_source
+from mcbench.data.collect.shards import batches, collect, collect_pool
+from mcbench.data.config import STAGES, BuildConfig
 from mcbench.data.decontaminate import Decontaminate, Index
 from mcbench.data.dedup import Dedup
 from mcbench.data.difficulty import Difficulty, Predict, read_pass_rates
 from mcbench.data.filter import Filter
 from mcbench.data.judge import Judge
-from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage, load_shard, store_shard
+from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage, read_audit
 from mcbench.data.process import Process
 from mcbench.data.report import card, describe_difficulty, summary_text
-from mcbench.data.schema import RECORD_VERSION, ProblemRecord
-from mcbench.data.storage import (
-    digest,
-    file_digest,
-    make_writable,
-    read_records,
-    write_atomic,
-    write_records,
-)
+from mcbench.data.schema import Problem
+from mcbench.data.storage import VERSION, read_problems, write_problems
 from mcbench.data.verify import Verify
 from mcbench.errors import UserError
+from mcbench.evaluator import Evaluator
+from mcbench.files import digest, file_digest, make_writable, replacing, write_atomic
 
-_ROWS, _MB = 1000, 64  # of a shard from a pool: it ends at either, and no record may be larger
-_OUT_ROWS = 5000  # of a file of the finished set
-_OUT_MB = 256  # of tests and statements in such a file, which bounds memory
+_OUT_ROWS, _OUT_MB = 5000, 256  # of a file of the finished set, which ends at either
 
 
 @dataclass(frozen=True)
@@ -74,8 +69,8 @@ class Built:
 
 def build(
     config: BuildConfig,
-    pool: Iterable[ProblemRecord] | None = None,
-    evaluation: Iterable[ProblemRecord] = (),
+    pool: Iterable[Problem] | None = None,
+    evaluation: Iterable[Problem] = (),
     progress: Progress | None = None,
 ) -> Built:
     """Build a data set; what the cache holds is not computed again.
@@ -95,7 +90,8 @@ def build(
     make_writable(Path(config.out), "out")
     make_writable(cache, "cache")
     shards = _collected(config, pool, cache, progress is not None)
-    funnel = [_counted("collect", sum(s.rows for s in shards) + _refused(shards), shards)]
+    refused = sum(n.get("drop", 0) for shard in shards for n in shard.counts.values())
+    funnel = [_counted("collect", sum(s.rows for s in shards) + refused, shards)]
     logs = list(shards)
     extra: dict[str, Any] = {}
     measured = Measured()
@@ -116,104 +112,39 @@ def build(
 
 
 def _stages(
-    config: BuildConfig, evaluation: Iterable[ProblemRecord], cache: Path, stack: ExitStack
+    config: BuildConfig, evaluation: Iterable[Problem], cache: Path, stack: ExitStack
 ) -> Iterator[Stage]:
     """The stages in order, made when their turn comes: the evaluator starts processes."""
-    wanted = [name for name in _ORDER if name not in config.skip]
     answers = cache / "answers"
-    if "process" in wanted:
-        yield Process(config.process, answers)
-    if "filter" in wanted:
-        yield Filter(config.filter)
-    if "dedup" in wanted:
-        yield Dedup(config.dedup)
-    if "decontaminate" in wanted:
-        problems = [*evaluation, *_read_all(config.against)]
-        yield Decontaminate(Index.build(problems, config.decontaminate), config.decontaminate)
-    if "verify" in wanted:
-        from mcbench.evaluator import Evaluator
-
-        judge = Judge(stack.enter_context(Evaluator(config.workers)))
-        yield Verify(judge, config.verify)
-    if "difficulty" in wanted:
-        yield Predict(config.difficulty, answers)
-        rates = config.difficulty.pass_rates
-        yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
-
-
-_ORDER = ("process", "filter", "dedup", "decontaminate", "verify", "difficulty")
-
-
-def _read_all(entries: Sequence[dict[str, Any]]) -> Iterator[ProblemRecord]:
-    if entries:
-        from mcbench.data.collect import load_sources, read_source
-
-        for source in load_sources(entries):
-            yield from read_source(source)
-
-
-# Collect -----------------------------------------------------------------------------------------
+    for name in STAGES:
+        if name in config.skip:
+            continue
+        if name == "process":
+            yield Process(config.process, answers)
+        elif name == "filter":
+            yield Filter(config.filter)
+        elif name == "dedup":
+            yield Dedup(config.dedup)
+        elif name == "decontaminate":
+            against = (p for s in load_sources(config.against) for p in read_source(s))
+            index = Index.build([*evaluation, *against], config.decontaminate)
+            yield Decontaminate(index, config.decontaminate)
+        elif name == "verify":
+            judge = Judge(stack.enter_context(Evaluator(config.workers)))
+            yield Verify(judge, config.verify)
+        else:
+            yield Predict(config.difficulty, answers)
+            rates = config.difficulty.pass_rates
+            yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
 
 
 def _collected(
-    config: BuildConfig, pool: Iterable[ProblemRecord] | None, cache: Path, progress: bool
+    config: BuildConfig, pool: Iterable[Problem] | None, cache: Path, progress: bool
 ) -> list[Shard]:
-    shards: list[Shard] = []
-    if config.sources:
-        from mcbench.data.collect import load_sources
-        from mcbench.data.collect.shards import collect
-
-        shards += collect(load_sources(config.sources), cache, progress=progress)
-    if pool is not None:
-        shards += pool_shards(pool, cache)
     if not config.sources and pool is None:
         raise UserError("a build needs sources: entries with an adapter and what it reads")
-    return shards
-
-
-def pool_shards(pool: Iterable[ProblemRecord], cache: Path) -> list[Shard]:
-    """Shards of records in memory or generated; an id that came before is dropped."""
-    seen: set[str] = set()
-    shards: list[Shard] = []
-    batch: list[ProblemRecord] = []
-    ledger, total = Ledger("collect"), 0
-
-    def flush() -> None:
-        nonlocal ledger, total
-        rows = (json.dumps(record.to_row(), sort_keys=True) for record in batch)
-        base = cache / "collect" / digest(["pool", str(len(shards)), *rows, repr(ledger.entries)])
-        shards.append(load_shard(base) or store_shard(base, batch, ledger.entries))
-        batch.clear()
-        ledger, total = Ledger("collect"), 0
-
-    for record in pool:
-        if record.id in seen:
-            ledger.reject(record.id, "duplicate_id", "an earlier record has this id")
-            continue
-        seen.add(record.id)
-        if (size := _size(record)) > _MB << 20:
-            detail = f"{size >> 20} MiB of statement and tests, more than {_MB}"
-            ledger.reject(record.id, "too_large", detail)
-            continue
-        batch.append(record)
-        total += size
-        if len(batch) == _ROWS or total > _MB << 20:
-            flush()
-    if batch or ledger.entries:
-        flush()
-    return shards
-
-
-def _size(record: ProblemRecord) -> int:
-    """Characters of the statement and the tests, about."""
-    values = (value for test in record.tests for value in test.values())
-    return len(record.statement) + sum(
-        len(value) if isinstance(value, str) else len(json.dumps(value)) for value in values
-    )
-
-
-def _refused(shards: Sequence[Shard]) -> int:
-    return sum(actions.get("drop", 0) for s in shards for actions in s.counts.values())
+    shards = collect(load_sources(config.sources), cache, progress=progress)
+    return shards + (collect_pool(pool, cache) if pool is not None else [])
 
 
 def _counted(name: str, before: int, shards: Sequence[Shard]) -> dict[str, Any]:
@@ -243,14 +174,15 @@ def _write(
     for stale in (out / "data").glob("train-*.parquet"):
         stale.unlink()
     counts: dict[str, Counter[str]] = {"difficulty": Counter(), "source": Counter()}
-    names = _write_records(out, shards, counts)
+    names = _write_problems(out, shards, counts)
     _write_audit(out / "audit.parquet", logs)
     manifest = {
         "name": config.name,
-        "record_version": RECORD_VERSION,
-        "mcbench": __version__,
+        "record_version": VERSION,
+        "mcbench": version("mcbench"),
         "rows": sum(shard.rows for shard in shards),
-        "config": _lasting(config),
+        # without what only says where and how fast it ran
+        "config": config.model_dump(mode="json", exclude={"out", "cache", "workers"}),
         "funnel": funnel,
         "counts": {name: dict(sorted(counter.items())) for name, counter in counts.items()},
         "files": {name: file_digest(out / name) for name in [*names, "audit.parquet"]},
@@ -266,9 +198,9 @@ def _losses(funnel: list[dict[str, Any]], logs: Sequence[Shard]) -> str:
     """Which rules dropped how many, each with a reason."""
     reasons: dict[tuple[str, str], str] = {}
     for shard in logs:
-        for row in pq.read_table(shard.audit).to_pylist() if shard.audit is not None else ():
-            if row["action"] == "drop":
-                reasons.setdefault((row["stage"], row["rule"]), row["detail"])
+        for entry in read_audit(shard):
+            if entry.action == "drop":
+                reasons.setdefault((entry.stage, entry.rule), entry.detail)
     told = [
         f"{stage['stage']}/{rule} dropped {actions['drop']} (such as: {reasons[key]})"
         for stage in funnel
@@ -278,47 +210,27 @@ def _losses(funnel: list[dict[str, Any]], logs: Sequence[Shard]) -> str:
     return "; ".join(told) or "the sources hold none"
 
 
-def _lasting(config: BuildConfig) -> dict[str, Any]:
-    """The configuration without what only says where and how fast it ran."""
-    return {
-        name: value
-        for name, value in asdict(config).items()
-        if name not in ("out", "cache", "workers")
-    }
-
-
-def _write_records(
+def _write_problems(
     out: Path, shards: Sequence[Shard], counts: dict[str, Counter[str]]
 ) -> list[str]:
+    """The files of the finished set, by name."""
+    items = (Item(problem) for shard in shards for problem in read_problems(shard.path))
     names: list[str] = []
-    batch: list[ProblemRecord] = []
-    size = 0
-
-    def flush() -> None:
-        nonlocal size
+    for batch in batches(items, _OUT_ROWS, _OUT_MB):
+        problems = [item.value for item in batch if isinstance(item.value, Problem)]
+        if not problems:
+            continue
         names.append(f"data/train-{len(names):05}.parquet")
-        write_records(out / names[-1], batch)
-        batch.clear()
-        size = 0
-
-    for shard in shards:
-        for record in read_records(shard.path):
-            batch.append(record)
-            size += _size(record)
-            for name, counter in counts.items():
-                counter[getattr(record, name) or "unknown"] += 1
-            if len(batch) == _OUT_ROWS or size > _OUT_MB << 20:
-                flush()
-    if batch:
-        flush()
+        write_problems(out / names[-1], problems)
+        for name, counter in counts.items():
+            counter.update(getattr(problem, name) or "unknown" for problem in problems)
     return names
 
 
 def _write_audit(path: Path, logs: Sequence[Shard]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    with pq.ParquetWriter(temporary, audit.SCHEMA, compression="zstd") as writer:
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(temporary, audit.SCHEMA, compression="zstd") as writer,
+    ):
         for shard in logs:
-            if shard.audit is not None:
-                writer.write_table(pq.read_table(shard.audit))
-    temporary.replace(path)
+            writer.write_table(pq.read_table(shard.audit))

@@ -11,21 +11,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field, PositiveInt, model_validator
 
 from mcbench.data.audit import AuditEntry
 from mcbench.data.pipeline import Decision, GlobalStage
-from mcbench.data.schema import ProblemRecord
-from mcbench.data.storage import digest
+from mcbench.data.schema import Problem
 from mcbench.data.words import NUMBER, Hashes, run_hashes, words
 from mcbench.errors import UserError
+from mcbench.files import digest
+from mcbench.settings import Settings, Share
 
 
-@dataclass(frozen=True)
-class DecontaminateConfig:
+class DecontaminateConfig(Settings):
     """What counts as contamination.
 
     Args:
@@ -45,21 +46,21 @@ class DecontaminateConfig:
         UserError: a value out of range.
     """
 
-    run: int = 8
+    run: Annotated[int, Field(ge=2)] = 8
     passage: int = 16
-    min_share: float = 0.33
-    flag_share: float = 0.1
+    min_share: Share = 0.33
+    flag_share: Share = 0.1
     numbers: bool = False
-    max_problems: int = 3
-    max_records: int = 20
+    max_problems: PositiveInt = 3
+    max_records: PositiveInt = 20
 
-    def __post_init__(self) -> None:
-        if not 2 <= self.run <= self.passage or min(self.max_problems, self.max_records) < 1:
-            raise UserError(
-                "2 <= run <= passage must hold; max_problems and max_records at least 1"
-            )
-        if not 0 <= self.flag_share <= self.min_share <= 1:
-            raise UserError("0 <= flag_share <= min_share <= 1 must hold")
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.passage < self.run:
+            raise UserError("passage must be at least run")
+        if self.min_share < self.flag_share:
+            raise UserError("min_share must be at least flag_share")
+        return self
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Index:
     fingerprint: str
 
     @classmethod
-    def build(cls, problems: Iterable[ProblemRecord], config: DecontaminateConfig) -> Index:
+    def build(cls, problems: Iterable[Problem], config: DecontaminateConfig) -> Index:
         """Index evaluation problems; an empty collection gives an index that nothing hits."""
         ids: list[str] = []
         runs: list[Hashes] = []
@@ -133,7 +134,7 @@ class Decontaminate(GlobalStage):
     """The stage. It sees the whole pool, to know the phrases that many of its records share."""
 
     index: Index = field(repr=False)
-    config: DecontaminateConfig = DecontaminateConfig()
+    config: DecontaminateConfig = field(default_factory=DecontaminateConfig)
 
     name: ClassVar[str] = "decontaminate"
     modules: ClassVar[tuple[str, ...]] = ("mcbench.data.decontaminate", "mcbench.data.words")
@@ -141,9 +142,9 @@ class Decontaminate(GlobalStage):
 
     def configuration(self) -> Any:
         """The index counts with its content."""
-        return [vars(self.config), self.index.fingerprint]
+        return [self.config.model_dump(), self.index.fingerprint]
 
-    def summarise(self, batch: list[ProblemRecord]) -> pa.Table:
+    def summarise(self, batch: list[Problem]) -> pa.Table:
         """The hits of every record; its words only where there are any."""
         found = [self._look(record.statement) for record in batch]
         return pa.table(

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import datasketch  # type: ignore[import-untyped]
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import Field, PositiveInt, model_validator
 
 from mcbench.data.audit import AuditEntry
 from mcbench.data.pipeline import Decision, GlobalStage
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 from mcbench.data.words import run_hashes, words
 from mcbench.errors import UserError
+from mcbench.settings import Settings
 
 _ROWS = 6  # per band: 64 permutations fewer would miss pairs, fewer rows would find too many
 _MANY = 64  # in a bucket: beyond it only the best ranked are compared with the rest
@@ -31,8 +33,7 @@ _COMPARED_TESTS = 64
 _RULE = "near_duplicate"
 
 
-@dataclass(frozen=True)
-class DedupConfig:
+class DedupConfig(Settings):
     """When two problems are the same.
 
     Args:
@@ -49,18 +50,16 @@ class DedupConfig:
 
     threshold: float = 0.7
     threshold_same_tests: float = 0.5
-    min_shared_tests: float = 0.5
+    min_shared_tests: Annotated[float, Field(gt=0, le=1)] = 0.5
     numbers: bool = True
-    run: int = 3
-    permutations: int = 252
+    run: PositiveInt = 3
+    permutations: Annotated[int, Field(ge=_ROWS)] = 252
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if not 0 < self.threshold_same_tests <= self.threshold <= 1:
             raise UserError("0 < threshold_same_tests <= threshold <= 1 must hold")
-        if not 0 < self.min_shared_tests <= 1:
-            raise UserError("min_shared_tests must lie above 0 and not above 1")
-        if self.run < 1 or self.permutations < _ROWS:
-            raise UserError(f"run must be at least 1 and permutations at least {_ROWS}")
+        return self
 
 
 @cache
@@ -77,7 +76,7 @@ def signature(statement: str, config: DedupConfig) -> NDArray[np.uint32]:
     return minhash.hashvalues.astype(np.uint32)
 
 
-def _test_hashes(record: ProblemRecord) -> tuple[list[int], list[int]]:
+def _test_hashes(record: Problem) -> tuple[list[int], list[int]]:
     """Hashes of the first tests' inputs and of input and answer together."""
     inputs, pairs = [], []
     for test in record.tests[:_COMPARED_TESTS]:
@@ -98,13 +97,13 @@ def _hash(text: str) -> int:
 class Dedup(GlobalStage):
     """The stage. Of a group the record with most references and tests is kept."""
 
-    config: DedupConfig = DedupConfig()
+    config: DedupConfig = field(default_factory=DedupConfig)
 
     name: ClassVar[str] = "dedup"
     modules: ClassVar[tuple[str, ...]] = ("mcbench.data.dedup", "mcbench.data.words")
     libraries: ClassVar[tuple[str, ...]] = ("datasketch", "numpy")
 
-    def summarise(self, batch: list[ProblemRecord]) -> pa.Table:
+    def summarise(self, batch: list[Problem]) -> pa.Table:
         """Signature, hashed tests, and what ranks a record."""
         tests = [_test_hashes(record) for record in batch]
         signatures = [signature(record.statement, self.config).tobytes() for record in batch]

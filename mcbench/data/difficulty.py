@@ -13,20 +13,22 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
 
 from mcbench.data.audit import AuditEntry, Ledger, apply_rules
 from mcbench.data.features import DIMENSIONS, dimensions, weighted
 from mcbench.data.pipeline import Decision, GlobalStage, Outcome, Stage
-from mcbench.data.schema import DIFFICULTIES, ProblemRecord
+from mcbench.data.schema import DIFFICULTIES, Problem
 from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError, unknown
+from mcbench.settings import Settings, Share
 
 _MIN_MEASURED = 10
 
@@ -35,8 +37,7 @@ def _equal_weights() -> dict[str, float]:
     return dict.fromkeys(DIMENSIONS, 1.0)
 
 
-@dataclass(frozen=True)
-class DifficultyConfig:
+class DifficultyConfig(Settings):
     """How difficulty is predicted, calibrated and selected.
 
     Args:
@@ -58,40 +59,34 @@ class DifficultyConfig:
         UserError: an unknown dimension or label, a value out of range, shares that do not sum to 1.
     """
 
-    weights: dict[str, float] = field(default_factory=_equal_weights)
+    weights: dict[str, NonNegativeFloat] = Field(default_factory=_equal_weights)
     rater: Endpoint | None = None
-    rater_share: float = 0.5
+    rater_share: Share = 0.5
     pass_rates: str = ""
-    easy_from: float = 2 / 3
-    hard_below: float = 1 / 3
-    min_pass_rate: float = 0.0
-    max_pass_rate: float = 1.0
+    easy_from: Share = 2 / 3
+    hard_below: Share = 1 / 3
+    min_pass_rate: Share = 0.0
+    max_pass_rate: Share = 1.0
     keep_source_labels: bool = False
-    target: dict[str, float] = field(default_factory=dict)
-    size: int | None = None
+    target: dict[str, Share] = Field(default_factory=dict)
+    size: PositiveInt | None = None
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        for given, allowed, what in (
-            (self.weights, DIMENSIONS, "difficulty dimension"),
-            (self.target, DIFFICULTIES, "difficulty"),
-        ):
-            if extra := sorted(given.keys() - set(allowed)):
-                raise unknown(what, extra[0], allowed)
-            if any(value < 0 for value in given.values()):
-                raise UserError(f"weights and shares must not be negative: {given}")
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if extra := sorted(self.weights.keys() - set(DIMENSIONS)):
+            raise unknown("difficulty dimension", extra[0], DIMENSIONS)
+        if extra := sorted(self.target.keys() - set(DIFFICULTIES)):
+            raise unknown("difficulty", extra[0], DIFFICULTIES)
         if sum(self.weights.values()) <= 0:
             raise UserError("at least one weight must be positive")
         if self.target and abs(sum(self.target.values()) - 1) > 1e-6:
             raise UserError(f"the shares of target must sum to 1: {self.target}")
-        if not 0 <= self.hard_below <= self.easy_from <= 1:
-            raise UserError("0 <= hard_below <= easy_from <= 1 must hold")
-        if not 0 <= self.min_pass_rate <= self.max_pass_rate <= 1:
-            raise UserError("0 <= min_pass_rate <= max_pass_rate <= 1 must hold")
-        if not 0 <= self.rater_share <= 1:
-            raise UserError("rater_share must lie between 0 and 1")
-        if self.size is not None and self.size < 1:
-            raise UserError("size must be at least 1")
+        if self.easy_from < self.hard_below:
+            raise UserError("easy_from must be at least hard_below")
+        if self.max_pass_rate < self.min_pass_rate:
+            raise UserError("max_pass_rate must be at least min_pass_rate")
+        return self
 
 
 # Predict -----------------------------------------------------------------------------------------
@@ -128,7 +123,7 @@ def rate(statement: str, chat: Chat) -> dict[str, float]:
 class Predict(Stage):
     """Stores ``dimensions`` and ``difficulty_score`` in every record."""
 
-    config: DifficultyConfig = DifficultyConfig()
+    config: DifficultyConfig = field(default_factory=DifficultyConfig)
     answers: Path = Path("answers")
 
     name: ClassVar[str] = "predict"
@@ -139,17 +134,17 @@ class Predict(Stage):
         rater = self.config.rater
         return [self.config.weights, self.config.rater_share, rater.model if rater else None]
 
-    def run(self, batch: list[ProblemRecord]) -> Outcome:
+    def run(self, batch: list[Problem]) -> Outcome:
         """Predict every record's difficulty."""
         ledger = Ledger(self.name)
         chat = Chat(self.config.rater, self.answers) if self.config.rater else None
 
-        def rule(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+        def rule(record: Problem, ledger: Ledger) -> Problem:
             return self._predict(record, ledger, chat)
 
         return apply_rules(batch, [("predicted", rule)], ledger), ledger.entries
 
-    def _predict(self, record: ProblemRecord, ledger: Ledger, chat: Chat | None) -> ProblemRecord:
+    def _predict(self, record: Problem, ledger: Ledger, chat: Chat | None) -> Problem:
         values = dimensions(record)
         if chat is not None:
             try:
@@ -235,7 +230,7 @@ class Calibration:
 class Difficulty(GlobalStage):
     """Labels every record, and selects; ``measured`` are pass rates by record id."""
 
-    config: DifficultyConfig = DifficultyConfig()
+    config: DifficultyConfig = field(default_factory=DifficultyConfig)
     measured: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     name: ClassVar[str] = "difficulty"
@@ -244,12 +239,12 @@ class Difficulty(GlobalStage):
 
     def configuration(self) -> Any:
         """The pass rates count with their content, not the file's name."""
-        config = asdict(self.config)
+        config = self.config.model_dump()
         for name in ("rater", "rater_share", "weights", "pass_rates"):
             del config[name]  # in the prediction already
         return [config, sorted(self.measured.items())]
 
-    def summarise(self, batch: list[ProblemRecord]) -> pa.Table:
+    def summarise(self, batch: list[Problem]) -> pa.Table:
         """Id, prediction, and what the source says."""
         return pa.table(
             {

@@ -20,12 +20,12 @@ import re
 import tokenize
 from collections.abc import Sequence
 
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 
 DIMENSIONS = ("reading", "scale", "control", "volume", "technique")
 
 
-def dimensions(record: ProblemRecord) -> dict[str, float]:
+def dimensions(record: Problem) -> dict[str, float]:
     """The dimensions that can be told; without a reference that parses only those of the text."""
     values = {"reading": reading(record.statement), "scale": scale(record)}
     found = [v for code in record.references[:3] if (v := code_dimensions(code)) is not None]
@@ -56,7 +56,7 @@ _PLAIN = re.compile(r"(?:≤|<=|<|up to|at most)\s*(\d{1,3}(?:[, ]\d{3})+|\d+)(?
 _LARGEST = 18.0  # decimal digits: 64-bit numbers
 
 
-def scale(record: ProblemRecord) -> float:
+def scale(record: Problem) -> float:
     """Decimal digits of the largest bound that the statement gives, or else of the test inputs."""
     powers = [
         int(match[2]) + math.log10(int(match[1]) if match[1] and int(match[1]) else 1)

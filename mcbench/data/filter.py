@@ -9,20 +9,23 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from mcbench.data.audit import Ledger, Rule, apply_rules
 from mcbench.data.pipeline import Outcome, Stage
-from mcbench.data.schema import ProblemRecord
-from mcbench.errors import UserError, unknown
+from mcbench.data.schema import Problem
+from mcbench.errors import UserError
+from mcbench.settings import Settings, Share
 
-_UNKNOWN_DATES = ("keep", "drop")
+Day = Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\d)?$")]  # YYYY-MM-DD, or none
 
 
-@dataclass(frozen=True)
-class FilterConfig:
+class FilterConfig(Settings):
     """What a problem must have to be kept.
 
     Args:
@@ -44,83 +47,78 @@ class FilterConfig:
     """
 
     language: str = "en"
-    min_words: int = 15
+    min_words: NonNegativeInt = 15
     max_words: int = 3000
-    min_distinct: float = 0.2
-    max_symbols: float = 0.25
+    min_distinct: Share = 0.2
+    max_symbols: Share = 0.25
     images: bool = False
-    min_tests: int = 5
+    min_tests: PositiveInt = 5
     max_tests: int | None = None
-    max_test_kb: float = 1024
+    max_test_kb: PositiveFloat = 1024
     need_reference: bool = False
-    first_date: str = ""
-    last_date: str = ""
-    unknown_date: str = "keep"
+    first_date: Day = ""
+    last_date: Day = ""
+    unknown_date: Literal["keep", "drop"] = "keep"
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.min_words <= self.max_words:
-            raise UserError("min_words must lie between 0 and max_words")
-        if not (0 <= self.min_distinct <= 1 and 0 <= self.max_symbols <= 1):
-            raise UserError("min_distinct and max_symbols must lie between 0 and 1")
-        if self.min_tests < 1 or self.max_test_kb <= 0:
-            raise UserError("min_tests must be at least 1 and max_test_kb positive")
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.max_words < self.min_words:
+            raise UserError("max_words must be at least min_words")
         if self.max_tests is not None and self.max_tests < self.min_tests:
             raise UserError("max_tests must be at least min_tests")
-        for name in ("first_date", "last_date"):
-            value = getattr(self, name)
-            if value and not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
-                raise UserError(f"{name} must be YYYY-MM-DD, got {value!r}")
-        if self.unknown_date not in _UNKNOWN_DATES:
-            raise unknown("unknown_date", self.unknown_date, _UNKNOWN_DATES)
+        return self
 
 
 @dataclass(frozen=True)
 class Filter(Stage):
     """The stage."""
 
-    config: FilterConfig = FilterConfig()
+    config: FilterConfig = field(default_factory=FilterConfig)
 
     name: ClassVar[str] = "filter"
     modules: ClassVar[tuple[str, ...]] = ("mcbench.data.filter",)
 
-    def run(self, batch: list[ProblemRecord]) -> Outcome:
-        """Apply the rules to every record; what is cheap and certain comes first."""
+    def run(self, batch: list[Problem]) -> Outcome:
+        """Apply the rules to every problem; what is cheap and certain comes first."""
         ledger = Ledger(self.name)
-        rules: list[tuple[str, Rule]] = [
-            (name, partial(rule, config=self.config))
-            for name, rule in (
-                ("language", _language),
-                ("recency", _recency),
-                ("length", _length),
-                ("quality", _quality),
-                ("images", _images),
-                ("relevance", _relevance),
-                ("any_answer", _any_answer),
-                ("tests", _tests),
-                ("reference", _reference),
-            )
+        drops: list[tuple[str, Rule]] = [
+            (why.__name__.strip("_"), self._dropping(why)) for why in _DROPS
         ]
-        return apply_rules(batch, rules, ledger), ledger.entries
+        others: list[tuple[str, Rule]] = [
+            ("any_answer", _any_answer),
+            ("tests", partial(_tests, config=self.config)),
+            ("reference", self._dropping(_reference)),
+        ]
+        return apply_rules(batch, [*drops, *others], ledger), ledger.entries
+
+    def _dropping(self, why: Why) -> Rule:
+        def rule(problem: Problem, ledger: Ledger) -> Problem | None:
+            reason = why(problem, self.config)
+            return ledger.drop(problem, why.__name__.strip("_"), reason) if reason else problem
+
+        return rule
 
 
-def _language(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
-    if not config.language or record.language in ("", config.language):
-        return record
-    return ledger.drop(record, "language", f"written in {record.language}, not {config.language}")
+Why = Callable[[Problem, FilterConfig], str]
+"""A reason to drop a problem; empty: it is kept."""
 
 
-def _recency(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+def _language(problem: Problem, config: FilterConfig) -> str:
+    if not config.language or problem.language in ("", config.language):
+        return ""
+    return f"written in {problem.language}, not {config.language}"
+
+
+def _recency(problem: Problem, config: FilterConfig) -> str:
     if not (config.first_date or config.last_date):
-        return record
-    if not record.date:
-        if config.unknown_date == "keep":
-            return record
-        return ledger.drop(record, "recency", "no date")
-    if config.first_date and record.date < config.first_date:
-        return ledger.drop(record, "recency", f"{record.date} is before {config.first_date}")
-    if config.last_date and record.date > config.last_date:
-        return ledger.drop(record, "recency", f"{record.date} is after {config.last_date}")
-    return record
+        return ""
+    if not problem.date:
+        return "no date" if config.unknown_date == "drop" else ""
+    if problem.date < config.first_date:
+        return f"{problem.date} is before {config.first_date}"
+    if config.last_date and problem.date > config.last_date:
+        return f"{problem.date} is after {config.last_date}"
+    return ""
 
 
 # Text --------------------------------------------------------------------------------------------
@@ -128,42 +126,37 @@ def _recency(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> Pro
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def _length(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
-    words = len(record.statement.split())
+def _length(problem: Problem, config: FilterConfig) -> str:
+    words = len(problem.statement.split())
     if words < config.min_words:
-        return ledger.drop(record, "length", f"{words} words, fewer than {config.min_words}")
-    if words > config.max_words:
-        return ledger.drop(record, "length", f"{words} words, more than {config.max_words}")
-    return record
+        return f"{words} words, fewer than {config.min_words}"
+    return f"{words} words, more than {config.max_words}" if words > config.max_words else ""
 
 
 _ODD = re.compile(r"""[^\w\s.,;:!?'"()\[\]{}<>=+*/^%|&$#@~`\\≤≥≠×·…–—-]""")
 
 
-def _quality(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+def _quality(problem: Problem, config: FilterConfig) -> str:
     """Text that is damaged, or says the same again and again."""
-    text = record.statement
+    text = problem.statement
     prose = re.sub(r"```.*?```", " ", text, flags=re.DOTALL)
     words = [word.lower() for word in _WORD.findall(prose)][:200]
     distinct = len(set(words)) / len(words) if words else 0.0
     if distinct < config.min_distinct:
-        return ledger.drop(record, "quality", f"only {distinct:.0%} of the words are distinct")
+        return f"only {distinct:.0%} of the words are distinct"
     odd = len(_ODD.findall(text)) + text.count("\ufffd") * 5
     if odd > config.max_symbols * len(text):
-        return ledger.drop(record, "quality", f"{odd} of {len(text)} characters are odd symbols")
+        return f"{odd} of {len(text)} characters are odd symbols"
     if text.count("\ufffd") > 2:
-        return ledger.drop(record, "quality", "characters were lost (replacement characters)")
+        return "characters were lost (replacement characters)"
     paragraphs = Counter(p.strip() for p in prose.split("\n\n") if len(p.split()) >= 12)
     repeated = [p for p, n in paragraphs.items() if n > 1]
-    if repeated:
-        return ledger.drop(record, "quality", f"a paragraph is repeated: {repeated[0][:80]!r}")
-    return record
+    return f"a paragraph is repeated: {repeated[0][:80]!r}" if repeated else ""
 
 
-def _images(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
-    if config.images or "image_removed" not in record.flags:
-        return record
-    return ledger.drop(record, "images", "the statement needs an image")
+def _images(problem: Problem, config: FilterConfig) -> str:
+    needed = not config.images and "image_removed" in problem.flags
+    return "the statement needs an image" if needed else ""
 
 
 # Not programs, or not judged by comparing one output.
@@ -194,15 +187,17 @@ _TASK = re.compile(
 )
 
 
-def _relevance(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+def _relevance(problem: Problem, config: FilterConfig) -> str:
     """A task that a program with one output per input solves."""
     for name, pattern in _OTHER:
-        if found := pattern.search(record.statement):
-            return ledger.drop(record, "relevance", f"{name}: {found[0].strip()!r}")
-    if record.form == "stdin" and not _TASK.search(record.statement):  # a signature asks, too
-        return ledger.drop(record, "relevance", "nothing is asked for")
-    return record
+        if found := pattern.search(problem.statement):
+            return f"{name}: {found[0].strip()!r}"
+    if problem.form == "stdin" and not _TASK.search(problem.statement):  # a signature asks, too
+        return "nothing is asked for"
+    return ""
 
+
+_DROPS: tuple[Why, ...] = (_language, _recency, _length, _quality, _images, _relevance)
 
 _ANY = re.compile(
     r"\b(?:(?:print|output|return|report|find)\s+any(?:\s+(?:one|of\s+them|such|valid|correct))?\b"
@@ -213,15 +208,13 @@ _ANY = re.compile(
 )
 
 
-def _any_answer(
-    record: ProblemRecord, ledger: Ledger, config: FilterConfig
-) -> ProblemRecord | None:
+def _any_answer(problem: Problem, ledger: Ledger) -> Problem:
     """Several right answers and no rule to judge them: right programs would fail."""
-    if record.checker or any(test.get("any_order") for test in record.tests):
-        return record
-    if found := _ANY.search(record.statement):
-        return ledger.flag(record, "any_answer", f"{found[0]!r}, and no checker")
-    return record
+    if problem.checker or any(test.get("any_order") for test in problem.tests):
+        return problem
+    if found := _ANY.search(problem.statement):
+        return ledger.flag(problem, "any_answer", f"{found[0]!r}, and no checker")
+    return problem
 
 
 # Tests -------------------------------------------------------------------------------------------
@@ -241,19 +234,19 @@ def _answer_of(test: dict[str, Any]) -> str | None:
     return " ".join(expected.split()) if "stdin" in test else json.dumps(expected, sort_keys=True)
 
 
-def _tests(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
+def _tests(problem: Problem, ledger: Ledger, config: FilterConfig) -> Problem | None:
     """Drop tests that are too large, repeated or contradictory; then there must be enough left."""
-    kept, notes = _usable(record.tests, config)
+    kept, notes = _usable(problem.tests, config)
     if config.max_tests is not None and len(kept) > config.max_tests:
         notes["beyond max_tests"] = len(kept) - config.max_tests
         kept = kept[: config.max_tests]
     told = ", ".join(f"{number} {reason}" for reason, number in sorted(notes.items()) if number)
     if len(kept) < config.min_tests:
         left = f"{len(kept)} usable tests, fewer than {config.min_tests}"
-        return ledger.drop(record, "tests", f"{left} ({told})" if told else left)
+        return ledger.drop(problem, "tests", f"{left} ({told})" if told else left)
     if not told:
-        return record
-    return ledger.change(record, "tests", f"dropped {told}", tests=tuple(kept))
+        return problem
+    return ledger.change(problem, "tests", f"dropped {told}", tests=tuple(kept))
 
 
 def _usable(
@@ -279,7 +272,6 @@ def _usable(
     return [test for given, test in first.items() if given not in contradictory], notes
 
 
-def _reference(record: ProblemRecord, ledger: Ledger, config: FilterConfig) -> ProblemRecord | None:
-    if record.references or not config.need_reference:
-        return record
-    return ledger.drop(record, "reference", "no reference solution")
+def _reference(problem: Problem, config: FilterConfig) -> str:
+    missing = config.need_reference and not problem.references
+    return "no reference solution" if missing else ""

@@ -1,4 +1,4 @@
-"""Running programs on tests without judging them, and comparing what they answered."""
+"""Judging programs for a problem, and running programs on its tests without judging them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,42 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcbench.data.audit import StageFailed
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
 from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
 from mcbench.evaluator.submission import Test, TestResult
 
 _MAX_ANSWER = 1 << 20  # characters of an answer that are kept; no test wants more
-_NOTHING = object()
+
+
+def evaluator_test(problem: Problem, test: dict[str, Any], **changes: Any) -> Test:
+    """A test of a problem as the evaluator takes it; ``changes`` are not for assertions."""
+    if problem.form == "assert":
+        return AssertTest(**test)
+    options = {**test, **changes}
+    if problem.form == "call":
+        return CallTest(fn_name=problem.fn_name, **options)
+    return StdioTest(**options)
+
+
+def submission(
+    problem: Problem, code: str, time_limit_s: float = 2.0, memory_limit_mb: float = 512
+) -> Submission:
+    """A program with all tests of a problem; the limits are for problems that set none."""
+    return Submission(
+        f"{problem.preamble}\n{code}" if problem.preamble else code,
+        [evaluator_test(problem, test) for test in problem.tests],
+        time_limit_s=problem.time_limit_s or time_limit_s,
+        memory_limit_mb=problem.memory_limit_mb or memory_limit_mb,
+    )
 
 
 @dataclass(frozen=True)
 class Answer:
     """What a program did with one input: how it ended, and its output if it ended well.
 
-    ``reason`` says why the evaluator itself failed (verdict IE).
+    The value of assertions is whether they hold. ``reason`` says why the evaluator itself failed
+    (verdict IE).
     """
 
     verdict: str
@@ -38,8 +60,7 @@ class Answer:
 class _Capture:
     """A checker that accepts everything and remembers it: the evaluator returns no outputs."""
 
-    def __init__(self) -> None:
-        self.value: Any = _NOTHING
+    value: Any = None
 
     def __call__(self, expected: Any, actual: Any) -> bool:
         if isinstance(actual, str) and len(actual) > _MAX_ANSWER:
@@ -47,16 +68,35 @@ class _Capture:
         self.value = actual
         return True
 
+    def answer(self, result: TestResult, form: str) -> Answer:
+        if result.verdict == "IE":
+            return Answer("IE", reason=result.message)
+        if form == "assert" and result.verdict in ("AC", "WA"):  # the test says whether it holds
+            return Answer("AC", result.verdict == "AC", result.time_s)
+        if result.verdict == "AC":
+            return Answer("AC", self.value, result.time_s)
+        return Answer("OLE" if result.verdict == "WA" else result.verdict, None, result.time_s)
+
 
 @dataclass(frozen=True)
 class Job:
     """One program and the inputs it is to answer."""
 
     code: str
-    record: ProblemRecord
+    problem: Problem
     tests: Sequence[dict[str, Any]]
     time_limit_s: float
     memory_limit_mb: float
+
+    def submission(self, number: int, captures: Sequence[_Capture]) -> Submission:
+        """The job for the evaluator; what the program answers goes to ``captures``."""
+        # Equal submissions are run once, and a repetition has to run again.
+        code = f"{self.code}\n# {number}\n" if self.problem.form == "assert" else self.code
+        tests = [
+            evaluator_test(self.problem, test, expected="", checker=capture)
+            for test, capture in zip(self.tests, captures, strict=True)
+        ]
+        return Submission(code, tests, self.time_limit_s, self.memory_limit_mb)
 
 
 class Judge:
@@ -94,58 +134,24 @@ class Judge:
 
     def _answers(self, jobs: Sequence[Job]) -> list[list[Answer]]:
         captures = [[_Capture() for _ in job.tests] for job in jobs]
-        submissions = [
-            Submission(
-                # Equal submissions are run once, and a repetition has to run again.
-                f"{job.code}\n# {number}\n" if job.record.form == "assert" else job.code,
-                [_test(job.record, t, c) for t, c in zip(job.tests, kept, strict=True)],
-                job.time_limit_s,
-                job.memory_limit_mb,
-            )
-            for number, (job, kept) in enumerate(zip(jobs, captures, strict=True))
-        ]
+        numbered = enumerate(zip(jobs, captures, strict=True))
+        submissions = [job.submission(number, kept) for number, (job, kept) in numbered]
         start = time.monotonic()
         results = self.evaluator.evaluate(submissions)
         self.seconds += time.monotonic() - start
         self.tests += sum(len(job.tests) for job in jobs)
         return [
             [
-                _answer(result, capture, job.record.form)
-                for result, capture in zip(r.tests, kept, strict=True)
+                capture.answer(one, job.problem.form)
+                for one, capture in zip(result.tests, kept, strict=True)
             ]
-            for job, r, kept in zip(jobs, results, captures, strict=True)
+            for job, result, kept in zip(jobs, results, captures, strict=True)
         ]
 
 
 def failure(answers: Sequence[Answer]) -> str:
     """Why the evaluator failed on one of the answers; empty where it did not."""
     return next((a.reason or "no reason given" for a in answers if a.verdict == "IE"), "")
-
-
-def _answer(result: TestResult, capture: _Capture, form: str) -> Answer:
-    if result.verdict == "IE":
-        return Answer("IE", reason=result.message)
-    if form == "assert":  # the test itself says whether it holds
-        ended = result.verdict in ("AC", "WA")
-        value = result.verdict == "AC" if ended else None
-        return Answer("AC" if ended else result.verdict, value, result.time_s)
-    if result.verdict == "AC":
-        return Answer("AC", capture.value, result.time_s)
-    return Answer("OLE" if result.verdict == "WA" else result.verdict, None, result.time_s)
-
-
-def _test(record: ProblemRecord, test: dict[str, Any], capture: _Capture) -> Test:
-    if record.form == "stdin":
-        return StdioTest(stdin=test["stdin"], expected="", checker=capture)
-    if record.form == "assert":
-        return AssertTest(test["code"], test.get("entry_point"), test.get("setup", ""))
-    return CallTest(
-        fn_name=record.fn_name,
-        args=test["args"],
-        expected=None,
-        result_arg=test.get("result_arg"),
-        checker=capture,
-    )
 
 
 def expected_of(test: dict[str, Any]) -> Any:
@@ -159,10 +165,7 @@ def is_told(test: dict[str, Any]) -> bool:
 
 
 def accepts(test: dict[str, Any], expected: Any, value: Any) -> bool:
-    """Whether ``value`` answers ``expected`` under the test's own options.
-
-    The value of assertions is whether they hold.
-    """
+    """Whether ``value`` answers ``expected`` under the test's own options."""
     if "code" in test:
         return bool(value is expected)
     rules = Rules(**{name: test[name] for name in RULE_NAMES if name in test})

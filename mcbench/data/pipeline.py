@@ -28,17 +28,11 @@ import pyarrow.parquet as pq
 
 from mcbench.data import audit
 from mcbench.data.audit import AuditEntry, Counts
-from mcbench.data.schema import ProblemRecord
-from mcbench.data.storage import (
-    digest,
-    file_digest,
-    read_records,
-    write_atomic,
-    write_records,
-    write_table,
-)
+from mcbench.data.schema import Problem
+from mcbench.data.storage import read_problems, write_problems, write_table
+from mcbench.files import digest, file_digest, write_atomic
 
-Outcome = tuple[list[ProblemRecord], list[AuditEntry]]
+Outcome = tuple[list[Problem], list[AuditEntry]]
 Progress = Callable[[str, int, int], None]
 """Called with a stage's name, the shards done and the shards there are."""
 
@@ -57,13 +51,14 @@ class Stage:
     in_workers: ClassVar[bool] = True  # False: runs in the calling process, one shard at a time
     batch_rows: ClassVar[int | None] = None  # records per cached unit, when a shard is too much
 
-    def run(self, batch: list[ProblemRecord]) -> Outcome:
+    def run(self, batch: list[Problem]) -> Outcome:
         """What the stage makes of a batch."""
         raise NotImplementedError
 
     def configuration(self) -> Any:
-        """What else decides the outcome, as JSON; by default the fields."""
-        return asdict(self)
+        """What else decides the outcome, as JSON; by default ``config``, where there is one."""
+        config = getattr(self, "config", None)
+        return config and config.model_dump()
 
     @property
     def key(self) -> str:
@@ -88,7 +83,7 @@ class GlobalStage(Stage):
     memory at once, the records are not.
     """
 
-    def summarise(self, batch: list[ProblemRecord]) -> pa.Table:
+    def summarise(self, batch: list[Problem]) -> pa.Table:
         """What the decision needs to know of a batch."""
         raise NotImplementedError
 
@@ -104,8 +99,8 @@ class Shard:
     path: Path
     sha256: str
     rows: int
-    audit: Path | None = None
-    counts: Counts = field(default_factory=dict)
+    audit: Path
+    counts: Counts
 
 
 @cache
@@ -217,19 +212,19 @@ def _work(stage: Stage, shard: Shard, cache: Path, decisions: dict[str, Decision
     base = cache / stage.name / digest([stage.key, shard.sha256, decided])
     if found := load_shard(base):
         return found
-    records = read_records(shard.path)
+    records = read_problems(shard.path)
     if decisions is not None:
         return store_shard(base, *_apply(records, decisions))
     if stage.batch_rows is None or len(records) <= stage.batch_rows:
         return store_shard(base, *stage.run(records))
-    kept: list[ProblemRecord] = []
+    kept: list[Problem] = []
     entries: list[AuditEntry] = []
     for start in range(0, len(records), stage.batch_rows):
         part = base.parent / "parts" / f"{base.name}-{start:06}"
         done = load_shard(part)
         if done is None:
             done = store_shard(part, *stage.run(records[start : start + stage.batch_rows]))
-        kept += read_records(done.path)
+        kept += read_problems(done.path)
         entries += read_audit(done)
     return store_shard(base, kept, entries)
 
@@ -238,8 +233,8 @@ def _plain(decisions: dict[str, Decision]) -> dict[str, Any]:
     return {name: asdict(decision) for name, decision in decisions.items()}
 
 
-def _apply(records: Iterable[ProblemRecord], decisions: dict[str, Decision]) -> Outcome:
-    kept: list[ProblemRecord] = []
+def _apply(records: Iterable[Problem], decisions: dict[str, Decision]) -> Outcome:
+    kept: list[Problem] = []
     entries: list[AuditEntry] = []
     for record in records:
         decision = decisions.get(record.id, Decision())
@@ -259,7 +254,7 @@ def _apply(records: Iterable[ProblemRecord], decisions: dict[str, Decision]) -> 
 def _summarise(stage: GlobalStage, shard: Shard, cache: Path) -> Path:
     path = cache / stage.name / f"{digest([stage.key, shard.sha256])}.summary.parquet"
     if not _readable(path):
-        write_table(path, stage.summarise(read_records(shard.path)))
+        write_table(path, stage.summarise(read_problems(shard.path)))
     return path
 
 
@@ -280,10 +275,10 @@ def _ids(summary: Path) -> list[str]:
     return ids
 
 
-def store_shard(base: Path, records: list[ProblemRecord], entries: list[AuditEntry]) -> Shard:
+def store_shard(base: Path, records: list[Problem], entries: list[AuditEntry]) -> Shard:
     """Write records and audit log, and last the file that makes them count."""
     path, log = base.with_suffix(".parquet"), base.with_suffix(".audit.parquet")
-    write_records(path, records)
+    write_problems(path, records)
     write_table(log, audit.to_table(entries))
     shard = Shard(path, file_digest(path), len(records), log, audit.count(entries))
     about = {
@@ -309,6 +304,4 @@ def load_shard(base: Path) -> Shard | None:
 
 def read_audit(shard: Shard) -> list[AuditEntry]:
     """The audit log of one shard."""
-    if shard.audit is None:
-        return []
     return [AuditEntry(**row) for row in pq.read_table(shard.audit).to_pylist()]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 from mcbench.errors import UserError, unknown
 
 # Defect -> the stage that has to act, and what it has to do.
@@ -58,10 +58,10 @@ class Pool:
     has to come out, for those that can be repaired or lose a test. ``pairs``: copy -> original.
     """
 
-    records: tuple[ProblemRecord, ...]
-    evaluation: tuple[ProblemRecord, ...]
+    records: tuple[Problem, ...]
+    evaluation: tuple[Problem, ...]
     defects: dict[str, str]
-    clean: dict[str, ProblemRecord]
+    clean: dict[str, Problem]
     pairs: dict[str, str]
 
     def dropped_by(self, stage: str) -> set[str]:
@@ -69,19 +69,19 @@ class Pool:
         return {i for i, d in self.defects.items() if TRUTH[d] == (stage, "drop")}
 
 
-def _without_changed_test(clean: ProblemRecord, planted: ProblemRecord) -> ProblemRecord:
+def _without_changed_test(clean: Problem, planted: Problem) -> Problem:
     return replace(clean, tests=tuple(test for test in clean.tests if test in planted.tests))
 
 
 def plant(
-    clean: Iterable[ProblemRecord], share: float = 0.02, seed: int = 0, defects: Sequence[str] = ()
+    clean: Iterable[Problem], share: float = 0.02, seed: int = 0, defects: Sequence[str] = ()
 ) -> Pool:
     """Plant each defect in ``share`` of the records.
 
     Copies are added to the pool; for the other defects a record is changed in place.
 
     Args:
-        clean: records without defects, such as `mcbench.data.generated.generate`'s. The defects
+        clean: records without defects, such as those that the tests generate. The defects
             "slow_test", "flaky", "echo", "weak_tests" and "wrong_reference" are made for those;
             the others suit any problems, nano's too.
         share: of the records, for each defect.
@@ -102,7 +102,7 @@ def plant(
     order = list(range(len(records)))
     rng.shuffle(order)
     pool = Pool((), (), {}, {}, {})
-    evaluation: list[ProblemRecord] = []
+    evaluation: list[Problem] = []
     for name in names:
         for _ in range(each):
             number = order.pop()
@@ -130,41 +130,41 @@ def plant(
 # Statements --------------------------------------------------------------------------------------
 
 
-def _mojibake(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _mojibake(record: Problem, rng: random.Random) -> Problem:
     """UTF-8 read as Windows-1252, with invisible characters."""
     text = record.statement.encode().decode("cp1252", "ignore")
     return replace(record, statement="\ufeff" + text.replace(" ", " \u200b", 2))
 
 
-def _html(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _html(record: Problem, rng: random.Random) -> Problem:
     text = record.statement.replace("≤", "&le;")
     paragraphs = "".join(f"<p>{p}</p>\n" for p in text.strip().split("\n\n"))
     return replace(record, statement=f"<div class='statement'>{paragraphs}</div>")
 
 
-def _latex(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _latex(record: Problem, rng: random.Random) -> Problem:
     text = re.sub(r"\((\d+) ≤ n ≤ (\d+)\)", r"($\1 \\le n \\le \2$)", record.statement)
     return replace(record, statement=text.replace(" n ", " $n$ ").replace(" n,", " $n$,"))
 
 
-def _noise(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _noise(record: Problem, rng: random.Random) -> Problem:
     before = "Source: https://judge.example.org/problem/17\n"
     after = "\nAccepted: 1,204\nSubmissions: 3,991\nhttps://judge.example.org/discuss\n"
     return replace(record, statement=before + record.statement + after)
 
 
-def _spaces(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _spaces(record: Problem, rng: random.Random) -> Problem:
     text = record.statement.replace("\n", "   \r\n").replace("\r\n   \r\n", "\r\n\r\n\r\n\r\n")
     return replace(record, statement=text)
 
 
-def _cut_off(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _cut_off(record: Problem, rng: random.Random) -> Problem:
     text = record.statement.rstrip()
     end = text.rfind(" the ") if " the " in text else 2 * len(text) // 3
     return replace(record, statement=text[:end] + " the")
 
 
-def _empty(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _empty(record: Problem, rng: random.Random) -> Problem:
     texts = ("  \n", "Problem statement is not available.", "***", "[deleted]")
     return replace(record, statement=rng.choice(texts))
 
@@ -181,21 +181,21 @@ _FOREIGN = (
 )
 
 
-def _foreign(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _foreign(record: Problem, rng: random.Random) -> Problem:
     return replace(record, statement=rng.choice(_FOREIGN).format(k=rng.randint(2, 99)), language="")
 
 
-def _short(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _short(record: Problem, rng: random.Random) -> Problem:
     return replace(record, statement=f"Read n numbers, print case {rng.randint(1, 10**6)}.\n")
 
 
-def _repetitive(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _repetitive(record: Problem, rng: random.Random) -> Problem:
     word = rng.choice(("print", "number", "input", "value"))
     text = f"Read the {word} and print the {word}. " * 12
     return replace(record, statement=f"{text}{rng.randint(1, 10**6)}\n")
 
 
-def _needs_image(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _needs_image(record: Problem, rng: random.Random) -> Problem:
     return replace(record, statement=f"![figure](picture.png)\n\n{record.statement}")
 
 
@@ -207,7 +207,7 @@ _IRRELEVANT = (
 )
 
 
-def _irrelevant(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _irrelevant(record: Problem, rng: random.Random) -> Problem:
     text = rng.choice(_IRRELEVANT).format(
         place=f"town {rng.randint(1, 10**6)}", k=rng.randint(5, 50)
     )
@@ -225,29 +225,29 @@ def _another(answer: Any) -> Any:
     return answer + 1 if type(answer) is int else [answer, 1]
 
 
-def _few_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _few_tests(record: Problem, rng: random.Random) -> Problem:
     return replace(record, tests=record.tests[: rng.randint(0, 4)])
 
 
-def _large_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _large_tests(record: Problem, rng: random.Random) -> Problem:
     size = int(MAX_TEST_KB * 1024)
     tests = tuple({**test, "stdin": test["stdin"] + " " * size} for test in record.tests)
     return replace(record, tests=tests)
 
 
-def _contradictory_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _contradictory_tests(record: Problem, rng: random.Random) -> Problem:
     other = tuple({**test, "expected": _another(test["expected"])} for test in record.tests)
     return replace(record, tests=record.tests + other)
 
 
-def _old(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _old(record: Problem, rng: random.Random) -> Problem:
     return replace(record, date=f"20{rng.randint(5, 14):02}-06-01")
 
 
 # Copies ------------------------------------------------------------------------------------------
 
 
-def _copy(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _copy(record: Problem, rng: random.Random) -> Problem:
     return replace(record, references=(), statement=record.statement.replace("\n\n", "\n"))
 
 
@@ -256,7 +256,7 @@ _SYNONYMS = (("wants to know", "would like to know"), ("print", "output"), ("The
              ("First", "To begin with"), ("integers", "whole numbers"))  # fmt: skip
 
 
-def _reworded_copy(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _reworded_copy(record: Problem, rng: random.Random) -> Problem:
     """Two words exchanged, other case and punctuation, a sentence more; half of the tests."""
     text = record.statement
     usable = [pair for pair in _SYNONYMS if pair[0] in text]
@@ -267,7 +267,7 @@ def _reworded_copy(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
     return replace(record, references=(), statement=f"Practice task.\n{text}", tests=kept)
 
 
-def _contaminated(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _contaminated(record: Problem, rng: random.Random) -> Problem:
     """Other numbers and other case than in the evaluation set."""
     text = re.sub(r"\d+", lambda m: str(int(m[0]) + rng.randint(1, 9)), record.statement)
     text = text.upper() if rng.random() < 0.5 else text.lower()
@@ -277,7 +277,7 @@ def _contaminated(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
 # References and what they judge ------------------------------------------------------------------
 
 
-def _wrong_reference(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _wrong_reference(record: Problem, rng: random.Random) -> Problem:
     code = record.references[0]
     head, _, tail = code.rpartition("print(")
     return replace(record, references=(f"{head}print(7919 + {tail}",))
@@ -291,7 +291,7 @@ def needs_program(tests: Sequence[Mapping[str, Any]]) -> bool:
     return not echo and len({str(answer).strip() for answer in answers}) > 1
 
 
-def _broken_test(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _broken_test(record: Problem, rng: random.Random) -> Problem:
     """One that can be spared, so that the others are worth keeping."""
     tests = list(record.tests)
     everywhere = range(len(tests))
@@ -301,7 +301,7 @@ def _broken_test(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
     return replace(record, tests=tuple(tests))
 
 
-def _slow_test(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _slow_test(record: Problem, rng: random.Random) -> Problem:
     """A test on which the reference needs far more than the limit."""
     stdin = record.tests[0]["stdin"]
     slow = {"stdin": stdin.replace("\n", "\n99999 ", 1), "expected": record.tests[0]["expected"]}
@@ -311,13 +311,13 @@ def _slow_test(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
     return replace(record, tests=(*record.tests, slow), references=(code,))
 
 
-def _flaky(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _flaky(record: Problem, rng: random.Random) -> Problem:
     code = "import time\n" + record.references[0].rstrip()
     head, _, tail = code.rpartition("print(")
     return replace(record, references=(f"{head}print(time.time_ns() % 999983 + {tail}\n",))
 
 
-def _constant(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _constant(record: Problem, rng: random.Random) -> Problem:
     value = rng.randint(1, 99)
     if record.form == "call":
         code = f"class Solution:\n    def {record.fn_name}(self, *given):\n        return {value}\n"
@@ -328,12 +328,12 @@ def _constant(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
     return replace(record, references=(code,), tests=tests)
 
 
-def _echo(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _echo(record: Problem, rng: random.Random) -> Problem:
     tests = tuple({**test, "expected": test["stdin"]} for test in record.tests)
     return replace(record, references=("print(input())\nprint(input())\n",), tests=tests)
 
 
-def _weak_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _weak_tests(record: Problem, rng: random.Random) -> Problem:
     """Tests that reach one branch of a program with many."""
     code = (
         "n = int(input())\na = list(map(int, input().split()))\nif n < 1:\n"
@@ -345,19 +345,19 @@ def _weak_tests(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
     return replace(record, references=(code,), tests=tests)
 
 
-def _missing_outputs(record: ProblemRecord, rng: random.Random) -> ProblemRecord:
+def _missing_outputs(record: Problem, rng: random.Random) -> Problem:
     """Inputs alone, and two references that agree."""
     tests = tuple({"stdin": test["stdin"]} for test in record.tests)
     code = record.references[0]
     return replace(record, tests=tests, references=(code, "# again\n" + code))
 
 
-_Plant = Callable[[ProblemRecord, random.Random], ProblemRecord]
+_Plant = Callable[[Problem, random.Random], Problem]
 _COPIES: dict[str, _Plant] = {"copy": _copy, "reworded_copy": _reworded_copy}
 _DEFECTS: dict[str, _Plant] = {name: globals()[f"_{name}"] for name in TRUTH if name not in _COPIES}
 
 
-def content(record: ProblemRecord) -> str:
+def content(record: Problem) -> str:
     """Statement and tests without layout, to compare a repaired record with the clean one."""
     tests: list[Any] = [dict(sorted(test.items())) for test in record.tests]
     return json.dumps([" ".join(record.statement.split()), tests])

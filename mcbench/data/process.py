@@ -8,20 +8,22 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import ftfy
+from pydantic import Field
 
 from mcbench.data.audit import Ledger, Rule, apply_rules
 from mcbench.data.language import detect_language
 from mcbench.data.pipeline import Outcome, Stage
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 from mcbench.data.text import has_entities, has_html, has_latex, html_to_text, latex_to_text
 from mcbench.data.translate import Chat, Endpoint, translate
 from mcbench.errors import UserError
+from mcbench.settings import Settings
 
 _FTFY = ftfy.TextFixerConfig(
     unescape_html=False,  # the html rule's work, and "&lt;" in code must stay
@@ -33,8 +35,7 @@ _FTFY = ftfy.TextFixerConfig(
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u2028-\u202e\u2060\ufeff\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-@dataclass(frozen=True)
-class ProcessConfig:
+class ProcessConfig(Settings):
     """What the process stage may do.
 
     Args:
@@ -46,20 +47,16 @@ class ProcessConfig:
         UserError: no two-letter language code.
     """
 
-    language: str = "en"
+    language: Annotated[str, Field(pattern="^[a-z]{2}$")] = "en"
     translator: Endpoint | None = None
     state_form: bool = True
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z]{2}", self.language):
-            raise UserError(f"language must be a code such as en, got {self.language!r}")
 
 
 @dataclass(frozen=True)
 class Process(Stage):
     """The stage; ``answers`` is the folder of kept translations."""
 
-    config: ProcessConfig = ProcessConfig()
+    config: ProcessConfig = field(default_factory=ProcessConfig)
     answers: Path = Path("answers")
 
     name: ClassVar[str] = "process"
@@ -72,73 +69,56 @@ class Process(Stage):
         """Where answers are kept and how patient we are with the server decide nothing."""
         translator = self.config.translator
         return {
-            **asdict(self.config),
+            **self.config.model_dump(),
             "translator": [translator.model, translator.max_tokens] if translator else None,
         }
 
-    def run(self, batch: list[ProblemRecord]) -> Outcome:
+    def run(self, batch: list[Problem]) -> Outcome:
         """Apply the rules to every record."""
         ledger = Ledger(self.name)
         chat = Chat(self.config.translator, self.answers) if self.config.translator else None
         rules: list[tuple[str, Rule]] = [
-            ("unicode", _unicode),
-            ("html", _html),
-            ("latex", _latex),
-            ("noise", _noise),
+            *((name, partial(_rewritten, name=name)) for name in _REPAIRS),
             ("images", _images),
-            ("whitespace", _whitespace),
-            ("language", partial(_language, target=self.config.language)),
+            ("whitespace", partial(_rewritten, name="whitespace")),
+            ("language", _language),
             ("translation", partial(_translation, target=self.config.language, chat=chat)),
             ("starter_code", _starter_code),
             ("completeness", _completeness),
-            ("form", _state_form if self.config.state_form else _pass),
         ]
+        if self.config.state_form:
+            rules.append(("form", _state_form))
         return apply_rules(batch, rules, ledger), ledger.entries
-
-
-def _pass(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
-    return record
-
-
-def _rewrite(
-    record: ProblemRecord, ledger: Ledger, rule: str, convert: Callable[[str], str], detail: str
-) -> ProblemRecord:
-    statement = convert(record.statement)
-    if statement == record.statement:
-        return record
-    sizes = f"{len(record.statement)} to {len(statement)} characters"
-    return ledger.change(record, rule, f"{detail}; {sizes}", statement=statement)
 
 
 # Text --------------------------------------------------------------------------------------------
 
 
-def _unicode(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
-    def convert(text: str) -> str:
-        return _INVISIBLE.sub("", ftfy.fix_text(text, _FTFY))
-
-    return _rewrite(record, ledger, "unicode", convert, "repaired encoding or invisible characters")
-
-
-def _html(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
-    if not has_html(record.statement) and not has_entities(record.statement):
+def _rewritten(record: Problem, ledger: Ledger, name: str) -> Problem:
+    convert, detail = _REWRITES[name]
+    statement = convert(record.statement)
+    if statement == record.statement:
         return record
-    return _rewrite(record, ledger, "html", html_to_text, "converted HTML")
+    sizes = f"{len(record.statement)} to {len(statement)} characters"
+    return ledger.change(record, name, f"{detail}; {sizes}", statement=statement)
 
 
-def _latex(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
-    if not has_latex(record.statement):
-        return record
-    return _rewrite(record, ledger, "latex", latex_to_text, "converted LaTeX")
+def _unicode(text: str) -> str:
+    return _INVISIBLE.sub("", ftfy.fix_text(text, _FTFY))
 
 
-def _whitespace(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
-    def convert(text: str) -> str:
-        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
-        text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).lstrip("\n")
-        return re.sub(r"\n{2,}\Z", "\n", re.sub(r"\n{3,}", "\n\n", text))
+def _html(text: str) -> str:
+    return html_to_text(text) if has_html(text) or has_entities(text) else text
 
-    return _rewrite(record, ledger, "whitespace", convert, "white space")
+
+def _latex(text: str) -> str:
+    return latex_to_text(text) if has_latex(text) else text
+
+
+def _whitespace(text: str) -> str:
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
+    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).lstrip("\n")
+    return re.sub(r"\n{2,}\Z", "\n", re.sub(r"\n{3,}", "\n\n", text))
 
 
 # Whole lines that say nothing about the task: links, counters, credits of contest sites.
@@ -162,16 +142,23 @@ _LINK = re.compile(r"\[([^\]\n]*)\]\((?:https?://|/)[^)\s]*\)")
 _URL = re.compile(r"(?:\s*\(\s*)?\bhttps?://[^\s)>\]]+(?:\s*\))?")
 
 
-def _noise(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
-    def outside_code(text: str) -> str:
-        return _URL.sub("", _LINK.sub(r"\1", _NOISE_LINE.sub("", text)))
+def _noise(text: str) -> str:
+    parts = re.split(r"(```.*?```)", text, flags=re.DOTALL)
+    return "".join(p if p.startswith("```") else _without_noise(p) for p in parts)
 
-    def convert(text: str) -> str:
-        parts = re.split(r"(```.*?```)", text, flags=re.DOTALL)
-        return "".join(p if p.startswith("```") else outside_code(p) for p in parts)
 
-    return _rewrite(record, ledger, "noise", convert, "removed links or contest boilerplate")
+def _without_noise(text: str) -> str:
+    return _URL.sub("", _LINK.sub(r"\1", _NOISE_LINE.sub("", text)))
 
+
+_REPAIRS = ("unicode", "html", "latex", "noise")
+_REWRITES: dict[str, tuple[Callable[[str], str], str]] = {
+    "unicode": (_unicode, "repaired encoding or invisible characters"),
+    "html": (_html, "converted HTML"),
+    "latex": (_latex, "converted LaTeX"),
+    "noise": (_noise, "removed links or contest boilerplate"),
+    "whitespace": (_whitespace, "white space"),
+}
 
 _IMAGE = re.compile(
     r"!\[[^\]\n]*\]\([^)\n]*\)|<img\b[^>]*>|\[(?:image|img|figure|picture)(?:[^\]\n]{0,60})\]"
@@ -180,7 +167,7 @@ _IMAGE = re.compile(
 )
 
 
-def _images(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+def _images(record: Problem, ledger: Ledger) -> Problem:
     statement, removed = _IMAGE.subn("", record.statement)
     if not removed:
         return record
@@ -191,7 +178,7 @@ def _images(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
 # Language ----------------------------------------------------------------------------------------
 
 
-def _language(record: ProblemRecord, ledger: Ledger, target: str) -> ProblemRecord:
+def _language(record: Problem, ledger: Ledger) -> Problem:
     found = detect_language(record.statement)
     if not found or found == record.language:
         return record
@@ -199,9 +186,7 @@ def _language(record: ProblemRecord, ledger: Ledger, target: str) -> ProblemReco
     return ledger.change(record, "language", f"{said} to {found}", language=found)
 
 
-def _translation(
-    record: ProblemRecord, ledger: Ledger, target: str, chat: Chat | None
-) -> ProblemRecord | None:
+def _translation(record: Problem, ledger: Ledger, target: str, chat: Chat | None) -> Problem | None:
     if record.language in ("", target):
         return record
     if chat is None:
@@ -225,7 +210,7 @@ def _translation(
 # Form and completeness ---------------------------------------------------------------------------
 
 
-def _starter_code(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+def _starter_code(record: Problem, ledger: Ledger) -> Problem:
     """The signature that the tests call, read from a reference solution."""
     if record.form != "call" or record.starter_code:
         return record
@@ -257,7 +242,7 @@ _READS = re.compile(
 )
 
 
-def _state_form(record: ProblemRecord, ledger: Ledger) -> ProblemRecord:
+def _state_form(record: Problem, ledger: Ledger) -> Problem:
     """Say in the prompt what the tests expect: a program, or a function of this name."""
     statement = record.statement.rstrip("\n")
     if record.form == "stdin":
@@ -286,7 +271,7 @@ _EMPTY = re.compile(
 )
 
 
-def _completeness(record: ProblemRecord, ledger: Ledger) -> ProblemRecord | None:
+def _completeness(record: Problem, ledger: Ledger) -> Problem | None:
     text = record.statement.strip()
     if not re.search(r"\w", text):
         return ledger.drop(record, "completeness", "the statement is empty")

@@ -14,32 +14,15 @@ import pyarrow.parquet as pq
 from mcbench.data.difficulty import Difficulty
 from mcbench.data.features import DIMENSIONS, spread
 from mcbench.data.schema import DIFFICULTIES
-from mcbench.data.storage import dataset_shards, file_digest
+from mcbench.data.storage import dataset_shards, read_manifest
 from mcbench.errors import UserError
+from mcbench.files import file_digest
 
 _OWN_WORDS = (
     "Difficulty is predicted from five dimensions of mcbench's own choice ("
     + ", ".join(DIMENSIONS)
     + "), not from those of the MicroCoder paper, which are unpublished."
 )
-
-
-def read_manifest(out: Path) -> dict[str, Any]:
-    """The manifest of a finished set.
-
-    Raises:
-        UserError: there is none, or it cannot be read.
-    """
-    try:
-        manifest: dict[str, Any] = json.loads((out / "manifest.json").read_text())
-    except OSError:
-        raise UserError(
-            f"{out} is no finished data set: manifest.json is missing (was the build interrupted? "
-            "the same command resumes it)"
-        ) from None
-    except ValueError as error:
-        raise UserError(f"{out}/manifest.json is damaged: {error}") from None
-    return manifest
 
 
 def check_files(out: Path, manifest: dict[str, Any]) -> None:

@@ -1,75 +1,20 @@
-"""One programming problem: as every part of mcbench passes it on, and as a source publishes it."""
+"""A programming problem: one type from the published row to the training batch."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import Any, Literal
 
 from mcbench.errors import UserError, unknown
 
-FORMS = ("stdin", "call")
-DIFFICULTIES = ("easy", "medium", "hard")
-
-Form = Literal["stdin", "call"]
+Form = Literal["stdin", "call", "assert"]
 Difficulty = Literal["easy", "medium", "hard"]
 
-
-@dataclass(frozen=True)
-class Problem:
-    """Statement, tests and metadata.
-
-    ``form`` is ``stdin`` (a program reads standard input and prints, as on AtCoder) or ``call``
-    (a method ``fn_name`` of ``class Solution``, as on LeetCode). A test has the keys ``stdin`` and
-    ``expected``, or ``args`` and ``expected``; ``expected`` never leaves the trusted process.
-
-    Raises:
-        UserError: no tests, an unknown form or difficulty, a test that lacks a field.
-    """
-
-    id: str
-    statement: str
-    form: Form
-    tests: tuple[dict[str, Any], ...]
-    difficulty: Difficulty
-    fn_name: str | None = None
-    kind: str = ""
-    source: str = ""
-    reference: str = ""
-    metadata: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise unknown("problem form", self.form, FORMS)
-        if self.difficulty not in DIFFICULTIES:
-            raise unknown("difficulty", self.difficulty, DIFFICULTIES)
-        if not self.tests:
-            raise UserError(f"problem {self.id!r} has no tests; at least one is needed to judge it")
-        if self.form == "call" and not self.fn_name:
-            raise UserError(f"problem {self.id!r} of form 'call' needs fn_name, the method to call")
-        needed = {"stdin", "expected"} if self.form == "stdin" else {"args", "expected"}
-        for number, test in enumerate(self.tests):
-            if missing := needed - test.keys():
-                raise UserError(f"test {number} of problem {self.id!r} lacks {sorted(missing)}")
-
-    def to_row(self) -> dict[str, Any]:
-        """A row of the dataset that TRL trains on; the tests travel as one JSON string."""
-        return {
-            "prompt": self.statement,
-            "problem_id": self.id,
-            "form": self.form,
-            "fn_name": self.fn_name or "",
-            "difficulty": self.difficulty,
-            "kind": self.kind,
-            "tests": json.dumps(list(self.tests)),
-        }
-
-
-# What a source publishes -------------------------------------------------------------------------
-
-RECORD_VERSION = 1
-RECORD_FORMS = (*FORMS, "assert")
+FORMS = ("stdin", "call", "assert")
+DIFFICULTIES = ("easy", "medium", "hard")
 PROVENANCES = ("", "source", "predicted", "calibrated", "measured")
 
 _INPUT_KEY = {"stdin": "stdin", "call": "args", "assert": "code"}
@@ -80,12 +25,10 @@ _TEST_KEYS = {
     "assert": {"code", "entry_point", "setup"},
 }
 
-RecordForm = Literal["stdin", "call", "assert"]
-
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row of a source that is no problem record: where it is, the rule it broke, and how."""
+    """A row of a source that is no problem: where it is, the rule it broke, and how."""
 
     id: str
     rule: str
@@ -93,23 +36,29 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class ProblemRecord:
-    """One problem as a source publishes it, on its way through the pipeline.
+class Problem:
+    """Statement, tests and what else is known.
 
     Only ``id``, ``statement`` and ``form`` are needed: what is missing is found out or makes a
-    stage drop the record. ``form`` is as in `Problem`, or ``assert``: Python statements that check
-    the submission (HumanEval, MBPP).
+    stage of the pipeline drop the problem. `unjudged` says whether programs can be judged.
+
+    ``form`` is ``stdin`` (a program reads standard input and prints, as on AtCoder), ``call`` (a
+    method ``fn_name`` of ``class Solution``, as on LeetCode) or ``assert`` (Python statements that
+    check the submission, as in HumanEval and MBPP).
 
     A test has the keys ``stdin``, ``args`` (a list) or ``code``, by form; ``expected`` (absent
     when the source does not tell it; ``assert`` has none); and options of the same name of
-    `mcbench.evaluator.StdioTest` and `CallTest`. All values are JSON.
+    `mcbench.evaluator.StdioTest` and `CallTest`. All values are JSON. ``expected`` never leaves
+    the trusted process.
 
     Args:
-        id: unique in a build; starts with the name of its source, as in ``taco/train/17``.
+        id: unique in a set; starts with the name of its source, as in ``taco/train/17``.
         fn_name, starter_code: the method to write and the code that the statement shows, if any.
+        preamble: Python that is run before a submission: what HumanEval's prompt defines.
         checker, checker_language: source of a program that judges answers. It is foreign code: it
             is kept, never run in the trusted process.
         time_limit_s, memory_limit_mb: per test; None when the source does not say.
+        kind: sort of problem within its source: a platform, or induced and described in nano.
         date: of publication, ``YYYY-MM-DD``; empty when unknown.
         language: of the statement, ISO 639-1; empty when unknown.
         references: solutions in Python that the source calls right.
@@ -118,7 +67,7 @@ class ProblemRecord:
         difficulty_score: predicted, 0 (easy) to 1. ``dimensions`` are the features it is made of.
         pass_rate: of the model that difficulty is calibrated on, measured or estimated, 0 to 1.
         test_strength: share of mutants of a reference solution that the tests kill, 0 to 1.
-        flags: rules that found something and kept the record.
+        flags: rules that found something and kept the problem.
         metadata: what else the source says, as JSON.
 
     Raises:
@@ -127,15 +76,17 @@ class ProblemRecord:
 
     id: str
     statement: str
-    form: RecordForm
+    form: Form
     tests: tuple[dict[str, Any], ...] = ()
     fn_name: str = ""
     starter_code: str = ""
+    preamble: str = ""
     checker: str = ""
     checker_language: str = ""
     time_limit_s: float | None = None
     memory_limit_mb: float | None = None
     source: str = ""
+    kind: str = ""
     url: str = ""
     date: str = ""
     language: str = ""
@@ -153,11 +104,10 @@ class ProblemRecord:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
-            raise UserError(f"a problem record needs an id, a text, got {self.id!r}")
+            raise UserError(f"a problem needs an id, a text, got {self.id!r}")
         try:
             self._check_types()
             self._check_values()
-            self._check_ranges()
             for number, test in enumerate(self.tests):
                 _check_test(number, test, self.form)
         except UserError as error:
@@ -169,21 +119,20 @@ class ProblemRecord:
             if not isinstance(value, str):
                 raise UserError(f"{name} must be text, got {type(value).__name__}")
             _check_encodable(name, value)
-        for name in _TEXT_LISTS:
+        for name in TEXT_LISTS:
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
                 raise UserError(f"{name} must be a tuple of texts")
             _check_encodable(name, "".join(value))
-        for name in _NUMBERS:
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, (int, float)) or value != value):
-                raise UserError(f"{name} must be a number or None, got {value!r}")
         if not isinstance(self.metadata, dict) or not isinstance(self.dimensions, dict):
             raise UserError("metadata and dimensions must be dicts")
+        for name in NUMBERS:
+            if (value := getattr(self, name)) is not None:
+                _check_number(name, value)
 
     def _check_values(self) -> None:
-        if self.form not in RECORD_FORMS:
-            raise unknown("problem form", self.form, RECORD_FORMS)
+        if self.form not in FORMS:
+            raise unknown("problem form", self.form, FORMS)
         if self.difficulty and self.difficulty not in DIFFICULTIES:
             raise unknown("difficulty", self.difficulty, DIFFICULTIES)
         if self.difficulty_provenance not in PROVENANCES:
@@ -192,84 +141,71 @@ class ProblemRecord:
             raise UserError(f"fn_name must be a Python name, got {self.fn_name!r}")
         if self.form == "call" and not self.fn_name:
             raise UserError("form 'call' needs fn_name, the method to call")
-        if self.date and not _is_date(self.date):
+        if self.date and not is_date(self.date):
             raise UserError(f"date must be YYYY-MM-DD, got {self.date!r}")
 
-    def _check_ranges(self) -> None:
-        for name in ("time_limit_s", "memory_limit_mb"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise UserError(f"{name} must be positive and finite, got {value!r}")
-        for name in ("difficulty_score", "pass_rate", "test_strength"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise UserError(f"{name} must lie between 0 and 1, got {value!r}")
+    def unjudged(self) -> str:
+        """Why programs for this problem cannot be judged; empty where they can."""
+        if not self.tests:
+            return "it has no tests; at least one is needed to judge it"
+        if self.checker:
+            return "its answers need a checker of its own, which is foreign code and never run"
+        if self.form != "assert":
+            for number, test in enumerate(self.tests):
+                if "expected" not in test:
+                    return f"test {number} lacks 'expected'"
+        return ""
 
     def to_row(self) -> dict[str, Any]:
-        """A flat row for parquet: tests, dimensions and metadata as JSON text."""
-        row: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name in _JSON_FIELDS:
-            row[name] = json.dumps(row[name], sort_keys=name != "tests", separators=(",", ":"))
-        for name in _TEXT_LISTS:
-            row[name] = list(row[name])
-        return row
+        """What decides how programs are rewarded, as columns of a data set that TRL trains on.
+
+        The tests travel as one JSON string. Limits and preamble are there where they are set.
+        """
+        row = {
+            "prompt": self.statement,
+            "problem_id": self.id,
+            "form": self.form,
+            "fn_name": self.fn_name,
+            "difficulty": self.difficulty,
+            "kind": self.kind,
+            "tests": json.dumps(list(self.tests)),
+        }
+        optional = ("time_limit_s", "memory_limit_mb", "preamble")
+        return row | {name: value for name in optional if (value := getattr(self, name))}
 
     @classmethod
-    def from_row(cls, row: dict[str, Any]) -> ProblemRecord:
-        """The record of a row that `to_row` made.
+    def from_json(cls, row: Mapping[str, Any]) -> Problem:
+        """A problem from JSON data: lists become tuples, null is a value that is not given.
 
         Raises:
-            UserError: a column is missing or unknown, or a value does not fit.
+            UserError: an unknown or missing field, or a value that does not fit.
         """
-        names = {f.name for f in fields(cls)}
-        if missing := sorted(names - row.keys()):
-            raise UserError(f"column {missing[0]!r} is missing; needed: {', '.join(sorted(names))}")
-        if extra := sorted(row.keys() - names):
-            raise unknown("column", extra[0], names)
-        values = dict(row)
-        try:
-            for name in _JSON_FIELDS:
-                values[name] = json.loads(values[name])
-            values["tests"] = tuple(values["tests"])
-            for name in _TEXT_LISTS:
-                values[name] = tuple(values[name])
-        except (TypeError, ValueError) as error:
-            raise UserError(f"{row.get('id')!r}: column {name} is damaged: {error}") from None
+        if extra := sorted(row.keys() - _FIELDS):
+            raise unknown("field", extra[0], _FIELDS)
+        if missing := [name for name in ("id", "statement", "form") if row.get(name) is None]:
+            raise UserError(f"a problem needs {missing[0]}")
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in row.items()
+            if value is not None
+        }
         return cls(**values)
 
-    def to_problem(self) -> Problem:
-        """The problem for training and evaluation.
 
-        Raises:
-            UserError: no tests, a test without an expected output, no difficulty, form "assert".
-        """
-        if self.form == "assert":
-            raise UserError(
-                f"{self.id}: form 'assert' is for benchmarks; Problem takes stdin, call"
-            )
-        if not self.difficulty:
-            raise UserError(f"{self.id}: no difficulty; allowed: {', '.join(DIFFICULTIES)}")
-        kept = ("url", "date", "tags", "licence", "time_limit_s", "memory_limit_mb", "starter_code")
-        return Problem(
-            id=self.id,
-            statement=self.statement,
-            form=self.form,
-            tests=self.tests,
-            difficulty=self.difficulty,  # type: ignore[arg-type]  # checked above
-            fn_name=self.fn_name or None,
-            kind=self.source,
-            source=self.source,
-            reference=self.references[0] if self.references else "",
-            metadata={**self.metadata, **{k: v for k in kept if (v := getattr(self, k))}},
-        )
+JSON_FIELDS = ("tests", "dimensions", "metadata")
+TEXT_LISTS = ("tags", "references", "flags")
+_LIMITS = ("time_limit_s", "memory_limit_mb")
+NUMBERS = (*_LIMITS, "difficulty_score", "pass_rate", "test_strength")
+_FIELDS = frozenset(f.name for f in fields(Problem))
+_TEXTS = tuple(sorted(_FIELDS - {*JSON_FIELDS, *TEXT_LISTS, *NUMBERS}))
 
 
-_JSON_FIELDS = ("tests", "dimensions", "metadata")
-_TEXT_LISTS = ("tags", "references", "flags")
-_NUMBERS = ("time_limit_s", "memory_limit_mb", "difficulty_score", "pass_rate", "test_strength")
-_TEXTS = tuple(
-    f.name for f in fields(ProblemRecord) if f.name not in (*_JSON_FIELDS, *_TEXT_LISTS, *_NUMBERS)
-)
+def is_date(text: str) -> bool:
+    """Whether a text is a date, written YYYY-MM-DD."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _check_encodable(name: str, text: str) -> None:
@@ -279,11 +215,13 @@ def _check_encodable(name: str, text: str) -> None:
         raise UserError(f"{name} is not valid Unicode (a lone surrogate)") from None
 
 
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
+def _check_number(name: str, value: Any) -> None:
+    if not isinstance(value, (int, float)) or value != value:
+        raise UserError(f"{name} must be a number or None, got {value!r}")
+    if name in _LIMITS and not 0 < value < float("inf"):
+        raise UserError(f"{name} must be positive and finite, got {value!r}")
+    if name not in _LIMITS and not 0 <= value <= 1:
+        raise UserError(f"{name} must lie between 0 and 1, got {value!r}")
 
 
 def _check_test(number: int, test: Any, form: str) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from mcbench.data.config import STAGES
 from mcbench.data.planted import TRUTH, Pool, content
 from mcbench.data.storage import iter_dataset
-
-STAGES = ("process", "filter", "dedup", "decontaminate", "verify")
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,8 @@ def score(pool: Pool, out: Path) -> list[Score]:
     originals = {original: copy for copy, original in pool.pairs.items()}
     scores = []
     for stage in STAGES:
+        if stage == "difficulty":  # drops nothing that is wrong
+            continue
         planted = pool.dropped_by(stage)
         acted = {record for record, by in dropped.items() if by == stage}
         if stage == "dedup":

@@ -1,11 +1,9 @@
-"""Problem records on disk: parquet shards, written in one step and known by their hash."""
+"""Problems on disk: parquet shards, written in one step."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,105 +11,100 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mcbench.data.schema import RECORD_VERSION, ProblemRecord
+from mcbench.data.schema import JSON_FIELDS, NUMBERS, TEXT_LISTS, Problem
 from mcbench.errors import UserError
+from mcbench.files import replacing
 
-_NUMBERS = ("time_limit_s", "memory_limit_mb", "difficulty_score", "pass_rate", "test_strength")
-_LISTS = ("tags", "references", "flags")
+VERSION = 2
+"""Of the columns: a set of another version has to be built again."""
 _LONG = ("statement", "tests", "metadata")  # may pass 2 GiB in a column
 
 
 def _type_of(name: str) -> pa.DataType:
-    if name in _NUMBERS:
+    if name in NUMBERS:
         return pa.float64()
-    if name in _LISTS:
+    if name in TEXT_LISTS:
         return pa.list_(pa.large_string() if name == "references" else pa.string())
     return pa.large_string() if name in _LONG else pa.string()
 
 
 SCHEMA = pa.schema(
-    [pa.field(f.name, _type_of(f.name)) for f in fields(ProblemRecord)],
-    metadata={"mcbench_record_version": str(RECORD_VERSION)},
+    [pa.field(f.name, _type_of(f.name)) for f in fields(Problem)],
+    metadata={"mcbench_record_version": str(VERSION)},
 )
 
 
-def digest(parts: Iterable[bytes | str]) -> str:
-    """Content hash of the parts in order, 20 hexadecimal digits."""
-    sha = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        sha.update(len(data).to_bytes(8, "little") + data)
-    return sha.hexdigest()[:20]
+def encode(problem: Problem) -> dict[str, Any]:
+    """A flat row: tests, dimensions and metadata as JSON text."""
+    row = dict(vars(problem))
+    for name in JSON_FIELDS:
+        row[name] = json.dumps(row[name], sort_keys=name != "tests", separators=(",", ":"))
+    return row
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def make_writable(folder: Path, what: str) -> None:
-    """Make a folder and refuse one that cannot be written to.
+def decode(row: dict[str, Any]) -> Problem:
+    """The problem of a row that `encode` made.
 
     Raises:
-        UserError: it cannot be made or written to.
+        UserError: a column is missing or unknown, or a value does not fit.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise UserError(f"{what} {folder} cannot be written to: {error.strerror}") from None
-
-
-def write_atomic(path: Path, data: bytes | str) -> None:
-    """Replace ``path`` in one step: a reader sees the old file or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data.encode() if isinstance(data, str) else data)
-    temporary.replace(path)
+    if missing := sorted(set(SCHEMA.names) - row.keys()):
+        raise UserError(f"column {missing[0]!r} is missing; needed: {', '.join(SCHEMA.names)}")
+    values = dict(row)
+    for name in JSON_FIELDS:
+        try:
+            values[name] = json.loads(row[name])
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{row['id']!r}: column {name} is damaged: {error}") from None
+    return Problem.from_json(values)
 
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Replace ``path`` in one step with a parquet file; equal tables give equal bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    pq.write_table(table, temporary, compression="zstd")
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
 
 
-def to_table(records: Sequence[ProblemRecord]) -> pa.Table:
-    """Records as an arrow table in `SCHEMA`."""
-    return pa.Table.from_pylist([record.to_row() for record in records], schema=SCHEMA)
-
-
-def write_records(path: Path, records: Sequence[ProblemRecord]) -> None:
+def write_problems(path: Path, problems: Sequence[Problem]) -> None:
     """Write one shard."""
-    write_table(path, to_table(records))
+    write_table(path, pa.Table.from_pylist([encode(p) for p in problems], schema=SCHEMA))
 
 
-def read_records(path: Path) -> list[ProblemRecord]:
-    """The records of one shard.
+def read_problems(path: Path) -> list[Problem]:
+    """The problems of one shard.
 
     Raises:
         UserError: the file is no parquet file, or of another layout than `SCHEMA`.
     """
-    return [ProblemRecord.from_row(row) for row in _rows(path)]
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise UserError(f"{path} cannot be read as parquet: {error}") from None
     found = (table.schema.metadata or {}).get(b"mcbench_record_version", b"none").decode()
-    if found != str(RECORD_VERSION):
+    if found != str(VERSION):
         raise UserError(
-            f"{path} holds no problem records of version {RECORD_VERSION} (found: {found}); "
+            f"{path} holds no problems of version {VERSION} (found: {found}); "
             "build the set again with this version of mcbench"
         )
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
+    return [decode(row) for row in table.to_pylist()]
+
+
+def read_manifest(out: Path) -> dict[str, Any]:
+    """The manifest of a finished set.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    try:
+        manifest: dict[str, Any] = json.loads((out / "manifest.json").read_text())
+    except OSError:
+        raise UserError(
+            f"{out} is no finished data set: manifest.json is missing (was the build interrupted? "
+            "the same command resumes it)"
+        ) from None
+    except ValueError as error:
+        raise UserError(f"{out}/manifest.json is damaged: {error}") from None
+    return manifest
 
 
 def dataset_shards(folder: Path) -> list[Path]:
@@ -126,7 +119,7 @@ def dataset_shards(folder: Path) -> list[Path]:
     return shards
 
 
-def iter_dataset(folder: Path) -> Iterator[ProblemRecord]:
-    """The records of a built data set, one shard in memory at a time."""
+def iter_dataset(folder: Path) -> Iterator[Problem]:
+    """The problems of a built data set, one shard in memory at a time."""
     for shard in dataset_shards(folder):
-        yield from read_records(shard)
+        yield from read_problems(shard)

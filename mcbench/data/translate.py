@@ -7,15 +7,16 @@ import os
 import re
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from mcbench.data.audit import StageFailed
-from mcbench.data.storage import digest, write_atomic
 from mcbench.errors import UserError
+from mcbench.files import digest, write_atomic
+from mcbench.settings import Settings
 
 _PROMPT = (
     "Translate the programming problem below into {language}. Keep formulas, numbers, names of "
@@ -24,8 +25,7 @@ _PROMPT = (
 )
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(Settings):
     """A chat model behind an HTTP server.
 
     ``base_url`` ends before ``/chat/completions``, as in ``http://localhost:8000/v1``;
@@ -35,18 +35,12 @@ class Endpoint:
         UserError: no URL or model, or a value out of range.
     """
 
-    base_url: str
-    model: str
+    base_url: str = Field(pattern="^https?://")
+    model: str = Field(min_length=1)
     api_key_env: str = ""
-    timeout_s: float = 120.0
-    attempts: int = 4
-    max_tokens: int = 8192
-
-    def __post_init__(self) -> None:
-        if not self.base_url.startswith(("http://", "https://")) or not self.model:
-            raise UserError("an endpoint needs base_url (http://...) and model")
-        if self.timeout_s <= 0 or self.attempts < 1 or self.max_tokens < 1:
-            raise UserError("timeout_s, attempts and max_tokens of an endpoint must be positive")
+    timeout_s: PositiveFloat = 120.0
+    attempts: PositiveInt = 4
+    max_tokens: PositiveInt = 8192
 
 
 class Chat:

@@ -11,24 +11,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from mcbench.data.audit import Ledger
 from mcbench.data.judge import Answer, Job, Judge, accepts, expected_of, failure, is_told
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import Outcome, Stage
-from mcbench.data.schema import ProblemRecord
-from mcbench.errors import UserError, unknown
+from mcbench.data.schema import Problem
+from mcbench.errors import UserError
+from mcbench.settings import Settings, Share
 
-_WITHOUT_REFERENCE = ("drop", "flag")
 _SLOW = ("TLE", "MLE", "OLE")
 _MIN_MUTANTS = 3
 
 
-@dataclass(frozen=True)
-class VerifyConfig:
+class VerifyConfig(Settings):
     """What a verified problem has to pass.
 
     Args:
@@ -53,35 +54,27 @@ class VerifyConfig:
         UserError: a value out of range.
     """
 
-    references: int = 3
-    repeats: int = 2
-    min_agreement: float = 0.5
-    min_agreeing: int = 2
-    min_tests: int = 3
-    max_dropped: float = 0.5
-    max_trivial: float = 0.8
-    mutants: int = 12
-    mutation_tests: int = 20
-    min_strength: float = 0.4
+    references: PositiveInt = 3
+    repeats: PositiveInt = 2
+    min_agreement: Share = 0.5
+    min_agreeing: PositiveInt = 2
+    min_tests: PositiveInt = 3
+    max_dropped: Share = 0.5
+    max_trivial: Share = 0.8
+    mutants: NonNegativeInt = 12
+    mutation_tests: PositiveInt = 20
+    min_strength: Share = 0.4
     min_telling: int = 1
     max_tests: int | None = None
-    without_reference: str = "drop"
-    time_limit_s: float = 4.0
-    memory_limit_mb: float = 512
+    without_reference: Literal["drop", "flag"] = "drop"
+    time_limit_s: PositiveFloat = 4.0
+    memory_limit_mb: PositiveFloat = 512
 
-    def __post_init__(self) -> None:
-        for name in ("references", "repeats", "min_agreeing", "min_tests", "mutation_tests"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1")
-        for name in ("min_agreement", "max_dropped", "max_trivial", "min_strength"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UserError(f"{name} must lie between 0 and 1")
-        if self.mutants < 0 or self.time_limit_s <= 0 or self.memory_limit_mb <= 0:
-            raise UserError("mutants must not be negative, limits must be positive")
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if self.max_tests is not None and self.max_tests < self.min_tests:
             raise UserError("max_tests must be at least min_tests")
-        if self.without_reference not in _WITHOUT_REFERENCE:
-            raise unknown("without_reference", self.without_reference, _WITHOUT_REFERENCE)
+        return self
 
 
 @dataclass(frozen=True)
@@ -89,7 +82,7 @@ class Verify(Stage):
     """The stage; it runs in the calling process, and the sandboxes beside it."""
 
     judge: Judge = field(repr=False)
-    config: VerifyConfig = VerifyConfig()
+    config: VerifyConfig = field(default_factory=VerifyConfig)
 
     name: ClassVar[str] = "verify"
     modules: ClassVar[tuple[str, ...]] = tuple(
@@ -99,25 +92,21 @@ class Verify(Stage):
     in_workers: ClassVar[bool] = False
     batch_rows: ClassVar[int | None] = 64
 
-    def configuration(self) -> Any:
-        """The judge is a means, not a setting."""
-        return asdict(self.config)
-
-    def run(self, batch: list[ProblemRecord]) -> Outcome:
+    def run(self, batch: list[Problem]) -> Outcome:
         """References, then mutants; each in one call of the evaluator for the whole batch."""
         ledger = Ledger(self.name)
-        ready: list[ProblemRecord] = []
-        others: list[ProblemRecord] = []
+        ready: list[Problem] = []
+        others: list[Problem] = []
         for record in batch:
             checked = self._runnable(record, ledger)
             if checked is not None:
-                (ready if _can_run(checked) else others).append(checked)
+                (others if "unverified" in checked.flags else ready).append(checked)
         agreed = self._references(ready, ledger)
         strong = self._mutants(agreed, ledger)
         done = {record.id: record for record in [*strong, *others]}
         return [done[record.id] for record in batch if record.id in done], ledger.entries
 
-    def _runnable(self, record: ProblemRecord, ledger: Ledger) -> ProblemRecord | None:
+    def _runnable(self, record: Problem, ledger: Ledger) -> Problem | None:
         if record.checker:
             return ledger.flag(record, "unverified", "a foreign checker judges the answers")
         if not record.tests:
@@ -128,7 +117,7 @@ class Verify(Stage):
             return ledger.drop(record, "no_reference", "no reference solution")
         return ledger.flag(record, "unverified", "no reference solution")
 
-    def _limits(self, record: ProblemRecord) -> tuple[float, float]:
+    def _limits(self, record: Problem) -> tuple[float, float]:
         return (
             record.time_limit_s or self.config.time_limit_s,
             record.memory_limit_mb or self.config.memory_limit_mb,
@@ -137,91 +126,74 @@ class Verify(Stage):
     # References ----------------------------------------------------------------------------------
 
     def _references(
-        self, records: Sequence[ProblemRecord], ledger: Ledger
-    ) -> list[tuple[ProblemRecord, float]]:
+        self, records: Sequence[Problem], ledger: Ledger
+    ) -> list[tuple[Problem, float]]:
         """Records whose tests their references pass, with the slowest time of the first one."""
+        repeats = range(self.config.repeats)
+        programs = [record.references[: self.config.references] for record in records]
         jobs = [
             Job(code, record, record.tests, *self._limits(record))
-            for record in records
-            for code in record.references[: self.config.references]
-            for _ in range(self.config.repeats)
+            for record, codes in zip(records, programs, strict=True)
+            for code in codes
+            for _ in repeats
         ]
         answers = iter(self.judge.answers(jobs))
         kept = []
-        for record in records:
-            runs = [
-                [next(answers) for _ in range(self.config.repeats)]
-                for _ in record.references[: self.config.references]
-            ]
-            if reason := next(filter(None, (failure(row) for r in runs for row in r)), ""):
+        for record, codes in zip(records, programs, strict=True):
+            runs = [_Reference(record, code, [next(answers) for _ in repeats]) for code in codes]
+            rows = [row for reference in runs for row in reference.rows]
+            if reason := next(filter(None, map(failure, rows)), ""):
                 ledger.drop(record, "not_judged", f"the evaluator itself failed twice: {reason}")
-                continue
-            checked = self._agree(record, [_Reference(record, r) for r in runs], ledger)
-            if checked is not None:
-                kept.append((checked, max((a.time_s for a in runs[0][0]), default=0.0)))
+            elif (checked := self._agree(record, runs, ledger)) is not None:
+                kept.append((checked, max((a.time_s for a in rows[0]), default=0.0)))
         return kept
 
     def _agree(
-        self, record: ProblemRecord, references: list[_Reference], ledger: Ledger
-    ) -> ProblemRecord | None:
+        self, problem: Problem, references: list[_Reference], ledger: Ledger
+    ) -> Problem | None:
         good = [reference for reference in references if reference.right]
         if not good:
-            return ledger.drop(record, "wrong_reference", _endings(references))
-        tests: list[dict[str, Any]] = []
-        numbers: list[int] = []
-        reasons: Counter[str] = Counter()
-        for number, test in enumerate(record.tests):
-            checked, reason = self._test(test, [(r.column(number), r) for r in good], number)
-            if checked is None:
-                reasons[reason] += 1
-            else:
-                tests.append(checked)
-                numbers.append(number)
+            return ledger.drop(problem, "wrong_reference", _endings(references))
+        found = [self._test(test, good, number) for number, test in enumerate(problem.tests)]
+        kept = {number: test for number, (test, _) in enumerate(found) if test is not None}
+        reasons = Counter(reason for test, reason in found if test is None)
         told = ", ".join(f"{n} {reason}" for reason, n in sorted(reasons.items()))
-        if sum(reasons.values()) > self.config.max_dropped * len(record.tests):
-            return ledger.drop(record, "unreliable", f"tests dropped: {told}")
-        if len(tests) < self.config.min_tests:
-            return ledger.drop(record, "too_few_tests", f"{len(tests)} left; dropped: {told}")
-        full = [
-            code
-            for code, reference in zip(record.references, references, strict=False)
-            if all(reference.passes(n, t) for n, t in zip(numbers, tests, strict=True))
-        ]
+        if reasons.total() > self.config.max_dropped * len(found):
+            return ledger.drop(problem, "unreliable", f"tests dropped: {told}")
+        if len(kept) < self.config.min_tests:
+            return ledger.drop(problem, "too_few_tests", f"{len(kept)} left; dropped: {told}")
+        full = tuple(
+            reference.code
+            for reference in references
+            if all(reference.passes(number, test) for number, test in kept.items())
+        )
         if not full:
-            return ledger.drop(record, "wrong_reference", "none passes all tests that are left")
+            return ledger.drop(problem, "wrong_reference", "none passes all tests that are left")
+        tests = tuple(kept.values())
         if told:
-            record = ledger.change(record, "tests", f"dropped {told}", tests=tuple(tests))
-        return self._note(record, tests, full, len(references), ledger)
+            problem = ledger.change(problem, "tests", f"dropped {told}", tests=tests)
+        if asked := sum(not is_told(test) for test in problem.tests):
+            detail = f"{asked} outputs from references that agree"
+            problem = ledger.change(problem, "outputs", detail, tests=tests)
+        if wrong := len(references) - len(full):
+            left = (*full, *problem.references[len(references) :])
+            detail = f"{wrong} of {len(references)} fail a test"
+            problem = ledger.change(problem, "references", detail, references=left)
+        return self._not_trivial(problem, ledger)
 
-    def _note(
-        self,
-        record: ProblemRecord,
-        tests: list[dict[str, Any]],
-        full: list[str],
-        run: int,
-        ledger: Ledger,
-    ) -> ProblemRecord | None:
-        """Write down generated outputs and wrong references; then look for trivial programs."""
-        unknown_before = sum(not is_told(test) for test in record.tests)
-        if unknown_before:
-            detail = f"{unknown_before} outputs from references that agree"
-            record = ledger.change(record, "outputs", detail, tests=tuple(tests))
-        if len(full) < run:
-            detail = f"{run - len(full)} of {run} fail a test"
-            left = (*full, *record.references[run:])
-            record = ledger.change(record, "references", detail, references=left)
-        name, share = most_trivial(record)
+    def _not_trivial(self, problem: Problem, ledger: Ledger) -> Problem | None:
+        name, share = most_trivial(problem)
         if share == 1:
-            return ledger.drop(record, "trivial", f"{name} passes every test")
+            return ledger.drop(problem, "trivial", f"{name} passes every test")
         if share > self.config.max_trivial:
-            return ledger.flag(record, "nearly_trivial", f"{name} passes {share:.0%} of the tests")
-        return record
+            return ledger.flag(problem, "nearly_trivial", f"{name} passes {share:.0%} of the tests")
+        return problem
 
     def _test(
-        self, test: dict[str, Any], runs: list[tuple[list[Answer], _Reference]], number: int
+        self, test: dict[str, Any], references: list[_Reference], number: int
     ) -> tuple[dict[str, Any] | None, str]:
         """The test, complete; or None and why it cannot be used."""
-        answers = [column for column, _ in runs]
+        answers = [reference.column(number) for reference in references]
         if all(any(a.verdict in _SLOW for a in column) for column in answers):
             return None, "too slow"
         if any(_varies(test, column) for column in answers):
@@ -233,10 +205,10 @@ class Verify(Stage):
             if reason := self._cannot_tell(test, values):
                 return None, reason
             test = {**test, "expected": values[0]}
-        passing = sum(reference.passes(number, test) for _, reference in runs)
+        passing = sum(reference.passes(number, test) for reference in references)
         if not passing:
             return None, "no reference passes"
-        if passing < self.config.min_agreement * len(runs):
+        if passing < self.config.min_agreement * len(references):
             return None, "references disagree"
         if accepts(test, expected_of(test), "" if "stdin" in test else None):
             return None, "an empty program passes"
@@ -252,67 +224,44 @@ class Verify(Stage):
 
     # Mutants -------------------------------------------------------------------------------------
 
-    def _mutants(
-        self, records: Sequence[tuple[ProblemRecord, float]], ledger: Ledger
-    ) -> list[ProblemRecord]:
-        """Test by test over all records at once: what an earlier test noticed is not run again."""
-        alive = [
-            dict.fromkeys(mutants(record.references[0], self.config.mutants))
-            for record, _ in records
-        ]
-        made = [len(programs) for programs in alive]
-        telling: list[list[int]] = [[] for _ in records]
+    def _mutants(self, agreed: Sequence[tuple[Problem, float]], ledger: Ledger) -> list[Problem]:
+        """Test by test over all problems at once: what an earlier test noticed is not run again."""
+        trials = {
+            problem.id: _Trial(problem, time_s, mutants(problem.references[0], self.config.mutants))
+            for problem, time_s in agreed
+        }
         for number in range(self.config.mutation_tests):
-            jobs = [
-                job
-                for (record, slowest), programs in zip(records, alive, strict=True)
-                if number < len(record.tests)
-                for job in self._mutant_jobs(record, slowest, programs, number)
-            ]
+            jobs = [job for trial in trials.values() for job in self._mutant_jobs(trial, number)]
             if not jobs:
                 break
-            places = {record.id: place for place, (record, _) in enumerate(records)}
             for job, (answer,) in zip(jobs, self.judge.answers(jobs), strict=True):
-                test, place = job.tests[0], places[job.record.id]
-                if not (answer.ended_well and accepts(test, expected_of(test), answer.value)):
-                    del alive[place][job.code]
-                    if number not in telling[place]:
-                        telling[place].append(number)
-        checked = (
-            self._strength(record, count, count - len(left), tests, ledger)
-            for (record, _), count, left, tests in zip(records, made, alive, telling, strict=True)
-        )
-        return [record for record in checked if record is not None]
+                if not _holds(job.tests[0], answer):
+                    trials[job.problem.id].notice(job.code, number)
+        checked = (self._strength(trial, ledger) for trial in trials.values())
+        return [problem for problem in checked if problem is not None]
 
-    def _mutant_jobs(
-        self, record: ProblemRecord, slowest: float, programs: Iterable[str], number: int
-    ) -> list[Job]:
-        limit, memory = self._limits(record)
-        limit = min(limit, 0.5 + 5 * slowest)  # most endless loops are mutants
-        tests = record.tests[number : number + 1]
-        return [Job(code, record, tests, limit, memory) for code in programs]
+    def _mutant_jobs(self, trial: _Trial, number: int) -> list[Job]:
+        """The mutants that are left on test ``number``, if there is one."""
+        limit, memory = self._limits(trial.problem)
+        limit = min(limit, 0.5 + 5 * trial.time_s)  # most endless loops are mutants
+        tests = trial.problem.tests[number : number + 1]
+        return [Job(code, trial.problem, tests, limit, memory) for code in trial.alive if tests]
 
-    def _strength(
-        self,
-        record: ProblemRecord,
-        made: int,
-        noticed: int,
-        telling: list[int],
-        ledger: Ledger,
-    ) -> ProblemRecord | None:
-        """Store the share of noticed mutants; ``telling`` are the tests that noticed one first."""
+    def _strength(self, trial: _Trial, ledger: Ledger) -> Problem | None:
+        """Store the share of noticed mutants."""
+        problem, made, telling = trial.problem, len(trial.mutants), trial.telling
         if made < _MIN_MUTANTS:
             if self.config.mutants:
-                record = ledger.flag(record, "no_mutants", f"only {made} mutants")
-            return self._cut(record, telling, ledger)
-        strength = round(noticed / made, 6)
+                problem = ledger.flag(problem, "no_mutants", f"only {made} mutants")
+            return self._cut(problem, telling, ledger)
+        strength = round((made - len(trial.alive)) / made, 6)
         detail = f"{strength:.0%} of {made} mutants are noticed, by {len(telling)} tests"
         if strength < self.config.min_strength or len(telling) < self.config.min_telling:
-            return ledger.drop(record, "weak_tests", detail)
-        record = ledger.change(record, "strength", detail, test_strength=strength)
-        return self._cut(record, telling, ledger)
+            return ledger.drop(problem, "weak_tests", detail)
+        problem = ledger.change(problem, "strength", detail, test_strength=strength)
+        return self._cut(problem, telling, ledger)
 
-    def _cut(self, record: ProblemRecord, first: list[int], ledger: Ledger) -> ProblemRecord:
+    def _cut(self, record: Problem, first: list[int], ledger: Ledger) -> Problem:
         limit = self.config.max_tests
         if limit is None or len(record.tests) <= limit:
             return record
@@ -324,14 +273,34 @@ class Verify(Stage):
         )
 
 
-def _can_run(record: ProblemRecord) -> bool:
-    return "unverified" not in record.flags
+class _Trial:
+    """The mutants of one problem: those that are left, and the tests that noticed one first.
+
+    ``time_s`` is the slowest time of the reference on a test.
+    """
+
+    def __init__(self, problem: Problem, time_s: float, mutants: list[str]) -> None:
+        self.problem = problem
+        self.time_s = time_s
+        self.mutants = mutants
+        self.alive = list(mutants)
+        self.telling: list[int] = []
+
+    def notice(self, code: str, number: int) -> None:
+        self.alive.remove(code)
+        if number not in self.telling:
+            self.telling.append(number)
+
+
+def _holds(test: dict[str, Any], answer: Answer) -> bool:
+    return answer.ended_well and accepts(test, expected_of(test), answer.value)
 
 
 class _Reference:
     """The answers of one reference: one row per repetition, one column per test."""
 
-    def __init__(self, record: ProblemRecord, rows: list[list[Answer]]) -> None:
+    def __init__(self, record: Problem, code: str, rows: list[list[Answer]]) -> None:
+        self.code = code
         self.rows = rows
         known = [n for n, test in enumerate(record.tests) if is_told(test)]
         passed = sum(self.passes(n, record.tests[n]) for n in known)
@@ -345,10 +314,7 @@ class _Reference:
         return [row[number] for row in self.rows]
 
     def passes(self, number: int, test: dict[str, Any]) -> bool:
-        return all(
-            answer.ended_well and accepts(test, expected_of(test), answer.value)
-            for answer in self.column(number)
-        )
+        return all(_holds(test, answer) for answer in self.column(number))
 
 
 def _endings(references: list[_Reference]) -> str:
@@ -373,7 +339,7 @@ def _is_json(value: Any) -> bool:
         return False
 
 
-def most_trivial(record: ProblemRecord) -> tuple[str, float]:
+def most_trivial(record: Problem) -> tuple[str, float]:
     """The trivial program that passes most tests, and the share that it passes.
 
     Candidates: one that answers always the same (the most frequent answer), one that answers its

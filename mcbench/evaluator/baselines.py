@@ -12,7 +12,6 @@ follows from them and is kept.
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing
 import os
@@ -24,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -32,10 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
-from mcbench.evaluator import encoding
-from mcbench.evaluator.compare import RULE_NAMES, Rules
+from mcbench.evaluator.judge import compare_outputs, input_of
 from mcbench.evaluator.livecodebench import Sample, run_sample
-from mcbench.evaluator.rule_sets import RuleSet, rule_set
+from mcbench.evaluator.rule_sets import RuleSet, rule_set, through_json
 from mcbench.evaluator.submission import (
     AssertTest,
     CallTest,
@@ -45,6 +43,8 @@ from mcbench.evaluator.submission import (
     Test,
     TestResult,
     Verdict,
+    check_workers,
+    checked_submissions,
 )
 
 OUTPUT_BYTES = 16 << 20
@@ -66,19 +66,15 @@ class _Baseline:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _check(self, submissions: Iterable[object], kinds: tuple[type, ...]) -> None:
+    def _check(self, given: Sequence[Submission], kinds: tuple[type, ...]) -> list[Submission]:
         if self._closed:
             raise UserError("this evaluator is closed")
-        for submission in submissions:
-            if not isinstance(submission, Submission):
-                found = type(submission).__name__
-                raise UserError(f"evaluate takes a list of Submission, found {found}")
-            for test in submission.tests:
-                if not isinstance(test, kinds):
-                    names = " and ".join(kind.__name__ for kind in kinds)
-                    raise UserError(
-                        f"{type(self).__name__} takes {names}, got {type(test).__name__}"
-                    )
+        submissions = checked_submissions(given)
+        for kind in {type(test) for submission in submissions for test in submission.tests}:
+            if not issubclass(kind, kinds):
+                names = " and ".join(kind.__name__ for kind in kinds)
+                raise UserError(f"{type(self).__name__} takes {names}, got {kind.__name__}")
+        return submissions
 
 
 # One Python per test -----------------------------------------------------------------------------
@@ -127,7 +123,7 @@ class SingleThreaded(_Baseline):
     """
 
     def __init__(self, rules: str = "microcoder") -> None:
-        self._rules = rule_set(rules)
+        self._rule_set = rule_set(rules)
 
     def evaluate(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
         """Judge submissions in order; see `Evaluator.evaluate`. Equal ones are run again.
@@ -135,45 +131,36 @@ class SingleThreaded(_Baseline):
         Raises:
             UserError: the evaluator is closed, or something other than submissions was given.
         """
-        self._check(submissions, (StdioTest, CallTest, AssertTest))
-        return [self._evaluate_one(submission, early_exit) for submission in submissions]
+        given = self._check(submissions, (StdioTest, CallTest, AssertTest))
+        return [self._evaluate_one(submission, early_exit) for submission in given]
 
     def _evaluate_one(self, submission: Submission, early_exit: bool) -> Result:
         tests: list[TestResult] = []
         with tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            for number, test in enumerate(submission.tests):
+            for number in range(len(submission.tests)):
                 work = folder / str(number)
                 work.mkdir()
-                program = _with_assertions(submission.code, test)
-                (work / "main.py").write_bytes(program.encode("utf-8", "surrogatepass"))
-                tests.append(_run_plainly(submission, test, work, self._rules))
+                tests.append(_run_plainly(submission, number, work, self._rule_set))
                 shutil.rmtree(work, ignore_errors=True)
                 if early_exit and tests[-1].verdict != "AC":
                     break
         return Result(tuple(tests))
 
 
-def _with_assertions(code: str, test: Test) -> str:
-    if not isinstance(test, AssertTest):
-        return code
-    name = f"candidate = {test.entry_point}" if test.entry_point else ""
-    return "\n".join([test.setup, code, name, test.code, ""])
-
-
-def _run_plainly(submission: Submission, test: Test, work: Path, rules: RuleSet) -> TestResult:
-    command = [sys.executable, "main.py"]
+def _run_plainly(submission: Submission, number: int, work: Path, rule_set: RuleSet) -> TestResult:
+    test, code = submission.tests[number], submission.code
+    command, data = [sys.executable, "main.py"], b""
+    if isinstance(test, AssertTest):
+        name = f"candidate = {test.entry_point}" if test.entry_point else ""
+        code = "\n".join([test.setup, code, name, test.code, ""])
+    else:
+        data = input_of(test, number)
     if isinstance(test, CallTest):
         (work / "call.py").write_text(_CALL_DRIVER)
         result_arg = "" if test.result_arg is None else str(test.result_arg)
         command = [sys.executable, "call.py", str(_FOLDER), test.fn_name, result_arg]
-        try:
-            data = encoding.dumps(list(test.args))
-        except TypeError as error:
-            raise UserError(f"an argument cannot be sent: {error}") from None
-    else:
-        text = test.stdin if isinstance(test, StdioTest) else ""
-        data = text.encode("utf-8", "surrogateescape")
+    (work / "main.py").write_bytes(code.encode("utf-8", "surrogatepass"))
     (work / "stdin").write_bytes(data)
 
     started = time.monotonic()
@@ -201,7 +188,7 @@ def _run_plainly(submission: Submission, test: Test, work: Path, rules: RuleSet)
     _, status, usage = os.wait4(process.pid, 0)
     timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    verdict, strategy, message = _judge(process.returncode, late.is_set(), test, work, rules)
+    verdict, strategy, message = _judge(process.returncode, late.is_set(), test, work, rule_set)
     return TestResult(
         verdict=verdict,
         time_s=usage.ru_utime + usage.ru_stime,
@@ -212,7 +199,7 @@ def _run_plainly(submission: Submission, test: Test, work: Path, rules: RuleSet)
 
 
 def _judge(
-    status: int, late: bool, test: Test, work: Path, rules: RuleSet
+    status: int, late: bool, test: Test, work: Path, rule_set: RuleSet
 ) -> tuple[Verdict, str | None, str]:
     if late:
         return "TLE", None, "did not end in time"
@@ -225,19 +212,9 @@ def _judge(
         return "WA" if failed else "RE", None, f"exit status {status}: {last}".rstrip(": ")
     if isinstance(test, AssertTest):
         return "AC", "assertions", ""
-    options = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
-    if isinstance(test, StdioTest):
-        text = (work / "stdout").read_bytes().decode("utf-8", "surrogateescape")
-        comparison = rules.compare_text(test.expected, text, options, test)
-    elif not (work / "result").is_file():
-        return "RE", None, "ended before the function returned"
-    else:
-        try:
-            value = encoding.loads((work / "result").read_bytes())
-        except ValueError:
-            return "RE", None, "the returned value is damaged"
-        comparison = rules.compare_values(test.expected, value, options, test)
-    return ("AC" if comparison.accepted else "WA"), comparison.strategy, comparison.reason
+    result = work / "result"
+    returned = result.read_bytes() if result.is_file() else b""
+    return compare_outputs(test, (work / "stdout").read_bytes(), returned, rule_set)
 
 
 # LiveCodeBench's published method ----------------------------------------------------------------
@@ -263,8 +240,7 @@ class ProcessPerSample(_Baseline):
     """
 
     def __init__(self, workers: int = 2) -> None:
-        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-            raise UserError(f"workers must be an integer of at least 1, got {workers!r}")
+        check_workers(workers)
         self._workers = workers
 
     def evaluate(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
@@ -273,8 +249,7 @@ class ProcessPerSample(_Baseline):
         Raises:
             UserError: the evaluator is closed, or something other than submissions was given.
         """
-        self._check(submissions, (StdioTest, CallTest))
-        samples = [_sample(submission) for submission in submissions]
+        samples = [_sample(given) for given in self._check(submissions, (StdioTest, CallTest))]
         with (
             tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True) as work,
             ProcessPoolExecutor(
@@ -300,23 +275,16 @@ def _sample(submission: Submission) -> Sample:
     if len(set(names)) > 1:
         raise UserError("ProcessPerSample takes tests of one form and one function")
     inputs = [
-        _through_json(list(test.args)) if isinstance(test, CallTest) else test.stdin
+        through_json(list(test.args)) if isinstance(test, CallTest) else test.stdin
         for test in tests
     ]
     return Sample(
         code=submission.code,
         fn_name=names[0],
         inputs=inputs,
-        expected=[_through_json(test.expected) for test in tests],
+        expected=[through_json(test.expected) for test in tests],
         alarm_s=math.ceil(submission.time_limit_s),
     )
-
-
-def _through_json(value: Any) -> Any:
-    try:
-        return json.loads(json.dumps(value))
-    except (TypeError, ValueError):
-        return value
 
 
 def _check_sample(sample: Sample) -> Result:

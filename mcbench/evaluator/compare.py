@@ -7,9 +7,8 @@ Text, from strict to lenient; the first that accepts is reported:
 3. ``tokens``: the same words; the amount and kind of white space between them is free.
 4. ``numeric``: as tokens, where an expected token that is a float (has a point or an exponent)
    accepts a number within ``atol`` or ``rtol``. Integers are exact: an expected one accepts only
-   itself, and an integer answer to a float of integer value must be equal to it. A tolerance that
-   the problem states also holds for these, where one of the two is written as a float
-   ("1.0000000" for 1).
+   itself, and an integer answer to a float of integer value must be equal to it. Where the problem
+   states a tolerance, all tokens that are numbers are compared with it, integers too.
 5. ``words``: as numeric, where an expected yes or no is matched in any letter case.
 6. ``any_order``: only on request; the lines (of one line: the tokens) as a multiset.
 7. ``checker``: only on request, and then nothing but the checker decides.
@@ -18,8 +17,8 @@ White space is what contest judges (C's isspace) take for it: blank, tab, newlin
 vertical tab, form feed. A no-break space is a character like any other.
 
 Values: ``exact`` (equal, types included) and ``structure``: list, tuple, deque and range alike at
-every depth, bool is not int, str is not a number, an int equals a float of the same value, expected
-floats accept a tolerance as above, a Fraction or Decimal is taken as the int or float of its value
+every depth, bool is not int, str is not a number, an int equals a float of the same value, numbers
+accept a tolerance as above, a Fraction or Decimal is taken as the int or float of its value
 where one of these is expected, and string keys of an expected dict match the keys that JSON turned
 into them; ``any_order`` and ``checker`` as above.
 
@@ -33,16 +32,15 @@ import inspect
 import json
 import math
 import re
-import reprlib
+import sys
 from collections import deque
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from mcbench.errors import unknown
 from mcbench.evaluator.pairing import Features, same_multiset
-from mcbench.evaluator.submission import Checker, check_tolerances
+from mcbench.evaluator.submission import Checker, short
 
 DEFAULT_RTOL = 1e-6
 DEFAULT_ATOL = 1e-6
@@ -95,41 +93,32 @@ class Rules:
         return self.rtol is not None or self.atol is not None
 
     def close(self, expected: float, actual: float) -> bool:
-        """Within the absolute or the relative tolerance; NaN only for NaN, infinities exact."""
-        if math.isnan(expected) or math.isnan(actual):
-            return math.isnan(expected) and math.isnan(actual)
-        if math.isinf(expected) or math.isinf(actual):
-            return expected == actual
-        rtol, atol = self.rtol, self.atol
-        if not self.stated_tolerance:
-            rtol, atol = DEFAULT_RTOL, DEFAULT_ATOL
-        limit = max((rtol or 0.0) * abs(expected), atol or 0.0)
+        """Within the absolute or the relative tolerance; NaN only for NaN, infinities exact.
+
+        Between integers, and beyond what a float can hold, the arithmetic is exact.
+        """
+        if not _is_finite(expected) or not _is_finite(actual):
+            return expected == actual or (expected != expected and actual != actual)
+        rtol, atol = DEFAULT_RTOL, DEFAULT_ATOL
+        if self.stated_tolerance:
+            rtol, atol = self.rtol or 0.0, self.atol or 0.0
+        size = max(abs(expected), abs(actual))
+        if size > sys.float_info.max or (isinstance(expected, int) and isinstance(actual, int)):
+            relative, absolute = Fraction(str(rtol)), Fraction(str(atol))
+            distance = abs(Fraction(expected) - Fraction(actual))
+            return distance <= max(relative * abs(Fraction(expected)), absolute)
+        limit = max(rtol * abs(expected), atol)
         # What is exactly at the limit in decimals may be a rounding error beyond it in binary.
-        slack = 2 * math.ulp(max(abs(expected), abs(actual))) if limit else 0.0
+        slack = 2 * math.ulp(size) if limit else 0.0
         return abs(expected - actual) <= limit + slack
 
 
+def _is_finite(number: float) -> bool:
+    # math.isfinite refuses integers that no float can hold.
+    return isinstance(number, int) or math.isfinite(number)
+
+
 RULE_NAMES = tuple(field.name for field in fields(Rules))
-
-
-def outputs_match(expected: Any, actual: Any, *, rules: str = "microcoder", **options: Any) -> bool:
-    """Whether ``actual`` answers ``expected``: text if both are str, values otherwise.
-
-    ``rules`` names a rule set of `mcbench.evaluator.rule_sets`; options are those of `Rules`.
-
-    Raises:
-        UserError: an unknown rule set or option, a tolerance that is negative or not finite.
-    """
-    from mcbench.evaluator.rule_sets import rule_set  # which builds on this module
-
-    if strange := sorted(options.keys() - set(RULE_NAMES)):
-        raise unknown("comparison option", strange[0], RULE_NAMES)
-    stated = Rules(**options)
-    check_tolerances(stated.rtol, stated.atol)
-    chosen = rule_set(rules)
-    text = isinstance(expected, str) and isinstance(actual, str)
-    compare = chosen.compare_text if text else chosen.compare_values
-    return compare(expected, actual, stated, None).accepted
 
 
 def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comparison:
@@ -211,8 +200,8 @@ def _first_difference(wanted: list[str], got: list[str], position: int, actual: 
     start = next(m.start() for i, m in enumerate(_TOKEN.finditer(actual)) if i == position)
     where = f"line {actual.count(chr(10), 0, start) + 1}, token {position + 1}"
     if position >= len(wanted):
-        return f"{where}: expected the output to end, got {_short(got[position])}"
-    return f"{where}: expected {_short(wanted[position])}, got {_short(got[position])}"
+        return f"{where}: expected the output to end, got {short(got[position])}"
+    return f"{where}: expected {short(wanted[position])}, got {short(got[position])}"
 
 
 def _same_spaces(expected: str, actual: str) -> bool:
@@ -231,16 +220,15 @@ def _lines(text: str) -> list[str]:
 
 def _numbers_match(wanted: str, got: str, rules: Rules) -> bool:
     """Whether an expected number accepts a token that is not the same text."""
-    whole_answer = bool(_INTEGER.fullmatch(got))
-    if _INTEGER.fullmatch(wanted) and (whole_answer or not rules.stated_tolerance):
+    if _INTEGER.fullmatch(wanted) and not rules.stated_tolerance:
         return False
-    number, answer = _as_float(wanted), _as_float(got)
+    number, answer = _as_number(wanted), _as_number(got)
     if number is None or answer is None or wanted in _SHOUTED:
         return False
-    if whole_answer and number.is_integer() and not rules.stated_tolerance:
+    if isinstance(answer, int) and not rules.stated_tolerance:
         exact = Decimal(wanted)
         if exact == exact.to_integral_value():
-            return exact == Decimal(got)
+            return exact == answer
     return rules.close(number, answer)
 
 
@@ -260,7 +248,9 @@ def _same_letters(wanted: str, got: str) -> bool:
     return wanted.isascii() == got.isascii() and wanted.lower() == got.lower()
 
 
-def _as_float(token: str) -> float | None:
+def _as_number(token: str) -> float | None:
+    if len(token) <= MAX_DIGITS and _INTEGER.fullmatch(token):
+        return int(Decimal(token))  # int itself refuses long ones
     if len(token) <= MAX_DIGITS and _NUMBER.fullmatch(token):
         number = float(token)
         return number if math.isfinite(number) else None  # too large to compare as a float
@@ -279,12 +269,16 @@ def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
         return len(a) == len(b) and _compare_tokens(a, b, rules)[0] is not None
 
     def features(line: list[str]) -> Features:
-        numbers = [_as_float(token) for token in line]
-        shape = tuple(
-            t.lower() if n is None or math.isnan(n) else "#"
-            for t, n in zip(line, numbers, strict=True)
-        )
-        return shape, tuple(n for n in numbers if n is not None and not math.isnan(n))
+        shape: list[str] = []
+        found: list[float] = []
+        for token in line:
+            number = _as_number(token)
+            if number is None or number != number:  # NaN has no place in an order
+                shape.append(token.lower())
+            else:
+                shape.append("#")
+                found.append(number)
+        return tuple(shape), tuple(found)
 
     return same_multiset(wanted, got, match, features)
 
@@ -304,7 +298,7 @@ def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -
         return Comparison(None, f"the values cannot be compared: {error}")
     if strategy is not None:
         return Comparison(strategy)
-    return Comparison(None, f"expected {_short(expected)}, got {_short(actual)}")
+    return Comparison(None, f"expected {short(expected)}, got {short(actual)}")
 
 
 def _compare_structure(expected: Any, actual: Any, rules: Rules) -> str | None:
@@ -356,12 +350,11 @@ def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
         return type(expected) is type(actual) and expected == actual
     if isinstance(expected, (int, float)) and isinstance(actual, (Decimal, Fraction)):
         actual = _plain_number(actual)
-    if isinstance(expected, float) and isinstance(actual, (int, float)):
-        if isinstance(actual, int) and expected.is_integer() and not rules.stated_tolerance:
+    if isinstance(expected, (int, float)) and isinstance(actual, (int, float)):
+        whole = isinstance(expected, int) or (isinstance(actual, int) and expected.is_integer())
+        if expected == actual or (whole and not rules.stated_tolerance):
             return expected == actual
-        return _number(actual) is not None and rules.close(expected, float(actual))
-    if isinstance(expected, int) and isinstance(actual, (int, float)):
-        return expected == actual
+        return rules.close(expected, actual)
     if isinstance(expected, str) and isinstance(actual, str) and rules.case_sensitive is False:
         return _same_letters(expected, actual)
     if type(expected) is not type(actual):
@@ -427,38 +420,20 @@ def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
     if isinstance(value, _SEQUENCES):
         return ("list", *(_shape(item, numbers, rules) for item in value))
     if isinstance(value, dict):
-        items = sorted(((str(_json_key(key)), item) for key, item in value.items()), key=_first)
-        return ("dict", *((key, _shape(item, numbers, rules)) for key, item in items))
+        ordered = sorted(value.items(), key=lambda pair: str(_json_key(pair[0])))
+        items = [(str(_json_key(key)), _shape(item, numbers, rules)) for key, item in ordered]
+        return ("dict", *items)
     if isinstance(value, _SETS):
         inner: list[float] = []
         shapes = [_shape(item, inner, rules) for item in value]
         numbers.extend(sorted(inner))
         return ("set", *sorted(map(repr, shapes)))
     if isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool):
-        number = _number(value)
-        if number is None or math.isnan(number):
-            return hex(value) if isinstance(value, int) else "nan"
+        number = value if isinstance(value, int) else _number(value)
+        if number is None or number != number:
+            return "nan"
         numbers.append(number)
         return "#"
     if isinstance(value, str) and rules.case_sensitive is False:
         return ("str", value.lower())
     return (type(value).__name__, value)
-
-
-def _first(pair: tuple[str, Any]) -> str:
-    return pair[0]
-
-
-class _ShortRepr(reprlib.Repr):
-    def repr_int(self, x: int, level: int) -> str:
-        return repr(x) if x.bit_length() <= 1000 else f"<an integer of {x.bit_length()} bits>"
-
-
-_REPR = _ShortRepr()
-_REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = _REPR.maxdict = 20
-_REPR.maxstring = _REPR.maxother = 60
-
-
-def _short(value: Any, limit: int = 60) -> str:
-    text = _REPR.repr(value)
-    return text if len(text) <= limit else text[:limit] + "…"

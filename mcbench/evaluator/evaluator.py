@@ -10,13 +10,18 @@ from typing import Any
 
 from mcbench.errors import UserError, unknown
 from mcbench.evaluator import encoding
-from mcbench.evaluator.pool import Worker, started
+from mcbench.evaluator.ray_backend import RaySandboxes
 from mcbench.evaluator.rule_sets import rule_set
-from mcbench.evaluator.schedule import Schedule, Slot
-from mcbench.evaluator.submission import Result, Submission, Test
+from mcbench.evaluator.schedule import LocalSandboxes
+from mcbench.evaluator.submission import (
+    Result,
+    Submission,
+    Test,
+    check_workers,
+    checked_submissions,
+)
 
 BACKENDS = ("local", "ray")
-OUTPUT_BYTES = 16 << 20  # of standard output, standard error, the result and any file written
 
 
 class Evaluator:
@@ -31,7 +36,8 @@ class Evaluator:
 
     Args:
         workers: sandboxes, and so tests that run at the same time.
-        output_limit_mb: MiB a test may print, return or write to one file.
+        output_limit_mb: MiB that a test may print, write to standard error, return or write to one
+            file.
         rules: how outputs are compared, one of `mcbench.evaluator.rule_sets.RULE_SETS`; those of
             other evaluators are there for comparison.
         backend: "local" for sandboxes on this machine, "ray" for sandboxes on a Ray cluster.
@@ -47,31 +53,25 @@ class Evaluator:
     def __init__(
         self,
         workers: int = 2,
-        output_limit_mb: int = OUTPUT_BYTES >> 20,
+        output_limit_mb: int = 16,
         rules: str = "microcoder",
         backend: str = "local",
         address: str = "auto",
     ) -> None:
-        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-            raise UserError(f"workers must be an integer of at least 1, got {workers!r}")
+        check_workers(workers)
         if output_limit_mb not in range(1, 257):
             raise UserError(f"output_limit_mb must be between 1 and 256, got {output_limit_mb!r}")
         if backend not in BACKENDS:
             raise unknown("backend", backend, BACKENDS)
-        self._output_bytes = output_limit_mb << 20
-        self._rule_set = rule_set(rules)
+        rule_set(rules)  # refuses an unknown one before anything is started
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._closed = False
-        self._ray: Any = None
-        self._workers: list[Worker] = []
-        self._numpy_workers: list[Worker] = []  # started when a submission wants them
+        self._sandboxes: LocalSandboxes | RaySandboxes
         if backend == "ray":
-            from mcbench.evaluator.ray_backend import RayPool
-
-            self._ray = RayPool(workers, output_limit_mb, rules, address)
+            self._sandboxes = RaySandboxes(workers, output_limit_mb, rules, address)
         else:
-            self._workers = started([Worker() for _ in range(workers)])
+            self._sandboxes = LocalSandboxes(workers, output_limit_mb, rules)
 
     def __enter__(self) -> Evaluator:
         return self
@@ -82,7 +82,7 @@ class Evaluator:
     @property
     def isolation(self) -> dict[str, Any]:
         """Layers the machine grants (``granted``) and refuses (``missing``: name -> reason)."""
-        return self._ray.isolation if self._ray else self._workers[0].layers
+        return self._sandboxes.isolation
 
     def close(self) -> None:
         """End the sandboxes; a call in progress is waited for. Idempotent."""
@@ -90,10 +90,7 @@ class Evaluator:
             return
         with self._lock:
             if not self._closed:
-                for worker in (*self._workers, *self._numpy_workers):
-                    worker.stop()
-                if self._ray:
-                    self._ray.close()
+                self._sandboxes.close()
             self._closed = True
 
     def evaluate(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
@@ -105,7 +102,7 @@ class Evaluator:
         Raises:
             UserError: the evaluator is closed, or something other than submissions was given.
         """
-        return self.judge(submissions, early_exit, threading.Event())
+        return self._evaluate(submissions, early_exit, threading.Event())
 
     async def aevaluate(
         self, submissions: Sequence[Submission], early_exit: bool = False
@@ -113,42 +110,28 @@ class Evaluator:
         """`evaluate` without blocking the event loop; cancelling it stops the running tests."""
         cancelled = threading.Event()
         try:
-            return await asyncio.to_thread(self.judge, submissions, early_exit, cancelled)
+            return await asyncio.to_thread(self._evaluate, submissions, early_exit, cancelled)
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
-    def judge(
+    def _evaluate(
         self, submissions: Sequence[Submission], early_exit: bool, cancelled: threading.Event
     ) -> list[Result]:
         """`evaluate` until ``cancelled`` is set; results are incomplete then."""
         if os.getpid() != self._owner:  # the copied lock may be held by a thread left behind
             raise UserError("this evaluator belongs to another process")
-        try:
-            submissions = list(submissions)
-        except TypeError:
-            kind = type(submissions).__name__
-            raise UserError(f"evaluate takes a list of Submission, got {kind}") from None
-        for given in map(type, submissions):
-            if not issubclass(given, Submission):
-                raise UserError(f"evaluate takes a list of Submission, found {given.__name__}")
+        submissions = checked_submissions(submissions)
         copies = _first_equal(submissions)
         with self._lock:
             if self._closed:
                 raise UserError("this evaluator is closed")
             unique = sorted(set(copies))
-            if self._ray:
-                sent = [submissions[index] for index in unique]
-                judged = dict(
-                    zip(unique, self._ray.evaluate(sent, early_exit, cancelled), strict=True)
-                )
-                return [judged[index] for index in copies]
-            schedule = Schedule(submissions, unique, early_exit, self._output_bytes, self._rule_set)
-            if schedule.numpy and not self._numpy_workers:
-                self._numpy_workers = started([Worker("numpy") for _ in self._workers])
-            numpy: list[Worker | None] = [*self._numpy_workers] or [None] * len(self._workers)
-            schedule.run(list(map(Slot, self._workers, numpy)), cancelled)
-        return [schedule.result(index) for index in copies]
+            results = self._sandboxes.evaluate(
+                [submissions[index] for index in unique], early_exit, cancelled
+            )
+        judged = dict(zip(unique, results, strict=True))
+        return [judged[index] for index in copies]
 
 
 def _first_equal(submissions: Sequence[Submission]) -> list[int]:

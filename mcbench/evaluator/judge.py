@@ -29,6 +29,20 @@ def _wall_limit(submission: Submission) -> float:
     return 2 * submission.time_limit_s + 1.0
 
 
+def input_of(test: StdioTest | CallTest, number: int) -> bytes:
+    """What the program reads, or the encoded arguments of the call.
+
+    Raises:
+        UserError: an argument cannot be sent.
+    """
+    if isinstance(test, StdioTest):
+        return test.stdin.encode("utf-8", "surrogateescape")
+    try:
+        return encoding.dumps(list(test.args))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"test {number}: an argument cannot be sent: {error}") from None
+
+
 def job_for(key: tuple[int, int], submission: Submission, output_bytes: int) -> Job:
     """What the sandbox gets to know: the program, its input and its limits.
 
@@ -36,19 +50,14 @@ def job_for(key: tuple[int, int], submission: Submission, output_bytes: int) -> 
         UserError: an argument of the test cannot be sent.
     """
     test = submission.tests[key[1]]
-    request: dict[str, Any] = {}
-    if isinstance(test, CallTest):
-        request = {"kind": "call", "fn_name": test.fn_name, "result_arg": test.result_arg}
-        try:
-            data = encoding.dumps(list(test.args))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise UserError(f"test {key[1]}: an argument cannot be sent: {error}") from None
-    elif isinstance(test, AssertTest):
+    request: dict[str, Any] = {"kind": "stdio"}
+    if isinstance(test, AssertTest):
         request = {"kind": "assert"}
         data = json.dumps(asdict(test)).encode()
     else:
-        request = {"kind": "stdio"}
-        data = test.stdin.encode("utf-8", "surrogateescape")
+        data = input_of(test, key[1])
+        if isinstance(test, CallTest):
+            request = {"kind": "call", "fn_name": test.fn_name, "result_arg": test.result_arg}
     request |= {
         "cpu_s": submission.time_limit_s,
         "wall_s": _wall_limit(submission),
@@ -73,8 +82,10 @@ def judge(
         verdict, message = "OLE", "wrote more than the output limit"
     elif broken := broken or _bad_ending(outcome, outputs[1].decode("utf-8", "replace")):
         verdict, message = broken
+    elif isinstance(test, AssertTest):
+        verdict, strategy, message = _asserted(outputs[2])
     else:
-        verdict, strategy, message = _compare(test, outputs[0], outputs[2], rule_set)
+        verdict, strategy, message = compare_outputs(test, outputs[0], outputs[2], rule_set)
     return TestResult(
         verdict=verdict,
         time_s=outcome["cpu_s"],
@@ -117,11 +128,10 @@ def _far_larger(expected: Any, returned: bytes) -> bool:
     return len(returned) > MAX_LONGER * size + MIN_LONG
 
 
-def _compare(
-    test: Test, stdout: bytes, returned: bytes, rule_set: RuleSet
+def compare_outputs(
+    test: StdioTest | CallTest, stdout: bytes, returned: bytes, rule_set: RuleSet
 ) -> tuple[Verdict, str | None, str]:
-    if isinstance(test, AssertTest):
-        return _asserted(returned)
+    """Verdict, strategy and message for what a program wrote that ended well."""
     rules = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
     if isinstance(test, StdioTest):
         text = stdout.decode("utf-8", "surrogateescape")

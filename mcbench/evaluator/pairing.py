@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -45,39 +45,8 @@ def _group_matches(
         return True
     if len(wanted) > MAX_PAIRED or not any(match(wanted[unpaired], item) for item in got):
         return False
-    return _perfect_matching(wanted, got, match)
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching  # heavy, and rarely needed
 
-
-def _perfect_matching(wanted: list[Any], got: list[Any], match: Match) -> bool:
-    """Augmenting paths, breadth first, over the graph of matching pairs."""
-    accepts = [[j for j, item in enumerate(got) if match(want, item)] for want in wanted]
-    owner: dict[int, int] = {}  # of a got item: the wanted one it is paired with
-    partner: dict[int, int] = {}  # and back
-    for start in range(len(wanted)):
-        came_from: dict[int, int] = {}
-        end = _free_item(start, accepts, owner, came_from)
-        if end is None:
-            return False
-        while end is not None:  # shift the pairs along the path
-            new = came_from[end]
-            previous = partner.get(new)
-            owner[end], partner[new] = new, end
-            end = previous
-    return True
-
-
-def _free_item(
-    start: int, accepts: list[list[int]], owner: dict[int, int], came_from: dict[int, int]
-) -> int | None:
-    """A got item without a partner, reached from ``start``; the path is left in ``came_from``."""
-    queue = deque([start])
-    while queue:
-        current = queue.popleft()
-        for j in accepts[current]:
-            if j in came_from:
-                continue
-            came_from[j] = current
-            if j not in owner:
-                return j
-            queue.append(owner[j])
-    return None
+    accepts = csr_array([[match(want, item) for item in got] for want in wanted])
+    return bool((maximum_bipartite_matching(accepts) >= 0).all())

@@ -1,6 +1,6 @@
 """The evaluator's sandboxes on the machines of a Ray cluster: ``Evaluator(backend="ray")``.
 
-Each actor is an `Evaluator` with one sandbox. Submissions travel to it in small chunks, of which
+Each actor has one sandbox. Submissions travel to it in small chunks, of which
 an actor has two at most, the one it judges and the next: that hides the way there and back, keeps
 the load even, and bounds what is under way. As on one machine, expected outputs reach the actor
 but no sandboxed process.
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.evaluator.schedule import LocalSandboxes
 from mcbench.evaluator.submission import Result, Submission, TestResult
 from mcbench.ray_session import ray_session
 
@@ -38,7 +39,7 @@ class _Actor:
     chunks: deque[Any] = field(default_factory=deque)  # references to the results
 
 
-class RayPool:
+class RaySandboxes:
     """Evaluator actors; a lost one is replaced, and what it had is judged again.
 
     Args:
@@ -57,7 +58,7 @@ class RayPool:
         with ExitStack() as stack:
             self._ray = stack.enter_context(ray_session(address, workers))
             stack.callback(self._end_actors)
-            self._class = self._ray.remote(Judge)
+            self._class = self._ray.remote(SandboxActor)
             for _ in range(workers):
                 self._start()
             self._wait_for_all(workers)
@@ -96,7 +97,7 @@ class RayPool:
                     chunk = call.waiting.popleft()
                     programs = [call.submissions[index] for index in chunk]
                     try:
-                        reference = actor.handle.judge.remote(
+                        reference = actor.handle.evaluate.remote(
                             call.number, programs, call.early_exit
                         )
                     except (TypeError, RecursionError) as error:
@@ -195,7 +196,7 @@ class RayPool:
 
 
 class _Call:
-    """One call of `RayPool.evaluate`: what waits, what is under way, what came of it."""
+    """One call of `RaySandboxes.evaluate`: what waits, what is under way, what came of it."""
 
     def __init__(
         self, submissions: Sequence[Submission], early_exit: bool, number: int, actors: int
@@ -235,28 +236,29 @@ def _chunks(count: int, actors: int) -> Iterator[list[int]]:
         yield list(range(first, min(first + size, count)))
 
 
-class Judge:
+class SandboxActor:
     """What runs in an actor. Its calls come in threads of their own, so that `cancel` gets in."""
 
     def __init__(self, output_limit_mb: int, rules: str) -> None:
-        from mcbench.evaluator.evaluator import Evaluator
-
-        self._evaluator = Evaluator(workers=1, output_limit_mb=output_limit_mb, rules=rules)
+        self._sandboxes = LocalSandboxes(1, output_limit_mb, rules)
+        self._lock = threading.Lock()
         self._cancelled: dict[int, threading.Event] = {}
 
     def isolation(self) -> dict[str, Any]:
         """Layers that the actor's machine grants and refuses."""
-        return self._evaluator.isolation
+        return self._sandboxes.isolation
 
-    def judge(self, call: int, submissions: list[Submission], early_exit: bool) -> list[Result]:
+    def evaluate(self, call: int, submissions: list[Submission], early_exit: bool) -> list[Result]:
         """One chunk of a call."""
         cancelled = self._cancelled.setdefault(call, threading.Event())
-        return self._evaluator.judge(submissions, early_exit, cancelled)
+        with self._lock:
+            return self._sandboxes.evaluate(submissions, early_exit, cancelled)
 
     def cancel(self, call: int) -> None:
         """Stop what is judged of a call, and what comes later."""
         self._cancelled.setdefault(call, threading.Event()).set()
 
     def close(self) -> None:
-        """End the sandbox."""
-        self._evaluator.close()
+        """End the sandbox; what it judges is waited for."""
+        with self._lock:
+            self._sandboxes.close()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from mcbench.errors import UserError
@@ -22,6 +21,7 @@ from mcbench.evaluator.submission import (
 )
 
 LogExtra = Callable[[str, list[str]], None]
+_OWN = ("preamble", "time_limit_s", "memory_limit_mb")  # columns that a problem may have
 NO_CODE = "no code"  # stands in for verdicts where the response holds no complete program
 
 
@@ -32,9 +32,10 @@ class CodeReward:
     of which the last one's content counts) and the dataset columns ``form`` ("stdin", "call" or
     "assert"), ``fn_name`` and ``tests`` (JSON: a list of {"stdin", "expected"}, {"args",
     "expected"} or {"code", "entry_point", "setup"}, with further options of `StdioTest` and
-    `CallTest`). Returns B rewards: 1.0 if all tests are accepted, 0.0 if not or if there is no
-    complete program, None if our own infrastructure failed: TRL leaves such a completion out of
-    its group's mean and deviation and gives it no advantage.
+    `CallTest`), and where a problem has its own ``time_limit_s``, ``memory_limit_mb`` and
+    ``preamble`` (code that is run before the program). Returns B rewards: 1.0 if all tests are
+    accepted, 0.0 if not or if there is no complete program, None if our own infrastructure failed:
+    TRL leaves such a completion out of its group's mean and deviation and gives it no advantage.
 
     ``last_verdicts`` holds B strings such as "AC,WA"; TRL logs them as column ``verdicts``.
     With ``early_exit`` (the default: the reward needs no more) they end at the first failure.
@@ -54,21 +55,19 @@ class CodeReward:
     ) -> None:
         self.evaluator = evaluator
         self.overlap = overlap
-        self._started: tuple[dict[int, Submission], Future[list[Result]]] | None = None
         self.__name__ = name  # the name under which TRL logs the reward
         self.time_limit_s = time_limit_s
         self.memory_limit_mb = memory_limit_mb
         self.early_exit = early_exit
         self.last_verdicts: list[str] = []
+        self._started: tuple[dict[int, Submission], Future[list[Result]]] | None = None
+        self._background = ThreadPoolExecutor(1)
 
     def __call__(
         self,
         prompts: Sequence[Any],
         completions: Sequence[Any],
         *,
-        tests: Sequence[str] | None = None,
-        form: Sequence[str] | None = None,
-        fn_name: Sequence[str | None] | None = None,
         log_extra: LogExtra | None = None,
         **columns: Any,
     ) -> Any:
@@ -77,19 +76,11 @@ class CodeReward:
         Raises:
             UserError: a column is missing, or a row has no usable tests.
         """
-        found = self.programs(completions, tests, form, fn_name)
+        found = self._programs(completions, columns)
         results = self._judging(found).result()
-        return self.rewards(len(completions), found, results, log_extra)
+        return self._rewards(len(completions), found, results, log_extra)
 
-    def start(
-        self,
-        completions: Sequence[Any],
-        *,
-        tests: Sequence[str] | None = None,
-        form: Sequence[str] | None = None,
-        fn_name: Sequence[str | None] | None = None,
-        **columns: Any,
-    ) -> None:
+    def start_scoring(self, completions: Sequence[Any], **columns: Any) -> None:
         """Begin to judge in the background; a call with the same completions takes it from here.
 
         `MicroCoderGRPOTrainer` calls this as soon as it has generated. Does nothing without
@@ -98,48 +89,31 @@ class CodeReward:
         Raises:
             UserError: a column is missing, or a row has no usable tests.
         """
-        if not self.overlap:
-            return
-        found = self.programs(completions, tests, form, fn_name)
-        self._started = found, self._judge(found)
+        if self.overlap:
+            found = self._programs(completions, columns)
+            self._started = found, self._judge(found)
 
     def _judge(self, found: Mapping[int, Submission]) -> Future[list[Result]]:
-        future: Future[list[Result]] = Future()
-
-        def run() -> None:
-            future.set_running_or_notify_cancel()
-            try:
-                future.set_result(
-                    self.evaluator.evaluate(list(found.values()), early_exit=self.early_exit)
-                )
-            except BaseException as error:  # raised where the result is asked for
-                future.set_exception(error)
-
-        threading.Thread(target=run, daemon=True).start()
-        return future
+        submissions = list(found.values())
+        return self._background.submit(
+            self.evaluator.evaluate, submissions, early_exit=self.early_exit
+        )
 
     def _judging(self, found: Mapping[int, Submission]) -> Future[list[Result]]:
-        """What `start` began, if that was for these programs."""
+        """What `start_scoring` began, if that was for these programs."""
         started, self._started = self._started, None
         if started is not None and started[0] == found:
             return started[1]
         return self._judge(found)
 
-    def programs(
-        self,
-        completions: Sequence[Any],
-        tests: Sequence[str] | None,
-        form: Sequence[str] | None,
-        fn_name: Sequence[str | None] | None,
+    def _programs(
+        self, completions: Sequence[Any], columns: Mapping[str, Any]
     ) -> dict[int, Submission]:
-        """The submissions in the completions, by place; a place without one has no program.
-
-        Raises:
-            UserError: a column is missing, or a row has no usable tests.
-        """
+        """The submissions in the completions, by place; a place without one has no program."""
+        tests, form = columns.get("tests"), columns.get("form")
         if tests is None or form is None:
             raise UserError("the code reward needs the dataset columns tests and form")
-        names = fn_name if fn_name is not None else [None] * len(completions)
+        names = columns.get("fn_name") or [None] * len(completions)
         parsed: dict[tuple[Any, ...], list[Test]] = {}
         found: dict[int, Submission] = {}
         for place, completion in enumerate(completions):
@@ -148,11 +122,17 @@ class CodeReward:
                 parsed[row] = parse_tests(*row)
             code = extract_code(_text_of(completion))
             if code is not None:
-                limits = (self.time_limit_s, self.memory_limit_mb)
-                found[place] = Submission(code, parsed[row], *limits)
+                own = {name: columns[name][place] for name in _OWN if columns.get(name)}
+                preamble = own.get("preamble")
+                found[place] = Submission(
+                    f"{preamble}\n{code}" if preamble else code,
+                    parsed[row],
+                    own.get("time_limit_s") or self.time_limit_s,
+                    own.get("memory_limit_mb") or self.memory_limit_mb,
+                )
         return found
 
-    def rewards(
+    def _rewards(
         self,
         count: int,
         found: Mapping[int, Submission],
@@ -179,16 +159,13 @@ class AsyncCodeReward(CodeReward):
         prompts: Sequence[Any],
         completions: Sequence[Any],
         *,
-        tests: Sequence[str] | None = None,
-        form: Sequence[str] | None = None,
-        fn_name: Sequence[str | None] | None = None,
         log_extra: LogExtra | None = None,
         **columns: Any,
     ) -> list[float | None]:
         """Score the completions; see `CodeReward`."""
-        found = self.programs(completions, tests, form, fn_name)
+        found = self._programs(completions, columns)
         results = await asyncio.wrap_future(self._judging(found))
-        return self.rewards(len(completions), found, results, log_extra)
+        return self._rewards(len(completions), found, results, log_extra)
 
 
 def parse_tests(text: str, form: str, fn_name: str | None) -> list[Test]:

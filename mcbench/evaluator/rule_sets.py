@@ -17,13 +17,9 @@ from decimal import Decimal
 from typing import Any
 
 from mcbench.errors import unknown
-from mcbench.evaluator.compare import (
-    Comparison,
-    Rules,
-    compare_text,
-    compare_values,
-    far_longer,
-)
+from mcbench.evaluator import compare
+from mcbench.evaluator.compare import RULE_NAMES, Comparison, Rules
+from mcbench.evaluator.submission import check_tolerances
 
 Compare = Callable[[Any, Any, Rules, Any], Comparison]
 
@@ -49,13 +45,34 @@ def rule_set(name: str) -> RuleSet:
     return RULE_SETS[name]
 
 
+def outputs_match(expected: Any, actual: Any, *, rules: str = "microcoder", **options: Any) -> bool:
+    """Whether ``actual`` answers ``expected``: text if both are str, values otherwise.
+
+    ``rules`` is the name of a rule set; options are those of `mcbench.evaluator.compare.Rules`.
+
+    Raises:
+        UserError: an unknown rule set or option, a tolerance that is negative or not finite.
+    """
+    if strange := sorted(options.keys() - set(RULE_NAMES)):
+        raise unknown("comparison option", strange[0], RULE_NAMES)
+    stated = Rules(**options)
+    check_tolerances(stated.rtol, stated.atol)
+    chosen = rule_set(rules)
+    text = isinstance(expected, str) and isinstance(actual, str)
+    comparison = chosen.compare_text if text else chosen.compare_values
+    return comparison(expected, actual, stated, None).accepted
+
+
 # What they share ---------------------------------------------------------------------------------
 
 
 def _peer(
-    name: str, text: Callable[[str, str], bool], values: Callable[[Any, Any], bool]
-) -> tuple[Compare, Compare]:
-    """The two comparisons of a peer, made safe: bounded in size, and never raising."""
+    name: str,
+    text: Callable[[str, str], bool],
+    values: Callable[[Any, Any], bool],
+    source: str,
+) -> RuleSet:
+    """A peer's two comparisons, made safe: bounded in size, and never raising."""
 
     def judge(rule: Callable[[Any, Any], bool], expected: Any, actual: Any) -> Comparison:
         try:
@@ -64,18 +81,19 @@ def _peer(
             return Comparison(None, f"{name}'s comparison raises {type(error).__name__}")
         return Comparison(name) if accepted else Comparison(None, f"refused by {name}'s rules")
 
-    def judge_text(expected: str, actual: str, rules: Rules, test: Any = None) -> Comparison:
-        if far_longer(expected, actual):
+    def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> Comparison:
+        if compare.far_longer(expected, actual):
             return Comparison(None, f"{len(actual)} characters, far more than expected")
         return judge(text, expected, actual)
 
-    def judge_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -> Comparison:
-        return judge(values, _through_json(expected), actual)
+    def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -> Comparison:
+        return judge(values, through_json(expected), actual)
 
-    return judge_text, judge_values
+    return RuleSet(name, compare_text, compare_values, source)
 
 
-def _through_json(value: Any) -> Any:
+def through_json(value: Any) -> Any:
+    """The value as the peers' files hold it; as it is where they cannot."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError, RecursionError):
@@ -281,41 +299,37 @@ def _relatively_close(wanted: str, got: str) -> bool:
     return abs(a - e) / max(abs(e), 1e-10) < 1e-5
 
 
-def _rule_sets() -> dict[str, RuleSet]:
-    ours = RuleSet(
-        "microcoder", compare_text, compare_values, "the documentation of mcbench.evaluator.compare"
-    )
-    peers = (
-        (
-            "livecodebench",
-            _livecodebench_text,
-            _livecodebench_values,
-            "github.com/LiveCodeBench/LiveCodeBench, lcb_runner/evaluation/testing_util.py",
-        ),
-        (
-            "deepcoder",
-            _deepcoder_text,
-            _taco_values,
-            "github.com/rllm-org/rllm, rllm/rewards/code_utils/taco.py (of 2025)",
-        ),
-        (
-            "verl_prime",
-            _verl_text,
-            _verl_values,
-            "github.com/volcengine/verl, verl/utils/reward_score/prime_code/testing_util.py",
-        ),
-        (
-            "sandbox_fusion",
-            _sandbox_fusion_text,
-            _verl_values,
-            "github.com/bytedance/SandboxFusion, sandbox/utils/testing.py and, for values, "
-            "sandbox/datasets/live_code_bench.py",
-        ),
-    )
-    sets = [ours]
-    for name, text, values, source in peers:
-        sets.append(RuleSet(name, *_peer(name, text, values), source=source))
-    return {rules.name: rules for rules in sets}
-
-
-RULE_SETS: dict[str, RuleSet] = _rule_sets()
+_ALL = (
+    RuleSet(
+        "microcoder",
+        compare.compare_text,
+        compare.compare_values,
+        "the documentation of mcbench.evaluator.compare",
+    ),
+    _peer(
+        "livecodebench",
+        _livecodebench_text,
+        _livecodebench_values,
+        "github.com/LiveCodeBench/LiveCodeBench, lcb_runner/evaluation/testing_util.py",
+    ),
+    _peer(
+        "deepcoder",
+        _deepcoder_text,
+        _taco_values,
+        "github.com/rllm-org/rllm, rllm/rewards/code_utils/taco.py (of 2025)",
+    ),
+    _peer(
+        "verl_prime",
+        _verl_text,
+        _verl_values,
+        "github.com/volcengine/verl, verl/utils/reward_score/prime_code/testing_util.py",
+    ),
+    _peer(
+        "sandbox_fusion",
+        _sandbox_fusion_text,
+        _verl_values,
+        "github.com/bytedance/SandboxFusion, sandbox/utils/testing.py and, for values, "
+        "sandbox/datasets/live_code_bench.py",
+    ),
+)
+RULE_SETS: dict[str, RuleSet] = {rules.name: rules for rules in _ALL}

@@ -1,4 +1,4 @@
-"""Which test goes to which sandbox, and what came of it.
+"""The sandboxes of this machine: which test goes to which, and what came of it.
 
 The life of one test: `judge.job_for` puts program and input (never the expected output) into files
 in memory; a worker's zygote forks a child, which runs the program under limits and writes to
@@ -17,15 +17,55 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcbench.evaluator.judge import job_for, judge
-from mcbench.evaluator.pool import Job, Worker
-from mcbench.evaluator.rule_sets import RuleSet
+from mcbench.evaluator.pool import Job, Worker, started
+from mcbench.evaluator.rule_sets import RuleSet, rule_set
 from mcbench.evaluator.submission import Result, Submission, TestResult
 
 _MAX_FAILURES = 2  # a test whose run failed through no fault of its own is repeated once
 _NUMPY = re.compile(r"\b(numpy|scipy|pandas)\b")
 
 
-class Slot:
+class LocalSandboxes:
+    """Sandboxes that outlive the calls of `evaluate`; the caller sees to it that these take turns.
+
+    Raises:
+        UserError: unknown rules.
+        RuntimeError: the sandbox processes could not be started.
+    """
+
+    def __init__(self, count: int, output_limit_mb: int, rules: str) -> None:
+        self._output_bytes = output_limit_mb << 20
+        self._rule_set = rule_set(rules)
+        self.workers = started([Worker() for _ in range(count)])
+        self._numpy_workers: list[Worker] = []  # started when a submission wants them
+
+    @property
+    def isolation(self) -> dict[str, Any]:
+        """Layers the machine grants (``granted``) and refuses (``missing``: name -> reason)."""
+        return self.workers[0].layers
+
+    def evaluate(
+        self, submissions: Sequence[Submission], early_exit: bool, cancelled: threading.Event
+    ) -> list[Result]:
+        """The results in the order of ``submissions``; incomplete ones if the call is cancelled.
+
+        Raises:
+            UserError: an argument of a test cannot be sent.
+        """
+        schedule = _Schedule(submissions, early_exit, self._output_bytes, self._rule_set)
+        if schedule.numpy and not self._numpy_workers:
+            self._numpy_workers = started([Worker("numpy") for _ in self.workers])
+        numpy: Sequence[Worker | None] = self._numpy_workers or [None] * len(self.workers)
+        schedule.run(list(map(_Slot, self.workers, numpy)), cancelled)
+        return [schedule.result(index) for index in range(len(submissions))]
+
+    def close(self) -> None:
+        """End the sandboxes."""
+        for worker in (*self.workers, *self._numpy_workers):
+            worker.stop()
+
+
+class _Slot:
     """A place where one test runs at a time: a worker, and its twin that has numpy loaded."""
 
     def __init__(self, plain: Worker, numpy: Worker | None) -> None:
@@ -41,16 +81,12 @@ class Slot:
         return self.load == len(self.workers[numpy].jobs)
 
 
-class Schedule:
-    """One call of `Evaluator.evaluate`.
-
-    ``unique`` are the indices of the submissions that differ.
-    """
+class _Schedule:
+    """One call of `LocalSandboxes.evaluate`."""
 
     def __init__(
         self,
         submissions: Sequence[Submission],
-        unique: Sequence[int],
         early_exit: bool,
         output_bytes: int,
         rule_set: RuleSet,
@@ -59,20 +95,20 @@ class Schedule:
         self.early_exit = early_exit
         self.output_bytes = output_bytes
         self.rule_set = rule_set
-        self.numpy = {index for index in unique if _NUMPY.search(submissions[index].code)}
-        self.results: dict[int, dict[int, TestResult]] = {index: {} for index in unique}
+        self.numpy = {i for i, given in enumerate(submissions) if _NUMPY.search(given.code)}
+        self.results: list[dict[int, TestResult]] = [{} for _ in submissions]
         # First tests of all, then second tests of all: one submission full of endless loops
         # delays the others little, and early exit saves most.
-        most = max((len(submissions[index].tests) for index in unique), default=0)
+        most = max((len(given.tests) for given in submissions), default=0)
         self.waiting = deque(
             (index, number)
             for number in range(most)
-            for index in unique
-            if number < len(submissions[index].tests)
+            for index, given in enumerate(submissions)
+            if number < len(given.tests)
         )
         self.retries: deque[Job] = deque()
 
-    def run(self, slots: Sequence[Slot], cancelled: threading.Event) -> None:
+    def run(self, slots: Sequence[_Slot], cancelled: threading.Event) -> None:
         """Feed the workers until every test is judged, or the call is cancelled."""
         workers = [worker for slot in slots for worker in slot.workers]
         with selectors.DefaultSelector() as selector:
@@ -103,7 +139,7 @@ class Schedule:
                 break
         return Result(tuple(tests))
 
-    def _feed(self, slots: Sequence[Slot], selector: selectors.BaseSelector) -> None:
+    def _feed(self, slots: Sequence[_Slot], selector: selectors.BaseSelector) -> None:
         # A second job per slot hides the round trip; near the end it would only wait in line.
         for depth in (1, 2):
             for slot in slots:
@@ -119,7 +155,7 @@ class Schedule:
                     except OSError:
                         self._replace(worker, selector)
 
-    def _next_job(self, slot: Slot) -> Job | None:
+    def _next_job(self, slot: _Slot) -> Job | None:
         if self.retries:
             return self.retries.popleft() if slot.load == 0 else None
         while self.waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any, Literal
 from mcbench.errors import UserError
 
 Verdict = Literal["AC", "WA", "RE", "TLE", "MLE", "OLE", "IE"]
-VERDICTS: tuple[Verdict, ...] = ("AC", "WA", "RE", "TLE", "MLE", "OLE", "IE")
 
 # A checker is trusted code: checker(expected, actual) or checker(expected, actual, test) -> bool.
 Checker = Callable[..., bool]
@@ -45,13 +45,20 @@ def check_tolerances(rtol: float | None, atol: float | None) -> None:
             raise UserError(f"{name} must be a finite number >= 0, got {short(value)}")
 
 
-def short(value: object) -> str:
-    """A value for an error message."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer too long to print, a deep value
-        return f"a value of type {type(value).__name__}"
-    return text if len(text) <= 60 else text[:60] + "…"
+class _ShortRepr(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() <= 1000 else f"<an integer of {x.bit_length()} bits>"
+
+
+_REPR = _ShortRepr()
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = _REPR.maxdict = 20
+_REPR.maxstring = _REPR.maxother = 60
+
+
+def short(value: object, limit: int = 60) -> str:
+    """A value for a message, whatever its size and depth."""
+    text = _REPR.repr(value)
+    return text if len(text) <= limit else text[:limit] + "…"
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,10 @@ class StdioTest:
     """Feed ``stdin`` to a program and compare what it prints with ``expected``.
 
     The options are the problem's own rules and default to `mcbench.evaluator.compare`'s:
-    ``rtol`` and ``atol`` (relative and absolute tolerance), ``case_sensitive`` (None: only yes/no
-    words ignore case; True: never; False: always), ``space_sensitive`` (white space must agree
-    exactly, but for one newline at the end), ``any_order`` (lines, or the tokens of a single line,
-    in any order), ``checker``.
+    ``rtol`` and ``atol`` (relative and absolute tolerance, of whole numbers too),
+    ``case_sensitive`` (None: only yes/no words ignore case; True: never; False: always),
+    ``space_sensitive`` (white space must agree exactly, but for one newline at the end),
+    ``any_order`` (lines, or the tokens of a single line, in any order), ``checker``.
 
     Raises:
         UserError: stdin or expected is not text, a tolerance is negative or not finite.
@@ -240,3 +247,26 @@ class Result:
     def passed(self) -> bool:
         """Whether tests were judged and every one was accepted."""
         return bool(self.tests) and all(test.verdict == "AC" for test in self.tests)
+
+
+def checked_submissions(given: Sequence[Submission]) -> list[Submission]:
+    """What an evaluator was given, as a list.
+
+    Raises:
+        UserError: something other than submissions.
+    """
+    try:
+        submissions = list(given)
+    except TypeError:
+        found = type(given).__name__
+        raise UserError(f"evaluate takes a list of Submission, got {found}") from None
+    for kind in map(type, submissions):
+        if not issubclass(kind, Submission):
+            raise UserError(f"evaluate takes a list of Submission, found {kind.__name__}")
+    return submissions
+
+
+def check_workers(workers: int) -> None:
+    """Refuse a number of workers that is not a positive integer with a UserError."""
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise UserError(f"workers must be an integer of at least 1, got {workers!r}")

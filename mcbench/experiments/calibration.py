@@ -17,9 +17,10 @@ import pandas as pd
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.files import plain, write_atomic
 from mcbench.runs.config import Config, preset
-from mcbench.runs.evaluate import judge, pass_at_k
-from mcbench.runs.files import plain, write_atomic
+from mcbench.runs.evaluate import judge, passed
+from mcbench.runs.scores import pass_at_k
 
 ATTEMPTS = 8
 CALIBRATION_FILE = "calibration.json"  # beside the compact records
@@ -237,24 +238,22 @@ def _sample(
     config: Config,
 ) -> tuple[pd.DataFrame, list[list[int]]]:
     """``ATTEMPTS`` responses a problem: the table of ``CalibrationReport.samples``, and the ids."""
-    from mcbench.runs.problems import prompt_for
-    from mcbench.runs.sampling import end_tokens, prompt_ids, transformers_sampler
+    from mcbench.data.prompts import prompt_for
+    from mcbench.runs.sampling import transformers_policy
 
-    prompts = prompt_ids(tokenizer, [prompt_for(task, config.prompt_style) for task in tasks])
-    sample = transformers_sampler(model, tokenizer, config.eval_batch_size)
-    responses = sample([p for p in prompts for _ in range(ATTEMPTS)], length, temperature, seed)
-    texts = tokenizer.batch_decode(responses, skip_special_tokens=True)
-    passed = judge(evaluator, tasks, {length: texts}, ATTEMPTS)[length]
-    ends = set(end_tokens(model, tokenizer))
+    policy = transformers_policy(model, tokenizer, config.eval_batch_size)
+    prompts = [prompt_for(task, config.prompt_style) for task in tasks]
+    responses = policy.respond(prompts, ATTEMPTS, length, temperature, seed)
+    verdicts = judge(evaluator, tasks, {length: policy.texts(responses)}, ATTEMPTS)[length]
     table = pd.DataFrame(
         {
             "problem": [task.id for task in tasks for _ in range(ATTEMPTS)],
             "kind": [task.kind for task in tasks for _ in range(ATTEMPTS)],
             "form": [task.form for task in tasks for _ in range(ATTEMPTS)],
             "difficulty": [task.difficulty for task in tasks for _ in range(ATTEMPTS)],
-            "passed": [bool(p) for p in passed],
+            "passed": [bool(passed(one)) for one in verdicts],
             "length": [len(ids) for ids in responses],
-            "truncated": [ids[-1] not in ends for ids in responses],
+            "truncated": [ids[-1] not in policy.ends for ids in responses],
         }
     )
     return table, responses
@@ -270,8 +269,8 @@ def _summary(
     config: Config,
 ) -> dict[str, float]:
     """One row of ``CalibrationReport.grid``."""
+    from mcbench.data.prompts import prompt_for
     from mcbench.grpo.diversity import distinct_n
-    from mcbench.runs.problems import prompt_for
     from mcbench.runs.sampling import prompt_ids
 
     prompts = prompt_ids(tokenizer, [prompt_for(task, config.prompt_style) for task in tasks])

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcbench.claims.measurements import FILE, REPETITION, read_measurements
+from mcbench.claims.measurements import FILE, REPETITION, SUITE_FILE, read_measurements
 from mcbench.experiments.arms import TIMING
 from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun, planned_together
 from mcbench.experiments.graded_sets import DATA_FILE, data_record
-from mcbench.experiments.labelled import SUITE_FILE, judge_suite
+from mcbench.experiments.labelled import judge_suite
 from mcbench.experiments.match import largest, scopes
 from mcbench.experiments.plan import Plan, make_plan
 from mcbench.experiments.repetition import measure_repetition

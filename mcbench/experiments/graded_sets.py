@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from mcbench.data.difficulty import Calibration, DifficultyConfig
 from mcbench.data.features import dimensions, weighted
 from mcbench.data.planted import TRUTH, Pool
 from mcbench.data.report import examples
-from mcbench.data.schema import Problem, ProblemRecord
+from mcbench.data.schema import Difficulty, Problem
 from mcbench.data.scores import Score, score
 from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
@@ -33,6 +33,8 @@ from mcbench.experiments.noisy_pool import noisy_pool, pool_config
 from mcbench.nano.graded import GRADED_FILE, LEVELS, Grades, grades, pool_problems
 from mcbench.nano.problems import INDUCED_SHARE
 from mcbench.runs.evaluate import select_problems
+from mcbench.runs.place import committed_records, in_project
+from mcbench.runs.say import Say, say
 
 DATA_FILE = "data_quality.json"
 """The record of the pipeline on the noisy pool, beside the runs'."""
@@ -40,11 +42,9 @@ SET_SIZE = 176
 """Problems of a set: 11 generations of 16."""
 ATTEMPTS = 16
 FRESH_SEED = 1  # of the responses that say what the base model does on the finished sets
-LABELS = {"harder": "hard", "easier": "easy"}
+LABELS: dict[str, Difficulty] = {"harder": "hard", "easier": "easy"}
 BOUNDS = {"induced": (0.25, 0.4375), "described": (0.5, 0.75)}
 """By kind: the pass rate below which a problem is hard, and that from which it is easy."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -105,16 +105,14 @@ def measure_pass_rates(problems: Sequence[Problem], seed: int = 0) -> tuple[str,
     """
     from mcbench.evaluator import Evaluator
     from mcbench.runs.config import preset
-    from mcbench.runs.evaluate import evaluate_model
+    from mcbench.runs.evaluate import evaluate
     from mcbench.runs.problems import model_digest, model_location
-    from mcbench.runs.train import load_model
+    from mcbench.runs.sampling import load_model, transformers_policy
 
     profile = preset("nano")
-    model, tokenizer = load_model(profile)
     with Evaluator(workers=1) as evaluator:
-        (result,) = evaluate_model(
-            model,
-            tokenizer,
+        (result,) = evaluate(
+            transformers_policy(*load_model(profile)),
             problems,
             evaluator=evaluator,
             lengths=(profile.max_completion_length,),
@@ -147,7 +145,7 @@ def build_sets(
     config = pool_config(_verified_name(0), folder, workers)
     built = build(config, pool.records, pool.evaluation)
     kind = {problem.id: problem.kind for problem in problems}
-    left: dict[str, list[ProblemRecord]] = {name: [] for name in BOUNDS}
+    left: dict[str, list[Problem]] = {name: [] for name in BOUNDS}
     for record in verified(built.out, problems):
         left[kind[record.id]].append(record)
     progress(f"data: {sum(map(len, left.values()))} problems verified")
@@ -170,9 +168,7 @@ def _verified_name(seed: int) -> str:
     return f"verified-{seed}"
 
 
-def _sizes(
-    left: Mapping[str, Sequence[ProblemRecord]], rates: Mapping[str, float]
-) -> dict[str, int]:
+def _sizes(left: Mapping[str, Sequence[Problem]], rates: Mapping[str, float]) -> dict[str, int]:
     """Problems of each kind in a set."""
     fewest = {}
     for kind, (hard_below, easy_from) in BOUNDS.items():
@@ -194,7 +190,7 @@ def _select(
     folder: Path,
     level: str,
     kind: str,
-    records: Sequence[ProblemRecord],
+    records: Sequence[Problem],
     size: int,
     rates_file: Path,
 ) -> Built:
@@ -213,15 +209,13 @@ def _select(
     return build(pool_config(name, folder, skip=others, difficulty=difficulty), records)
 
 
-def verified(out: Path, problems: Sequence[Problem]) -> list[ProblemRecord]:
+def verified(out: Path, problems: Sequence[Problem]) -> list[Problem]:
     """The pool's own problems among those that were verified: no copy or leak that was missed."""
     ids = {problem.id for problem in problems}
     return [record for record in iter_dataset(out) if record.id in ids]
 
 
-def check_prediction(
-    records: Sequence[ProblemRecord], rates: Mapping[str, float]
-) -> dict[str, Any]:
+def check_prediction(records: Sequence[Problem], rates: Mapping[str, float]) -> dict[str, Any]:
     """How well a prediction says the pass rates of problems that it was not calibrated on.
 
     The prediction is calibrated on every second problem and asked about the others: ``rank`` is
@@ -262,6 +256,31 @@ def score_pools(
         scores[str(seed)] = tuple(score(pool, build(config, pool.records, pool.evaluation).out))
         progress(f"data: defects planted with seed {seed} scored")
     return scores
+
+
+def pipeline_record(
+    runs_dir: str | Path = "runs",
+    pool_size: int | None = None,
+    workers: int = 1,
+    pool_seeds: Sequence[int] = (0,),
+    use_records: bool = True,
+) -> DataRecord:
+    """What the pipeline does to the pool, for a notebook: the committed record where that answers,
+    otherwise measured (what an equal call computed under ``runs_dir`` is reused) and kept there.
+
+    Raises:
+        UserError: as :func:`data_record`.
+    """
+    for folder in committed_records() if use_records and pool_size is None else []:
+        if (folder / DATA_FILE).exists():
+            record = DataRecord.read(folder / DATA_FILE)
+            if {str(seed) for seed in pool_seeds} <= record.scores.keys():
+                say(f"data pipeline: the committed record, {folder / DATA_FILE}")
+                return record
+    folder = in_project(runs_dir)
+    record = data_record(folder / "data_quality", pool_size, say, workers, pool_seeds)
+    record.write(folder / DATA_FILE)
+    return record
 
 
 def data_record(

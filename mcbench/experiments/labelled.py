@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcbench.claims.measurements import FILE, read_measurements
+from mcbench.claims.measurements import METHOD, SUITE_FILE
 from mcbench.errors import UserError, unknown
-from mcbench.runs.files import digest, write_json
+from mcbench.evaluator import Evaluator, outputs_match
+from mcbench.evaluator.baselines import ProcessPerSample
+from mcbench.evaluator.rule_sets import RULE_SETS
+from mcbench.files import digest, write_json
+from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say
 
-SUITE_FILE = "labelled_suite.json"
-"""The record of the suite, beside the runs'."""
-METHOD = "livecodebench_method"
-"""The judge that follows LiveCodeBench's method of execution too, not only its comparison."""
 PARTS = ("comparisons", "programs", "attacks")
 _LEFT_OUT = {METHOD: ("comparisons", "attacks")}
 
@@ -61,25 +61,6 @@ class SuiteRecord:
             },
         )
 
-    def measurements(self) -> list[dict[str, Any]]:
-        """What claim E1 is decided on (:mod:`mcbench.claims.measurements`): one row a case
-        and set of rules. Whole methods are left out, for they judge other things than rules.
-        """
-        return [
-            {
-                "kind": "labelled_solution",
-                "experiment": "code_evaluator",
-                "rules": judge,
-                "case": f"{case.part}/{case.id}",
-                "group": f"{case.part}: {case.group}",
-                "right": case.right,
-                "accepted": case.accepted[judge],
-            }
-            for case in self.cases
-            for judge in self.judges
-            if judge in case.accepted and judge != METHOD
-        ]
-
     @classmethod
     def read(cls, path: Path) -> SuiteRecord:
         """Read a saved record.
@@ -104,8 +85,6 @@ class SuiteRecord:
 
 def known_judges() -> tuple[str, ...]:
     """Every judge there is."""
-    from mcbench.evaluator.rule_sets import RULE_SETS
-
     return (*RULE_SETS, METHOD)
 
 
@@ -115,6 +94,7 @@ def judge_suite(
     limit: int | None = None,
     workers: int = 2,
     progress: Say = print,
+    also: Sequence[Path] = (),
 ) -> SuiteRecord:
     """Run the labelled suite under each judge, or read what an equal call saved.
 
@@ -123,6 +103,7 @@ def judge_suite(
         path: where the record is kept; used again as long as suite and evaluator are the same.
         limit: so many cases a part and label, evenly spread; all where None.
         workers: sandboxes.
+        also: other files that may hold what an equal call saved.
 
     Raises:
         UserError: an unknown judge, or a limit below 1.
@@ -134,16 +115,31 @@ def judge_suite(
     if limit is not None and limit < 1:
         raise UserError(f"limit must be at least 1, got {limit}")
     content = digest([_sources(), repr((chosen, limit))])
-    if path is not None and path.exists():
-        saved = SuiteRecord.read(path)
-        if saved.digest == content:
-            progress(f"labelled suite: judged before, reusing {path}")
-            return saved
-    suite = {part: _thinned(_cases(part), limit) for part in PARTS}
-    record = SuiteRecord(chosen, _judged(chosen, suite, workers, progress), content)
+    for saved in filter(Path.exists, [*([path] if path else []), *also]):
+        record = SuiteRecord.read(saved)
+        if record.digest == content:
+            progress(f"labelled suite: judged before, reusing {saved}")
+            return record
+    given = {part: _thinned(_cases(part), limit) for part in PARTS}
+    record = SuiteRecord(chosen, _judged(chosen, given, workers, progress), content)
     if path is not None:
         record.write(path)
     return record
+
+
+def suite_record(
+    runs_dir: str | Path = "runs",
+    judges: Sequence[str] | None = None,
+    limit: int | None = None,
+    use_records: bool = True,
+) -> SuiteRecord:
+    """The suite under each judge for a notebook: kept beside the runs, or the committed record.
+
+    Raises:
+        UserError: as :func:`judge_suite`.
+    """
+    committed = [one / SUITE_FILE for one in committed_records()] if use_records else []
+    return judge_suite(judges, in_project(runs_dir) / SUITE_FILE, limit, also=committed)
 
 
 def _judged(
@@ -159,12 +155,12 @@ def _judged(
             for mark, accepted in zip(marks, _accepted(judge, part, given, workers), strict=True):
                 mark[judge] = accepted
         for case, mark in zip(given, marks, strict=True):
-            cases.append(LabelledCase(part, case.group, case.id, _right(case), mark))
+            cases.append(LabelledCase(part, case.group, case.id, case.right, mark))
     return tuple(cases)
 
 
 def _cases(part: str) -> Sequence[Any]:
-    from mcbench.evaluator import suite
+    from mcbench.evaluator import suite  # half a second of programs
 
     return {
         "comparisons": suite.COMPARISONS,
@@ -173,17 +169,11 @@ def _cases(part: str) -> Sequence[Any]:
     }[part]
 
 
-def _right(case: Any) -> bool:
-    from mcbench.evaluator.suite import ComparisonCase
-
-    return bool(case.match if isinstance(case, ComparisonCase) else case.right)
-
-
 def _thinned(cases: Sequence[Any], limit: int | None) -> list[Any]:
     """``limit`` right and ``limit`` wrong cases, each evenly spread over those there are."""
     kept: list[Any] = []
     for label in (True, False):
-        of_label = [case for case in cases if _right(case) is label]
+        of_label = [case for case in cases if case.right is label]
         count = len(of_label) if limit is None else min(limit, len(of_label))
         kept += [of_label[i * len(of_label) // count] for i in range(count)]
     return kept
@@ -191,8 +181,6 @@ def _thinned(cases: Sequence[Any], limit: int | None) -> list[Any]:
 
 def _accepted(judge: str, part: str, cases: Sequence[Any], workers: int) -> list[bool]:
     if part == "comparisons":
-        from mcbench.evaluator import outputs_match
-
         return [outputs_match(c.expected, c.actual, rules=judge, **c.options) for c in cases]
     with _evaluator(judge, workers) as evaluator:
         results = evaluator.evaluate([case.submission for case in cases], early_exit=True)
@@ -201,9 +189,6 @@ def _accepted(judge: str, part: str, cases: Sequence[Any], workers: int) -> list
 
 @contextmanager
 def _evaluator(judge: str, workers: int) -> Iterator[Any]:
-    from mcbench.evaluator import Evaluator
-    from mcbench.evaluator.baselines import ProcessPerSample
-
     chosen: Any = (
         ProcessPerSample(workers=workers)
         if judge == METHOD
@@ -218,15 +203,3 @@ def _sources() -> str:
     folder = Path(__file__).parents[1] / "evaluator"
     files = sorted(f for f in folder.rglob("*") if f.suffix in {".py", ".txt"})
     return digest(part for f in files for part in (str(f.relative_to(folder)), f.read_bytes()))
-
-
-def measurements_in(folder: Path) -> list[dict[str, Any]]:
-    """What a folder of runs or records holds beside them: measurements, and the suite's verdicts.
-
-    Raises:
-        UserError: a file that cannot be read.
-    """
-    rows = read_measurements(folder / FILE)
-    if (folder / SUITE_FILE).exists():
-        rows += SuiteRecord.read(folder / SUITE_FILE).measurements()
-    return rows

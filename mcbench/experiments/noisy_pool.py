@@ -19,7 +19,7 @@ from mcbench.data.dedup import DedupConfig
 from mcbench.data.filter import FilterConfig
 from mcbench.data.planted import Pool, needs_program, plant
 from mcbench.data.process import ProcessConfig
-from mcbench.data.schema import Problem, ProblemRecord
+from mcbench.data.schema import Problem
 from mcbench.data.verify import VerifyConfig
 from mcbench.nano.problems import MIN_TESTS, load_split
 
@@ -43,18 +43,9 @@ SETTINGS: dict[str, object] = {
 }
 
 
-def as_record(problem: Problem) -> ProblemRecord:
+def as_record(problem: Problem) -> Problem:
     """The problem as a source would publish it, with its reference and without a difficulty."""
-    return ProblemRecord(
-        id=problem.id,
-        statement=problem.statement,
-        form=problem.form,
-        tests=problem.tests,
-        fn_name=problem.fn_name or "",
-        references=(problem.reference,),
-        source="nano",
-        language="en",
-    )
+    return replace(problem, language="en", difficulty="", metadata={})
 
 
 def sound(problems: Iterable[Problem]) -> list[Problem]:

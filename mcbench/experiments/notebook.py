@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -24,8 +25,16 @@ class NotebookFailedError(Exception):
     """A cell failed, stopped early, or the kernel died; the message says which."""
 
 
-def notebook_parameters(path: str | Path) -> dict[str, Any]:
-    """Names and default values of the notebook's ``parameters`` cell.
+class Parameters(dict[str, Any]):
+    """Names and defaults of a ``parameters`` cell; ``kinds`` has the types that comments give, as
+    papermill reads them: ``steps = None  # type: int``.
+    """
+
+    kinds: Mapping[str, str] = {}
+
+
+def notebook_parameters(path: str | Path) -> Parameters:
+    """The notebook's ``parameters`` cell.
 
     Raises:
         UserError: no such notebook, no cell tagged ``parameters``, or a default that is no literal.
@@ -44,8 +53,13 @@ def notebook_parameters(path: str | Path) -> dict[str, Any]:
     return _assignments(cells[0].source, path)
 
 
-def _assignments(source: str, path: str | Path) -> dict[str, Any]:
-    defaults = {}
+# `steps = None  # type: int`, or `steps: int | None = None`
+_KIND = r"^(\w+)(?= *(?:=.*# *type:|:)) *(?:=.*# *type: *|: *)(\w+)"
+
+
+def _assignments(source: str, path: str | Path) -> Parameters:
+    defaults = Parameters()
+    defaults.kinds = dict(re.findall(_KIND, source, re.MULTILINE))
     for node in ast.parse(source).body:
         targets = node.targets if isinstance(node, ast.Assign) else []
         if isinstance(node, ast.AnnAssign):
@@ -66,39 +80,55 @@ def _assignments(source: str, path: str | Path) -> dict[str, Any]:
 def check_parameters(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Defaults with the given values in their place.
 
-    A default of None accepts any value; None is accepted for any parameter that defaults to None.
+    A default of None accepts None and what the type in its comment allows, any value without one.
 
     Raises:
         UserError: an unknown name, a value of another type than the default, or a value that is
-            not a JSON scalar or a list of them.
+            no JSON.
     """
+    kinds = getattr(defaults, "kinds", {})
     for name, value in given.items():
         if name not in defaults:
             raise unknown("notebook parameter", name, defaults)
         _check_json(name, value)
-        _check_like(name, value, defaults[name])
+        _check_like(name, value, defaults[name], kinds.get(name))
     return {**defaults, **given}
 
 
 def _check_json(name: str, value: Any) -> None:
-    scalars = (str, int, float, bool, type(None))
-    items = value if isinstance(value, list) else [value]
-    if not all(isinstance(item, scalars) for item in items):
+    try:
+        same = json.loads(json.dumps(value, allow_nan=False)) == value
+    except (TypeError, ValueError):
+        same = False
+    if not same:
         raise UserError(
-            f"parameter {name!r} must be a text, a number, true, false, null or a list of these, "
-            f"got {value!r}"
+            f"parameter {name!r} must be JSON: a text, a number, true, false, null, or lists and "
+            f"objects of these, got {value!r}"
         )
 
 
-def _check_like(name: str, value: Any, default: Any) -> None:
+_NAMES = {
+    "list": "a list",
+    "dict": "an object such as {}",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+}
+
+
+def _check_like(name: str, value: Any, default: Any, kind: str | None) -> None:
     if default is None:
-        return
-    kind = list if isinstance(default, (list, tuple)) else type(default)
-    as_float = kind is float and isinstance(value, int) and not isinstance(value, bool)
-    if type(value) is not kind and not as_float:
-        names = {list: "a list", str: "a text", int: "a whole number", float: "a number"}
-        wanted = names.get(kind, "true or false" if kind is bool else kind.__name__)
-        raise UserError(f"parameter {name!r} must be {wanted} such as {default!r}, got {value!r}")
+        if value is None or kind is None:
+            return
+        like = ""
+    else:
+        kind, like = type(default).__name__, f" such as {default!r}"
+    as_float = kind == "float" and type(value) is int
+    if type(value).__name__ != kind and not as_float:
+        wanted = _NAMES.get(kind, kind)
+        like = "" if kind in ("bool", "dict") else like
+        raise UserError(f"parameter {name!r} must be {wanted}{like}, got {value!r}")
 
 
 def check_injected() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
+from mcbench.claims.measurements import GRID, read_measurements
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import (
@@ -19,13 +20,13 @@ from mcbench.experiments.experiments import (
     experiment_named,
     plan_runs,
 )
-from mcbench.experiments.labelled import measurements_in
 from mcbench.experiments.match import Runs, Scope, finished, largest, scopes
+from mcbench.experiments.plan import make_plan
 from mcbench.experiments.repetition import measure_repetition
 from mcbench.experiments.temperature_grid import measure_grid
-from mcbench.experiments.training import committed_records, find_record, train_missing
+from mcbench.experiments.training import find_record, train_missing
 from mcbench.runs.config import family_of
-from mcbench.runs.place import in_project
+from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say, say
 from mcbench.runs.store import RunRecord, RunStore
 
@@ -48,6 +49,7 @@ class Study:
         measurements: what was measured beside the runs (:mod:`mcbench.claims.measurements`).
         planned: the runs that were asked for; none of a study that was read from records.
         settings: the arms as they were given.
+        options: what else they were asked for by: experiment, steps, settings of every arm.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Study:
     measurements: Sequence[Mapping[str, Any]] = ()
     planned: Sequence[PlannedRun] = ()
     settings: Arms = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def records(self) -> list[RunRecord]:
@@ -214,7 +217,7 @@ def run_study(
     steps: int | None = None,
     settings: Mapping[str, Any] | None = None,
     runs_dir: str | Path = "runs",
-    records: bool = True,
+    use_records: bool = True,
     workers: int = 1,
     fresh: bool = False,
     temperatures: Sequence[float] = (),
@@ -229,7 +232,7 @@ def run_study(
             arms, or None for all of these.
         experiment: whose claims are assessed; where None, every experiment whose arms are there.
         steps, settings: of every arm; an arm's own settings go before them.
-        records: whether the committed records stand in for runs that are not in the folder.
+        use_records: whether the committed records stand in for runs that are not in the folder.
         workers: runs trained side by side.
         fresh: train again what is finished.
         temperatures: of the checkpoints of the ``temperature`` experiment; none: not measured now.
@@ -240,22 +243,24 @@ def run_study(
     progress = progress or say
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
-    committed = committed_records() if records and not fresh else None
+    committed = committed_records() if use_records and not fresh else []
     found = train_missing(
-        experiment or OWN, planned, folder, progress, workers, fresh,
-        [committed] if committed else [], address=address, launch=launch,
+        experiment or OWN, planned, folder, progress, workers, fresh, committed,
+        address=address, launch=launch,
     )  # fmt: skip
     by_id = {record.run_id: record for record in found}
     by_arm: dict[str, list[RunRecord]] = {}
     for one in planned:
         if one.config.run_id in by_id:
             by_arm.setdefault(one.arm, []).append(by_id[one.config.run_id])
-    folders = [folder, *([committed] if committed else [])]
+    folders = [folder, *committed]
     measurements = _measured(experiment, found, folders, progress)
     if experiment == "temperature" and temperatures:
-        measurements += measure_grid(
-            folder, profile, seeds, steps, folder, temperatures, workers, progress, settings
-        )
+        grid = measure_grid(
+            folder, profile, seeds, steps, folder, temperatures, workers, progress, settings,
+            known=measurements,
+        )  # fmt: skip
+        measurements = [*(row for row in measurements if row["kind"] != GRID), *grid]
     common = {**(settings or {}), **({} if steps is None else {"steps": steps})}
     given = check_arms(chosen_arms(experiment_named(experiment), arms) if experiment else arms)
     own = _claims_of(given, by_arm, experiment, profile, seeds, common, folders)
@@ -264,7 +269,19 @@ def run_study(
         for home, runs in own.items()
         for name, result in assess(home, runs, measurements).items()
     }
-    return Study(experiment or OWN, profile, by_arm, results, measurements, planned, given)
+    asked = {"experiment": experiment, "steps": steps, "settings": dict(settings or {})}
+    return Study(experiment or OWN, profile, by_arm, results, measurements, planned, given, asked)
+
+
+def missing_runs(
+    planned: Sequence[PlannedRun], runs_dir: Path, use_records: bool = True, fresh: bool = False
+) -> list[PlannedRun]:
+    """Those of planned runs that :func:`run_study` would train."""
+    if fresh:
+        return list(planned)
+    return make_plan(
+        planned, RunStore(runs_dir), committed_records() if use_records else []
+    ).missing
 
 
 def planned_study(
@@ -356,6 +373,6 @@ def _measured(
     if experiment == "truncation_mask":
         measure_repetition(found, folders[0], experiment, progress)
     ids = {"", *(one.run_id for one in found)}
-    rows = [row for folder in folders for row in measurements_in(folder)]
+    rows = [row for folder in folders for row in read_measurements(folder)]
     kept = [row for row in rows if row.get("run_id", "") in ids]
     return list({json.dumps(row, sort_keys=True): row for row in kept}.values())

@@ -93,12 +93,14 @@ def measure_grid(
     workers: int = 1,
     progress: Say | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> list[Row]:
+    known: Sequence[Mapping[str, Any]] = (),
+) -> list[Mapping[str, Any]]:
     """Measure what is missing, training the runs it needs, and return the rows of the grid.
 
     Args:
         folder: holds the file of measurements.
         workers: runs side by side where some have to be trained.
+        known: rows that are not measured again, such as those of committed records.
 
     Raises:
         UserError: wrong arguments, or a run failed.
@@ -107,7 +109,7 @@ def measure_grid(
     path = Path(folder) / FILE
     checkpoints = grid_checkpoints(profile, seeds, steps, settings)
     rows = read_measurements(path)
-    missing = missing_of_grid(checkpoints, rows, temperatures)
+    missing = missing_of_grid(checkpoints, [*rows, *known], temperatures)
     total = len(checkpoints) * len(temperatures)
     left = sum(len(wanted) for _, wanted in missing)
     progress(f"temperature grid: {total} measurements, {total - left} made before, {left} to make")
@@ -124,15 +126,15 @@ def measure_grid(
             path.parent.mkdir(parents=True, exist_ok=True)
             write_measurements(rows, path)
     ids = {one.run_id for one in checkpoints}
-    return [row for row in rows if row["kind"] == GRID and row["run_id"] in ids]
+    return [row for row in (*rows, *known) if row["kind"] == GRID and row["run_id"] in ids]
 
 
 def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) -> Any:
     """One row a temperature, as each is measured."""
     from mcbench.evaluator import Evaluator
-    from mcbench.runs.evaluate import evaluate_model, select_problems
+    from mcbench.runs.evaluate import evaluate, select_problems
     from mcbench.runs.problems import load_problems
-    from mcbench.runs.train import load_model
+    from mcbench.runs.sampling import load_model, transformers_policy
 
     config = one.full.config
     location = config.model
@@ -141,13 +143,12 @@ def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) ->
         if not path.exists():
             raise UserError(f"{path} is missing; delete the run {path.parent.parent} to train it")
         location = str(path)
-    model, tokenizer = load_model(location)
+    policy = transformers_policy(*load_model(location), config.eval_batch_size)
     problems = select_problems(load_problems(config.test_set), config.test_limit)
     with Evaluator(workers=config.reward_workers) as evaluator:
         for temperature in temperatures:
-            results = evaluate_model(
-                model,
-                tokenizer,
+            results = evaluate(
+                policy,
                 problems,
                 evaluator=evaluator,
                 lengths=[config.max_completion_length],
@@ -155,6 +156,5 @@ def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) ->
                 temperature=temperature,
                 seed=one.seed,
                 prompt_style=config.prompt_style,
-                batch_size=config.eval_batch_size,
             )
             yield from grid_measurements(one.run_id, one.seed, one.step, results)

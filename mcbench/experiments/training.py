@@ -9,19 +9,9 @@ from pathlib import Path
 from mcbench.experiments.experiments import PlannedRun
 from mcbench.experiments.plan import Plan, make_plan
 from mcbench.runs.compact import read_compact, write_compact
-from mcbench.runs.place import in_project
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.store import RunRecord, RunStore, read_run
 from mcbench.scale.sweep import check_numbers, train_all
-
-COMMITTED = Path("reports", "records")
-"""The records that a checkout holds, below the project's root."""
-
-
-def committed_records() -> Path | None:
-    """The folder of committed records; None where there is none, as outside a checkout."""
-    folder = in_project(COMMITTED)
-    return folder if folder.is_dir() else None
 
 
 def train_missing(

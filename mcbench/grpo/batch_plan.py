@@ -75,12 +75,6 @@ class BatchPlan:
             "num_generations": self.num_generations,
         }
 
-    def aligned(self, steps: int) -> int:
-        """``steps`` rounded up to a generation boundary, where a checkpoint or a stage change is
-        exact.
-        """
-        return -(-max(1, steps) // self.updates_per_generation) * self.updates_per_generation
-
     def describe(self) -> str:
         """One sentence for people."""
         n, passes = self.updates_per_generation, self.gradient_accumulation_steps

@@ -7,16 +7,22 @@ from typing import Any
 from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
-from mcbench.grpo.masking import READINGS, REPEAT_RULES, TRUNCATION_MASKS
+from mcbench.grpo.masking import MASK_WHEN, REPEAT_RULES, TRUNCATION_MASKS
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
-# What TRL 1.16 knows. It finds a wrong name or number only in the middle of the first update.
-_TRL_NAMES = {
+# Allowed names and ranges; those of TRL 1.16 too, which finds a wrong name or number only in the
+# middle of the first update.
+_NAMES = {
+    "truncation_mask": TRUNCATION_MASKS,
+    "mask_when": MASK_WHEN,
+    "repeat_rule": REPEAT_RULES,
     "loss_type": ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo"),
     "scale_rewards": ("batch", "group", "none"),
     "importance_sampling_level": ("sequence", "token"),
 }
-_TRL_RANGES = {
+_RANGES = {
+    "mask_ratio": (0, 1),
+    "repeat_window": (1, math.inf),
     "epsilon": (0, math.inf),
     "epsilon_high": (0, math.inf),
     "beta": (0, math.inf),
@@ -147,17 +153,6 @@ class MicroCoderGRPOConfig(GRPOConfig):
         return _points(self.length_stages)
 
     def _check_mask(self) -> None:
-        for name, allowed in (
-            ("truncation_mask", TRUNCATION_MASKS),
-            ("mask_when", READINGS),
-            ("repeat_rule", REPEAT_RULES),
-        ):
-            if getattr(self, name) not in allowed:
-                raise unknown(name, getattr(self, name), allowed)
-        if not 0 <= self.mask_ratio <= 1:
-            raise UserError(f"mask_ratio must be in [0, 1], got {self.mask_ratio}")
-        if self.repeat_window < 1:
-            raise UserError(f"repeat_window must be at least 1 token, got {self.repeat_window}")
         if self.incorrect_threshold >= self.correct_threshold:
             raise UserError(
                 f"incorrect_threshold ({self.incorrect_threshold}) must be below correct_threshold "
@@ -166,17 +161,16 @@ class MicroCoderGRPOConfig(GRPOConfig):
         if self.truncation_mask == "conditional" and self.mask_truncated_completions:
             raise UserError(
                 "truncation_mask='conditional' and mask_truncated_completions=True are two "
-                "different "
-                "methods; choose truncation_mask='conditional' or truncation_mask='all'"
+                "different methods; choose truncation_mask='conditional' or truncation_mask='all'"
             )
 
     def _check_names(self) -> None:
-        for name, allowed in _TRL_NAMES.items():
+        for name, allowed in _NAMES.items():
             if getattr(self, name) not in allowed:
                 raise unknown(name, getattr(self, name), allowed)
 
     def _check_ranges(self) -> None:
-        for name, (low, high) in _TRL_RANGES.items():
+        for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
                 wanted = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"

@@ -65,14 +65,6 @@ def self_bleu(groups: Sequence[Group], token_budget: int = SELF_BLEU_TOKEN_BUDGE
     return float(np.mean([_group_self_bleu(group) for group in usable[::stride]]))
 
 
-def unique_programs(groups: Sequence[Sequence[str | None]]) -> float:
-    """Distinct normalised programs of a group / G, mean over groups. None (no program) counts only
-    in G.
-    """
-    keys = [[program_key(text) for text in group] for group in groups]
-    return unique_share(keys)
-
-
 def unique_share(keys: Sequence[Sequence[int]]) -> float:
     """Mean over groups of distinct non-zero keys / G (zero stands for "no program")."""
     shares = [len({int(key) for key in group} - {0}) / len(group) for group in keys]
@@ -83,34 +75,38 @@ def program_key(source: str | None) -> int:
     """A 63-bit key that is equal for equal normalised programs; 0 for None.
 
     Normalised means parsed: comments, blank lines, indentation, quotes, redundant parentheses and
-    docstrings do not count; names do (nothing is renamed). Text that does not parse is compared as
-    it is, without surrounding space.
+    docstrings do not count; names do (nothing is renamed). Text that does not parse, or whose tree
+    cannot be written down, is compared as it is, without surrounding space. No text raises.
     """
     if source is None:
         return 0
-    digest = hashlib.blake2b(repr(_normalised(source)).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(_normalised(source).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1 or 1
 
 
-_FENCED = re.compile(r"^```[^\n`]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^```[^\n`]*\n", re.MULTILINE)
+_END_OF_FENCE = re.compile(r"^```[ \t]*$", re.MULTILINE)
 
 
 def last_code_block(response: str) -> str | None:
     """The last complete fenced block of a response, None without one."""
-    blocks = _FENCED.findall(response)
-    return blocks[-1] if blocks else None
+    block, position = None, 0
+    while start := _FENCE.search(response, position):
+        end = _END_OF_FENCE.search(response, start.end())
+        if end is None:
+            break
+        block, position = response[start.end() : end.start()], end.end()
+    return block
 
 
-def _normalised(source: str) -> object:
+def _normalised(source: str) -> str:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # a generated program may hold "\d"; that is not our user's concern
+            warnings.simplefilter("ignore")  # a generated program may hold "\d": no user's concern
             tree = ast.parse(source)
-        return _tree_key(tree)
+        return repr(_tree_key(tree))  # raises on integers of more than 4,300 digits, for one
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return source.strip()
+        return repr(source.strip())
 
 
 def _tree_key(node: object) -> object:

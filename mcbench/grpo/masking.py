@@ -11,7 +11,7 @@ responses from the loss altogether is another method (DeepCoder's overlong filte
 Shapes: B = P·G responses, T tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 TRUNCATION_MASKS = ("none", "conditional", "all")
-READINGS = ("incorrect", "correct", "non_incorrect")
+MASK_WHEN = ("incorrect", "correct", "non_incorrect")
 REPEAT_RULES = ("window", "periodic")
 
 
@@ -32,7 +32,7 @@ class Correctness:
     correct: Tensor
     incorrect: Tensor
 
-    def reading(self, mask_when: str) -> Tensor:
+    def candidates(self, mask_when: str) -> Tensor:
         """The (B,) responses that one reading of the paper makes candidates for the mask.
 
         - ``incorrect`` (§2.2, Eq. 2; the default): a scored failure.
@@ -47,7 +47,7 @@ class Correctness:
             return self.correct
         if mask_when == "non_incorrect":
             return ~self.incorrect
-        raise ValueError(f"mask_when {mask_when!r}; allowed: {', '.join(READINGS)}")
+        raise ValueError(f"mask_when {mask_when!r}; allowed: {', '.join(MASK_WHEN)}")
 
 
 def correctness(rewards: Tensor, correct_at: float = 1.0, incorrect_at: float = 0.0) -> Correctness:
@@ -59,13 +59,18 @@ def correctness(rewards: Tensor, correct_at: float = 1.0, incorrect_at: float = 
     return Correctness(correct=rewards >= correct_at, incorrect=rewards <= incorrect_at)
 
 
-def reached_max(ended: Tensor, lengths: Tensor, max_completion_length: int) -> Tensor:
-    """|o_i| = L_max: (B,) responses as long as allowed whose last token does not end the response.
+def is_truncated(
+    ids: Sequence[Sequence[int]], end_tokens: Collection[int], max_completion_length: int
+) -> Tensor:
+    """|o_i| = L_max: (B,) bool, responses as long as allowed that do not close with an end token.
 
-    A response whose EOS is exactly the last allowed token is complete, although its length is
-    L_max.
+    ``ids`` holds the tokens of each response without padding. A response whose EOS is exactly the
+    last allowed token is complete, although its length is L_max; one that something else cut
+    before L_max (a tool's answer that did not fit) is not truncated.
     """
-    return ~ended & (lengths >= max_completion_length)
+    return torch.tensor(
+        [len(row) >= max_completion_length and row[-1] not in end_tokens for row in ids]
+    )
 
 
 def repeats(ids: Tensor, lengths: Tensor, window: int = 128, rule: str = "window") -> Tensor:
@@ -110,11 +115,14 @@ def uniform_draws(key: Sequence[int], count: int) -> Tensor:
     return torch.from_numpy(np.random.Generator(bits).random(count))
 
 
-def conditional_mask(
-    reached: Tensor, candidate: Tensor, repeating: Tensor, draws: Tensor, mask_ratio: float
-) -> Tensor:
-    """The indicator of Eq. 2, (B,) bool: reached L_max ∧ candidate ∧ ¬repeating ∧ U < ρ."""
-    return reached & candidate & ~repeating & (draws.to(reached.device) < mask_ratio)
+def eligible(truncated: Tensor, candidate: Tensor, repeating: Tensor) -> Tensor:
+    """The indicator of Eq. 2 before its draw, (B,) bool: truncated ∧ candidate ∧ ¬repeating."""
+    return truncated & candidate & ~repeating
+
+
+def conditional_mask(eligible: Tensor, draws: Tensor, mask_ratio: float) -> Tensor:
+    """The indicator of Eq. 2, (B,) bool: eligible ∧ U < ρ."""
+    return eligible & (draws.to(eligible.device) < mask_ratio)
 
 
 def masked_advantages(advantages: Tensor, masked: Tensor) -> Tensor:

@@ -1,18 +1,16 @@
-"""Temperature: staged schedules, the T(D) choice, and one temperature for sampling and
-log-probabilities (Eq. 1).
+"""Temperature: staged schedules and the T(D) choice, as pure functions.
 
 π^{T(D)} in Eq. 1 is softmax(logits / T) for the old and for the new policy, so the temperature may
-change only where a new batch is generated, and then everywhere at once.
+change only where a new batch is generated, and then everywhere at once
+(``trl_compat.RepairedGRPOTrainer.set_temperature``).
 """
 
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
-
-from torch import nn
 
 from mcbench.errors import UserError
 
@@ -117,52 +115,3 @@ def select_temperature(diversity: Mapping[float, float], target: float) -> Choic
     measured = {f"{t:g}": float(diversity[t]) for t in sorted(diversity)}
     explanation = f"T = {chosen:g} {reason} ({table})"
     return Choice(float(chosen), float(target), bool(enough), measured, explanation)
-
-
-def _wrapped_functions(forward: Any) -> Iterator[Any]:
-    """``forward`` and what its decorators wrap (mixed precision adds some), outermost first."""
-    while forward is not None:
-        forward = getattr(forward, "__func__", forward)
-        yield forward
-        forward = getattr(forward, "__wrapped__", None)
-
-
-def log_prob_temperature_cell(model: nn.Module) -> Any:
-    """The closure cell that holds the temperature of the log-probabilities.
-
-    TRL freezes it in ``add_fused_lm_head(temperature=...)``: assigning ``trainer.temperature``
-    alone would change the sampling and leave the log-probabilities at the old temperature. The head
-    may lie under wrappers (PEFT, FSDP, mixed precision).
-    """
-    for module in model.modules():
-        for function in _wrapped_functions(module.forward):
-            code = getattr(function, "__code__", None)
-            if code is not None and code.co_name == "_fused_forward":
-                return function.__closure__[code.co_freevars.index("temperature")]
-    raise RuntimeError("TRL's fused LM head was not found; this package needs trl>=1.16,<1.17")
-
-
-def set_temperature(trainer: Any, cells: Sequence[Any], temperature: float) -> None:
-    """Sets one temperature for sampling (every backend) and for all log-probabilities (policy, old,
-    reference).
-    """
-    trainer.temperature = temperature
-    if trainer.use_vllm:
-        trainer.vllm_generation.temperature = temperature
-    else:
-        trainer.generation_config.temperature = temperature
-        trainer.generation_kwargs["temperature"] = temperature
-    for cell in cells:
-        cell.cell_contents = temperature
-
-
-def set_max_completion_length(trainer: Any, length: int) -> None:
-    """Sets L_max for sampling and for the constant in the ``dr_grpo`` loss (context extension,
-    §7.2).
-    """
-    trainer.max_completion_length = length
-    if trainer.use_vllm:
-        trainer.vllm_generation.max_completion_length = length
-    else:
-        trainer.generation_config.max_new_tokens = length
-        trainer.generation_kwargs["max_new_tokens"] = length

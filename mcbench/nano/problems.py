@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
-from mcbench.data.schema import DIFFICULTIES, FORMS, Form, Problem
+from mcbench.data.schema import DIFFICULTIES, Form, Problem
 from mcbench.errors import UserError, unknown
 from mcbench.nano import described, induced
 
@@ -85,10 +85,10 @@ def _problem(
         form=task.form,
         tests=tuple(_test(source, task.form, value) for value in inputs),
         difficulty=task.difficulty,
-        fn_name="solve" if task.form == "call" else None,
+        fn_name="solve" if task.form == "call" else "",
         kind=kind,
         source="nano",
-        reference=source,
+        references=(source,),
         metadata={"program": task.key},
     )
 
@@ -190,7 +190,7 @@ def load_split(split: Split, size: int | None = None, seed: int = 0) -> tuple[Pr
 
 def _quota(size: int) -> dict[tuple[str, str, str], int]:
     """How many problems of each kind, form and difficulty a set of ``size`` holds."""
-    cells = [(form, difficulty) for form in FORMS for difficulty in DIFFICULTIES]
+    cells = [(form, difficulty) for form in ("stdin", "call") for difficulty in DIFFICULTIES]
     quota: dict[tuple[str, str, str], int] = {}
     n_induced = round(size * INDUCED_SHARE)
     for kind, n in (("induced", n_induced), ("described", size - n_induced)):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from mcbench.report.paper import Reference
 from mcbench.report.series import Arms, Curve, smooth
@@ -72,8 +73,11 @@ class Figure:
     layout: dict[str, Any] = field(default_factory=dict)
 
     def add(self, kind: str, **trace: Any) -> None:
-        """Add a trace, such as a ``scatter`` or a ``bar``, with plotly's own properties."""
-        self.data.append({"type": kind, **trace})
+        """Add a trace, such as a ``scatter`` or a ``bar``, with plotly's own properties; columns of
+        a table become arrays.
+        """
+        values = {n: v.to_numpy() if isinstance(v, pd.Series) else v for n, v in trace.items()}
+        self.data.append({"type": kind, **values})
 
     def line(
         self, x: Any, y: Any, name: str, style: ArmStyle, width: float = 1.6, **more: Any

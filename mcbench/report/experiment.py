@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from mcbench.claims import STATES
-from mcbench.errors import UserError, unknown
+from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study
 from mcbench.report import claims, ends, paper
@@ -30,7 +30,7 @@ from mcbench.report.evaluator_panels import (
 from mcbench.report.figures import LINES
 from mcbench.report.own_panels import OWN_PANELS
 from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Table, Tile
-from mcbench.report.panels import PANELS, panel
+from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance
 from mcbench.report.samples import samples_section
 from mcbench.report.series import Arms, unfinished_runs
@@ -58,11 +58,9 @@ def block_of(sources: Sources, name: str, prefix: str = "", claim: str = "") -> 
         if isinstance(made, Panel) and len(sources.studies) > 1:
             plots = [replace(plot, id=f"{prefix}-{plot.id}") for plot in made.plots]
             made = replace(made, plots=plots)
-    elif name in PANELS:
-        made = panel(name, sources.arms, prefix)
-        _add_papers_curves(made, sources, prefix)
     else:
-        raise unknown("panel", name, [*PANELS, *own])
+        made = panel(name, sources.arms, prefix, also=own)
+        _add_papers_curves(made, sources, prefix)
     if isinstance(made, Panel) and claim:
         made = replace(made, prose=f"{made.prose} {claim}".strip())
     return made

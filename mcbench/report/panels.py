@@ -6,7 +6,7 @@ is said in the panel's ``missing``, never left out silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcbench.errors import unknown
@@ -254,13 +254,20 @@ SYNONYMS = {
 }
 
 
-def panel(name: str, arms: Arms, prefix: str = "", smoothing: int = SMOOTHING) -> Panel:
+def panel(
+    name: str,
+    arms: Arms,
+    prefix: str = "",
+    smoothing: int = SMOOTHING,
+    also: Iterable[str] = (),
+) -> Panel:
     """One panel of :data:`PANELS`, or one of the lines of :data:`mcbench.report.figures.LINES`.
 
     Args:
         arms: arm -> runs by seed.
         prefix: begins the ids of the figures, which must be unique on a page.
         smoothing: steps of the running mean.
+        also: other panels that the caller knows, for the message.
 
     Raises:
         UserError: no such panel; the message names those there are.
@@ -268,7 +275,7 @@ def panel(name: str, arms: Arms, prefix: str = "", smoothing: int = SMOOTHING) -
     wanted = name.lower().replace("_", "-").replace(" ", "-")
     wanted = SYNONYMS.get(wanted, wanted)
     if wanted not in _KINDS:
-        raise unknown("panel", name, [*_KINDS, *SYNONYMS])
+        raise unknown("panel", name, [*_KINDS, *SYNONYMS, *also])
     kind = _KINDS[wanted]
     plots, missing = drawn(kind, arms, smoothing)
     if prefix:

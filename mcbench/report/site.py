@@ -33,7 +33,8 @@ from mcbench.report.experiment import experiment_page
 from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
 from mcbench.report.style import KNOWN
-from mcbench.runs.compact import read_compact, read_record
+from mcbench.runs.compact import read_compact
+from mcbench.runs.records import read_records
 from mcbench.runs.store import RunRecord
 
 PLOTLY = "assets/plotly.min.js"
@@ -92,26 +93,6 @@ def as_single_file(page: Path, output: Path) -> Path:
 def unfinished(report: Path) -> Path:
     """Where the page of a notebook lies that has not come to writing ``report``."""
     return report.with_name(f"{report.stem}.unfinished.html")
-
-
-def read_records(names: Sequence[str | Path]) -> list[RunRecord]:
-    """The records at some paths: run directories, compact records and folders of either.
-
-    Raises:
-        UserError: a path does not exist or holds no run.
-    """
-    return [read_record(path) for name in names for path in _record_paths(Path(name))]
-
-
-def _record_paths(path: Path) -> list[Path]:
-    if not path.exists():
-        raise UserError(f"no run or record at {path}")
-    if path.is_file() or (path / "run.json").exists():
-        return [path]
-    found = sorted([*(p.parent for p in path.glob("*/run.json")), *path.glob("*.parquet")])
-    if not found:
-        raise UserError(f"folder {path} holds no run and no compact record")
-    return found
 
 
 def is_site(path: str | Path) -> bool:
@@ -238,7 +219,7 @@ def page_of_runs(names: Sequence[str], output: str | Path, single_file: bool = F
     """
     single = " --single-file" if single_file else ""
     again = f"mcbench report {' '.join(map(str, names))} -o {output}{single}"
-    page = experiment_page(comparison_of(read_records(names)), again)
+    page = experiment_page(comparison_of(read_records(*names)), again)
     return save(page, output, single_file)
 
 
@@ -252,7 +233,7 @@ def claims_table(names: Sequence[str | Path]) -> list[str]:
         names = [Path(names[0]) / "records"]
     folders = [Path(name) for name in names if Path(name).is_dir()]
     measurements = [row for folder in folders for row in read_measurements(folder)]
-    return summary_lines(results_of(read_records(names), measurements))
+    return summary_lines(results_of(read_records(*names), measurements))
 
 
 def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> list[str]:

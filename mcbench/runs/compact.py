@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcbench.errors import UserError
+from mcbench.files import plain, write_atomic
 from mcbench.runs.distributions import ADVANTAGE
-from mcbench.runs.files import plain, write_atomic
 from mcbench.runs.store import Run, RunRecord, read_run
 
 if TYPE_CHECKING:
@@ -124,8 +124,3 @@ def read_compact(path: str | Path) -> RunRecord:
         sample_lines=[row for kind, row in parsed if kind == "sample"],
         distribution_lines=[row for kind, row in parsed if kind == "distribution"],
     )
-
-
-def read_record(path: str | Path) -> RunRecord:
-    """A run directory or a compact file, whichever ``path`` is."""
-    return read_run(path) if Path(path).is_dir() else read_compact(path)

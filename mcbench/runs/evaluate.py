@@ -2,85 +2,44 @@
 
 A response cut at L tokens is the first L tokens of the response cut at 2L, because sampling goes
 from left to right. So each problem is sampled once at the longest length and judged at every one.
+
+With a folder an evaluation is kept and resumed. The folder holds ``evaluation.json`` (what is
+evaluated and how) and ``samples/00000.jsonl`` and so on: for every problem the responses, their
+lengths and verdicts. A chunk of problems is one file, written in one step; what is there is not
+sampled again. Each chunk has a seed of its own, so that an evaluation that was interrupted ends in
+the same samples as one that was not.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
+from mcbench.data.benchmarks import BenchmarkSet
+from mcbench.data.judge import submission
+from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import Problem
-from mcbench.errors import UserError, unknown
-from mcbench.runs.problems import prompt_for
+from mcbench.errors import UserError
+from mcbench.evaluator import Evaluator, extract_code
+from mcbench.evaluator.reward import NO_CODE
+from mcbench.files import make_writable, plain, read_lines, write_atomic, write_json
+from mcbench.grpo.diversity import distinct_n
+from mcbench.runs.scores import EvalResult, mean_pass_at
 
-GROUPINGS = ("form", "difficulty", "kind")
+if TYPE_CHECKING:
+    from mcbench.runs.sampling import Policy
 
+CHUNK = 32  # problems sampled and judged together where they are kept in a folder
 
-@dataclass(frozen=True)
-class EvalResult:
-    """One evaluation at one length.
-
-    ``per_problem`` has one dict a problem: id, form, difficulty, kind, passes, attempts (the number
-    that was judged: attempts lost to an infrastructure failure do not count).
-    """
-
-    max_completion_length: int
-    temperature: float
-    attempts: int
-    pass_at_1: float
-    mean_length: float
-    truncated_share: float
-    distinct_4: float
-    per_problem: tuple[dict[str, Any], ...]
-
-    def pass_at(self, k: int) -> float:
-        """Unbiased pass@k, mean over problems.
-
-        Raises:
-            UserError: k is not between 1 and the attempts judged for every problem.
-        """
-        return mean_pass_at(self.per_problem, k)
-
-    def by(self, *names: str) -> dict[tuple[str, ...], float]:
-        """pass@1 by form, difficulty or kind, or by several of them together."""
-        for name in names:
-            if name not in GROUPINGS:
-                raise unknown("grouping", name, GROUPINGS)
-        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for row in self.per_problem:
-            groups.setdefault(tuple(row[name] for name in names), []).append(row)
-        return {key: mean_pass_at(rows, 1) for key, rows in sorted(groups.items())}
-
-    def to_dict(self) -> dict[str, Any]:
-        """The line of evals.jsonl, less step and data set."""
-        return {**vars(self), "per_problem": list(self.per_problem)}
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Unbiased estimate of pass@k from ``n`` attempts of which ``c`` passed (Chen et al. 2021).
-
-    1 - C(n-c, k) / C(n, k).
-
-    Raises:
-        UserError: k above n, or numbers that cannot be.
-    """
-    if not 1 <= k <= n:
-        raise UserError(f"pass@{k} needs 1 <= k <= attempts, and there are {n} attempts")
-    if not 0 <= c <= n:
-        raise UserError(f"{c} of {n} attempts cannot have passed")
-    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
-
-
-def mean_pass_at(per_problem: Sequence[dict[str, Any]], k: int) -> float:
-    """Mean over problems of the unbiased pass@k; problems without a judged attempt are left out."""
-    judged = [row for row in per_problem if row["attempts"]]
-    if not judged:
-        return float("nan")
-    return float(np.mean([pass_at_k(row["attempts"], row["passes"], k) for row in judged]))
+Problems = Sequence[Problem] | BenchmarkSet
 
 
 def select_problems(problems: Sequence[Problem], limit: int | None) -> tuple[Problem, ...]:
@@ -90,19 +49,20 @@ def select_problems(problems: Sequence[Problem], limit: int | None) -> tuple[Pro
     return tuple(problems[i * len(problems) // limit] for i in range(limit))
 
 
-def evaluate_model(
-    model: Any,
-    tokenizer: Any,
-    problems: Sequence[Problem],
+def evaluate(
+    model: Policy | Callable[[], Policy],
+    problems: Problems,
     *,
-    evaluator: Any,
     lengths: Sequence[int],
     attempts: int = 4,
     temperature: float = 1.0,
     seed: int = 0,
     prompt_style: str = "plain",
-    batch_size: int = 256,
-    sampler: Any = None,
+    evaluator: Any = None,
+    workers: int = 2,
+    folder: Path | None = None,
+    about: Mapping[str, Any] | None = None,
+    progress: bool = False,
 ) -> list[EvalResult]:
     """Sample ``attempts`` responses a problem and judge them at each of ``lengths``.
 
@@ -110,41 +70,56 @@ def evaluate_model(
     the same responses.
 
     Args:
-        evaluator: a :class:`mcbench.evaluator.Evaluator`.
+        model: what responds, see :mod:`mcbench.runs.sampling`, or what loads it where something is
+            still to be sampled.
         lengths: maximum response lengths in tokens.
-        sampler: a :data:`mcbench.runs.sampling.Sampler`; ``model.generate`` where None.
+        evaluator: a :class:`mcbench.evaluator.Evaluator`; where None, one of its own with
+            so many ``workers`` for what is still to be judged.
+        folder: where samples and verdicts are kept, and an interrupted evaluation goes on.
+        about: what else decides the result, such as hashes of model and problems, for the folder.
 
     Returns:
         One result per length, in the order given.
 
     Raises:
-        UserError: a temperature, length or number of attempts that is not greater than 0.
+        UserError: a temperature, length or number of attempts that is not greater than 0; the
+            folder holds an evaluation with other settings, or cannot be written to.
     """
-    from mcbench.runs.sampling import end_tokens, prompt_ids, transformers_sampler
-
     check_request(problems, lengths, attempts, temperature)
-    sample = sampler or transformers_sampler(model, tokenizer, batch_size)
-    prompts = prompt_ids(tokenizer, [prompt_for(problem, prompt_style) for problem in problems])
-    repeated = [ids for ids in prompts for _ in range(attempts)]
-    responses = sample(repeated, max(lengths), temperature, seed)
-    ends = set(end_tokens(model, tokenizer))
-    texts = {
-        length: tokenizer.batch_decode([r[:length] for r in responses], skip_special_tokens=True)
-        for length in lengths
+    settings: dict[str, Any] = {
+        "lengths": list(lengths),
+        "attempts": attempts,
+        "temperature": temperature,
+        "prompt_style": prompt_style,
     }
-    verdicts = judge(evaluator, problems, texts, attempts)
-    return [
-        _result(problems, [r[:length] for r in responses], ends, verdicts[length], length,
-                attempts, temperature)
-        for length in lengths
-    ]  # fmt: skip
+    if folder is not None:
+        _open(folder, {**(about or {}), **settings, "seed": seed})
+    rows: list[dict[str, Any]] = []
+    size = len(problems) if folder is None else CHUNK
+    with ExitStack() as stack, tqdm(total=len(problems), disable=not progress) as bar:
+        for number, first in enumerate(range(0, len(problems), size)):
+            file = None if folder is None else folder / "samples" / f"{number:05}.jsonl"
+            if file is not None and file.exists():
+                new = read_lines(file)
+            else:
+                model = model() if callable(model) else model
+                evaluator = evaluator or stack.enter_context(Evaluator(workers=workers))
+                # Far apart in a folder: samplers may count on from the seed, one a response.
+                own = seed if file is None else seed * 1_000_003 + number * 65_537
+                part = _part(problems, first, first + size)
+                new = _rows(model, part, evaluator, seed=own, **settings)
+                if file is not None:
+                    write_atomic(file, "".join(json.dumps(plain(row)) + "\n" for row in new))
+            rows += new
+            bar.update(len(new))
+    return [_result(rows, length, attempts, temperature) for length in lengths]
 
 
 def check_request(
-    problems: Sequence[Problem], lengths: Sequence[int], attempts: int, temperature: float
+    problems: Problems, lengths: Sequence[int], attempts: int, temperature: float
 ) -> None:
     """Refuse an evaluation that cannot be made, before anything is loaded."""
-    if not problems:
+    if not len(problems):
         raise UserError("the problem set is empty; at least one problem is needed")
     if not lengths or min(lengths) < 1:
         raise UserError(f"lengths must be whole numbers from 1, got {list(lengths)}")
@@ -154,71 +129,149 @@ def check_request(
         raise UserError(f"temperature must be greater than 0, got {temperature}")
 
 
-def judge(
-    evaluator: Any, problems: Sequence[Problem], texts: dict[int, list[str]], attempts: int
-) -> dict[int, list[bool | None]]:
-    """Whether each response passes; None where our own infrastructure failed (IE).
-
-    Response i belongs to problem i // attempts. Equal programs for one problem run once, which also
-    covers every response that ended before the shortest length.
-    """
-    from mcbench.evaluator import extract_code
-
-    keys = {
-        length: [(i // attempts, extract_code(text)) for i, text in enumerate(rows)]
-        for length, rows in texts.items()
-    }
-    programs = dict.fromkeys(key for rows in keys.values() for key in rows if key[1] is not None)
-    submissions = [_submission(problems[index], code) for index, code in programs]
-    results = evaluator.evaluate(submissions, early_exit=True) if submissions else []
-    passed: dict[tuple[int, str | None], bool | None] = {
-        key: None if "IE" in result.verdicts else result.passed
-        for key, result in zip(programs, results, strict=True)
-    }
-    return {length: [passed.get(key, False) for key in rows] for length, rows in keys.items()}
+def _open(folder: Path, settings: dict[str, Any]) -> None:
+    """Begin an evaluation in a folder, or see that it is the one that was begun there."""
+    about = folder / "evaluation.json"
+    wanted = json.loads(json.dumps(settings))
+    if not about.exists():
+        make_writable(folder / "samples", "folder")
+        write_json(about, wanted)
+        return
+    found = json.loads(about.read_text())
+    changed = sorted(key for key in wanted if found.get(key) != wanted[key])
+    if changed:
+        raise UserError(
+            f"{folder} holds an evaluation with another {changed[0]} "
+            f"({found.get(changed[0])!r}, now {wanted[changed[0]]!r}); name another folder"
+        )
 
 
-def _submission(problem: Problem, code: str | None) -> Any:
-    """The program with the problem's tests, read exactly as the training reward reads them."""
-    from mcbench.evaluator import Submission
-    from mcbench.evaluator.reward import parse_tests
-
-    row = problem.to_row()
-    return Submission(code or "", parse_tests(row["tests"], row["form"], row["fn_name"]))
-
-
-def _result(
+def sample(
+    model: Policy,
     problems: Sequence[Problem],
-    responses: list[list[int]],
-    ends: set[int],
-    passed: list[bool | None],
-    length: int,
+    *,
+    lengths: Sequence[int],
     attempts: int,
     temperature: float,
-) -> EvalResult:
-    from mcbench.grpo.diversity import distinct_n
+    seed: int,
+    prompt_style: str,
+) -> list[list[int]]:
+    """``attempts`` responses to every problem, up to the longest length: token ids.
 
-    per_problem = []
+    Response i belongs to problem i // attempts.
+    """
+    prompts = [prompt_for(problem, prompt_style) for problem in problems]
+    return model.respond(prompts, attempts, max(lengths), temperature, seed)
+
+
+def _rows(
+    model: Policy,
+    problems: Sequence[Problem],
+    evaluator: Any,
+    *,
+    lengths: Sequence[int],
+    attempts: int,
+    **settings: Any,
+) -> list[dict[str, Any]]:
+    """What is kept of every problem: what it is, and its responses with their verdicts."""
+    responses = sample(model, problems, lengths=lengths, attempts=attempts, **settings)
+    texts = {length: model.texts([ids[:length] for ids in responses]) for length in lengths}
+    verdicts = judge(evaluator, problems, texts, attempts)
+    longest = texts[max(lengths)]
+    rows = []
     for index, problem in enumerate(problems):
-        judged = [p for p in passed[index * attempts : (index + 1) * attempts] if p is not None]
-        per_problem.append(
+        mine = range(index * attempts, (index + 1) * attempts)
+        groups = {length: [[responses[i][:length] for i in mine]] for length in lengths}
+        rows.append(
             {
                 "id": problem.id,
                 "form": problem.form,
                 "difficulty": problem.difficulty,
                 "kind": problem.kind,
-                "passes": sum(judged),
-                "attempts": len(judged),
+                "attempts": [
+                    {
+                        "text": longest[i],
+                        "tokens": len(responses[i]),
+                        "ended": bool(responses[i]) and responses[i][-1] in model.ends,
+                        "verdicts": {str(length): verdicts[length][i] for length in lengths},
+                    }
+                    for i in mine
+                ],
+                "distinct_4": {str(n): distinct_n(group, (4,))[4] for n, group in groups.items()},
             }
         )
-    groups = [responses[i : i + attempts] for i in range(0, len(responses), attempts)]
+    return rows
+
+
+def judge(
+    evaluator: Any, problems: Sequence[Problem], texts: Mapping[int, list[str]], attempts: int
+) -> dict[int, list[str]]:
+    """Verdicts by length for every response, such as "AC,WA"; :func:`passed` reads them.
+
+    Response i belongs to problem i // attempts. Equal programs for one problem run once, which also
+    covers every response that ended before the shortest length.
+    """
+    keys = {
+        length: [(i // attempts, extract_code(text)) for i, text in enumerate(rows)]
+        for length, rows in texts.items()
+    }
+    programs = dict.fromkeys(key for rows in keys.values() for key in rows if key[1] is not None)
+    submissions = [submission(problems[index], code or "") for index, code in programs]
+    results = evaluator.evaluate(submissions, early_exit=True) if submissions else []
+    found = {key: ",".join(result.verdicts) for key, result in zip(programs, results, strict=True)}
+    return {length: [found.get(key, NO_CODE) for key in rows] for length, rows in keys.items()}
+
+
+def passed(verdicts: str) -> bool | None:
+    """Whether a response passed; None where our own infrastructure failed (IE)."""
+    found = set(verdicts.split(","))
+    return None if "IE" in found else found == {"AC"}
+
+
+def read_samples(folder: Path) -> list[dict[str, Any]]:
+    """What an evaluation in a folder sampled so far, one dict a problem in the order of the set."""
+    return [
+        row for file in sorted((folder / "samples").glob("*.jsonl")) for row in read_lines(file)
+    ]
+
+
+def _result(
+    rows: Sequence[Mapping[str, Any]], length: int, attempts: int, temperature: float
+) -> EvalResult:
+    """The scores at one length."""
+    per_problem = []
+    for row in rows:
+        judged = [passed(attempt["verdicts"][str(length)]) for attempt in row["attempts"]]
+        judged = [one for one in judged if one is not None]
+        known = {name: row[name] for name in ("id", "form", "difficulty", "kind")}
+        per_problem.append({**known, "passes": sum(map(bool, judged)), "attempts": len(judged)})
+    every = [attempt for row in rows for attempt in row["attempts"]]
+    distinct = [row["distinct_4"][str(length)] for row in rows]
+    distinct = [value for value in distinct if value is not None and not math.isnan(value)]
     return EvalResult(
         max_completion_length=length,
         temperature=temperature,
         attempts=attempts,
         pass_at_1=mean_pass_at(per_problem, 1),
-        mean_length=float(np.mean([len(r) for r in responses])),
-        truncated_share=float(np.mean([r[-1] not in ends for r in responses])),
-        distinct_4=distinct_n(groups, (4,))[4],
+        mean_length=float(np.mean([min(one["tokens"], length) for one in every])),
+        truncated_share=float(
+            np.mean([one["tokens"] > length or not one["ended"] for one in every])
+        ),
+        distinct_4=float(np.mean(distinct)) if distinct else float("nan"),
         per_problem=tuple(per_problem),
     )
+
+
+def _part(problems: Problems, first: int, last: int) -> Sequence[Problem]:
+    """Some of the problems; a benchmark's with its limits where they set none."""
+    if not isinstance(problems, BenchmarkSet):
+        return problems[first:last]
+    known = problems.benchmark
+    return [
+        replace(
+            problem,
+            time_limit_s=problem.time_limit_s or known.time_limit_s,
+            memory_limit_mb=problem.memory_limit_mb or known.memory_limit_mb,
+        )
+        for problem in problems.problems(first, last)
+    ]

@@ -19,3 +19,13 @@ def in_project(path: str | Path) -> Path:
         if (folder / "pyproject.toml").is_file() and (folder / "mcbench").is_dir():
             return folder / path
     return here / path
+
+
+COMMITTED = Path("reports", "records")
+"""The records that a checkout holds, below the project's root."""
+
+
+def committed_records() -> list[Path]:
+    """The folder of committed records; none outside a checkout."""
+    folder = in_project(COMMITTED)
+    return [folder] if folder.is_dir() else []

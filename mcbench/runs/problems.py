@@ -3,43 +3,63 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mcbench.data.schema import Problem
+from mcbench.data import benchmarks
+from mcbench.data.benchmarks import NANO, BenchmarkSet
+from mcbench.data.collect import read_source
+from mcbench.data.prompts import prompt_for
+from mcbench.data.schema import Problem, Rejected
+from mcbench.data.storage import iter_dataset, read_manifest, read_problems
 from mcbench.errors import UserError, unknown
+from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
-from mcbench.runs.files import digest
 
 SETS = (
     *("nano:train", "nano:test", "nano-formats:train", "nano-formats:test"),
     *("nano-harder:train", "nano-easier:train"),
 )
-
-# What a chat model is told beside the statement: the reward reads the last complete fenced block.
-CHAT_INSTRUCTION = (
-    "Write the complete program in one ```python code block at the end of your answer."
+_FORMS = (
+    *SETS,
+    *("the path of a .jsonl file", "the out folder of mcbench data build", "one of its .parquet"),
+    *("livecodebench[:SUBSET or FOLDER]", "humaneval[:FILE]", "mbpp[:SUBSET or FILE]"),
 )
 
 
 def load_problems(name: str) -> tuple[Problem, ...]:
-    """The problems of a set: one of ``SETS`` or the path of a ``.jsonl`` file.
+    """The problems of a set, all of which programs can be judged for.
 
-    A line of the file is a JSON object with the fields of :class:`mcbench.data.schema.Problem`.
+    ``name`` is one of ``SETS``; the path of a ``.jsonl`` file, whose lines are JSON objects with
+    the fields of :class:`mcbench.data.schema.Problem`; the folder that ``mcbench data build`` wrote
+    or a parquet file of it; or a benchmark as :func:`mcbench.data.benchmarks.benchmark` names it,
+    such as ``livecodebench:release_v5`` (from the hub) or ``humaneval:HumanEval.jsonl.gz``.
+
+    What a build or a benchmark holds and cannot be judged is left out with a warning.
 
     Raises:
-        UserError: an unknown set, a missing file, a row that is no problem (for instance one
-            without tests).
+        UserError: an unknown set, a missing file, a row that is no problem, nothing that can be
+            judged.
     """
+    path = Path(name)
     if name in SETS:
         return _nano(name)
-    if not name.endswith(".jsonl"):
-        raise unknown("problem set", name, [*SETS, "the path of a .jsonl file"])
-    if not Path(name).is_file():
-        raise UserError(f"problem set {name!r} does not exist; name a file or one of {SETS}")
-    lines = Path(name).read_text().splitlines()
+    if benchmarks.is_benchmark(name):
+        return _benchmark(name)
+    if path.is_dir():
+        read_manifest(path)  # written last: without it the build is not finished
+        return _judged(name, iter_dataset(path))
+    if path.suffix not in (".jsonl", ".parquet"):
+        raise unknown("problem set", name, _FORMS)
+    if not path.is_file():
+        raise UserError(f"problem set {name!r} does not exist; name one of: {', '.join(_FORMS)}")
+    if path.suffix == ".parquet":
+        return _judged(name, read_problems(path))
+    lines = path.read_text().splitlines()
     return tuple(_problem(name, number, line) for number, line in enumerate(lines, start=1))
 
 
@@ -55,17 +75,76 @@ def _nano(name: str) -> tuple[Problem, ...]:
     return load("train" if name.endswith(":train") else "test")
 
 
+def _benchmark(name: str) -> tuple[Problem, ...]:
+    """The problems of a benchmark, with its limits where they set none."""
+    known = benchmarks.benchmark(name)
+    refused: list[Rejected] = []
+    problems = (
+        replace(
+            problem,
+            time_limit_s=problem.time_limit_s or known.time_limit_s,
+            memory_limit_mb=problem.memory_limit_mb or known.memory_limit_mb,
+        )
+        for problem in read_source(known.source, reject=refused.append)
+    )
+    return _judged(name, problems, refused)
+
+
+def _judged(
+    name: str, problems: Iterable[Problem], refused: Iterable[Rejected] = ()
+) -> tuple[Problem, ...]:
+    """The problems that programs can be judged for; what is left out is said."""
+    kept, left_out = [], []
+    for problem in problems:
+        if reason := problem.unjudged():
+            left_out.append(f"{problem.id}: {reason}")
+        else:
+            kept.append(problem)
+    left_out += [f"{one.id}: {one.detail}" for one in refused]
+    if not kept:
+        reason = left_out[0] if left_out else "it is empty"
+        raise UserError(f"{name} holds no problem that can be judged; {reason}")
+    if left_out:
+        told = f"{len(left_out)} problems of {name} are left out, the first: {left_out[0]}"
+        warnings.warn(told, stacklevel=3)
+    return tuple(kept)
+
+
 def _problem(name: str, number: int, line: str) -> Problem:
-    known = {field.name for field in fields(Problem)}
+    where = f"line {number} of {name}"
     try:
-        row = json.loads(line)
-        if extra := row.keys() - known:
-            raise unknown("field", sorted(extra)[0], known)
-        return Problem(**{**row, "tests": tuple(row.get("tests") or ())})
+        row = dict(json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{where} is no problem: {error}") from error
+    if "reference" in row:
+        row["references"] = [row.pop("reference")]
+    try:
+        problem = Problem.from_json(row)
     except UserError as error:
-        raise UserError(f"line {number} of {name}: {error}") from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"line {number} of {name} is no problem record: {error}") from error
+        raise UserError(f"{where}: {error}") from error
+    if reason := problem.unjudged():
+        raise UserError(f"{where}: {problem.id}: {reason}")
+    return problem
+
+
+def open_benchmark(
+    name: str, cache: Path, path: str = "", *, progress: bool = False
+) -> BenchmarkSet:
+    """A benchmark, nano's among them, whose tests stay on disk until they are needed.
+
+    Args:
+        path: a local copy; empty: the one that the name says, or the hub.
+
+    Raises:
+        UserError: as :func:`mcbench.data.benchmarks.open_benchmark`.
+    """
+    if name == NANO.name:
+        problems = load_problems(name)
+        return BenchmarkSet(NANO, problems, problems_digest(problems))
+    known = benchmarks.benchmark(name)
+    return benchmarks.open_benchmark(
+        replace(known, path=path or known.path), cache, progress=progress
+    )
 
 
 def problems_digest(problems: tuple[Problem, ...]) -> str:
@@ -73,16 +152,13 @@ def problems_digest(problems: tuple[Problem, ...]) -> str:
     return digest(json.dumps(problem.to_row(), sort_keys=True) for problem in problems)
 
 
-def prompt_for(problem: Problem, style: str) -> str | list[dict[str, str]]:
-    """The prompt of a problem: its statement (``plain``) or a conversation (``chat``)."""
-    if style == "plain":
-        return problem.statement
-    return [{"role": "user", "content": f"{problem.statement}\n\n{CHAT_INSTRUCTION}"}]
-
-
 def training_row(problem: Problem, style: str) -> dict[str, Any]:
-    """The dataset row TRL trains on; its columns reach the reward function."""
-    return {**problem.to_row(), "prompt": prompt_for(problem, style)}
+    """The dataset row TRL trains on; its columns reach the reward function.
+
+    All rows have the same columns, of which a data set has those of its first row.
+    """
+    unset = {"time_limit_s": None, "memory_limit_mb": None, "preamble": ""}
+    return {**unset, **problem.to_row(), "prompt": prompt_for(problem, style)}
 
 
 def model_location(name: str) -> str:

@@ -10,18 +10,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mcbench.runs.files import digest
+from mcbench.files import digest
 
 PACKAGES = (
-    "mcbench",
-    "torch",
-    "transformers",
-    "trl",
-    "accelerate",
-    "datasets",
-    "peft",
-    "numpy",
-    "vllm",
+    *("mcbench", "torch", "transformers", "trl", "accelerate", "datasets", "peft", "numpy", "vllm"),
 )
 
 
@@ -81,3 +73,14 @@ def _cpu_name() -> str:
         return platform.processor() or sys.platform
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def sharding_here() -> str:
+    """What is divided over the processes of the run that this process belongs to: none, fsdp2,
+    zero2 or zero3.
+    """
+    if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true":
+        return "fsdp2"
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "").lower() == "true":
+        return "zero3" if os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3" else "zero2"
+    return "none"

@@ -11,6 +11,7 @@ from typing import Any
 from accelerate import PartialState
 from transformers import TrainerCallback
 
+from mcbench.runs.config import Config
 from mcbench.runs.distributions import distributions
 from mcbench.runs.say import Say, clock
 from mcbench.runs.store import Run
@@ -25,10 +26,8 @@ class Recorder(TrainerCallback):
     """
 
     run: Run
+    config: Config
     label: str
-    steps: int
-    eval_every: int
-    report_every: int
     is_main: bool
     say: Say
     evaluate: Callable[[int], None]
@@ -51,7 +50,7 @@ class Recorder(TrainerCallback):
 
     def due(self, step: int) -> bool:
         """Whether the model is evaluated after this step."""
-        return step % self.eval_every == 0 or step == self.steps
+        return step % self.config.eval_every == 0 or step == self.config.steps
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._step_began = self._batch_ready = time.perf_counter()
@@ -77,7 +76,8 @@ class Recorder(TrainerCallback):
             self._generated = {}
         if self.due(step):
             self.evaluate(step)
-        if self.is_main and (step % self.report_every == 0 or step == self.steps):
+        every = self.config.generation_period
+        if self.is_main and (step % every == 0 or step == self.config.steps):
             self.report(step)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -134,10 +134,10 @@ class Recorder(TrainerCallback):
         """One progress line."""
         logs = self.latest
         here = time.monotonic() - self._started
-        left = here / max(1, step - self.first_step) * (self.steps - step)
+        left = here / max(1, step - self.first_step) * (self.config.steps - step)
         accuracy = "" if self.accuracy is None else f"  pass@1 {self.accuracy:.1%}"
         self.say(
-            f"[{self.label}] step {step}/{self.steps}  reward {_number(logs.get('reward'))}"
+            f"[{self.label}] step {step}/{self.config.steps}  reward {_number(logs.get('reward'))}"
             f"{accuracy}  length {logs.get('completions/mean_length', float('nan')):.0f}"
             f"  {clock(self.elapsed_s)} so far, {clock(left)} left"
         )

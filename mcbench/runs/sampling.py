@@ -1,4 +1,4 @@
-"""Sampling responses from a model with ``generate``, for evaluation.
+"""Models that respond: loaded by name, and sampled with ``generate`` or vLLM, for evaluation.
 
 Shapes: N prompts in, N responses out; a response is a list of token ids up to and including EOS, or
 of ``max_new_tokens`` ids where it was cut.
@@ -6,13 +6,21 @@ of ``max_new_tokens`` ids where it was cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import datasets
 import torch
+import transformers
+from accelerate.utils import broadcast_object_list, gather_object
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from trl.models.utils import unwrap_model_for_generation
 
+from mcbench.errors import UserError
 from mcbench.runs.config import Config
+from mcbench.runs.problems import model_location
 
 Sampler = Callable[[Sequence[list[int]], int, float, int], list[list[int]]]
 """``sampler(prompt_ids, max_new_tokens, temperature, seed)`` -> one response per prompt."""
@@ -24,9 +32,96 @@ Sampler = Callable[[Sequence[list[int]], int, float, int], list[list[int]]]
 FIRST_SPAN = 64
 
 
+@dataclass(frozen=True)
+class Policy:
+    """A model that responds: what samples it, its tokenizer, the ids that end a response."""
+
+    sampler: Sampler
+    tokenizer: Any
+    ends: Collection[int]
+
+    def respond(
+        self,
+        prompts: Sequence[Any],
+        attempts: int,
+        max_new_tokens: int,
+        temperature: float,
+        seed: int,
+    ) -> list[list[int]]:
+        """``attempts`` responses to every prompt, one prompt's after the other's."""
+        repeated = [ids for ids in prompt_ids(self.tokenizer, prompts) for _ in range(attempts)]
+        responses = self.sampler(repeated, max_new_tokens, temperature, seed)
+        if len(responses) != len(repeated):
+            raise RuntimeError(f"{len(repeated)} prompts got {len(responses)} responses")
+        return responses
+
+    def texts(self, responses: Sequence[Sequence[int]]) -> list[str]:
+        """The responses without special tokens."""
+        return self.tokenizer.batch_decode(responses, skip_special_tokens=True)
+
+
+def load_policy(name: str, backend: str = "transformers", batch_size: int = 256) -> Policy:
+    """A model that is only evaluated, by name; on a GPU in bf16.
+
+    Args:
+        name: as for :func:`load_model`.
+        backend: ``transformers`` or ``vllm``.
+        batch_size: responses that transformers samples at once.
+
+    Raises:
+        UserError: the model cannot be found or read, or vLLM is not installed.
+    """
+    if backend == "vllm":
+        location = model_location(name)
+        tokenizer = AutoTokenizer.from_pretrained(location)
+        ends = end_tokens(GenerationConfig.from_pretrained(location), tokenizer)
+        return Policy(vllm_engine_sampler(location), tokenizer, ends)
+    model, tokenizer = load_model(name)
+    if torch.cuda.is_available():
+        model.to("cuda", torch.bfloat16)
+    return transformers_policy(model, tokenizer, batch_size)
+
+
+def load_model(source: Config | str) -> tuple[Any, Any]:
+    """Model (float32 master weights; bf16 runs in autocast) and tokenizer.
+
+    ``source`` is a profile, a nano model, a directory (also of a run or checkpoint) or a hub id.
+
+    Raises:
+        UserError: the model cannot be found or read.
+    """
+    name = source.model if isinstance(source, Config) else source
+    location = model_location(name)
+    quiet()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(location, padding_side="left")
+        model = AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"model {name!r} could not be loaded: {reason}") from error
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    # A checkpoint holds tied weights once. Told so, the trainer ties them again where it resumes;
+    # else it would warn that some are missing.
+    model._keys_to_ignore_on_save = set(model.all_tied_weights_keys)
+    return model, tokenizer
+
+
+def quiet() -> None:
+    """No bars for loading and saving files: they would bury the progress lines."""
+    transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+
+
 def prompt_ids(tokenizer: Any, prompts: Sequence[Any]) -> list[list[int]]:
-    """Token ids of plain or conversational prompts, as TRL tokenizes them for training."""
+    """Token ids of plain or conversational prompts, as TRL tokenizes them for training.
+
+    Raises:
+        UserError: conversations, and a model that was made for none.
+    """
     if prompts and not isinstance(prompts[0], str):
+        if getattr(tokenizer, "chat_template", "") is None:
+            raise UserError("the model has no chat template; prompt style plain needs none")
         return [
             tokenizer.apply_chat_template(
                 prompt, add_generation_prompt=True, tokenize=True, return_dict=True
@@ -36,10 +131,10 @@ def prompt_ids(tokenizer: Any, prompts: Sequence[Any]) -> list[list[int]]:
     return tokenizer(list(prompts))["input_ids"]
 
 
-def end_tokens(model: Any, tokenizer: Any) -> list[int]:
+def end_tokens(generation_config: Any, tokenizer: Any) -> list[int]:
     """The ids that end a response."""
     ends = {tokenizer.eos_token_id}
-    configured = getattr(model.generation_config, "eos_token_id", None)
+    configured = getattr(generation_config, "eos_token_id", None)
     ends.update(configured if isinstance(configured, list) else [configured])
     return sorted(end for end in ends if end is not None)
 
@@ -65,8 +160,6 @@ def weights_at_hand(trainer: Any) -> Iterator[tuple[Any, bool]]:
     """The trainer's model as ``generate`` takes it, and whether its weights are divided over the
     processes, all of which must then generate together.
     """
-    from trl.models.utils import unwrap_model_for_generation
-
     state = trainer.accelerator.state
     fsdp = getattr(state, "fsdp_plugin", None) is not None
     if not fsdp and getattr(state.deepspeed_plugin, "zero_stage", 0) != 3:
@@ -83,9 +176,7 @@ def transformers_sampler(
 
     With ``together`` all processes sample the same, step by step: what the first one drew counts.
     """
-    from accelerate.utils import broadcast_object_list
-
-    ends = end_tokens(model, tokenizer)
+    ends = end_tokens(model.generation_config, tokenizer)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
 
     def extend(contexts: list[list[int]], count: int, temperature: float) -> list[list[int]]:
@@ -130,6 +221,14 @@ def transformers_sampler(
         return responses
 
     return sample
+
+
+def transformers_policy(
+    model: Any, tokenizer: Any, batch_size: int = 256, together: bool = False
+) -> Policy:
+    """A loaded model, sampled by :func:`transformers_sampler`."""
+    sampler = transformers_sampler(model, tokenizer, batch_size, together)
+    return Policy(sampler, tokenizer, end_tokens(model.generation_config, tokenizer))
 
 
 def spans(total: int) -> list[int]:
@@ -193,7 +292,6 @@ def vllm_sampler(trainer: Any) -> Sampler:
     Every process must call it: each samples a share of the prompts. vLLM keeps its own random
     state, so the seed has no effect here.
     """
-    from accelerate.utils import gather_object
 
     def sample(
         prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int
@@ -210,5 +308,41 @@ def vllm_sampler(trainer: Any) -> Sampler:
         everywhere = gather_object([list(row) for row in ids])
         share = len(padded) // processes
         return [everywhere[i % processes * share + i // processes] for i in range(len(prompts))]
+
+    return sample
+
+
+def vllm_engine_sampler(
+    location: str, *, memory: float = 0.9, max_model_length: int | None = None
+) -> Sampler:
+    """A sampler with a vLLM engine of its own, for evaluating a model that is not being trained.
+
+    Args:
+        location: directory or hub id (:func:`mcbench.runs.problems.model_location`).
+        memory: share of the GPU's memory.
+        max_model_length: longest prompt and response together; None takes the model's.
+
+    Raises:
+        UserError: vLLM is not installed.
+    """
+    try:
+        from vllm import LLM, SamplingParams
+    except ImportError:
+        raise UserError("vLLM is not installed; pip install -e '.[gpu]'") from None
+    engine = LLM(model=location, gpu_memory_utilization=memory, max_model_len=max_model_length)
+
+    def sample(
+        prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int
+    ) -> list[list[int]]:
+        outputs = engine.generate(
+            [{"prompt_token_ids": ids} for ids in prompts],
+            [
+                SamplingParams(
+                    temperature=temperature, top_p=1.0, max_tokens=max_new_tokens, seed=seed + i
+                )
+                for i in range(len(prompts))
+            ],
+        )
+        return [list(output.outputs[0].token_ids) for output in outputs]
 
     return sample

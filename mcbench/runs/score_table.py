@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcbench.runs.evaluate import mean_pass_at
+from mcbench.runs.scores import mean_pass_at
 
 LEVELS = ("easy", "medium", "hard", "all")
 Cells = dict[tuple[str, str], float]
@@ -44,16 +44,11 @@ def _source_order(source: str) -> tuple[bool, str]:
 
 def table_text(rows: Mapping[str, Cells]) -> str:
     """Rows in the shape of the paper's Table 1, as text: percent, one row a label."""
+    import pandas as pd
+
     present = {column for cells in rows.values() for column in cells}
-    sources = list(dict.fromkeys(source for cells in rows.values() for source, _ in cells))
+    sources = dict.fromkeys(source for cells in rows.values() for source, _ in cells)
     columns = [(s, level) for s in sources for level in LEVELS if (s, level) in present]
-    width = max(map(len, [*rows, ""]))
-    spans = [sum(column[0] == source for column in columns) for source in sources]
-    heads = (f"{source:>{8 * span}}" for source, span in zip(sources, spans, strict=True))
-    levels = (f"{level:>8}" for _, level in columns)
-    lines = [
-        f"{label:{width}}"
-        + "".join(f"{cells[c]:8.1f}" if c in cells else f"{'-':>8}" for c in columns)
-        for label, cells in rows.items()
-    ]
-    return "\n".join([" " * width + "".join(heads), " " * width + "".join(levels), *lines])
+    values = [[cells.get(column) for column in columns] for cells in rows.values()]
+    table = pd.DataFrame(values, index=list(rows), columns=pd.MultiIndex.from_tuples(columns))
+    return table.to_string(float_format="{:.1f}".format, na_rep="-", sparsify=True)

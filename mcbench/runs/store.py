@@ -25,14 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError
+from mcbench.files import ProcessLock, append_line, keep_lines, read_lines, write_json
 from mcbench.runs.config import Config
-from mcbench.runs.files import (
-    ProcessLock,
-    append_line,
-    keep_lines,
-    read_lines,
-    write_json,
-)
+from mcbench.runs.distributions import recorded_distributions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,14 +77,17 @@ class Run:
 
     # Writing -----------------------------------------------------------------------------------
 
-    def begin(self, meta: dict[str, Any]) -> None:
+    def begin(self, meta: dict[str, Any]) -> str | None:
         """Take the lock and mark the run as running; the first start's facts stay on a resume.
+
+        Returns:
+            What there is to say of a lock that was another machine's.
 
         Raises:
             UserError: another process trains this run.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self.lock.acquire()
+        taken_over = self.lock.acquire()
         for path in self.path.glob(".*.tmp"):  # what a killed process was about to put in place
             path.unlink()
         (self.path / "completions").mkdir(exist_ok=True)
@@ -106,13 +104,11 @@ class Run:
                 "error": None,
             },
         )
+        return taken_over
 
     def finish(self, ended: float) -> None:
         """Mark the run as finished at ``ended`` (seconds since 1970) and release the lock."""
-        write_json(
-            self.path / "run.json",
-            {**self.meta, "ended": ended, "state": "finished", "error": None},
-        )
+        self.note(ended=ended, state="finished", error=None)
         self.lock.release()
 
     def fail(self, ended: float, error: str) -> None:
@@ -121,9 +117,7 @@ class Run:
         """
         if self.lock.others():
             return
-        write_json(
-            self.path / "run.json", {**self.meta, "ended": ended, "state": "failed", "error": error}
-        )
+        self.note(ended=ended, state="failed", error=error)
         self.lock.release()
 
     def note(self, **facts: Any) -> None:
@@ -306,8 +300,6 @@ class RunRecord:
         """Lengths and advantages of each generation by the step that it began; see
         :mod:`mcbench.runs.distributions`.
         """
-        from mcbench.runs.distributions import recorded_distributions
-
         return recorded_distributions(self)
 
     @property

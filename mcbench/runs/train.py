@@ -8,33 +8,46 @@ evaluation leaves model mode and random state as they were.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
+from accelerate import PartialState
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import set_seed
+from transformers.trainer_callback import PrinterCallback
+
+from mcbench import grpo
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.evaluator import CodeReward, Evaluator
+from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
+from mcbench.files import digest, read_lines, write_json
 from mcbench.runs.config import Config
-from mcbench.runs.evaluate import EvalResult, evaluate_model, select_problems
-from mcbench.runs.files import digest, write_json
-from mcbench.runs.problems import (
-    load_problems,
-    model_location,
-    problems_digest,
-    prompt_for,
-    training_row,
+from mcbench.runs.evaluate import evaluate, sample, select_problems
+from mcbench.runs.problems import load_problems, problems_digest, training_row
+from mcbench.runs.provenance import commit, hardware, sharding_here, versions
+from mcbench.runs.recorder import Recorder
+from mcbench.runs.sampling import (
+    load_model,
+    sampler_arguments,
+    transformers_policy,
+    vllm_sampler,
+    weights_at_hand,
 )
+from mcbench.runs.say import Say, clock, say
+from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import Run, RunStore
-from mcbench.scale.launch import sharding_here
-
-Say = Callable[[str], None]
 
 _PATIENCE_S = 24 * 3600
 
@@ -56,11 +69,7 @@ def train(
         UserError: the configuration, model or data are wrong (nothing is written), or another
             process trains this run.
     """
-    from mcbench.runs.say import say
-
-    progress = progress or say
-    if not _is_main():
-        progress = _silent
+    progress = (progress or say) if _is_main() else _silent
     label = label or f"{config.recipe} seed {config.seed}"
     store = store if isinstance(store, RunStore) else RunStore(store)
     run = store.run(config)
@@ -97,13 +106,7 @@ def trainer_arguments(config: Config, output: Path) -> Any:
     Raises:
         UserError: a value the trainer refuses.
     """
-    import torch
-
-    from mcbench.grpo import MicroCoderGRPOConfig
-    from mcbench.runs.sampling import sampler_arguments
-
     batch = config.batch(_processes())
-    every = batch.updates_per_generation * (config.num_iterations or 1)
     settings: dict[str, Any] = dict(
         output_dir=str(output),
         seed=config.seed,
@@ -125,7 +128,7 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         shuffle_dataset=False,
         logging_steps=1,
         save_strategy="steps",
-        save_steps=every * config.checkpoint_generations,
+        save_steps=config.generation_period * config.checkpoint_generations,
         save_total_limit=None,  # the run store deletes older checkpoints once a newer one is whole
         report_to=[],
         disable_tqdm=True,
@@ -134,34 +137,9 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         **batch.trl_args(),
     )
     try:
-        return MicroCoderGRPOConfig(**{**settings, **config.algorithm()})
+        return grpo.MicroCoderGRPOConfig(**{**settings, **config.algorithm()})
     except ValueError as error:
         raise UserError(str(error)) from error
-
-
-def load_model(source: Config | str) -> tuple[Any, Any]:
-    """Model (float32 master weights; bf16 runs in autocast) and tokenizer.
-
-    ``source`` is a profile, a nano model, a directory (also of a run or checkpoint) or a hub id.
-
-    Raises:
-        UserError: the model cannot be found or read.
-    """
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    name = source.model if isinstance(source, Config) else source
-    location = model_location(name)
-    quiet()
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(location, padding_side="left")
-        model = AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(f"model {name!r} could not be loaded: {reason}") from error
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return model, tokenizer
 
 
 @contextmanager
@@ -175,18 +153,15 @@ def reward_evaluator(config: Config, ours: Any) -> Iterator[Any]:
         yield ours
         return
     if config.reward_evaluator == "microcoder":
-        from mcbench.evaluator import Evaluator
-
         chosen = Evaluator(
             workers=config.reward_workers,
             rules=config.reward_rules,
             backend=config.reward_backend,
         )
+    elif config.reward_evaluator == "single_threaded":
+        chosen = SingleThreaded()
     else:
-        from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
-
-        one_by_one = config.reward_evaluator == "single_threaded"
-        chosen = SingleThreaded() if one_by_one else ProcessPerSample(config.reward_workers)
+        chosen = ProcessPerSample(config.reward_workers)
     with chosen:
         yield chosen
 
@@ -203,15 +178,6 @@ def prompt_schedule(problems: Sequence[Problem], count: int, seed: int) -> list[
     return schedule[:count]
 
 
-def quiet() -> None:
-    """No bars for loading and saving files: they would bury the progress lines."""
-    import datasets
-    import transformers
-
-    transformers.utils.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
-
-
 @cache
 def _know_numbered_processors() -> None:
     """Let torch restore an optimizer's state to "cpu:0".
@@ -219,7 +185,6 @@ def _know_numbered_processors() -> None:
     That is what accelerate calls the processor where several processes share it; torch only knows
     "cpu".
     """
-    import torch
 
     def restore(storage: Any, location: str) -> Any:
         return storage if location.startswith("cpu:") else None
@@ -264,10 +229,8 @@ class _Session:
 
     def train(self) -> None:
         """Train from the last checkpoint, or from the start, and record the end."""
-        from mcbench.runs.say import clock
-
-        if self.is_main:
-            self.run.begin(self._meta())
+        if self.is_main and (taken_over := self.run.begin(self._meta())):
+            self.progress(f"[{self.label}] {taken_over}")
         try:
             self._train()
         except BaseException as error:
@@ -280,8 +243,6 @@ class _Session:
             self.progress(f"[{self.label}] finished{took}: {self.run.path}")
 
     def _meta(self) -> dict[str, Any]:
-        from mcbench.runs.provenance import commit, hardware, versions
-
         return {
             "run_id": self.run.run_id,
             "config": self.config.to_dict(),
@@ -295,10 +256,6 @@ class _Session:
         }
 
     def _train(self) -> None:
-        from accelerate import PartialState
-
-        from mcbench.evaluator import Evaluator
-
         steps = self.config.steps
         checkpoint = self.run.last_checkpoint()
         done = checkpoint[0] if checkpoint else -1
@@ -310,12 +267,10 @@ class _Session:
         if done < steps:
             if checkpoint:
                 self.progress(f"[{self.label}] resuming after step {done}")
-            config = self.config
+            workers, backend = self.config.reward_workers, self.config.reward_backend
             with (
-                Evaluator(
-                    workers=config.reward_workers, backend=config.reward_backend
-                ) as self.evaluator,
-                reward_evaluator(config, self.evaluator) as self.reward_evaluator,
+                Evaluator(workers=workers, backend=backend) as self.evaluator,
+                reward_evaluator(self.config, self.evaluator) as self.reward_evaluator,
             ):
                 if self.is_main:
                     self.run.note(sandbox=self.evaluator.isolation)
@@ -324,9 +279,6 @@ class _Session:
             self.run.keep_final_model(steps)
 
     def _update(self, done: int, checkpoint: Path | None) -> None:
-        from transformers import set_seed
-        from transformers.trainer_callback import PrinterCallback
-
         set_seed(self.config.seed)
         _know_numbered_processors()
         trainer = self._trainer()
@@ -346,18 +298,11 @@ class _Session:
         self.recorder.on_generation(batch)
 
     def _trainer(self) -> Any:
-        from datasets import Dataset
-
-        from mcbench.evaluator import CodeReward
-        from mcbench.grpo import MicroCoderGRPOTrainer
-
         config = self.config
-        batch = config.batch(_processes())
-        period = batch.updates_per_generation * self.arguments.num_iterations
-        count = -(-config.steps // period) * config.train_batch_size
-        schedule = prompt_schedule(self.train_problems, count, self.config.seed)
+        count = -(-config.steps // config.generation_period) * config.train_batch_size
+        schedule = prompt_schedule(self.train_problems, count, config.seed)
         rows = [training_row(problem, config.prompt_style) for problem in schedule]
-        return MicroCoderGRPOTrainer(
+        return grpo.MicroCoderGRPOTrainer(
             model=self.model,
             args=self.arguments,
             processing_class=self.tokenizer,
@@ -369,18 +314,12 @@ class _Session:
             peft_config=_lora(config),
         )
 
-    def _recorder(self, trainer: Any, done: int) -> Any:
-        from mcbench.runs.files import read_lines
-        from mcbench.runs.recorder import Recorder
-
-        config = self.config
+    def _recorder(self, trainer: Any, done: int) -> Recorder:
         before = read_lines(self.run.path / "steps.jsonl")
         return Recorder(
             run=self.run,
+            config=self.config,
             label=self.label,
-            steps=config.steps,
-            eval_every=config.eval_every,
-            report_every=self.arguments.generation_period,
             is_main=self.is_main,
             say=self.progress,
             evaluate=lambda step: self._evaluate(trainer, step),
@@ -394,85 +333,60 @@ class _Session:
 
     def _evaluate(self, trainer: Any, step: int) -> None:
         """Append one line per length; the base model's are measured once for all runs."""
-        from accelerate import PartialState
-
-        from mcbench.runs.sampling import vllm_sampler
-
-        config = self.config
         cache = self.store.base_evals / f"{self._base_key()}.json"
-        sampler = vllm_sampler(trainer) if self.arguments.use_vllm else None
-        together = sampler is not None or sharding_here() in ("fsdp2", "zero3")
         cached = step == 0 and cache.exists()
         PartialState().wait_for_everyone()  # all have looked before one of them writes
-        if cached:
-            results = _read_evals(cache)
-        elif self.is_main:
-            results = self._measure(trainer, sampler)
-            if step == 0:
+        results = _read_evals(cache) if cached else self._measure(trainer)
+        if self.is_main:
+            if step == 0 and not cached:
                 cache.parent.mkdir(exist_ok=True)
                 write_json(cache, [result.to_dict() for result in results])
-        elif together:  # every process has a share of the prompts, or of the weights
-            self._measure(trainer, sampler, sample_only=True)
-        if self.is_main:
             for result in results:
-                record = {"dataset": config.test_set, "dataset_hash": self.test_digest}
+                record = {"dataset": self.config.test_set, "dataset_hash": self.test_digest}
                 self.run.append_eval({"step": step, **record, **result.to_dict()})
             self.recorder.accuracy = results[0].pass_at_1
             if step == 0:
                 self.progress(f"[{self.label}] base model  pass@1 {results[0].pass_at_1:.1%}")
         PartialState().wait_for_everyone()
 
-    def _measure(self, trainer: Any, sampler: Any, sample_only: bool = False) -> list[EvalResult]:
-        from mcbench.runs.sampling import transformers_sampler, weights_at_hand
-
+    def _measure(self, trainer: Any) -> list[EvalResult]:
+        """The results, in the main process; the others help it where they must."""
         config = self.config
-        with weights_at_hand(trainer) as (model, sharded):
-            if sharded:
-                sampler = transformers_sampler(model, self.tokenizer, config.eval_batch_size, True)
-            return self._sampled(model, sampler, sample_only)
-
-    def _sampled(self, model: Any, sampler: Any, sample_only: bool) -> list[EvalResult]:
-        config = self.config
-        if sample_only:
-            from mcbench.runs.sampling import prompt_ids
-
-            prompts = [prompt_for(problem, config.prompt_style) for problem in self.test_problems]
-            ids = prompt_ids(self.tokenizer, prompts)
-            repeated = [row for row in ids for _ in range(config.eval_attempts)]
-            longest = max(config.eval_lengths)
-            sampler(repeated, longest, config.eval_temperature, self.config.seed)
+        vllm = self.arguments.use_vllm
+        if not (self.is_main or vllm or sharding_here() in ("fsdp2", "zero3")):
             return []
-        return evaluate_model(
-            model,
-            self.tokenizer,
-            self.test_problems,
-            evaluator=self.evaluator,
-            lengths=config.eval_lengths,
-            attempts=config.eval_attempts,
-            temperature=config.eval_temperature,
-            seed=self.config.seed,
-            prompt_style=config.prompt_style,
-            batch_size=config.eval_batch_size,
-            sampler=sampler,
-        )
+        settings: dict[str, Any] = {
+            "lengths": config.eval_lengths,
+            "attempts": config.eval_attempts,
+            "temperature": config.eval_temperature,
+            "seed": config.seed,
+            "prompt_style": config.prompt_style,
+        }
+        with weights_at_hand(trainer) as (model, sharded):
+            batch_size = config.eval_batch_size
+            policy = transformers_policy(model, self.tokenizer, batch_size, together=sharded)
+            if vllm and not sharded:
+                policy = replace(policy, sampler=vllm_sampler(trainer))
+            if self.is_main:
+                return evaluate(policy, self.test_problems, evaluator=self.evaluator, **settings)
+            sample(policy, self.test_problems, **settings)  # a share of the prompts or weights
+            return []
 
     def _base_key(self) -> str:
         config = self.config
         return digest(
             [
-                self.config.model_digest,
+                config.model_digest,
                 self.test_digest,
                 repr((config.eval_lengths, config.eval_attempts, config.eval_temperature)),
                 repr((config.eval_batch_size, config.prompt_style, config.precision)),
                 config.backend,
-                str(self.config.seed),
+                str(config.seed),
             ]
         )
 
 
 def _read_evals(path: Path) -> list[EvalResult]:
-    import json
-
     return [
         EvalResult(**{**row, "per_problem": tuple(row["per_problem"])})
         for row in json.loads(path.read_text())
@@ -482,8 +396,6 @@ def _read_evals(path: Path) -> list[EvalResult]:
 def _lora(config: Config) -> Any:
     if config.lora_rank is None:
         return None
-    from peft import LoraConfig
-
     return LoraConfig(
         r=config.lora_rank,
         lora_alpha=2 * config.lora_rank,

@@ -1,11 +1,13 @@
-"""Checks of the machine and the installation, each with what to do about a problem."""
+"""What can be trained here, and checks of the machine and the installation, each with what to do
+about a problem.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -13,11 +15,12 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from mcbench.errors import UserError
-from mcbench.runs.config import Config
+from mcbench.evaluator import Evaluator
+from mcbench.nano import MODEL_NAMES, model_path
+from mcbench.runs.config import Config, resolve
 from mcbench.runs.presets import PROFILES
-from mcbench.scale.dry_run import gpu_here
 from mcbench.scale.estimate import ADAM_BYTES, estimate, gib, trained_parameters
-from mcbench.scale.machine import GIB, GPU_NAMES, Machine, nominal_gpu, unmeasured
+from mcbench.scale.machine import GIB, GPU_NAMES, Machine, gpu_here, nominal_gpu, processor_here
 from mcbench.scale.shapes import HUB_SHAPES, shape_of
 
 
@@ -29,17 +32,34 @@ class Check:
     text: str
 
 
-def checks() -> Iterator[Check]:
-    """All checks, one after another; the slow ones last."""
-    yield _python()
-    yield from _packages()
-    yield from _engines()
+def report(say: Callable[[str], None]) -> int:
+    """Say which profiles fit here and how to start them, then what is wrong or missing, and last
+    what is in order. Returns the number of problems.
+    """
+    say("what fits here:")
+    for check in profile_checks():
+        say(f"  {check.state:5} {check.text}")
+    found = sorted(machine_checks(), key=lambda check: ("bad", "note", "ok").index(check.state))
+    headings = {"bad": "problems:", "note": "works, with less:", "ok": "in order:"}
+    for state, heading in headings.items():
+        texts = [check.text for check in found if check.state == state]
+        if texts:
+            say(heading)
+        for text in texts:
+            say(f"  {state:5} {text}")
+    return sum(check.state == "bad" for check in found)
+
+
+def machine_checks() -> Iterator[Check]:
+    """All but the profiles'; versions last."""
     yield _cores()
     yield _disk()
     yield from _models()
     yield from _gpu()
     yield from _sandbox()
-    yield from profile_checks()
+    yield _python()
+    yield from _packages()
+    yield from _engines()
 
 
 def _python() -> Check:
@@ -125,8 +145,6 @@ def _disk() -> Check:
 
 
 def _models() -> Iterator[Check]:
-    from mcbench.nano import MODEL_NAMES, model_path
-
     for name in MODEL_NAMES:
         try:
             model_path(name)
@@ -154,8 +172,6 @@ def _gpu() -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    from mcbench.evaluator import Evaluator
-
     with Evaluator(workers=1) as evaluator:
         layers = evaluator.isolation
     yield Check("ok", f"sandbox layers: {', '.join(layers['granted']) or 'none'}")
@@ -167,25 +183,27 @@ def _sandbox() -> Iterator[Check]:
 
 
 def profile_checks() -> Iterator[Check]:
-    """Memory, disk, engine and model files of every profile."""
-    from mcbench.runs.config import resolve
-
+    """Memory, disk, engine and model files of every profile, and the command that starts it; those
+    that fit come first.
+    """
     here = machine()
-    for profile in PROFILES:
-        config = resolve(profile, "microcoder")
-        missing = [*_memory_missing(config, here), *_engine_missing(config)]
-        missing += _disk_missing(config)
-        missing += _files_missing(config)
-        if missing:
-            yield Check("note", f"profile {config.profile}: {'; '.join(missing)}")
-        else:
-            needs = gib(estimate(config, here).memory.peak)
-            yield Check("ok", f"profile {config.profile}: needs {needs} of {gib(here.memory)}")
+    checks = [_profile_check(resolve(name, "microcoder"), here) for name in PROFILES]
+    yield from sorted(checks, key=lambda check: check.state != "ok")
+
+
+def _profile_check(config: Config, here: Machine) -> Check:
+    missing = [*_memory_missing(config, here), *_engine_missing(config)]
+    missing += [*_disk_missing(config), *_files_missing(config)]
+    if missing:
+        return Check("note", f"{config.profile}: {'; '.join(missing)}")
+    needs = gib(estimate(config, here).memory.peak)
+    command = f"mcbench train --profile {config.profile}"
+    return Check("ok", f"{config.profile}: {command} (needs {needs} of {gib(here.memory)})")
 
 
 def machine() -> Machine:
     """The GPUs of this machine, or else its processor."""
-    return gpu_here() or unmeasured()
+    return gpu_here() or processor_here()
 
 
 def _memory_missing(config: Config, here: Machine) -> Iterator[str]:

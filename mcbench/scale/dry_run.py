@@ -1,36 +1,83 @@
-"""What a run would take, in lines of text: the estimate with its formula, and how to start it."""
+"""What a run would be and take, in lines of text: its configuration, the estimate with its formula,
+and how to start it.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
-from mcbench.runs.files import digest, write_json
+from mcbench.runs.store import RunStore
 from mcbench.scale.estimate import Estimate, Memory, check_backend, estimate, gib
-from mcbench.scale.machine import GPU_NAMES, Machine, Rates, nominal_gpu, probe
+from mcbench.scale.launch import Launch, launch
+from mcbench.scale.machine import Machine, gpu_here, nominal_gpu, processor_here
+from mcbench.scale.pace import MEASURED_SECONDS, Pace, measured_pace, recorded_pace
 from mcbench.scale.shapes import shape_of
 
 # Where a GPU profile is looked at: one GPU of either size, and a node.
 _SMALL, _LARGE, _NODE = "H100-80GB", "H200-141GB", 8
 
 
+def dry_run(
+    config: Config,
+    runs_dir: str,
+    chosen: Launch | None = None,
+    arguments: Sequence[str] = (),
+    measure: bool = False,
+) -> Iterator[str]:
+    """What ``mcbench train`` would do. Nothing is written.
+
+    Args:
+        chosen: the launch that was asked for.
+        arguments: of ``mcbench train``, for the commands shown.
+        measure: time some updates on this machine, for about half a minute.
+
+    Raises:
+        UserError: what training would refuse.
+    """
+    from mcbench.runs.train import trainer_arguments
+
+    if measure and chosen is not None:
+        raise UserError("--measure times one process; leave out --launch")
+    run = RunStore(runs_dir).run(config)
+    trainer_arguments(config, run.checkpoints)
+    batch = config.batch()
+    yield json.dumps(config.to_dict(), indent=1)
+    yield f"run id: {config.run_id} ({run.state} in {runs_dir})"
+    yield f"steps: {config.steps}"
+    yield f"updates per generation: {batch.updates_per_generation}"
+    yield batch.describe()
+    yield from estimate_lines(config, chosen, arguments)
+    if measure:
+        yield f"timing updates here, for at most {MEASURED_SECONDS:.0f} s"
+        yield from _by_pace(config, measured_pace(config))
+    elif pace := recorded_pace(config, runs_dir):
+        yield from _by_pace(config, pace)
+    elif config.precision == "fp32":
+        yield (
+            f"time: not known, as {runs_dir} has no finished run of {config.profile} with this "
+            f"model; --measure times some updates, for about {MEASURED_SECONDS:.0f} s"
+        )
+    if chosen is not None:
+        yield f"command: {chosen.shown(arguments)}"
+
+
+def _by_pace(config: Config, pace: Pace) -> Iterator[str]:
+    yield (
+        f"time {hours(config.steps * pace.seconds)} = {config.steps} updates x "
+        f"{pace.seconds:,.2f} s, {pace.source}"
+    )
+
+
 def estimate_lines(
-    config: Config, launch: Any = None, arguments: Sequence[str] = ()
+    config: Config, chosen: Launch | None = None, arguments: Sequence[str] = ()
 ) -> Iterator[str]:
     """The estimate of a configuration.
 
     A profile in bf16 is one for GPUs: those of this machine or, without any, the common ones by
-    their published numbers. The others are estimated for this machine, which is measured once.
-
-    Args:
-        launch: a :class:`mcbench.scale.launch.Launch`, where one was asked for.
-        arguments: of ``mcbench train``, for the commands shown.
+    their published numbers. The others are estimated for this machine.
     """
     try:
         shape_of(config.model)
@@ -39,51 +86,46 @@ def estimate_lines(
         yield f"no estimate: {error}"
         return
     if config.precision == "fp32":
-        machine = machine_here(print)
-        yield from describe(estimate(config, machine, 1 if launch is None else launch.processes))
+        processes = 1 if chosen is None else chosen.processes
+        yield from describe(estimate(config, processor_here(), processes))
         return
     if config.backend == "vllm_server":
         yield "the server samples on GPUs of its own; the memory below is the trainer's"
-    for machine, processes, sharding in _settings(launch):
+    for machine, processes, sharding in _places(chosen):
         yield from describe(estimate(config, machine, processes, sharding))
-        if launch is None:
-            yield f"  start: {_command(processes, sharding, arguments)}"
+        if chosen is None:
+            name = "ddp" if sharding == "none" else sharding
+            yield f"  start: {launch(name, processes).shown(arguments)}"
 
 
-def _settings(launch: Any) -> Iterator[tuple[Machine, int, str]]:
+def _places(chosen: Launch | None) -> Iterator[tuple[Machine, int, str]]:
     here = gpu_here()
-    if launch is not None:
+    if chosen is not None:
         for machine in [here] if here else [nominal_gpu(_SMALL), nominal_gpu(_LARGE)]:
-            yield machine.with_devices(launch.processes), launch.processes, launch.sharding
-        return
-    if here is not None:
+            yield machine.with_devices(chosen.processes), chosen.processes, chosen.sharding
+    elif here is not None:
         yield here, here.devices, "none" if here.devices == 1 else "fsdp2"
-        return
-    yield nominal_gpu(_SMALL), 1, "none"
-    yield nominal_gpu(_LARGE), 1, "none"
-    yield nominal_gpu(_SMALL, _NODE, cores=64), _NODE, "fsdp2"
-
-
-def _command(processes: int, sharding: str, arguments: Sequence[str]) -> str:
-    from mcbench.scale.launch import launch
-
-    name = "ddp" if sharding == "none" else sharding
-    return launch(name, processes).shown(arguments)
+    else:
+        yield nominal_gpu(_SMALL), 1, "none"
+        yield nominal_gpu(_LARGE), 1, "none"
+        yield nominal_gpu(_SMALL, _NODE, cores=64), _NODE, "fsdp2"
 
 
 def describe(found: Estimate) -> Iterator[str]:
     """The numbers of an estimate in the order of the formula."""
     machine, memory, time = found.machine, found.memory, found.time
-    origin = "measured" if machine.measured else "published numbers, not measured"
     share = "" if found.sharding == "none" else f", {found.sharding}"
+    origin = " (published numbers, not measured)" if machine.gpu else ""
     fits = "fits" if found.fits else "DOES NOT FIT"
-    yield f"estimate for {found.processes} x {machine.name}{share} ({origin}):"
+    yield f"estimate for {found.processes} x {machine.name}{share}{origin}:"
     yield f"  memory of a process {gib(memory.peak)} of {gib(machine.memory)}: {fits}"
     yield f"    = {_memory_formula(memory)}"
+    if time is None:
+        return
     yield (
         f"  time of a generation and its updates {time.cycle:,.1f} s = generation "
         f"{time.generation:,.1f} + max(reward {time.reward:,.1f}, scoring {time.scoring:,.1f}) + "
-        f"{time.updates_per_cycle} x update {time.update:,.2f} + record {time.record:,.2f}"
+        f"{time.updates_per_cycle} x update {time.update:,.2f}"
     )
     yield (
         f"  whole run {hours(time.total)} = {time.cycles:g} x {time.cycle:,.1f} s + "
@@ -108,48 +150,3 @@ def hours(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
-
-
-def gpu_here() -> Machine | None:
-    """The GPUs of this machine by their published numbers; None without any, or of a kind that is
-    not known.
-    """
-    import torch
-
-    if not torch.cuda.is_available():
-        return None
-    name = torch.cuda.get_device_name(0)
-    for known in GPU_NAMES:
-        kind, _, size = known.partition("-")
-        memory = torch.cuda.get_device_properties(0).total_memory
-        if kind in name and memory > 0.9 * float(size.removesuffix("GB")) * 1e9:
-            return nominal_gpu(known, torch.cuda.device_count(), len(os.sched_getaffinity(0)))
-    return None
-
-
-def machine_here(say: Callable[[str], None]) -> Machine:
-    """The constants of this machine: measured once, and kept in the user's cache directory."""
-    import torch
-
-    from mcbench.runs.provenance import hardware
-
-    key = digest([json.dumps([hardware(), torch.__version__], sort_keys=True)])[:12]
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcbench"
-    path = folder / f"machine-{key}.json"
-    try:
-        return read_machine(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError, KeyError):
-        say("measuring this machine once, about 25 s")
-    machine = probe()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(path, asdict(machine))
-    except OSError as error:
-        say(f"the measurement cannot be kept for the next time: {error.strerror} ({folder})")
-    return machine
-
-
-def read_machine(data: dict[str, Any]) -> Machine:
-    """The inverse of ``dataclasses.asdict``."""
-    rates = {name: Rates(**data[name]) for name in ("decode", "update", "engine")}
-    return Machine(**{**data, **rates})

@@ -1,20 +1,22 @@
-"""Memory and time of a run before it is made.
+"""Memory of a run before it is made, and its time on GPUs.
 
 The formulas are in the docstrings and in ``docs/scaling.md``; the constants come from
-``machine.py``. N: parameters, M: those in matrices, h: hidden size, V: vocabulary, R: responses
-sampled at once by one process, B: responses in one forward-backward pass, p: prompt tokens,
-L: longest response, T = p + L.
+``machine.py``. The time on a processor comes from finished runs (``pace.py``). N: parameters, M:
+those in matrices, h: hidden size, V: vocabulary, R: responses sampled at once by one process, B:
+responses in one forward-backward pass, p: prompt tokens, L: longest response, T = p + L.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError, unknown
 from mcbench.runs.config import Config
-from mcbench.scale.machine import GIB, Machine, Rates
+from mcbench.runs.problems import load_problems, model_location, prompt_for
+from mcbench.scale.machine import GIB, Machine
 from mcbench.scale.shapes import ModelShape, shape_of
 
 SHARDINGS = ("none", "zero2", "zero3", "fsdp2")
@@ -26,6 +28,11 @@ HEAD_TOKENS, HEAD_VOCABULARY = 4096, 32768
 MEAN_SHARE = 0.55
 ADAM_BYTES = 8  # two float32 moments
 STEP_BYTES = 32  # an optimizer step: reads and writes weight, gradient and both moments
+# Seconds that a layer costs whatever its size: some 30 launches of 10 us from Python, with the
+# backward pass three times as many, or a part of vLLM's recorded graph.
+SAMPLE_LAYER_S, UPDATE_LAYER_S, GRAPH_LAYER_S = 3e-4, 9e-4, 1e-5
+# Processor seconds of the evaluator for a submission, and for each of its tests.
+SUBMISSION_S, TEST_S = 0.02, 0.05
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,6 @@ class Time:
     reward: float
     scoring: float
     update: float
-    record: float
     updates_per_cycle: int
     cycles: float
     evaluation: float
@@ -83,7 +89,7 @@ class Time:
     def cycle(self) -> float:
         """The rewards are computed beside the log-probabilities of the policy."""
         waiting = max(self.reward, self.scoring)
-        return self.generation + waiting + self.updates_per_cycle * self.update + self.record
+        return self.generation + waiting + self.updates_per_cycle * self.update
 
     @property
     def total(self) -> float:
@@ -93,7 +99,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of one configuration on one machine."""
+    """Of one configuration on one machine; no time on a processor."""
 
     machine: Machine
     processes: int
@@ -101,7 +107,7 @@ class Estimate:
     shape: ModelShape
     workload: Workload
     memory: Memory
-    time: Time
+    time: Time | None
 
     @property
     def fits(self) -> bool:
@@ -136,7 +142,7 @@ def estimate(
     shape = shape_of(config.model)
     load = workload or workload_of(config, mean_length)
     memory = _memory(config, shape, load, machine, processes, sharding)
-    time = _time(config, shape, load, machine, processes)
+    time = _time(config, shape, load, machine, processes) if machine.gpu else None
     return Estimate(machine, processes, sharding, shape, load, memory, time)
 
 
@@ -157,7 +163,6 @@ def workload_of(config: Config, mean_length: float | None = None) -> Workload:
     and its prompts count one token for three characters.
     """
     from mcbench.runs.evaluate import select_problems
-    from mcbench.runs.problems import load_problems, prompt_for
 
     problems = load_problems(config.train_set)
     tests = sum(len(problem.tests) for problem in problems) / max(1, len(problems))
@@ -171,10 +176,6 @@ def workload_of(config: Config, mean_length: float | None = None) -> Workload:
 
 
 def _longest_prompt(config: Config, prompts: list[Any]) -> int:
-    from pathlib import Path
-
-    from mcbench.runs.problems import model_location
-
     location = model_location(config.model)
     if Path(location).is_dir():
         from transformers import AutoTokenizer
@@ -352,10 +353,18 @@ def prefill_work(
     return layers, flops, shape.matmul_parameters * width
 
 
+def _seconds(machine: Machine, layer_s: float, work: tuple[float, float, float]) -> float:
+    """Of a pass through the model: launches + arithmetic + memory traffic. The sum, not the largest
+    of the three: an upper bound of the roofline that is exact where one of them dominates.
+    """
+    layers, flops, moved = work
+    return layer_s * layers + machine.flop_s * flops + machine.byte_s * moved
+
+
 def _time(
     config: Config, shape: ModelShape, load: Workload, machine: Machine, processes: int
 ) -> Time:
-    """A cycle: generation + max(reward, scoring) + updates x update + record.
+    """A cycle: generation + max(reward, scoring) + updates x update.
 
     Scoring, the policy's log-probabilities of all responses before the first update, is a third of
     a pass over them (beta > 0: of two models). An optimizer step moves 32 bytes a trained
@@ -369,16 +378,15 @@ def _time(
         shape, config.per_device_batch_size, load.prompt + length, length, width,
         config.gradient_checkpointing,
     )  # fmt: skip
-    one_pass = machine.update.seconds(*one)
-    step = machine.update.byte_s * STEP_BYTES * trained_parameters(config, shape)
+    one_pass = _seconds(machine, UPDATE_LAYER_S, one)
+    step = machine.byte_s * STEP_BYTES * trained_parameters(config, shape)
     models = 2 if (config.beta or 0.0) > 0 else 1
-    period = batch.updates_per_generation * (config.num_iterations or 1)
+    period = config.generation_period
     return Time(
         generation=generation_seconds(config, shape, load, machine, rows),
         reward=reward_seconds(load, machine, config, rows * processes),
         scoring=models * rows / config.per_device_batch_size * one_pass / 3,
         update=batch.gradient_accumulation_steps * one_pass + step,
-        record=machine.record_s,
         updates_per_cycle=period,
         cycles=config.steps / period,
         evaluation=evaluation_seconds(config, shape, load, machine, processes),
@@ -396,24 +404,23 @@ def generation_seconds(
     length, width = config.max_completion_length, number_bytes(config)
     if config.backend == "transformers":
         weights_width = 4 if config.precision == "fp32" else 6  # float32, and the bf16 copy
-        return _decode_seconds(shape, machine.decode, length, rows, load, width, weights_width)
-    rates = machine.engine if config.backend.startswith("vllm") else machine.decode
-    room = config.vllm_memory * machine.memory
+        return _decode_seconds(shape, machine, length, rows, load, width, weights_width)
+    room, layer_s = config.vllm_memory * machine.memory, SAMPLE_LAYER_S
     if config.backend.startswith("vllm"):
-        room -= 2 * shape.parameters
+        room, layer_s = room - 2 * shape.parameters, GRAPH_LAYER_S
     at_once = max(1, int(room / (shape.cache_values() * width * (load.prompt + load.mean_length))))
     steps = float(length)
     if at_once < rows:
         steps = rows * load.mean_length / at_once + length - load.mean_length
     active = rows * load.mean_length / steps
     context = load.prompt + load.mean_length / 2
-    layers, flops, moved = decode_work(shape, active, context, width, growing=False)
-    return steps * rates.seconds(layers, flops, moved)
+    step = decode_work(shape, active, context, width, growing=False)
+    return steps * _seconds(machine, layer_s, step)
 
 
 def _decode_seconds(
     shape: ModelShape,
-    rates: Rates,
+    machine: Machine,
     steps: float,
     rows: float,
     load: Workload,
@@ -423,7 +430,8 @@ def _decode_seconds(
     layers, flops, moved = decode_work(shape, rows, load.prompt + steps / 2, width, growing=True)
     moved += shape.matmul_parameters * (weights_width - width)
     prefill = prefill_work(shape, rows, load.prompt, width)
-    return rates.seconds(*prefill) + steps * rates.seconds(layers, flops, moved)
+    one = _seconds(machine, SAMPLE_LAYER_S, (layers, flops, moved))
+    return _seconds(machine, SAMPLE_LAYER_S, prefill) + steps * one
 
 
 def reward_seconds(load: Workload, machine: Machine, config: Config, responses: int) -> float:
@@ -433,7 +441,7 @@ def reward_seconds(load: Workload, machine: Machine, config: Config, responses: 
     """
     workers = min(config.reward_workers, machine.cores)
     tests = (1 + load.tests) / 2
-    return responses * (machine.submission_s + tests * machine.test_s) / workers
+    return responses * (SUBMISSION_S + tests * TEST_S) / workers
 
 
 def length_scale(mean: float, limit: float) -> float:
@@ -473,7 +481,7 @@ def evaluation_seconds(
         longer = replace(
             load, mean_length=mean_when_cut(length_scale(load.mean_length, limit), longest)
         )
-        lengthened = replace(config, max_completion_length=longest)
+        lengthened = config.model_copy(update={"max_completion_length": longest})
         return judged + generation_seconds(lengthened, shape, longer, machine, here)
     seconds, done = judged, 0
     width = number_bytes(config)
@@ -482,7 +490,7 @@ def evaluation_seconds(
         batches = math.ceil(rows / config.eval_batch_size)
         context = replace(load, prompt=load.prompt + done)
         seconds += batches * _decode_seconds(
-            shape, machine.decode, span, rows / batches, context, width, width
+            shape, machine, span, rows / batches, context, width, width
         )
         done += span
     return seconds

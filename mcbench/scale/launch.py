@@ -1,24 +1,33 @@
-"""Several processes for one run: which accelerate configuration, and the command that starts it.
+"""Several processes for one run: which accelerate configuration, and training with it.
 
-``mcbench train ... --launch CONFIG`` starts ``accelerate launch`` as a process of its own and
-follows it (``launcher.py``); every process of the run then executes ``mcbench train ...``, and the
-main one writes the record. On several machines the same command is given on each, with its
+``mcbench train ... --launch CONFIG`` runs accelerate's launcher in its own process; every process
+that it starts executes ``mcbench train`` with the same configuration, and the main one writes the
+record. Whatever ends one of them ends all, and the record says which went first and why; the same
+command resumes from the last checkpoint. On several machines the command is given on each, with its
 ``--machine-rank``; all of them must see the same folder of runs.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
 import shlex
+import signal
+import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from mcbench.errors import UserError
+from mcbench.runs.config import Config
+from mcbench.runs.store import Run, RunStore
+from mcbench.scale.process import PARENT, REFUSED, how_it_ended
 
 Sharding = Literal["none", "fsdp2", "zero2", "zero3"]
 
@@ -77,20 +86,18 @@ class Launch:
             UserError: a kind of configuration that is not supported.
         """
         kind = self.settings["distributed_type"]
+        if kind in ("MULTI_GPU", "NO"):
+            return "none"
         if kind == "FSDP":
             version = (self.settings.get("fsdp_config") or {}).get("fsdp_version", 1)
             if version == 2:
                 return "fsdp2"
-            raise UserError(
-                f"{self.config} asks for FSDP version {version}; version 2 is supported"
-            )
+            raise UserError(f"{self.config} asks for FSDP version {version}; 2 is supported")
         if kind == "DEEPSPEED":
             stage = (self.settings.get("deepspeed_config") or {}).get("zero_stage")
             if stage in (2, 3):
                 return "zero2" if stage == 2 else "zero3"
             raise UserError(f"{self.config} asks for ZeRO stage {stage}; 2 and 3 are supported")
-        if kind in ("MULTI_GPU", "NO"):
-            return "none"
         raise UserError(
             f"{self.config}: distributed_type {kind!r} is not supported; allowed: MULTI_GPU, FSDP, "
             "DEEPSPEED, NO"
@@ -152,72 +159,89 @@ def launch(
     return chosen
 
 
-def add_launch(parser: argparse.ArgumentParser) -> None:
-    """The options that :func:`launch_of` reads."""
-    parser.add_argument(
-        "--launch",
-        metavar="CONFIG",
-        help=f"train with several processes: {', '.join(LAUNCH_CONFIGS)}, or the path of an "
-        "accelerate configuration",
-    )
-    parser.add_argument(
-        "--processes", type=int, help="of all machines together (default: the configuration's)"
-    )
-    parser.add_argument("--machines", type=int, default=1, help="machines (default: 1)")
-    parser.add_argument("--machine-rank", type=int, default=0, help="which of them this is, from 0")
-    parser.add_argument(
-        "--main-address", metavar="HOST:PORT", help="of machine 0, where there are several"
-    )
+class LaunchFailedError(Exception):
+    """The processes of a run ended before it did; the message says which was first, and why."""
 
 
-def train_arguments(options: argparse.Namespace) -> list[str]:
-    """The options of ``mcbench train`` that say what is trained, as its processes need them."""
-    if options.config is not None:
-        chosen = ["--config", options.config]
-    else:
-        chosen = ["--profile", options.profile, "--recipe", options.recipe]
-        chosen += ["--seed", str(options.seed)]
-        for change in options.set:
-            chosen += ["--set", change]
-        if options.steps is not None:
-            chosen += ["--steps", str(options.steps)]
-    if options.label is not None:
-        chosen += ["--label", options.label]
-    return [*chosen, "--runs-dir", options.runs_dir]
-
-
-def launch_of(options: argparse.Namespace) -> Launch | None:
-    """The launch that the options of a command ask for; None where they ask for none.
+def train_launched(
+    config: Config,
+    runs_dir: str,
+    chosen: Launch,
+    label: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Run:
+    """Train a run with several processes and return it when it is finished.
 
     Raises:
-        UserError: as :func:`launch`, or options that need ``--launch``.
+        UserError: the batch does not divide by the processes, what the configuration needs is not
+            installed, or the processes refused the run.
+        LaunchFailedError: a process crashed; the record holds the reason.
+        KeyboardInterrupt: interrupted or asked to end; no process is left.
     """
-    if options.launch is None:
-        if (options.processes, options.machines, options.machine_rank) != (None, 1, 0):
-            raise UserError("--processes, --machines and --machine-rank need --launch CONFIG")
-        return None
-    return launch(
-        options.launch,
-        options.processes,
-        options.machines,
-        options.machine_rank,
-        options.main_address,
-    )
+    config.batch(chosen.processes)
+    if chosen.sharding in ("zero2", "zero3") and find_spec("deepspeed") is None:
+        raise UserError(
+            f"{chosen.config.name} needs DeepSpeed, which is not installed; pip install deepspeed, "
+            "or use --launch fsdp2"
+        )
+    run = RunStore(runs_dir).run(config)
+    if run.state == "finished":
+        say(f"finished before: reusing {run.path}")
+        return run
+    with tempfile.TemporaryDirectory(prefix="mcbench-launch-") as folder:
+        path = Path(folder, "config.json")
+        path.write_text(json.dumps(config.to_dict()))
+        arguments = ["--config", str(path), "--runs-dir", runs_dir]
+        if label is not None:
+            arguments += ["--label", label]
+        say(f"starting {chosen.processes} processes: {chosen.shown(arguments)}")
+        try:
+            reason = _launch(chosen, arguments, folder)
+        except KeyboardInterrupt:
+            _mark_failed(run, "interrupted")
+            raise
+    if reason is None:
+        return run
+    if chosen.machine_rank == 0:
+        _mark_failed(run, reason)
+    raise LaunchFailedError(f"{reason}; the same command resumes")
 
 
-def launch_command(name: str, arguments: Sequence[str], processes: int | None = None) -> list[str]:
-    """The command that trains with ``arguments`` on one machine; see :func:`launch`."""
-    return launch(name, processes).command(arguments)
+def _launch(chosen: Launch, arguments: Sequence[str], folder: str) -> str | None:
+    """Run accelerate's launcher to its end: which process failed first and how, None where none.
+
+    Each process writes its exception to a file below ``folder`` (:func:`train_here`), from which
+    torch's launcher makes the failure that it raises.
+    """
+    from accelerate.commands.launch import launch_command, launch_command_parser
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    os.environ.update({**chosen.environment, PARENT: str(os.getpid())})
+    options = launch_command_parser().parse_args(chosen.command(arguments)[3:])
+    options.log_dir = folder
+    sys.stdout.flush()
+    try:
+        launch_command(options)
+    except SignalException:
+        raise KeyboardInterrupt from None
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        said = failure.error_file_data.get("message")
+        text = str(said["message"]) if isinstance(said, dict) else ""
+        if failure.exitcode == REFUSED and text:
+            raise UserError(text.partition(": ")[2]) from None
+        why = text.partition("\n")[0] or how_it_ended(failure.exitcode)
+        return f"process {rank}: {why}"
+    except subprocess.CalledProcessError as error:  # a configuration of one process
+        return f"process 0: {how_it_ended(error.returncode)}"
+    return None
 
 
-def processes_of(name: str) -> int:
-    """How many processes a configuration starts on one machine."""
-    return launch(name).processes
-
-
-def sharding_of(name: str) -> Sharding:
-    """What a configuration divides over its processes."""
-    return launch(name).sharding
+def _mark_failed(run: Run, reason: str) -> None:
+    """What a killed main process could not write itself, unless another one trains the run now."""
+    if run.state in ("running", "failed"):
+        run.fail(time.time(), reason)
 
 
 def launched() -> bool:
@@ -225,13 +249,19 @@ def launched() -> bool:
     return "LOCAL_RANK" in os.environ
 
 
-def sharding_here() -> Sharding:
-    """What is divided over the processes of the run that this process belongs to."""
-    if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true":
-        return "fsdp2"
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "").lower() == "true":
-        return "zero3" if os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3" else "zero2"
-    return "none"
+def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
+    """Train in this process, which may be one of several; raises as `mcbench.runs.train.train`."""
+    from mcbench.runs.train import train
+
+    if not launched():
+        return train(config, runs_dir, label=label)
+    from torch.distributed.elastic.multiprocessing.errors import record
+
+    # The launcher writes down an interruption: none of its processes has to, and all end at once.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    run = record(train)(config, runs_dir, label=label)
+    assert run is not None
+    return run
 
 
 def _read(path: Path) -> dict[str, Any]:

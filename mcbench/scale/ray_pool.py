@@ -15,12 +15,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from mcbench import __version__
 from mcbench.errors import UserError
 from mcbench.ray_session import ray_session
-from mcbench.runs.files import ProcessLock
-from mcbench.runs.store import RunStore
-from mcbench.scale.apart import REFUSED, Ended, Event, Lost, Task, train_apart
+from mcbench.runs.store import Run, RunStore
+from mcbench.scale.process import REFUSED, Ended, Event, Task, follow, start
+from mcbench.version import __version__
 
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.05
@@ -40,7 +39,6 @@ class RayPool:
     def __init__(self, address: str, tasks: Sequence[Task], store: RunStore) -> None:
         self._address = address
         self._tasks = tasks
-        store.root.mkdir(parents=True, exist_ok=True)
         self._store = store
         self._marker = store.root.absolute() / f".sweep-{os.getpid()}"
         self._running: dict[Any, Task] = {}
@@ -50,9 +48,10 @@ class RayPool:
         with ExitStack() as stack:
             self._ray = stack.enter_context(ray_session(self._address))
             self._check_room()
+            self._store.root.mkdir(parents=True, exist_ok=True)
             self._marker.touch()
             stack.callback(self._marker.unlink, missing_ok=True)
-            stack.callback(self._stop)
+            stack.callback(self.stop)
             self._stack = stack.pop_all()
         self._remote = self._ray.remote(_train_on_ray)
         return self
@@ -88,24 +87,25 @@ class RayPool:
         return [(self._running[stream], self._next(stream)) for stream in ready]
 
     def _next(self, stream: Any) -> Event:
+        event: Event
         try:
-            event: Event = self._ray.get(next(stream))
+            event = self._ray.get(next(stream))
         except StopIteration:
-            event = Lost("Ray's task ended without saying how the run did")
+            event = Ended(None, "Ray's task ended without saying how the run did")
         except self._ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()
-            event = Lost(f"{type(error).__name__}: {reason[0] if reason else ''}")
-        if isinstance(event, Ended | Lost):
+            event = Ended(None, f"{type(error).__name__}: {reason[0] if reason else ''}")
+        if isinstance(event, Ended):
             del self._running[stream]
         return event
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """Cancel what runs or waits, and wait until it has ended.
 
         A training process dies with Ray's worker, but a moment later; on another machine that is
         not to be seen from here.
         """
-        locks = [self._store.run_with_id(task.run_id).lock for task in self._running.values()]
+        runs = [self._store.run_with_id(task.run_id) for task in self._running.values()]
         for stream in self._running:
             self._ray.cancel(stream, force=True)
         deadline = time.monotonic() + _STOP_SECONDS
@@ -113,7 +113,7 @@ class RayPool:
             ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=1.0)
             for stream in ready:
                 self._next(stream)
-        while any(map(_held_here, locks)) and time.monotonic() < deadline:
+        while any(map(_trained_here, runs)) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
 
     def _nodes(self) -> list[dict[str, float]]:
@@ -130,13 +130,13 @@ class RayPool:
                 )
 
 
-def _held_here(lock: ProcessLock) -> bool:
-    owner = lock.owner()
+def _trained_here(run: Run) -> bool:
+    owner = run.lock.owner()
     return owner is not None and owner["host"] == socket.gethostname()
 
 
 def _train_on_ray(task: Task, marker: str, folder: str) -> Iterator[Event]:
-    """`train_apart` on the machine that Ray chose, if it sees what the sweep sees."""
+    """The run's process on the machine that Ray chose, if it sees what the sweep sees."""
     if __version__ != task.version:
         yield Ended(REFUSED, f"this machine has mcbench {__version__}, the sweep {task.version}")
     elif not Path(marker).exists():
@@ -144,4 +144,4 @@ def _train_on_ray(task: Task, marker: str, folder: str) -> Iterator[Event]:
     else:
         if Path(folder).is_dir():  # paths of models and problems may be relative
             os.chdir(folder)
-        yield from train_apart(task)
+        yield from follow(task, start(task))

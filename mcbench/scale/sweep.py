@@ -1,51 +1,69 @@
-"""Training many runs: in turn, side by side on this machine, or on the machines of a Ray cluster.
+"""Training runs, each in a process of its own: on this machine, or on those of a Ray cluster.
 
-The last two differ only in where a run's process is started (`LocalPool`, ``ray_pool.RayPool``).
-What is done about a run that crashed, was lost with its machine, or was refused is the same, and
-so is what one sees.
+The two differ only in where a run's process is started (`LocalPool`, ``ray_pool.RayPool``). What is
+done about a run that crashed, was lost with its machine, or was refused is the same, and so is what
+one sees.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import queue
-import signal
+import socket
+import subprocess
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mcbench.errors import UserError
+from mcbench.runs.config import Config
+from mcbench.runs.say import clock
 from mcbench.runs.store import RunStore
-from mcbench.scale.apart import REFUSED, Ended, Event, Line, Lost, Started, Task, train_apart
-from mcbench.scale.launch import processes_of
-
-if TYPE_CHECKING:
-    from mcbench.experiments.experiments import PlannedRun
-    from mcbench.runs.config import Config
+from mcbench.scale.launch import launch as launch_named
+from mcbench.scale.process import (
+    REFUSED,
+    Ended,
+    Event,
+    Started,
+    Task,
+    follow,
+    how_it_ended,
+    start,
+    stop,
+)
+from mcbench.scale.ray_pool import RayPool
 
 Say = Callable[[str], None]
 
 
+class PlannedRun(Protocol):
+    """A run before it is trained; ``label`` is how progress lines name it."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def config(self) -> Config: ...
+
+
 def train_all(
-    missing: Sequence[PlannedRun],
+    planned: Sequence[PlannedRun],
     store: RunStore,
-    progress: Say,
+    say: Say,
     *,
     workers: int | None = None,
     address: str | None = None,
     retries: int = 1,
     launch: str | None = None,
 ) -> None:
-    """Train the runs, each once, and return when all are finished.
+    """Train the runs, each once and in its own process, and return when all are finished.
 
     Args:
-        missing: runs that differ.
-        workers: runs at the same time. Without an address 1 where None, and 1 trains them in turn
-            in this process; with an address as many as the cluster has room for where None.
+        planned: runs that differ.
+        say: receives the lines that the processes print, and what happens to them.
+        workers: runs at the same time; where None one, with an address as many as find room.
         address: of a Ray cluster, see :func:`mcbench.ray_session.ray_session`. The folder of runs
             must be one that all its machines share.
         retries: further attempts, each from the last checkpoint, for a run that crashed or whose
@@ -55,24 +73,22 @@ def train_all(
     Raises:
         UserError: runs failed for good; the others are finished first. Or the cluster cannot be
             reached or has no machine large enough.
+        KeyboardInterrupt: interrupted; no process is left.
     """
     check_numbers(workers, retries)
-    if not missing:
+    if not planned:
         return
-    if address is None and workers in (None, 1) and launch is None:
-        _train_in_turn(missing, store, progress)
-        return
-    tasks = [_task(planned, store, launch) for planned in missing]
+    tasks = [_task(one, store, launch) for one in planned]
     if address is None:
-        with LocalPool(workers or 1) as pool:
-            progress(f"training {min(workers or 1, len(tasks))} runs side by side")
-            _Sweep(tasks, store, pool, progress, retries, workers or 1).train()
+        limit = min(workers or 1, len(tasks))
+        runs = f"{len(tasks)} run{'s' if len(tasks) > 1 else ''}"
+        say(f"training {runs}, {limit} side by side" if limit > 1 else f"training {runs}")
+        with LocalPool() as pool:
+            _Sweep(tasks, store, pool, say, retries, limit).train()
         return
-    from mcbench.scale.ray_pool import RayPool
-
-    with RayPool(address, tasks, store) as pool:
-        progress(f"training on Ray: {pool.describe()}")
-        _Sweep(tasks, store, pool, progress, retries, workers).train()
+    with RayPool(address, tasks, store) as cluster:
+        say(f"training on Ray: {cluster.describe()}")
+        _Sweep(tasks, store, cluster, say, retries, workers or len(tasks)).train()
 
 
 def check_numbers(workers: int | None, retries: int) -> None:
@@ -87,88 +103,78 @@ def check_numbers(workers: int | None, retries: int) -> None:
         raise UserError(f"retries must be at least 0, got {retries}")
 
 
-def _train_in_turn(missing: Sequence[PlannedRun], store: RunStore, progress: Say) -> None:
-    from mcbench.runs.train import train
-
-    for number, planned in enumerate(missing, start=1):
-        progress(
-            f"[{planned.label}] run {number} of {len(missing)}: {store.run(planned.config).path}"
-        )
-        train(planned.config, store, progress, planned.label)
-
-
 def _task(planned: PlannedRun, store: RunStore, launch: str | None) -> Task:
-    processes = 1 if launch is None else processes_of(launch)
+    config = planned.config
+    processes = 1 if launch is None else launch_named(launch).processes
+    # What is not fp32 with transformers' generation is a profile for GPUs.
+    on_gpu = config.precision != "fp32" or config.backend.startswith("vllm")
     return Task(
         label=planned.label,
-        run_id=planned.config.run_id,
-        config=json.dumps(planned.config.to_dict()),
+        run_id=config.run_id,
+        config=json.dumps(config.to_dict()),
         runs_dir=str(store.root.absolute()),
         cpus=processes,
-        gpus=processes * gpus_of(planned.config),
-        arguments=() if launch is None else ("--launch", launch),
+        gpus=processes * on_gpu,
+        launch=launch,
     )
 
 
-def gpus_of(config: Config) -> int:
-    """The GPUs that one process of a run needs: what is not fp32 with transformers' generation is
-    a profile for GPUs.
-    """
-    return int(config.precision != "fp32" or config.backend.startswith("vllm"))
-
-
 class Pool(Protocol):
-    """Where the processes of a sweep run."""
+    """Where the processes of a sweep run; leaving its context stops them."""
 
     def submit(self, task: Task) -> None:
         """Start the task as soon as there is room."""
 
     def events(self) -> Sequence[tuple[Task, Event]]:
-        """What happened since the last call; waits until something did. `Ended` or `Lost` is the
-        last of a task.
+        """What happened since the last call; waits until something did. `Ended` is the last of a
+        task.
         """
+
+    def stop(self) -> None:
+        """Stop what runs or waits, and return when it has ended."""
 
 
 class LocalPool:
-    """Processes on this machine, ``workers`` at a time; leaving the context stops them."""
+    """Processes on this machine."""
 
-    def __init__(self, workers: int) -> None:
-        self._threads = ThreadPoolExecutor(workers)
+    def __init__(self) -> None:
         self._events: queue.SimpleQueue[tuple[Task, Event]] = queue.SimpleQueue()
-        self._pids: dict[Task, int] = {}
-        self._stopped = False
+        self._processes: dict[Task, subprocess.Popen[str]] = {}
 
     def __enter__(self) -> LocalPool:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._stopped = True
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        for pid in list(self._pids.values()):
-            os.kill(pid, signal.SIGTERM)
-        self._threads.shutdown()
+        self.stop()
 
     def submit(self, task: Task) -> None:
-        """Start the task as soon as there is room."""
-        self._threads.submit(self._follow, task)
+        """Start the task."""
+        try:
+            process = start(task)
+        except OSError as error:  # such as no memory for another process
+            self._events.put((task, Ended(None, str(error))))
+            return
+        self._processes[task] = process
+        threading.Thread(target=self._follow, args=(task, process), daemon=True).start()
+
+    def _follow(self, task: Task, process: subprocess.Popen[str]) -> None:
+        try:
+            for event in follow(task, process):
+                self._events.put((task, event))
+        except OSError as error:  # such as a full disk
+            self._events.put((task, Ended(None, str(error))))
 
     def events(self) -> Sequence[tuple[Task, Event]]:
         """The next event."""
-        return [self._events.get()]
+        task, event = self._events.get()
+        if isinstance(event, Ended):
+            self._processes.pop(task, None)
+        return [(task, event)]
 
-    def _follow(self, task: Task) -> None:
-        try:
-            for event in train_apart(task):
-                if isinstance(event, Started):
-                    self._pids[task] = event.pid
-                if isinstance(event, Ended):  # waited for: the number may be another's soon
-                    del self._pids[task]
-                self._events.put((task, event))
-                if self._stopped and isinstance(event, Started):
-                    return  # closes the iterator, which stops the process
-        except Exception as error:  # such as no memory for another process
-            self._pids.pop(task, None)
-            self._events.put((task, Lost(f"{type(error).__name__}: {error}")))
+    def stop(self) -> None:
+        """End all processes."""
+        stop(self._processes.values())
+        self._processes.clear()
 
 
 class _Sweep:
@@ -179,86 +185,84 @@ class _Sweep:
         tasks: Sequence[Task],
         store: RunStore,
         pool: Pool,
-        progress: Say,
+        say: Say,
         retries: int,
-        limit: int | None,
+        limit: int,
     ) -> None:
         self.waiting = deque(tasks)
         self.total = len(tasks)
         self.store = store
         self.pool = pool
-        self.progress = progress
+        self.say = say
         self.attempts = retries + 1
-        self.limit = limit or len(tasks)
+        self.limit = limit
         self.active: dict[Task, Started | None] = {}
         self.finished = 0
         self.failures: list[str] = []
         self.began = time.monotonic()
 
     def train(self) -> None:
-        while self.waiting or self.active:
-            while self.waiting and len(self.active) < self.limit:
-                task = self.waiting.popleft()
-                self.active[task] = None
-                self.pool.submit(task)
-            for task, event in self.pool.events():
-                self._handle(task, event)
+        try:
+            while self.waiting or self.active:
+                while self.waiting and len(self.active) < self.limit:
+                    task = self.waiting.popleft()
+                    self.active[task] = None
+                    self.pool.submit(task)
+                for task, event in self.pool.events():
+                    self._handle(task, event)
+        except BaseException:
+            self.pool.stop()
+            for task, started in self.active.items():
+                self._record_end(task, started, "interrupted")
+            raise
         if self.failures:
             raise UserError(
                 f"{len(self.failures)} of {self.total} runs failed: {'; '.join(self.failures)}"
             )
 
     def _handle(self, task: Task, event: Event) -> None:
-        if isinstance(event, Line):
-            text = event.text
-            self.progress(text if text.startswith("[") else f"[{task.label}] {text}")
+        if isinstance(event, str):
+            self.say(event if event.startswith("[") else f"[{task.label}] {event}")
         elif isinstance(event, Started):
             self.active[task] = event
             again = f", attempt {task.attempt} of {self.attempts}" if task.attempt > 1 else ""
-            self.progress(f"[{task.label}] process {event.pid} on {event.host}{again}")
+            self.say(f"[{task.label}] process {event.pid} on {event.host}{again}")
         else:
-            self._ended(task, event)
+            self._ended(task, event, self.active.pop(task))
 
-    def _ended(self, task: Task, event: Ended | Lost) -> None:
-        started = self.active.pop(task)
+    def _ended(self, task: Task, event: Ended, started: Started | None) -> None:
         run = self.store.run_with_id(task.run_id)
         if run.state == "finished":  # also where only the message of its end was lost
             self.finished += 1
             self._summary()
             return
-        if started is not None:  # its end is certain; another machine could not see that
-            run.lock.break_from(started.host)
-        reason, last = _reason(event)
-        if task.attempt < self.attempts and reason != f"exit status {REFUSED}":
-            self.progress(
-                f"[{task.label}] {reason}; what it printed is in {task.log}; trying again"
-            )
-            self.waiting.append(replace(task, attempt=task.attempt + 1))
-            return
-        self.failures.append(f"{task.label} ({reason}): {last} (see {task.log})")
-        self.progress(f"[{task.label}] failed: {reason}; what it printed is in {task.log}")
+        reason = how_it_ended(event.status)
+        if event.status != REFUSED:  # which says that another process may be training the run
+            self._record_end(task, started, reason)
+            if task.attempt < self.attempts:
+                self.say(f"[{task.label}] {reason}; what it printed is in {task.log}; trying again")
+                self.waiting.append(replace(task, attempt=task.attempt + 1))
+                return
+        self.failures.append(f"{task.label} ({reason}): {event.last} (see {task.log})")
+        self.say(f"[{task.label}] failed: {reason}; what it printed is in {task.log}")
         self._summary()
 
-    def _summary(self) -> None:
-        from mcbench.runs.say import clock
+    def _record_end(self, task: Task, started: Started | None, reason: str) -> None:
+        """What a process that was killed could not write itself."""
+        if started is None:
+            return
+        run = self.store.run_with_id(task.run_id)
+        if started.host != socket.gethostname():  # its end is certain, and not to be seen from here
+            run.lock.break_from(started.host)
+        if run.state == "running":
+            run.fail(time.time(), reason)
 
+    def _summary(self) -> None:
         ended = self.finished + len(self.failures)
         spent = time.monotonic() - self.began
         left = spent / ended * (self.total - ended)
         failed = f", {len(self.failures)} failed" if self.failures else ""
-        self.progress(
+        self.say(
             f"{self.finished} of {self.total} runs finished{failed}; {clock(spent)} so far, "
             f"{clock(left)} left"
         )
-
-
-def _reason(event: Ended | Lost) -> tuple[str, str]:
-    """What happened, and the last line that was printed."""
-    if isinstance(event, Lost):
-        return "lost", event.reason
-    if event.status < 0:
-        return (
-            f"killed by signal {-event.status} ({signal.Signals(-event.status).name})",
-            event.last,
-        )
-    return f"exit status {event.status}", event.last

@@ -8,7 +8,7 @@ from typing import Any
 
 from report.synthetic import make_record
 
-from mcbench.runs.files import plain
+from mcbench.files import plain
 from mcbench.runs.store import Run
 
 

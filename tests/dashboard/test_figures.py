@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.io
 import pytest
 from report.synthetic import make_record, make_records
@@ -62,6 +63,13 @@ def test_what_a_notebook_keeps_of_a_figure_can_be_read_and_drawn_again(
     curve = figure_spec(again)["data"][0]["curve"]
     assert curve["x"] == figure_spec(figure)["data"][0]["curve"]["x"]
     assert curve["t"] == pytest.approx(4.303, abs=1e-3)
+
+
+def test_columns_of_a_table_are_drawn() -> None:
+    figure = Figure()
+    figure.add("bar", x=pd.Series([1.0, 2.0]), y=pd.Series(["a", "b"]), orientation="h")
+    json.dumps(figure_spec(figure))
+    assert figure.plotly().data[0].y == ("a", "b")
 
 
 def test_the_band_of_an_arm_with_a_shorter_seed_stays_whole() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mcbench.files import keep_lines
 from mcbench.report.dashboard.follower import RunFollower, StoreFollower
 from mcbench.report.dashboard.progress import progress_of, span
-from mcbench.runs.files import keep_lines
 
 from .runs import begin, lines
 

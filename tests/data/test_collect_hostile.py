@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mcbench.data import ProblemRecord
+from mcbench.data import Problem
 from mcbench.data.collect import Limits, OpenSource, Source, Unusable, read_source
 from mcbench.data.collect.decode import inflate, parse_json, parse_literal, pickled_text, seconds
+from mcbench.data.storage import encode
 from mcbench.errors import UserError
 
 from . import published
@@ -22,10 +23,10 @@ from .published import jsonl, pack, packed, parquet
 
 def read(adapter, path, limits=None, **options):
     """Ids of the records, and the rejections."""
-    items = OpenSource(Source(adapter, str(path), **options), limits).items()
+    items = OpenSource(Source(adapter=adapter, path=str(path), **options), limits).items()
     values = [item.value for item in items]
-    records = [v for v in values if isinstance(v, ProblemRecord)]
-    return records, [v for v in values if not isinstance(v, ProblemRecord)]
+    records = [v for v in values if isinstance(v, Problem)]
+    return records, [v for v in values if not isinstance(v, Problem)]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_a_missing_column_is_named_with_what_to_do(tmp_path, kind):
     path = tmp_path / f"t.{kind}"
     (jsonl if kind == "jsonl" else parquet)(path, row)
     with pytest.raises(UserError) as error:
-        list(read_source(Source("taco", str(path))))
+        list(read_source(Source(adapter="taco", path=str(path))))
     for part in ("no column input_output", "found: ", "tests", "adapter: mapping"):
         assert part in str(error.value)
 
@@ -241,7 +242,7 @@ def test_a_link_out_of_a_package_and_a_pipe_are_not_read(tmp_path):
     reasons = " ".join(record.metadata["tests_left_out"])
     assert "link to a file outside" in reasons
     assert "no plain file" in reasons
-    assert "password" not in json.dumps(record.to_row())
+    assert "password" not in json.dumps(encode(record))
 
 
 def test_yaml_that_grows_when_written_out_stays_small(tmp_path):
@@ -249,7 +250,7 @@ def test_yaml_that_grows_when_written_out_stays_small(tmp_path):
     settings = f"a0: &a0 [ha]\n{laughs}\nlicense: *a11\nname: *a11\nsource: *a11\nkeywords: *a11\n"
     published.package(tmp_path / "sum", settings)
     [record], [] = read("problem-package", tmp_path)
-    assert len(json.dumps(record.to_row())) < 5000
+    assert len(json.dumps(encode(record))) < 5000
 
 
 @pytest.mark.parametrize(
@@ -268,7 +269,7 @@ def test_values_that_json_cannot_hold_do_not_reach_a_record(tmp_path):
     parquet(path, rows[0])
     [record], [] = read("taco", path)
     assert "name" not in record.metadata
-    assert json.dumps(record.to_row())
+    assert json.dumps(encode(record))
     [record], [] = read("taco", parquet(path, rows[1]))
     assert (record.time_limit_s, record.memory_limit_mb) == (None, None)
 
@@ -295,7 +296,7 @@ def test_a_parquet_file_cut_short(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     records, [rejected] = read("taco", tmp_path, files=("train-0.jsonl", "train-1.parquet"))
     assert len(records) == 1
-    assert "train-1.parquet is no whole parquet file" in rejected.detail
+    assert "train-1.parquet is damaged (Parquet magic bytes not found" in rejected.detail
 
 
 def test_a_parquet_file_damaged_in_the_middle(tmp_path):
@@ -316,7 +317,9 @@ def test_a_parquet_file_damaged_in_the_middle(tmp_path):
 def test_a_file_that_is_gone_when_its_turn_comes(tmp_path):
     for name in ("test.jsonl", "test2.jsonl"):
         jsonl(tmp_path / name, published.lcb(question_id=name))
-    items = OpenSource(Source("livecodebench", str(tmp_path), subset="release_v2")).items()
+    items = OpenSource(
+        Source(adapter="livecodebench", path=str(tmp_path), subset="release_v2")
+    ).items()
     first = next(items).value
     (tmp_path / "test2.jsonl").unlink()
     [last] = [item.value for item in items]

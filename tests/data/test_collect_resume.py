@@ -15,7 +15,7 @@ from mcbench.data.collect import Source, read_source
 from mcbench.data.collect import shards as shards_module
 from mcbench.data.collect.shards import collect
 from mcbench.data.pipeline import read_audit
-from mcbench.data.storage import read_records
+from mcbench.data.storage import read_problems
 from mcbench.errors import UserError
 
 from . import published
@@ -35,13 +35,17 @@ def dying(*arguments):
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*arguments)
 setattr(shards, point, dying)
-sources = [Source("taco", str(folder / "taco")), Source("livecodebench", str(folder / "lcb"), "v1")]
+taco, lcb = str(folder / "taco"), str(folder / "lcb")
+sources = [
+    Source(adapter="taco", path=taco, files=("train-*",)),
+    Source(adapter="livecodebench", path=lcb, subset="v1"),
+]
 shards.collect(sources, cache)
 """
 
 
 def ids(shards):
-    return [record.id for shard in shards for record in read_records(shard.path)]
+    return [record.id for shard in shards for record in read_problems(shard.path)]
 
 
 def log(shards):
@@ -60,16 +64,15 @@ def test_killed_anywhere_and_started_again_gives_the_same_bytes(tmp_path, monkey
     parquet(tmp_path / "taco" / "train-1.parquet", *[published.taco(name="p")] * 11)
     jsonl(tmp_path / "lcb" / "test.jsonl", *(published.lcb(question_id=f"{n}") for n in range(9)))
     sources = [
-        Source("taco", str(tmp_path / "taco"), files=("train-*",)),
-        Source("livecodebench", str(tmp_path / "lcb"), "v1"),
+        Source(adapter="taco", path=str(tmp_path / "taco"), files=("train-*",)),
+        Source(adapter="livecodebench", path=str(tmp_path / "lcb"), subset="v1"),
     ]
     whole = collect(sources, tmp_path / "whole")
     assert len(ids(whole)) == 39
     assert [shard.rows for shard in whole] == [6, 7, 7, 7, 3, 7, 2]
-    child = CHILD.replace('str(folder / "taco")', 'str(folder / "taco"), files=("train-*",)')
     for point, count in (("store_shard", 0), ("write_atomic", 0), ("write_atomic", 2)):
         arguments = [tmp_path, tmp_path / "cache", point, str(count)]
-        ended = subprocess.run([sys.executable, "-c", child, *map(str, arguments)], check=False)
+        ended = subprocess.run([sys.executable, "-c", CHILD, *map(str, arguments)], check=False)
         assert ended.returncode == -signal.SIGKILL
     again = collect(sources, tmp_path / "cache")
     assert [shard.sha256 for shard in again] == [shard.sha256 for shard in whole]
@@ -77,15 +80,15 @@ def test_killed_anywhere_and_started_again_gives_the_same_bytes(tmp_path, monkey
 
 
 def test_finished_shards_are_not_read_again(tmp_path, monkeypatch):
-    source = Source("taco", str(jsonl(tmp_path / "t.jsonl", published.taco())))
+    source = Source(adapter="taco", path=str(jsonl(tmp_path / "t.jsonl", published.taco())))
     first = collect([source], tmp_path / "cache")
-    monkeypatch.setattr(shards_module, "_values", None)
+    monkeypatch.setattr(shards_module, "_items", None)
     assert collect([source], tmp_path / "cache") == first
 
 
 def test_a_changed_file_is_read_again(tmp_path):
     path = jsonl(tmp_path / "t.jsonl", published.taco())
-    source = Source("taco", str(path))
+    source = Source(adapter="taco", path=str(path))
     assert len(ids(collect([source], tmp_path / "cache"))) == 1
     jsonl(path, published.taco(), published.taco())
     assert len(ids(collect([source], tmp_path / "cache"))) == 2
@@ -95,7 +98,7 @@ def test_large_tests_end_a_shard(tmp_path, monkeypatch):
     monkeypatch.setattr(shards_module, "TEXT_MB", 0.01)
     tests = json.dumps({"inputs": ["1" * 6000], "outputs": ["1"]})
     path = jsonl(tmp_path / "t.jsonl", *[published.taco(input_output=tests)] * 5)
-    shards = collect([Source("taco", str(path))], tmp_path / "cache")
+    shards = collect([Source(adapter="taco", path=str(path))], tmp_path / "cache")
     assert [shard.rows for shard in shards] == [2, 2, 1]
 
 
@@ -107,11 +110,11 @@ def test_broken_sources_leave_the_others_unharmed(tmp_path):
     empty = jsonl(tmp_path / "empty.jsonl")
     more = jsonl(tmp_path / "more.jsonl", published.lcb(), published.lcb(), "{")
     sources = [
-        Source("taco", str(good)),
-        Source("humaneval", str(lacking)),
-        Source("humaneval", str(cut)),
-        Source("kodcode", str(empty)),
-        Source("livecodebench", str(more)),
+        Source(adapter="taco", path=str(good)),
+        Source(adapter="humaneval", path=str(lacking)),
+        Source(adapter="humaneval", path=str(cut)),
+        Source(adapter="kodcode", path=str(empty)),
+        Source(adapter="livecodebench", path=str(more)),
     ]
     shards = collect(sources, tmp_path / "cache")
     assert ids(shards) == ["taco/train/0", "livecodebench/abc400_a"]
@@ -127,24 +130,26 @@ def test_broken_sources_leave_the_others_unharmed(tmp_path):
 
 
 def test_a_source_that_is_not_there_stops_before_anything_is_read(tmp_path):
-    good = Source("taco", str(jsonl(tmp_path / "good.jsonl", published.taco())))
+    good = Source(adapter="taco", path=str(jsonl(tmp_path / "good.jsonl", published.taco())))
     with pytest.raises(UserError, match="does not exist"):
-        collect([good, Source("kodcode", str(tmp_path / "nothing"))], tmp_path / "cache")
+        collect(
+            [good, Source(adapter="kodcode", path=str(tmp_path / "nothing"))], tmp_path / "cache"
+        )
     assert not (tmp_path / "cache").exists()
     jsonl(tmp_path / "folder" / "other.jsonl", {})
     with pytest.raises(UserError, match=r"holds no ALL/train.*found: other\.jsonl"):
-        list(read_source(Source("taco", str(tmp_path / "folder"))))
+        list(read_source(Source(adapter="taco", path=str(tmp_path / "folder"))))
 
 
 def test_the_limit_counts_rows(tmp_path):
     path = jsonl(tmp_path / "t.jsonl", published.taco(), "{", "", published.taco())
-    assert len(list(read_source(Source("taco", str(path), limit=2)))) == 1
-    assert len(list(read_source(Source("taco", str(path), limit=3)))) == 2
+    assert len(list(read_source(Source(adapter="taco", path=str(path), limit=2)))) == 1
+    assert len(list(read_source(Source(adapter="taco", path=str(path), limit=3)))) == 2
 
 
 def test_a_progress_bar_counts_rows_and_refusals(tmp_path, capsys):
     path = jsonl(tmp_path / "t.jsonl", published.taco(), "{", published.taco())
-    assert len(list(read_source(Source("taco", str(path)), progress=True))) == 2
+    assert len(list(read_source(Source(adapter="taco", path=str(path)), progress=True))) == 2
     shown = capsys.readouterr().err
     assert "taco/train: 3 rows" in shown
     assert "refused=1" in shown
@@ -209,7 +214,7 @@ def hub(tmp_path, monkeypatch):
 
 
 def test_files_come_from_the_hub_once(hub, tmp_path):
-    source = Source("livecodebench", subset="release_v2", endpoint=hub)
+    source = Source(adapter="livecodebench", subset="release_v2", endpoint=hub)
     assert [r.id for r in read_source(source)] == ["livecodebench/a", "livecodebench/b"]
     Hub.gone = {"test.jsonl", "test2.jsonl"}  # now they must come from the client's cache
     assert len(list(read_source(source))) == 2
@@ -217,7 +222,7 @@ def test_files_come_from_the_hub_once(hub, tmp_path):
 
 def test_any_set_of_the_hub_through_a_mapping(hub):
     source = Source(
-        "mapping",
+        adapter="mapping",
         name="mine",
         repo="livecodebench/code_generation_lite",
         files=("test.jsonl",),
@@ -230,8 +235,8 @@ def test_any_set_of_the_hub_through_a_mapping(hub):
 
 def test_a_hub_file_that_disappears_ends_that_source_only(hub, tmp_path):
     Hub.gone = {"test2.jsonl"}
-    other = Source("taco", str(jsonl(tmp_path / "t.jsonl", published.taco())))
-    source = Source("livecodebench", subset="release_v2", endpoint=hub)
+    other = Source(adapter="taco", path=str(jsonl(tmp_path / "t.jsonl", published.taco())))
+    source = Source(adapter="livecodebench", subset="release_v2", endpoint=hub)
     shards = collect([source, other], tmp_path / "shards")
     assert ids(shards) == ["livecodebench/a", "taco/train/0"]
     [entry] = log(shards)
@@ -241,8 +246,8 @@ def test_a_hub_file_that_disappears_ends_that_source_only(hub, tmp_path):
 
 def test_what_the_hub_lacks_is_said_with_what_to_do(hub):
     with pytest.raises(UserError, match=r"has no test3\.jsonl; found: test\.jsonl"):
-        list(read_source(Source("livecodebench", subset="v3", endpoint=hub)))
+        list(read_source(Source(adapter="livecodebench", subset="v3", endpoint=hub)))
     with pytest.raises(UserError, match="no such data set, or it needs a login"):
-        list(read_source(Source("taco", endpoint=hub)))
+        list(read_source(Source(adapter="taco", endpoint=hub)))
     with pytest.raises(UserError, match=r"no connection.*name its folder as path"):
-        list(read_source(Source("taco", endpoint="http://127.0.0.1:9")))
+        list(read_source(Source(adapter="taco", endpoint="http://127.0.0.1:9")))

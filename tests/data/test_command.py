@@ -1,23 +1,20 @@
 """``mcbench data``: what the commands print, and what they say of mistakes."""
 
-import argparse
 import json
 
 import pytest
 
+from mcbench.cli.data import data
 from mcbench.data.build import build
-from mcbench.data.command import add_data
 from mcbench.data.config import BuildConfig
-from mcbench.data.generated import generate
 from mcbench.data.report import inspect
 from mcbench.errors import UserError
 
+from .generated import generate
+
 
 def run(*arguments):
-    parser = argparse.ArgumentParser()
-    add_data(parser.add_subparsers(required=True))
-    options = parser.parse_args(["data", *map(str, arguments)])
-    options.command(options)
+    data.main([*map(str, arguments)], standalone_mode=False)
 
 
 def rows(folder, count=12):
@@ -86,7 +83,7 @@ def test_one_huge_test_costs_one_record(tmp_path):
     test = {"stdin": "7" * (200 << 20), "expected": "1\n"}
     bad = type(huge)(**{**huge.__dict__, "tests": (test,)})
     names = {"cache": str(tmp_path / "cache"), "workers": 1, "skip": ("verify",)}
-    built = build(BuildConfig("set", str(tmp_path / "out"), **names), [good, bad])
+    built = build(BuildConfig(name="set", out=str(tmp_path / "out"), **names), [good, bad])
     assert built.manifest["rows"] == 1
     assert built.manifest["funnel"][0]["rules"] == {"too_large": {"drop": 1}}
     assert "200 MiB of statement and tests, more than 64" in inspect(built.out)

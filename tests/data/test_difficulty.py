@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mcbench.data import ProblemRecord
+from mcbench.data import Problem
 from mcbench.data.difficulty import (
     Calibration,
     Difficulty,
@@ -25,9 +25,10 @@ from mcbench.data.features import (
     technique,
     weighted,
 )
-from mcbench.data.generated import generate
 from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError
+
+from .generated import generate
 
 LOOPS = """
 def f(a, b):
@@ -68,7 +69,7 @@ def test_technique_counts_nesting_recursion_tables_and_methods():
 )
 def test_scale_is_the_largest_bound(statement, digits):
     tests = ({"stdin": "1" * 20, "expected": "1"},)
-    assert scale(ProblemRecord("p", statement, "stdin", tests)) == pytest.approx(digits / 18)
+    assert scale(Problem("p", statement, "stdin", tests)) == pytest.approx(digits / 18)
 
 
 def test_reading_grows_with_words_and_quantities():
@@ -78,10 +79,10 @@ def test_reading_grows_with_words_and_quantities():
 
 
 def test_dimensions_of_what_is_known():
-    record = ProblemRecord("p", "Print n.", "stdin", references=("print(1)\n", LOOPS))
+    record = Problem("p", "Print n.", "stdin", references=("print(1)\n", LOOPS))
     assert tuple(dimensions(record)) == DIMENSIONS
     assert dimensions(record)["control"] == 0  # of the simplest reference
-    assert set(dimensions(ProblemRecord("p", "x", "stdin", references=("def",)))) == {
+    assert set(dimensions(Problem("p", "x", "stdin", references=("def",)))) == {
         "reading", "scale",
     }  # fmt: skip
     found = weighted({"reading": 0.2, "scale": 0.8}, {"reading": 3, "scale": 1, "control": 9})
@@ -130,7 +131,9 @@ def test_ratings_and_features_are_mixed_by_share(tmp_path, monkeypatch):
     plain = dimensions(record)
     answers = iter([json.dumps(dict.fromkeys(DIMENSIONS, 5)), "no idea"])
     monkeypatch.setattr(Chat, "_request", lambda self, prompt: next(answers))
-    config = DifficultyConfig(rater=Endpoint("http://localhost/v1", "m"), rater_share=0.25)
+    config = DifficultyConfig(
+        rater=Endpoint(base_url="http://localhost/v1", model="m"), rater_share=0.25
+    )
     (mixed,), _ = Predict(config, tmp_path / "one").run([record])
     assert mixed.dimensions == pytest.approx({n: 0.75 * v + 0.25 for n, v in plain.items()})
     (unrated,), _ = Predict(config, tmp_path / "two").run([record])

@@ -1,22 +1,18 @@
-"""``mcbench evaluate`` on benchmarks."""
+"""``mcbench evaluate`` on problem sets and benchmarks."""
 
-import argparse
 import json
 
 import pytest
 
-from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet, Entry
+from mcbench.cli import app
+from mcbench.cli.evaluate import paper_rows
+from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet
+from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.evaluate_command import add_evaluate
-from mcbench.report.table import paper_rows
 from mcbench.runs.score_table import table_text
 
 from . import published
 from .published import jsonl
-
-
-def integers(text):
-    return [int(part) for part in text.split(",")]
 
 
 @pytest.fixture(autouse=True)
@@ -25,25 +21,51 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 
 
 def evaluate(*arguments):
-    parser = argparse.ArgumentParser()
-    add_evaluate(parser.add_subparsers(), integers)
-    options = parser.parse_args(["evaluate", *arguments])
-    options.command(options)
+    app.main(["evaluate", *arguments], standalone_mode=False)
 
 
-def test_a_benchmark_is_evaluated_and_its_samples_kept(capsys, tmp_path):
-    few = ("--limit", "3", "--attempts", "2", "--lengths", "12,24", "-o", "result.json")
-    evaluate("nano-s", *few)
+SUMS = [
+    {
+        "id": f"p{n}", "statement": "add", "form": "stdin", "difficulty": ("easy", "hard")[n % 2],
+        "tests": [{"stdin": "1 2", "expected": "3"}],
+    }
+    for n in range(3)
+]  # fmt: skip
+
+
+def test_every_kind_of_set_is_evaluated_and_its_samples_kept(capsys, tmp_path):
+    jsonl(tmp_path / "sums.jsonl", *SUMS)
+    path = jsonl(tmp_path / "test6.jsonl", published.lcb(), published.lcb_call())
+    plain = ("--prompt-style", "plain")  # nano-s has no chat template
+    few = ("--limit", "2", "--attempts", "2", "--lengths", "12,24", "-o", "result.json")
+    for test_set, heads in (
+        (("nano:test",), ["stdin", "call", "all"]),
+        (("sums.jsonl",), ["stdin"]),
+        (("livecodebench", "--data", str(path), *plain), ["atcoder", "leetcode", "LiveCodeBench"]),
+    ):
+        evaluate("nano-s", "--test-set", *test_set, *few)
+        out = capsys.readouterr().out
+        lines = out.splitlines()
+        assert lines[0] == f"nano-s on {test_set[0]}, 2 problems x 2 attempts, temperature 1"
+        assert lines[1].startswith("up to 12 tokens: pass@1")
+        assert lines[-5].split() == heads
+        assert lines[-2].startswith("up to 24 tokens ")
+        folder = lines[-1].partition(": ")[2]
+        [samples] = (tmp_path / folder / "samples").iterdir()
+        written = samples.stat().st_mtime_ns
+        results = json.loads((tmp_path / "result.json").read_text())
+        assert [row["max_completion_length"] for row in results] == [12, 24]
+        evaluate("nano-s", "--test-set", *test_set, *few)
+        assert capsys.readouterr().out == out
+        assert samples.stat().st_mtime_ns == written
+
+
+def test_what_could_not_be_read_is_said(capsys, tmp_path):
+    path = jsonl(tmp_path / "test6.jsonl", published.lcb(), published.lcb(private_test_cases="?"))
+    options = ("--attempts", "1", "--lengths", "8", "--prompt-style", "plain")
+    evaluate("nano-s", "--test-set", "livecodebench", "--data", str(path), *options)
     out = capsys.readouterr().out
-    assert "3 problems x 2 attempts, up to 12 tokens" in out
-    assert "pass@2" in out
-    assert "up to 24 tokens" in out.splitlines()[-2]
-    folder = out.splitlines()[-1].partition(": ")[2]
-    assert list((tmp_path / folder / "samples").iterdir())
-    rows = json.loads((tmp_path / "result.json").read_text())
-    assert [row["max_completion_length"] for row in rows] == [12, 24]
-    evaluate("nano-s", *few)
-    assert capsys.readouterr().out == out
+    assert "1 published problems or tests were left out, the first: " in out
 
 
 @pytest.mark.parametrize(
@@ -51,12 +73,16 @@ def test_a_benchmark_is_evaluated_and_its_samples_kept(capsys, tmp_path):
     [
         (("--test-set", "livecodebench:v8"), "unknown subset"),
         (("--test-set", "livecodebench", "--data", "none"), "none does not exist"),
-        (("--test-set", "nano:test", "--from", "2025"), "YYYY-MM-DD"),
+        (
+            ("--test-set", "nano:test", "--from", "2025"),
+            "nano:test is none",
+        ),
         (("--test-set", "x"), "unknown problem set 'x'"),
         (("--workers", "0"), "--workers must be at least 1"),
         (("--attempts", "0"), "attempts must be at least 1"),
         (("--temperature", "0"), "temperature must be greater than 0"),
-        (("--test-set", "a.jsonl", "--backend", "vllm"), "vllm is for benchmarks"),
+        (("--limit", "1", "--prompt-style", "chat"), "no chat template; prompt style plain"),
+        (("--limit", "1", "--lengths", "8", "--backend", "vllm"), "vLLM is not installed"),
     ],
 )
 def test_wrong_input_is_one_clear_sentence(arguments, message):
@@ -73,13 +99,16 @@ def test_where_nothing_can_be_written_nothing_is_sampled(tmp_path, option):
 
 def test_a_window_without_problems_names_the_dates(tmp_path):
     path = jsonl(tmp_path / "test6.jsonl", published.lcb())
+    window = ("--test-set", "livecodebench", "--data", str(path), "--from", "2025")
+    with pytest.raises(UserError, match="YYYY-MM-DD"):
+        evaluate("nano-s", *window)
     with pytest.raises(UserError, match="its problems are of 2025-04-05"):
         evaluate("nano-s", "--test-set", "livecodebench", "--data", str(path), "--to", "2025-01-01")
 
 
 def test_the_papers_numbers_stand_below_its_own_set_only():
     entries = [
-        Entry(f"{platform}/{level}/{n}", "stdin", level, platform, "2025-02-01")
+        Problem(f"{platform}/{level}/{n}", "s", "stdin", difficulty=level, kind=platform)
         for (platform, level), count in PAPER_COUNTS.items()
         for n in range(count)
     ]

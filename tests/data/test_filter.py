@@ -5,17 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcbench.data import ProblemRecord
+from mcbench.data import Problem
 from mcbench.data.audit import AuditEntry
 from mcbench.data.decontaminate import Decontaminate, DecontaminateConfig, Index
 from mcbench.data.dedup import Dedup, DedupConfig, signature
 from mcbench.data.filter import Filter, FilterConfig
-from mcbench.data.generated import generate
 from mcbench.data.pipeline import Pipeline, read_audit, store_shard
-from mcbench.data.storage import read_records
+from mcbench.data.storage import read_problems
 from mcbench.data.words import run_hashes, words
 from mcbench.errors import UserError
 from mcbench.nano.problems import load_split
+
+from .generated import generate
 
 BASE = next(generate(1))
 
@@ -133,7 +134,7 @@ def test_run_hashes_depend_on_words_and_order_alone():
 def deduplicated(tmp_path, records, **options):
     shard = store_shard(tmp_path / "in", records, [])
     (out,) = Pipeline(tmp_path).run(Dedup(DedupConfig(**options)), [shard])
-    return [r.id for r in read_records(out.path)]
+    return [r.id for r in read_problems(out.path)]
 
 
 def test_signatures_estimate_jaccard_similarity():
@@ -157,17 +158,14 @@ def test_one_template_is_many_problems(tmp_path):
     tests = [
         tuple({"stdin": f"{i}\n", "expected": f"{i * k}\n"} for i in range(1, 6)) for k in (2, 3)
     ]
-    pair = [ProblemRecord(f"k/{k}", statement, "stdin", t) for k, t in enumerate(tests)]
+    pair = [Problem(f"k/{k}", statement, "stdin", t) for k, t in enumerate(tests)]
     assert deduplicated(tmp_path, pair) == ["k/0", "k/1"]
     broken = ({"stdin": "1\n", "expected": "7\n"}, *tests[0][1:])
     assert deduplicated(tmp_path, [pair[0], replace(pair[1], tests=broken)]) == ["k/0"]
 
 
 def test_nano_problems_are_no_duplicates(tmp_path):
-    records = [
-        ProblemRecord(p.id, p.statement, p.form, p.tests, p.fn_name or "")
-        for p in load_split("test")
-    ]
+    records = list(load_split("test"))
     kept = deduplicated(tmp_path, records, threshold=0.95, threshold_same_tests=0.95)
     assert len(kept) >= 0.95 * len(records)
 
@@ -183,10 +181,10 @@ TASK = (
 
 def decontaminated(tmp_path, records, evaluation, **options):
     config = DecontaminateConfig(**options)
-    problems = [ProblemRecord(f"e/{i}", text, "stdin") for i, text in enumerate(evaluation)]
+    problems = [Problem(f"e/{i}", text, "stdin") for i, text in enumerate(evaluation)]
     shard = store_shard(tmp_path / "in", records, [])
     (out,) = Pipeline(tmp_path).run(Decontaminate(Index.build(problems, config), config), [shard])
-    return [r.id for r in read_records(out.path)], read_audit(out)
+    return [r.id for r in read_problems(out.path)], read_audit(out)
 
 
 @pytest.mark.parametrize(

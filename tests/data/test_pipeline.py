@@ -8,7 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
-from mcbench.data import ProblemRecord, storage
+from mcbench.data import Problem, storage
 from mcbench.data.audit import AuditEntry, Ledger, apply_rules
 from mcbench.data.pipeline import (
     Decision,
@@ -19,12 +19,12 @@ from mcbench.data.pipeline import (
     read_audit,
     store_shard,
 )
-from mcbench.data.storage import read_records
+from mcbench.data.storage import decode, read_problems
 from mcbench.errors import UserError
 
 
 def record(number, statement="Print n."):
-    return ProblemRecord(id=f"t/{number}", statement=statement, form="stdin")
+    return Problem(id=f"t/{number}", statement=statement, form="stdin")
 
 
 def source_shards(folder, sizes):
@@ -75,7 +75,7 @@ class KeepSmallest(GlobalStage):
 
 
 def ids(shards):
-    return [r.id for shard in shards for r in read_records(shard.path)]
+    return [r.id for shard in shards for r in read_problems(shard.path)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -85,7 +85,7 @@ def test_stages_over_shards(tmp_path, workers):
     even = pipeline.run(DropOdd(), shards)
     assert ids(even) == [f"t/{n}" for n in range(0, 11, 2)]
     assert [shard.counts for shard in even] == [{"odd": {"drop": 2}}, {}, {"odd": {"drop": 3}}]
-    first, *others = [r for s in pipeline.run(KeepSmallest(), even) for r in read_records(s.path)]
+    first, *others = [r for s in pipeline.run(KeepSmallest(), even) for r in read_problems(s.path)]
     assert (first.id, first.flags, first.difficulty) == ("t/0", ("first",), "easy")
     assert [r.id for r in others] == ["t/2"]
 
@@ -184,19 +184,19 @@ def test_files_of_another_layout_are_refused(tmp_path):
     path = tmp_path / "x.parquet"
     path.write_bytes(b"nothing")
     with pytest.raises(UserError, match="cannot be read as parquet"):
-        read_records(path)
+        read_problems(path)
     storage.write_table(path, pa.table({"id": ["a"]}))
-    with pytest.raises(UserError, match="no problem records of version 1"):
-        read_records(path)
+    with pytest.raises(UserError, match="no problems of version 2"):
+        read_problems(path)
 
 
 def test_huggingface_datasets_reads_the_shards(tmp_path):
     import datasets
 
     given = [record(1), record(2, "x" * 10)]
-    storage.write_records(tmp_path / "train-0.parquet", given)
+    storage.write_problems(tmp_path / "train-0.parquet", given)
     loaded = datasets.Dataset.from_parquet(
         str(tmp_path / "train-0.parquet"), cache_dir=str(tmp_path / "hf")
     )
-    assert [ProblemRecord.from_row(row) for row in loaded] == given
+    assert [decode(row) for row in loaded] == given
     assert json.loads(loaded[0]["tests"]) == []

@@ -1,12 +1,12 @@
 """A pool whose defects are known: what every stage finds of them, and what it leaves alone."""
 
+from dataclasses import replace
+
 import pytest
 
-from mcbench.data import ProblemRecord
 from mcbench.data.build import build
 from mcbench.data.config import BuildConfig
 from mcbench.data.filter import FilterConfig
-from mcbench.data.generated import generate
 from mcbench.data.planted import FIRST_DATE, MAX_TEST_KB, TRUTH, plant
 from mcbench.data.scores import score
 from mcbench.data.storage import iter_dataset
@@ -14,11 +14,14 @@ from mcbench.data.verify import VerifyConfig
 from mcbench.errors import UserError
 from mcbench.nano.problems import load_split
 
+from .generated import generate
+
 FILTER = FilterConfig(first_date=FIRST_DATE, max_test_kb=MAX_TEST_KB)
 
 
 def config(folder, **options):
-    return BuildConfig("planted", str(folder / "out"), str(folder / "cache"), workers=1, **options)
+    out, cache = str(folder / "out"), str(folder / "cache")
+    return BuildConfig(name="planted", out=out, cache=cache, workers=1, **options)
 
 
 def test_text_stages_find_what_was_planted(tmp_path):
@@ -49,13 +52,9 @@ def test_verification_finds_what_was_planted(tmp_path):
     assert built.measured.verify_share > 0.5
 
 
+@pytest.mark.slow
 def test_nano_problems_can_be_planted_too(tmp_path):
-    nano = [
-        ProblemRecord(
-            p.id, p.statement, p.form, p.tests, p.fn_name or "", references=(p.reference,)
-        )
-        for p in load_split("train")[:60]
-    ]
+    nano = [replace(problem, difficulty="") for problem in load_split("train")[:60]]
     pool = plant(nano, share=4 / 60, defects=["cut_off", "broken_test", "constant", "few_tests"])
     built = build(
         config(

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from mcbench.data import ProblemRecord
+from mcbench.data import Problem
 from mcbench.data.audit import StageFailed
 from mcbench.data.language import detect_language
 from mcbench.data.process import Process, ProcessConfig
@@ -81,15 +81,14 @@ SENTENCE = "Read the number n from the input and print the sum of all numbers fr
 
 
 def process(statement, config=None, form="stdin", **fields):
-    record = ProblemRecord(id="p", statement=statement, form=form, **fields)
+    record = Problem(id="p", statement=statement, form=form, **fields)
     kept, log = Process(config or ProcessConfig()).run([record])
     return (kept[0] if kept else None), {(e.rule, e.action): e.detail for e in log}
 
 
 def test_nano_statements_keep_their_bytes():
     given = [
-        ProblemRecord(p.id, p.statement, p.form, p.tests, p.fn_name or "")
-        for p in load_split("test")
+        Problem(p.id, p.statement, p.form, p.tests, p.fn_name or "") for p in load_split("test")
     ]
     kept, _ = Process().run(given)
     assert [r.statement for r in kept] == [p.statement for p in given]
@@ -190,12 +189,14 @@ def server():
 
 
 def translating(server, folder):
-    config = ProcessConfig(translator=Endpoint(server.url, "m", api_key_env="TEST_KEY", attempts=1))
+    config = ProcessConfig(
+        translator=Endpoint(base_url=server.url, model="m", api_key_env="TEST_KEY", attempts=1)
+    )
     return Process(config, folder)
 
 
 def foreign():
-    return [ProblemRecord("p", RUSSIAN, "stdin")]
+    return [Problem("p", RUSSIAN, "stdin")]
 
 
 def test_foreign_statements_are_translated_once(server, tmp_path, monkeypatch):
@@ -223,7 +224,7 @@ def test_a_translation_that_loses_a_number_is_refused(server, tmp_path):
 def test_a_server_that_fails_ends_the_build_and_loses_nothing(server, tmp_path):
     server.answers = [(200, ENGLISH), (503, "")]
     stage = translating(server, tmp_path)
-    other = ProblemRecord("q", RUSSIAN + " Ответ один.", "stdin")
+    other = Problem("q", RUSSIAN + " Ответ один.", "stdin")
     with pytest.raises(StageFailed, match=r"HTTP status 503.*answers so far are kept"):
         stage.run([*foreign(), other])
     server.answers = [(200, ENGLISH + " One answer.")]
@@ -233,7 +234,7 @@ def test_a_server_that_fails_ends_the_build_and_loses_nothing(server, tmp_path):
 
 def test_busy_servers_are_asked_again(server, tmp_path):
     server.answers = [(429, ""), (500, ""), (200, "yes")]
-    chat = Chat(Endpoint(server.url, "m", attempts=3), tmp_path, pause_s=0)
+    chat = Chat(Endpoint(base_url=server.url, model="m", attempts=3), tmp_path, pause_s=0)
     assert chat.ask("?") == "yes"
     server.answers = [(401, "")]
     with pytest.raises(StageFailed, match="check base_url"):

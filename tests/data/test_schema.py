@@ -1,16 +1,15 @@
-"""The problem record: what it refuses, and that a row and back is the same record."""
+"""The problem: what it refuses, and that a row and back is the same problem."""
 
-import hashlib
-import json
+from dataclasses import replace
 
 import pytest
 
-from mcbench.data import ProblemRecord
+from mcbench.data import Problem
+from mcbench.data.storage import decode, encode
 from mcbench.errors import UserError
-from mcbench.nano.problems import load_split
 
 STDIN = {"stdin": "1 2\n", "expected": "3\n"}
-RECORD = ProblemRecord(
+PROBLEM = Problem(
     id="s/1",
     statement="Print the sum — of two numbers.",
     form="stdin",
@@ -24,16 +23,30 @@ RECORD = ProblemRecord(
 )
 
 
-def test_row_and_back_is_the_same_record():
-    assert ProblemRecord.from_row(RECORD.to_row()) == RECORD
+def test_row_and_back_is_the_same_problem():
+    assert decode(encode(PROBLEM)) == PROBLEM
 
 
-def test_a_finished_record_becomes_a_problem():
-    problem = ProblemRecord(**{**RECORD.__dict__, "tests": (STDIN,), "url": "u"}).to_problem()
-    assert (problem.id, problem.reference, problem.tests) == ("s/1", "print(1)", (STDIN,))
-    assert problem.metadata["url"] == "u"
-    with pytest.raises(UserError, match="lacks"):
-        RECORD.to_problem()  # a test without an expected output
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, "test 1 lacks 'expected'"),
+        ({"tests": ()}, "it has no tests"),
+        ({"tests": (STDIN,), "checker": "int main() {}"}, "foreign code and never run"),
+    ],
+)
+def test_what_cannot_be_judged_says_why(change, reason):
+    assert reason in replace(PROBLEM, **change).unjudged()
+    assert replace(PROBLEM, tests=(STDIN,)).unjudged() == ""
+
+
+def test_a_training_row_has_limits_only_where_the_problem_sets_them():
+    row = PROBLEM.to_row()
+    assert list(row) == ["prompt", "problem_id", "form", "fn_name", "difficulty", "kind", "tests"]
+    own = replace(PROBLEM, time_limit_s=3.0, memory_limit_mb=64, preamble="import math")
+    assert own.to_row() == {
+        **row, "time_limit_s": 3.0, "memory_limit_mb": 64, "preamble": "import math",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -63,20 +76,14 @@ def test_a_finished_record_becomes_a_problem():
 )
 def test_bad_values_are_refused_in_one_sentence(change, message):
     with pytest.raises(UserError, match=message):
-        ProblemRecord(**{**RECORD.__dict__, **change})
+        Problem(**{**PROBLEM.__dict__, **change})
 
 
 def test_a_row_of_another_layout_is_refused():
-    row = RECORD.to_row()
+    row = encode(PROBLEM)
     with pytest.raises(UserError, match="column 'url' is missing"):
-        ProblemRecord.from_row({k: v for k, v in row.items() if k != "url"})
-    with pytest.raises(UserError, match="unknown column 'rating'"):
-        ProblemRecord.from_row({**row, "rating": 1})
+        decode({k: v for k, v in row.items() if k != "url"})
+    with pytest.raises(UserError, match="unknown field 'rating'"):
+        decode({**row, "rating": 1})
     with pytest.raises(UserError, match="column tests is damaged"):
-        ProblemRecord.from_row({**row, "tests": "[1"})
-
-
-def test_nano_rows_keep_their_bytes():
-    """Run ids hash them."""
-    rows = json.dumps([p.to_row() for p in load_split("test")], sort_keys=True)
-    assert hashlib.sha256(rows.encode()).hexdigest()[:16] == "26ba59c2f35add2a"
+        decode({**row, "tests": "[1"})

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from mcbench.data import ProblemRecord
+from mcbench.data import Problem
 from mcbench.data.audit import StageFailed
 from mcbench.data.judge import Judge, accepts
 from mcbench.data.mutants import mutants
@@ -30,7 +30,7 @@ def judge():
 
 def verify(judge, config=CONFIG, **fields):
     given = {"tests": TESTS, "references": (DOUBLE,), "statement": "s", "form": "stdin", **fields}
-    kept, log = Verify(judge, config).run([ProblemRecord(id="p", **given)])
+    kept, log = Verify(judge, config).run([Problem(id="p", **given)])
     return (kept[0] if kept else None), {(e.rule, e.action): e.detail for e in log}
 
 
@@ -165,7 +165,7 @@ class Failing:
 
 
 def test_a_failing_evaluator_is_no_reason_to_call_a_problem_wrong(judge):
-    good, other = (ProblemRecord(i, "s", "stdin", TESTS, references=(DOUBLE + f"# {i}\n",))
+    good, other = (Problem(i, "s", "stdin", TESTS, references=(DOUBLE + f"# {i}\n",))
                    for i in ("good", "other"))  # fmt: skip
     once = Verify(Judge(Failing(judge.evaluator, "# good", 1)), CONFIG)
     assert [record.id for record in once.run([good, other])[0]] == ["good", "other"]
@@ -221,7 +221,7 @@ def test_comparison_follows_the_tests_own_options():
 
 def test_the_most_trivial_program():
     tests = tuple({"args": [n], "expected": n // 9} for n in range(12))
-    record = ProblemRecord("p", "s", "call", tests, "f")
+    record = Problem("p", "s", "call", tests, "f")
     assert most_trivial(record) == ("a constant program ('0')", 0.75)
 
 

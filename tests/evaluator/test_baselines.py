@@ -186,6 +186,7 @@ def test_wrong_input_is_refused():
         ProcessPerSample().evaluate([Submission("", [*SUM, *PAIR])])
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures_every_method(tmp_path):
     output = tmp_path / "result.json"
     command = [sys.executable, "benchmarks/evaluator.py", "--quick", f"--output={output}"]

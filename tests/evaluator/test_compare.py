@@ -3,7 +3,7 @@
 import math
 import random
 from fractions import Fraction
-from itertools import count
+from itertools import count, permutations
 
 import numpy as np
 import pytest
@@ -37,6 +37,10 @@ ACCEPTED = [
     ("numeric", "0.1", "0.12", {"atol": 0.05}),
     ("numeric", "100.0", "104.0", {"rtol": 0.05}),
     ("numeric", "1", "1.0000001", {"atol": 1e-6}),
+    ("numeric", "100", "105", {"rtol": 0.1}),
+    ("numeric", "100000", "100001", {"rtol": 1e-2}),
+    ("words", "100 Yes", "105 YES", {"rtol": 0.1}),
+    ("any_order", "100 7", "7 105", {"rtol": 0.1, "any_order": True}),
     ("words", "YES", "Yes", {}),
     ("words", "no\nYES\n", "NO\nyes", {}),
     ("words", "YES 0.5", "yes 0.50", {}),
@@ -58,8 +62,10 @@ ACCEPTED = [
 
 REJECTED = [
     ("100000", "100001", {}),
-    ("100000", "100001", {"rtol": 1e-2}),
+    ("100000", "100001", {"rtol": 1e-6}),
     ("100000", "100000.5", {}),
+    ("100 a", "105 A", {"rtol": 0.1}),
+    ("100 7", "105  7", {"rtol": 0.1, "space_sensitive": True}),
     ("5", "5.0", {}),
     ("5", "05", {}),
     ("1000", "1_000", {}),
@@ -136,6 +142,9 @@ VALUES_ACCEPTED = [
     ("any_order", [1, 2], {1, 2}, {"any_order": True}),
     ("structure", ["abc"], ["ABC"], {"case_sensitive": False}),
     ("structure", 2000000.0, 2000001, {"rtol": 1e-6}),
+    ("structure", 100, 105, {"rtol": 0.1}),
+    ("structure", [[100], (7,)], [[105], [7]], {"rtol": 0.1}),
+    ("structure", 10**5000, 10**5000 + 1, {"atol": 1}),
     ("checker", 2, -2, {"checker": lambda e, a: abs(a) == e}),
     ("checker", 2, 2, {"checker": lambda e, a, test: test is None}),
 ]
@@ -159,6 +168,9 @@ VALUES_REJECTED = [
     ([1, 1, 2], [1, 2, 2], {"any_order": True}),
     ([[1, 2]], [[2, 1]], {"any_order": True}),
     (100000, 100001, {}),
+    (100000, 100002, {"atol": 1}),
+    (1, True, {"atol": 1}),
+    (10**5000, 10**5000 + 2, {"atol": 1}),
     (100000, 100000.5, {}),
     (0.5, 0.6, {}),
     (0.5, math.nan, {}),
@@ -228,6 +240,25 @@ def test_unordered_numbers_are_paired_as_well_as_they_can_be():
     assert outputs_match([{1, 2}, {3}], [{3}, {2, 1}], any_order=True)
 
 
+def test_pairs_of_numbers_are_paired_if_any_order_pairs_them():
+    rng = random.Random(5)
+    found = 0
+    for _ in range(300):
+        wanted = [(rng.randrange(4), rng.randrange(4)) for _ in range(4)]
+        got = [(a + rng.randrange(-1, 2), b + rng.randrange(-1, 2)) for a, b in wanted]
+        got[0] = rng.randrange(4), rng.randrange(4)
+        right = any(
+            all(
+                abs(e[0] - a[0]) <= 1 and abs(e[1] - a[1]) <= 1
+                for e, a in zip(wanted, order, strict=True)
+            )
+            for order in permutations(got)
+        )
+        assert outputs_match(wanted, got, any_order=True, atol=1) == right
+        found += right
+    assert 50 < found < 290
+
+
 def test_hostile_sizes_cost_little():
     many = "1 " * 10**5
     assert outputs_match(many, "1\n" * 10**5)
@@ -287,6 +318,23 @@ def test_agrees_with_a_naive_judge_on_random_outputs():
         assert outputs_match(expected, actual) == right, (expected, actual)
         accepted += right
     assert 500 < accepted < 2500
+
+
+def test_whole_numbers_agree_with_exact_arithmetic_under_a_stated_tolerance():
+    rng = random.Random(4)
+    accepted = 0
+    for _ in range(2000):
+        size = 10 ** rng.choice((1, 3, 20, 400))
+        expected = rng.randrange(-size, size)
+        actual = expected + rng.randrange(-size // 5 - 1, size // 5 + 1)
+        rtol, atol = rng.choice((None, 0, 0.1, 0.3, 1e-6)), rng.choice((0, 1, 0.5, 7))
+        limit = max(Fraction(str(rtol or 0)) * abs(expected), Fraction(str(atol)))
+        right = abs(expected - actual) <= limit
+        options = {"rtol": rtol, "atol": atol}
+        assert outputs_match(str(expected), str(actual), **options) == right
+        assert outputs_match([expected], (actual,), **options) == right
+        accepted += right
+    assert 200 < accepted < 1800
 
 
 def naive_token_match(wanted: str, got: str) -> bool:

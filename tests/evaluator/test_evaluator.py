@@ -23,6 +23,21 @@ def expected_verdicts(wrong_at: int | None) -> list[str]:
     return ["WA" if i == wrong_at else "AC" for i in range(4)]
 
 
+def test_the_evaluator_stands_alone_and_loads_nothing_heavy():
+    program = """
+import importlib, pkgutil, sys
+import mcbench.evaluator as package
+for module in pkgutil.walk_packages(package.__path__, "mcbench.evaluator."):
+    if not module.name.endswith("zygote"):
+        importlib.import_module(module.name)
+own = ("mcbench.evaluator", "mcbench.errors", "mcbench.ray_session")
+print(*(n for n in sys.modules if n.startswith("mcbench.") and not n.startswith(own)))
+print(*({"torch", "transformers", "numpy", "scipy", "pandas", "ray"} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("\n\n", "")
+
+
 def test_order_is_kept(evaluator):
     faults = [None, 3, 0, None, 1, 2, None, 0] * 4
     results = evaluator.evaluate([doubling(fault, i) for i, fault in enumerate(faults)])

@@ -240,6 +240,7 @@ def test_no_descriptor_is_leaked(evaluator):
     assert count() == before
 
 
+@pytest.mark.slow
 def test_a_soak_leaves_everything_as_it_was(tmp_path):
     # Verdicts, processes, descriptors, temporary files and memory, with sandboxes killed.
     command = [sys.executable, "benchmarks/soak.py", "--tests=1500", "--repeats=0"]

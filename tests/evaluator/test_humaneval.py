@@ -79,6 +79,7 @@ def test_reference_solutions(problems, evaluator):
     assert not [r for r in results if not r.passed]
 
 
+@pytest.mark.slow
 def test_mutants_are_judged_as_plain_python_judges_them(problems, evaluator):
     rng = random.Random(0)
     programs = [

@@ -5,6 +5,7 @@ single system calls. What may harm others runs as a user without rights in a pid
 """
 
 import ctypes
+import functools
 import json
 import os
 import platform
@@ -54,10 +55,12 @@ MISSING = {  # by refused call: the layers that are then named
     "unshare": {"network namespace", "ipc namespace", "mount namespace", "pid namespace"},
     "prctl": {"system call filter (seccomp)"},
 }
+ONCE = ("memfd_create", "unshare")  # the others take as long again, each
 
 ECHO, ADD = [StdioTest("3\n", "3")], [CallTest("add", [1, 2], 3)]
 CHECK = [AssertTest("assert candidate(1, 2) == 3", entry_point="add")]
 CASES = [
+    ("TLE", "import time\ntime.sleep(99)", ECHO),  # first: the others run meanwhile
     ("AC", "print(input())", ECHO),
     ("AC", "import sys\nprint(sys.stdin.buffer.read().decode())", ECHO),
     ("AC", "print(open('/dev/stdin').read())", ECHO),
@@ -73,7 +76,6 @@ CASES = [
     ("RE", "print(3)\n1/0", ECHO),
     ("RE", "import os\nprint(3, flush=True)\nos.kill(os.getpid(), 9)", ECHO),
     ("TLE", "while True: pass", ECHO),
-    ("TLE", "import time\ntime.sleep(99)", ECHO),
     ("MLE", "x = bytearray(10**10)", ECHO),
     ("MLE", "x = bytearray(150 << 20)\nprint(3)", ECHO),
     ("AC", "def add(a, b): return a + b", ADD),
@@ -141,7 +143,9 @@ def judge_all() -> None:
     print(json.dumps({"missing": missing, "wrong": wrong, "left": len(descendants(os.getpid()))}))
 
 
-@pytest.mark.parametrize("call", MISSING)
+@pytest.mark.parametrize(
+    "call", [pytest.param(c, marks=[pytest.mark.slow] * (c not in ONCE)) for c in MISSING]
+)
 def test_one_refused_feature_changes_no_verdict(call):
     done = run(f"refuse(['{call}'], EPERM)\njudge_all()")
     report = json.loads(done.stdout)
@@ -166,6 +170,7 @@ def limits(monkeypatch):
     monkeypatch.setenv("MCBENCH_ISOLATION", "limits")
 
 
+@pytest.mark.slow
 def test_limits_alone_judge_the_labelled_programs(limits):
     # What only the sum over processes shows is not seen.
     cases = [c for c in EXECUTIONS if c.group not in ("tle", "mle")][::2]
@@ -239,6 +244,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+@functools.cache
 def as_user() -> list[str]:
     """Starts a program as another user, in a pid namespace of its own."""
     unshare = shutil.which("unshare")
@@ -258,14 +264,15 @@ def attack_all(names: list[str]) -> None:
     found = {case.id: case for case in ATTACKS}
     wrong = {}
     with Evaluator(workers=1) as evaluator:
-        sandbox = evaluator._workers[0].pid
+        worker = evaluator._sandboxes.workers[0]
+        sandbox = worker.pid
         for name in names:
             attack = evaluator.evaluate([found[name].submission])[0].tests[-1]
             after = evaluator.evaluate([HONEST])[0].tests[0]
-            harmed = evaluator._workers[0].pid != sandbox or len(descendants(sandbox)) != 1
+            harmed = worker.pid != sandbox or len(descendants(sandbox)) != 1
             if attack.verdict not in found[name].verdicts or after.verdict != "AC" or harmed:
                 wrong[name] = [str(attack), str(after), harmed]
-                sandbox = evaluator._workers[0].pid
+                sandbox = worker.pid
     print(json.dumps(wrong))
 
 
@@ -279,16 +286,32 @@ KILLERS = ["harm_kill_all", "harm_kill_parent", "harm_kill_group", "harm_stop_pa
 @pytest.mark.parametrize(
     ("refused", "isolation", "attacks"),
     [
-        ([], "full", [*GENTLE, *DAEMONS, *KILLERS, "escape_other_processes", "state_files"]),
-        (["unshare"], "full", [*GENTLE, *DAEMONS, *KILLERS]),
-        (["unshare", "landlock_create_ruleset"], "full", KILLERS),
-        ([], "limits", GENTLE),
+        pytest.param(
+            [],
+            "full",
+            [*GENTLE, *DAEMONS, *KILLERS, "escape_other_processes", "state_files"],
+            id="namespaces",
+        ),
+        pytest.param(
+            ["unshare"],
+            "full",
+            [*GENTLE, *DAEMONS, *KILLERS],
+            id="filters",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["unshare", "landlock_create_ruleset"],
+            "full",
+            KILLERS,
+            id="seccomp",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param([], "limits", GENTLE, id="limits", marks=pytest.mark.slow),
     ],
-    ids=["namespaces", "filters", "seccomp", "limits"],
 )
 def test_another_user_than_root(refused, isolation, attacks):
-    program = f"refuse({refused}, EPERM)\nattack_all({attacks})"
+    program = f"refuse({refused}, EPERM)\nattack_all({attacks})\njudge_all()"
     done = run(program, *as_user(), MCBENCH_ISOLATION=isolation)
-    assert json.loads(done.stdout) == {}
-    done = run(f"refuse({refused}, EPERM)\njudge_all()", *as_user(), MCBENCH_ISOLATION=isolation)
-    assert json.loads(done.stdout)["wrong"] == []
+    attacked, judged = map(json.loads, done.stdout.splitlines())
+    assert attacked == {}
+    assert judged["wrong"] == []

@@ -158,10 +158,10 @@ def test_what_was_started_is_judged_once(evaluator):
     reward = CodeReward(counting)
     columns = {"tests": [STDIN_TESTS] * 2, "form": ["stdin"] * 2}
     completions = [block("print(int(input()) * 2)"), block("print(2)")]
-    reward.start(completions, **columns)
+    reward.start_scoring(completions, **columns)
     assert reward([""] * 2, completions, **columns) == [1.0, 0.0]
     assert counting.calls == 1
-    reward.start(completions, **columns)
+    reward.start_scoring(completions, **columns)
     assert reward([""] * 2, completions[::-1], **columns) == [0.0, 1.0]  # others than were started
     assert counting.calls == 3
 
@@ -170,6 +170,6 @@ def test_an_error_in_the_background_is_raised_by_the_call():
     with Evaluator(workers=1) as evaluator:
         reward = CodeReward(evaluator)
     columns = {"tests": [STDIN_TESTS], "form": ["stdin"]}
-    reward.start([block("print(2)")], **columns)
+    reward.start_scoring([block("print(2)")], **columns)
     with pytest.raises(UserError, match="closed"):
         reward([""], [block("print(2)")], **columns)

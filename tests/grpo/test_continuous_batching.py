@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from mcbench.grpo.backends import continuous_batching, log_prob_mismatch
+from mcbench.grpo.metrics import log_prob_mismatch
+from mcbench.grpo.trl_compat import continuous_batching
 
-from .conftest import WORDS, make_model
+from .conftest import WORDS, make_dataset, make_model
 from .test_temperature import model_with_logits
 
 SMALL_CACHE = {"num_blocks": 64, "block_size": 16, "max_batch_tokens": 128}
@@ -74,6 +75,19 @@ def test_bf16_sampling_keeps_the_master_weights(make_continuous):
     assert all(weight.dtype == torch.float32 for weight in trainer.model.parameters())
     assert trainer.model.model.rotary_emb.inv_freq.dtype == torch.float32
     assert 0 < max(moved) < 1e-5  # two steps of 1e-6: rounding to bf16 would move far more
+
+
+def test_an_evaluation_stays_one(make_continuous):
+    """Its second batch would count as training, were the model left in training mode."""
+    records = []
+    trainer = make_continuous(
+        trainer={"eval_dataset": make_dataset(4), "on_generation": records.append},
+        per_device_eval_batch_size=8,
+    )
+    assert trainer.evaluate()["eval_mask/share"] == 0.0
+    assert not trainer.model.training
+    assert not trainer._metrics["train"]
+    assert records == []
 
 
 def test_a_missing_or_failed_response_is_an_error():

@@ -1,11 +1,18 @@
 import math
+import time
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from mcbench.grpo import diversity
-from mcbench.grpo.diversity import distinct_n, last_code_block, self_bleu, unique_programs
+from mcbench.grpo.diversity import (
+    distinct_n,
+    last_code_block,
+    program_key,
+    self_bleu,
+    unique_share,
+)
 
 
 def ngrams(ids, n):
@@ -74,12 +81,33 @@ def test_programs_are_compared_without_layout():
     one = 'def f(a):\n    """Add."""\n    # one more\n    return (a + 1)\n'
     same = "def f(a): return a+1"
     renamed = "def f(b): return b+1"
-    assert unique_programs([[one, same, renamed, None]]) == 2 / 4
-    assert unique_programs([["x ==", " x ==\n", "x =", 'print("\\d")'], [None] * 4]) == 3 / 4 / 2
-    assert unique_programs([["(" * 500 + ")" * 500, "x"]]) == 1.0
+    groups = [[one, same, renamed, None], ["x ==", " x ==\n", "x =", 'print("\\d")'], [None] * 4]
+    keys = [[program_key(text) for text in group] for group in groups]
+    assert [unique_share([group]) for group in keys] == [2 / 4, 3 / 4, 0.0]
+    assert unique_share(keys) == pytest.approx((2 / 4 + 3 / 4) / 3)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 0x" + "f" * 5000,  # more digits than Python writes down
+        "x = " + "9" * 5000,
+        "(" * 500 + ")" * 500,
+        "a" + ".b" * 30_000,  # deeper than Python recurses
+        "not " * 20_000 + "1",
+        "x = '\ud800'",
+        "a\0b",
+    ],
+)
+def test_every_response_has_a_key(source):
+    assert 0 < program_key(source) < 2**63
+    assert program_key(source) == program_key(f" {source}\n") != program_key(source + "7")
 
 
 def test_last_complete_fenced_block():
     text = "a\n```python\nx = 1\n```\nb\n```\ny = 2\n```\n```python\nunfinished"
     assert last_code_block(text) == "y = 2\n"
     assert last_code_block("no block") is None
+    started = time.process_time()
+    assert last_code_block("```x\n" * 20_000) is None
+    assert time.process_time() - started < 2  # linear: quadratic takes half a minute

@@ -6,7 +6,8 @@ import pytest
 from datasets import Dataset
 
 from mcbench.grpo import diversity
-from mcbench.grpo.generation import completion_text, group_metrics
+from mcbench.grpo.generation import completion_text
+from mcbench.grpo.metrics import group_metrics
 
 from . import table
 from .conftest import letter_reward, make_dataset
@@ -88,6 +89,34 @@ def test_programs_and_conversations(make_trainer):
     trainer.train()
     assert all(isinstance(text, str) for text in records[0].completions)
     assert trainer.state.log_history[0]["diversity/unique_programs"] == pytest.approx(1 / 4)
+
+
+class EarlyReward:
+    """Told of the responses before it is asked; its ``start`` is its own business."""
+
+    __name__ = "early"
+
+    def __init__(self):
+        self.told = []
+
+    def start(self):
+        raise AssertionError("not the trainer's to call")
+
+    def start_scoring(self, completions, problem_id, **columns):
+        assert not columns
+        self.told.append((completions, problem_id))
+
+    def __call__(self, completions, problem_id, **columns):
+        assert self.told[-1] == (completions, problem_id)
+        return letter_reward(completions)
+
+
+def test_a_reward_function_may_start_early(make_trainer):
+    reward = EarlyReward()
+    trainer = make_trainer(trainer={"reward_funcs": [reward, letter_reward]}, max_steps=2)
+    trainer._generate(["a b"])  # belongs to no batch: nobody is told
+    trainer.train()
+    assert [len(completions) for completions, _ in reward.told] == [4, 4]
 
 
 def test_group_shares():

@@ -68,7 +68,7 @@ def test_readings(make_trainer, reading, masked):
     assert chosen == [masked]
     metrics = {k: v[-1] for k, v in trainer._metrics["train"].items()}
     expected = {"truncated": 4, "truncated_incorrect": 2, "repeating": 2, "share": 1}
-    for name in masking.READINGS:
+    for name in masking.MASK_WHEN:
         expected[f"eligible_{name}"] = 1
     assert {k: metrics[f"mask/{k}"] * 32 for k in expected} == expected
     assert metrics["group/mixed"] == 1.0
@@ -94,21 +94,23 @@ def test_one_of_several_rewards_can_decide_correctness(make_trainer):
 
 def test_unscored_and_partial_responses_are_neither_correct_nor_incorrect():
     read = masking.correctness(torch.tensor([1.0, 0.0, 0.5, float("nan"), -1.0]))
-    assert read.reading("correct").tolist() == [True, False, False, False, False]
-    assert read.reading("incorrect").tolist() == [False, True, False, False, True]
-    assert read.reading("non_incorrect").tolist() == [True, False, True, True, False]
+    assert read.candidates("correct").tolist() == [True, False, False, False, False]
+    assert read.candidates("incorrect").tolist() == [False, True, False, False, True]
+    assert read.candidates("non_incorrect").tolist() == [True, False, True, True, False]
 
 
 def test_eos_on_the_last_allowed_token_is_no_truncation():
-    ended = torch.tensor([True, False, False])
-    assert masking.reached_max(ended, torch.tensor([6, 6, 5]), 6).tolist() == [False, True, False]
+    ids = [[5, 5, 0], [5, 5, 1], [5, 5, 5], [5, 5], []]  # 0 and 1 end a response
+    cut = masking.is_truncated(ids, {0, 1}, max_completion_length=3)
+    assert cut.tolist() == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.1, 0.3, 1.0])
 def test_masked_share_is_rho(rho):
     yes = torch.ones(10_000, dtype=torch.bool)
     draws = masking.uniform_draws((3, 40, 0), len(yes))
-    share = masking.conditional_mask(yes, yes, ~yes, draws, rho).double().mean().item()
+    eligible = masking.eligible(yes, yes, ~yes)
+    share = masking.conditional_mask(eligible, draws, rho).double().mean().item()
     assert abs(share - rho) <= 4 * (rho * (1 - rho) / 10_000) ** 0.5
 
 

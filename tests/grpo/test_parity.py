@@ -1,5 +1,7 @@
 """With every option off, MicroCoderGRPOTrainer is GRPOTrainer bit for bit."""
 
+import itertools
+
 import pytest
 import torch
 from trl import GRPOConfig, GRPOTrainer
@@ -17,9 +19,19 @@ SCHEDULES = {
 }
 
 
-@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo"])
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_options_off_equals_trl(loss_type, schedule, make_trainer, tmp_path):
+LOSSES = ("dapo", "grpo", "dr_grpo")
+# Each schedule and each loss once in every run of the tests; all pairs with the slow ones.
+ALWAYS = {*zip(SCHEDULES, [*LOSSES, "dapo"], strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "loss_type"),
+    [
+        pytest.param(*pair, marks=() if pair in ALWAYS else pytest.mark.slow)
+        for pair in itertools.product(SCHEDULES, LOSSES)
+    ],
+)
+def test_options_off_equals_trl(schedule, loss_type, make_trainer, tmp_path):
     changes = {"loss_type": loss_type, **SCHEDULES[schedule]}
     plain = GRPOTrainer(
         model=make_model(),

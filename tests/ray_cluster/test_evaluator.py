@@ -8,7 +8,7 @@ import pytest
 
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
-from mcbench.evaluator.ray_backend import RayPool, _Call
+from mcbench.evaluator.ray_backend import RaySandboxes, _Call
 from mcbench.evaluator.suite import EXECUTIONS
 
 CASES = EXECUTIONS[::4]
@@ -29,7 +29,7 @@ def actors(cluster):
         yield evaluator
 
 
-class Observed(RayPool):
+class Observed(RaySandboxes):
     """Does something once, when both actors have work."""
 
     def on_work(self):
@@ -60,11 +60,11 @@ def test_the_labelled_programs_get_the_same_verdicts_also_when_an_actor_dies(act
         def on_work(self):
             os.kill(victim, signal.SIGKILL)
 
-    victim = pid_of(actors._ray._actors[0])
-    monkeypatch.setattr(actors._ray, "__class__", Killing)
+    victim = pid_of(actors._sandboxes._actors[0])
+    monkeypatch.setattr(actors._sandboxes, "__class__", Killing)
     assert explained(actors.evaluate(submissions)) == expected
-    assert actors._ray.done
-    assert victim not in [pid_of(actor) for actor in actors._ray._actors]
+    assert actors._sandboxes.done
+    assert victim not in [pid_of(actor) for actor in actors._sandboxes._actors]
 
 
 @pytest.mark.slow

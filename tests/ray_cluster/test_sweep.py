@@ -5,28 +5,32 @@ import shutil
 import signal
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from mcbench import ray_session
 from mcbench.errors import UserError
-from mcbench.experiments.experiments import PlannedRun, run_planned
 from mcbench.runs.config import resolve
 from mcbench.runs.problems import model_location
 from mcbench.runs.store import RunStore, read_run
+from mcbench.scale.sweep import train_all
 
 from .conftest import node_of
 
 CHANGES = {"eval_every": 12, "test_limit": 2, "eval_attempts": 1, "eval_lengths": [24]}
 
 
-def plan(count, steps=12, **changes):
-    return [
-        PlannedRun(
-            f"run {seed}", resolve("tiny", "microcoder", {**CHANGES, **changes}, seed, steps)
-        )
-        for seed in range(count)
-    ]
+def plan(count, steps=12, **settings):
+    settings = {**CHANGES, **settings}
+    configs = [resolve("tiny", settings=settings, seed=seed, steps=steps) for seed in range(count)]
+    return [SimpleNamespace(label=f"run {config.seed}", config=config) for config in configs]
+
+
+def train(planned, root, say, address, **options):
+    """The runs in the order of the plan."""
+    store = RunStore(root)
+    train_all(planned, store, say, address=address, **options)
+    return [store.run(one.config) for one in planned]
 
 
 class Watcher:
@@ -74,7 +78,7 @@ class Saboteur(Watcher):
 @pytest.mark.slow
 def test_twelve_runs_survive_a_crash_and_the_loss_of_a_node(cluster, tmp_path):
     saboteur = Saboteur(cluster)
-    runs = run_planned("twelve", plan(12), tmp_path, saboteur, address=cluster.address, retries=2)
+    runs = train(plan(12), tmp_path, saboteur, cluster.address, retries=2)
     assert [run.state for run in runs] == ["finished"] * 12
     for run in runs:
         record = read_run(run.path)
@@ -105,7 +109,7 @@ def test_a_refused_run_does_not_stop_the_others_and_is_not_tried_again(cluster, 
     shutil.rmtree(model)
     watcher = Watcher()
     with pytest.raises(UserError, match=r"1 of 2 runs failed: run 1 \(exit status 2\): .*model"):
-        run_planned("two", [bad, good], tmp_path, watcher, address=cluster.address)
+        train([bad, good], tmp_path, watcher, cluster.address)
     assert [run.state for run in RunStore(tmp_path)] == ["finished"]
     assert len(watcher.about("[run 1] process")) == 1
 
@@ -121,29 +125,18 @@ class Stopper(Watcher):
 def test_a_stopped_sweep_leaves_no_process_and_resumes(cluster, tmp_path):
     stopper, watcher = Stopper(), Watcher()
     with pytest.raises(KeyboardInterrupt):
-        run_planned("two", plan(2), tmp_path, stopper, address=cluster.address)
-    assert not [run for run in RunStore(tmp_path) if run.is_alive()]
-    runs = run_planned("two", plan(2), tmp_path, watcher, address=cluster.address)
+        train(plan(2), tmp_path, stopper, cluster.address)
+    stopped = list(RunStore(tmp_path))
+    assert [run for run in stopped if run.meta["error"] == "interrupted"]
+    assert not [run for run in stopped if run.is_alive()]
+    runs = train(plan(2), tmp_path, watcher, cluster.address)
     assert [run.state for run in runs] == ["finished"] * 2
     assert max(run.meta["resumes"] for run in runs) == 1
 
 
+@pytest.mark.slow
 def test_what_no_node_can_hold_is_refused(cluster, tmp_path):
-    from mcbench.runs.profiles import profile_named
-
-    assert profile_named("qwen3-4b").precision == "bf16"
     needy = plan(1, precision="bf16")
     with pytest.raises(UserError, match="needs 1 CPUs and 1 GPUs, which no machine"):
-        run_planned("one", needy, tmp_path, print, address=cluster.address)
-
-
-@pytest.mark.parametrize("address", ["ray://here:1", "nowhere"])
-def test_an_address_that_is_none_is_refused(address, tmp_path):
-    with pytest.raises(UserError, match="a Ray address is local, auto or HOST:PORT"):
-        run_planned("one", plan(1), tmp_path, print, address=address)
-
-
-def test_without_the_package_the_message_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr(ray_session, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install -e '.\[sweep\]'"):
-        run_planned("one", plan(1), tmp_path, print, address="local")
+        train(needy, tmp_path, print, cluster.address)
+    assert not list(tmp_path.iterdir())

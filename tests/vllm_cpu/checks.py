@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from mcbench.files import read_lines
 from mcbench.runs.config import resolve
-from mcbench.runs.files import read_lines
 from mcbench.runs.store import Run
 from mcbench.runs.train import train
 

@@ -7,7 +7,7 @@ from checks import assert_sampled_at, generations, mismatch, recorded, train_nan
 from trl.generation.vllm_generation import VLLMGeneration
 from vllm.distributed import cleanup_dist_env_and_memory
 
-from mcbench.runs.files import read_lines
+from mcbench.files import read_lines
 
 # A step far larger than any that trains: weights from before it explain the samples after it badly.
 LARGE_STEP = 3e-3

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.data.collect.decode import MB, Limits, Unusable, is_plain, type_name
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 from mcbench.errors import unknown
 
 _SHOWN = 10  # reasons kept in a record for tests that were left out
@@ -36,7 +36,7 @@ class Adapter:
     about: str
     subsets: Mapping[str, tuple[str, ...]]
     needs: tuple[tuple[str, ...], ...]
-    convert: Callable[[dict[str, Any], RowReader], ProblemRecord]
+    convert: Callable[[dict[str, Any], RowReader], Problem]
     reads: tuple[str, ...] = ()
     repo: str = ""
     licence: str = ""
@@ -125,7 +125,7 @@ class RowReader:
         metadata: Mapping[str, Any],
         also_flags: Sequence[str] = (),
         **values: Any,
-    ) -> ProblemRecord:
+    ) -> Problem:
         """The record of this row; ``key`` names it in the source, None: its subset and place.
 
         Raises:
@@ -141,9 +141,10 @@ class RowReader:
             extra["tests_left_out"] = [f"{len(self.left_out)} in all", *self.left_out[:_SHOWN]]
         place = f"{self.subset}/{self.index}" if self.subset else f"{self.index}"
         name = place if key is None else key
-        return ProblemRecord(
+        return Problem(
             id=f"{self.source}/{name}",
             source=self.source,
+            kind=str(metadata.get("platform") or self.source),
             tests=tuple(self.tests),
             licence=self.licence,
             metadata=extra,

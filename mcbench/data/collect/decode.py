@@ -13,11 +13,13 @@ import json
 import pickletools
 import re
 import zlib
-from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
-from mcbench.errors import UserError
+from pydantic import PositiveFloat
+
+from mcbench.data.audit import shorten
+from mcbench.data.schema import is_date
+from mcbench.settings import Settings
 
 MB = 1024 * 1024
 
@@ -40,8 +42,7 @@ class Unusable(ValueError):
         self.rule = rule
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Settings):
     """How much one row may hold, in MiB of text; what exceeds it is refused, never truncated.
 
     ``test_mb`` bounds one test (input and expected output together): a longer one is left out and
@@ -49,14 +50,9 @@ class Limits:
     ``row_mb`` one line of a JSON-lines file.
     """
 
-    test_mb: float = 32.0
-    unpacked_mb: float = 1024.0
-    row_mb: float = 1024.0
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not value > 0:
-                raise UserError(f"{name} must be greater than 0, got {value}")
+    test_mb: PositiveFloat = 32.0
+    unpacked_mb: PositiveFloat = 1024.0
+    row_mb: PositiveFloat = 1024.0
 
 
 def parse_json(text: Any, field: str) -> Any:
@@ -182,12 +178,9 @@ def _quantity(value: Any) -> tuple[float | None, str]:
 
 
 def iso_date(value: Any) -> str:
-    """``value`` where it begins with a date written YYYY-MM-DD, else nothing."""
+    """The date written YYYY-MM-DD with which ``value`` begins, else nothing."""
     text = str(value or "")[:10]
-    try:
-        return text if date.fromisoformat(text).isoformat() == text else ""
-    except ValueError:
-        return ""
+    return text if is_date(text) else ""
 
 
 def is_plain(value: Any) -> bool:
@@ -216,9 +209,3 @@ def type_name(value: Any) -> str:
     names = {"str": "text", "dict": "an object", "list": "a list", "NoneType": "nothing"}
     name = type(value).__name__
     return names.get(name, name)
-
-
-def shorten(text: str, limit: int = 80) -> str:
-    """``text`` on one line, cut to ``limit`` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 3] + "..."

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mcbench.data.collect.decode import shorten
+from mcbench.data.audit import shorten
 from mcbench.data.collect.rows import SUFFIXES, Disappeared
 from mcbench.errors import UserError
 
@@ -52,6 +52,19 @@ def local_files(path: Path, patterns: Sequence[str]) -> list[SourceFile]:
         wanted = " or ".join(patterns) or "data files"
         raise UserError(f"{path} holds no {wanted}; found: {found}")
     return [_local(names[name], path) for name in chosen]
+
+
+def local_folder(path: Path) -> SourceFile:
+    """A folder of problem packages; names, sizes and times of all files in it identify it.
+
+    Raises:
+        UserError: no folder.
+    """
+    if not path.is_dir():
+        raise UserError(f"{path} is no folder; name one with problem packages")
+    files = ((p.relative_to(path), p.lstat()) for p in sorted(path.rglob("*")))
+    lines = (f"{name} {about.st_size} {about.st_mtime_ns}" for name, about in files)
+    return SourceFile(path.name, "\n".join(lines), lambda: path, path.joinpath)
 
 
 def _is_data(path: Path) -> bool:

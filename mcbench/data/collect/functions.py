@@ -8,10 +8,10 @@ from typing import Any
 from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, texts
 from mcbench.data.collect.decode import Unusable, type_name
 from mcbench.data.collect.rows import field, text_field
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 
 
-def humaneval(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+def humaneval(row: dict[str, Any], reader: RowReader) -> Problem:
     """A row of HumanEval: the prompt is a module that ends in the signature to complete.
 
     What the prompt defines before that signature (imports, helper functions) is the tests' setup:
@@ -31,6 +31,7 @@ def humaneval(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
         form="assert",
         fn_name=name,
         starter_code=prompt,
+        preamble=before,
         language="en",
         references=(prompt + solution,) if isinstance(solution, str) else (),
     )
@@ -48,7 +49,7 @@ HUMANEVAL = Adapter(
 )
 
 
-def mbpp(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+def mbpp(row: dict[str, Any], reader: RowReader) -> Problem:
     """A row of MBPP, ``full`` (text, test_setup_code) or ``sanitized`` (prompt, test_imports)."""
     statement = text_field(row, "text", "prompt")
     asserts = row.get("test_list")
@@ -131,7 +132,7 @@ MBPP = Adapter(
 )
 
 
-def kodcode(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+def kodcode(row: dict[str, Any], reader: RowReader) -> Problem:
     """A row of KodCode: the tests are a pytest module that imports from ``solution``.
 
     Each test function becomes one test. Modules that need pytest itself (raises, fixtures,

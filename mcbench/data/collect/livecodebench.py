@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level
-from mcbench.data.collect.apps import form_of, json_lines, method_name
+from mcbench.data.collect.apps import add_functional, form_of
 from mcbench.data.collect.decode import (
     Unusable,
     iso_date,
@@ -19,7 +19,7 @@ from mcbench.data.collect.decode import (
     unpack_pickled_json,
 )
 from mcbench.data.collect.rows import text_field
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.schema import Problem
 
 FILES = ("test.jsonl", *(f"test{n}.jsonl" for n in range(2, 7)))
 COLUMNS = (
@@ -41,19 +41,14 @@ WRONG_TESTS = frozenset(
 INTERACTIVE = frozenset(["abc337_e", "abc355_e"])
 
 
-def convert(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     """A row of any release, all tests together, the public ones first."""
     statement = text_field(row, "question_content")
     metadata = _metadata(row.get("metadata"))
     tests = _tests(row, "public_test_cases", reader) + _tests(row, "private_test_cases", reader)
     kinds = {test.get("testtype") for test in tests}
     if kinds == {"functional"}:
-        fn_name = method_name(metadata.get("func_name"))
-        if not fn_name:
-            raise Unusable("malformed", "the tests call a method that metadata.func_name lacks")
-        for number, test in enumerate(tests):
-            expected = parse_json(test.get("output"), f"the output of test {number}")
-            reader.call(number, json_lines(test.get("input")), expected)
+        fn_name = add_functional(reader, tests, metadata.get("func_name"))
     elif kinds == {"stdin"}:
         fn_name = ""
         for number, test in enumerate(tests):

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcbench.data.collect.adapter import Adapter, RowReader, level, pairs, texts
 from mcbench.data.collect.apps import (
+    add_cases,
     add_input_output,
     add_pairs,
     form_of,
@@ -15,8 +16,8 @@ from mcbench.data.collect.apps import (
     method_name,
     python_only,
 )
-from mcbench.data.collect.decode import Unusable, mebibytes, seconds, type_name
-from mcbench.data.schema import DIFFICULTIES, ProblemRecord
+from mcbench.data.collect.decode import Unusable, mebibytes, seconds
+from mcbench.data.schema import DIFFICULTIES, Problem
 from mcbench.errors import UserError, unknown
 
 FIELDS = (
@@ -75,7 +76,7 @@ class ColumnMapping:
             convert=self._convert,
         )
 
-    def _convert(self, row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+    def _convert(self, row: dict[str, Any], reader: RowReader) -> Problem:
         values = {key: _at(row, path) for key, path in self.columns.items()}
         statement = values["statement"]
         if not isinstance(statement, str) or not statement.strip():
@@ -108,30 +109,18 @@ class ColumnMapping:
 
     def _add_tests(self, reader: RowReader, values: dict[str, Any]) -> str:
         fn_name = method_name(values.get("fn_name"))
-        if "tests" not in self.columns:
-            inputs, outputs = (json_or_itself(values[key]) for key in ("inputs", "outputs"))
-            rows = pairs(inputs, outputs, "the mapping")
-        else:
+        if "tests" in self.columns:
             tests = json_or_itself(values["tests"])
             if isinstance(tests, dict):
                 return add_input_output(reader, {"fn_name": fn_name, **tests})
-            rows, fn_name = self._listed(tests, fn_name)
+            given, expected = (self.test_keys.get(key, key) for key in TEST_KEYS)
+            return add_cases(reader, tests, self.columns["tests"], fn_name, (given, expected))
+        inputs, outputs = (json_or_itself(values[key]) for key in ("inputs", "outputs"))
+        rows = pairs(inputs, outputs, "the mapping")
         if fn_name:
             rows = [(json_or_itself(args), json_or_itself(output)) for args, output in rows]
         add_pairs(reader, rows, fn_name)
         return fn_name
-
-    def _listed(self, tests: Any, fn_name: str) -> tuple[list[tuple[Any, Any]], str]:
-        column = self.columns["tests"]
-        if not isinstance(tests, list):
-            raise Unusable("malformed", f"{column} should be a list, found {type_name(tests)}")
-        given, expected = (self.test_keys.get(key, key) for key in TEST_KEYS)
-        for number, test in enumerate(tests):
-            if not isinstance(test, dict) or {given, expected} - test.keys():
-                raise Unusable("malformed", f"test {number} of {column} lacks {given}, {expected}")
-        if not fn_name and tests:
-            fn_name = method_name(tests[0].get("fn_name"))
-        return [(test[given], test[expected]) for test in tests], fn_name
 
 
 def _at(row: Any, path: str) -> Any:

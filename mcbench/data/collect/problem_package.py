@@ -7,32 +7,23 @@ problem.yaml. Nothing in it is run; its LaTeX stays LaTeX until the process stag
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader, texts
-from mcbench.data.collect.decode import MB, Unusable, seconds, shorten, type_name
-from mcbench.data.collect.rows import Row
-from mcbench.data.schema import ProblemRecord
+from mcbench.data.collect.decode import MB, Unusable, seconds, type_name
+from mcbench.data.schema import Problem
 
 _YAML_MAX = MB  # bytes of a configuration file
 _STATEMENT = re.compile(r"problem(?:\.([a-z]{2,3}(?:-[A-Za-z]{2})?))?\.(tex|md)")
 _NO_ANSWER_FILE = {"interactive", "multi-pass", "submit-answer"}
 
 
-def packages(folder: Path, start: int = 0) -> Iterator[Row]:
-    """The packages below a folder in the order of their paths, from number ``start`` on."""
-    found = sorted(path.parent for path in folder.rglob("problem.yaml") if path.is_file())
-    for number, package in enumerate(found[start:], start=start + 1):
-        name = package.relative_to(folder).as_posix()
-        yield Row(number, f"package {name}", {"folder": package, "name": name})
-
-
-def convert(row: dict[str, Any], reader: RowReader) -> ProblemRecord:
+def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     """A package of type pass-fail, or scoring where full points count as passing."""
     package: Path = row["folder"]
     settings = _yaml(package / "problem.yaml")

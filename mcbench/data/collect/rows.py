@@ -14,7 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mcbench.data.collect.decode import MB, Limits, Unusable, shorten, type_name
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mcbench.data.audit import shorten
+from mcbench.data.collect.decode import MB, Limits, Unusable, type_name
 from mcbench.errors import UserError
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet", ".arrow")
@@ -48,7 +52,7 @@ class Disappeared(Exception):
 def read_rows(
     path: Path, columns: Sequence[str] | None, limits: Limits, start: int = 0
 ) -> Iterator[Row | BrokenRow]:
-    """The rows of a file from row ``start`` on (0 is the first), in its order.
+    """The rows of a file, or the packages of a folder, in their order from ``start`` on (from 0).
 
     Args:
         columns: which columns of a parquet or arrow file to read, None for all; those that it lacks
@@ -60,10 +64,10 @@ def read_rows(
     """
     name = path.name
     try:
-        if name.endswith(".parquet"):
-            yield from _parquet(path, columns, start)
-        elif name.endswith(".arrow"):
-            yield from _arrow(path, columns, start)
+        if path.is_dir():
+            yield from _packages(path, start)
+        elif name.endswith((".parquet", ".arrow")):
+            yield from _table_rows(path, columns, start)
         elif name.endswith(".jsonl.gz"):
             with gzip.open(path) as file:
                 yield from _json_lines(file, name, limits, start)
@@ -92,6 +96,14 @@ def column_names(path: Path, needed: Sequence[tuple[str, ...]], limits: Limits) 
         if all(found & set(names) for names in needed):
             break
     return sorted(found)
+
+
+def _packages(folder: Path, start: int) -> Iterator[Row]:
+    """The problem packages below a folder, in the order of their paths."""
+    found = sorted(path.parent for path in folder.rglob("problem.yaml") if path.is_file())
+    for number, package in enumerate(found[start:], start=start + 1):
+        name = package.relative_to(folder).as_posix()
+        yield Row(number, f"package {name}", {"folder": package, "name": name})
 
 
 def _json_lines(
@@ -152,81 +164,59 @@ def _json_array(path: Path, limits: Limits, start: int) -> Iterator[Row | Broken
             yield BrokenRow(number, where, "malformed", f"holds {type_name(item)}, not an object")
 
 
-def _open_parquet(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _schema(path: Path) -> list[str]:
     try:
-        return pq.ParquetFile(path, buffer_size=MB, pre_buffer=False)
-    except pa.ArrowInvalid as error:
+        if path.name.endswith(".parquet"):
+            return list(pq.read_schema(path).names)
+        with path.open("rb") as stream:
+            return list(pa.ipc.open_stream(stream).schema.names)
+    except pa.ArrowException as error:
+        raise Disappeared(f"{path.name} is damaged ({shorten(str(error))})") from error
+
+
+def _table_rows(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[Row]:
+    batches = _parquet if path.name.endswith(".parquet") else _arrow
+    number = 0
+    try:
+        for before, batch in batches(path, columns, start):
+            for index in range(batch.num_rows):
+                number = before + index + 1
+                if number > start:
+                    data = {name: batch[name][index].as_py() for name in batch.schema.names}
+                    yield Row(number, f"row {number} of {path.name}", data)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise Disappeared(
-            f"{path.name} is no whole parquet file ({shorten(str(error))})"
+            f"{path.name} is damaged after row {number} ({shorten(str(error))})"
         ) from error
 
 
-def _schema(path: Path) -> list[str]:
-    if path.name.endswith(".arrow"):
-        with path.open("rb") as stream:
-            return list(_open_arrow(stream, path.name).schema.names)
-    with _open_parquet(path) as file:
-        return list(file.schema_arrow.names)
-
-
-def _open_arrow(stream: BinaryIO, name: str) -> Any:
-    """What `datasets` writes with save_to_disk: an arrow stream."""
-    import pyarrow as pa
-
-    try:
-        return pa.ipc.open_stream(stream)
-    except pa.ArrowInvalid as error:
-        raise Disappeared(f"{name} is no arrow stream ({shorten(str(error))})") from error
-
-
-def _arrow(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[Row | BrokenRow]:
-    import pyarrow as pa
-
-    number = 0
+def _arrow(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[tuple[int, Any]]:
+    """Batches of what `datasets` writes with save_to_disk, and how many rows come before each."""
+    before = 0
     with path.open("rb") as stream:
-        reader = _open_arrow(stream, path.name)
+        reader = pa.ipc.open_stream(stream)
         names = [name for name in reader.schema.names if columns is None or name in columns]
-        try:
-            for batch in reader:
-                for index in range(batch.num_rows):
-                    number += 1
-                    if number > start:
-                        data = {name: batch[name][index].as_py() for name in names}
-                        yield Row(number, f"row {number} of {path.name}", data)
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise Disappeared(
-                f"{path.name} is damaged after row {number} ({shorten(str(error))})"
-            ) from error
+        for batch in reader:
+            yield before, batch.select(names)
+            before += batch.num_rows
 
 
-def _parquet(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[Row | BrokenRow]:
-    import pyarrow as pa
-
-    with _open_parquet(path) as file:
+def _parquet(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[tuple[int, Any]]:
+    """Batches, and how many rows come before each; groups of rows before ``start`` are skipped."""
+    before = 0
+    with pq.ParquetFile(path, buffer_size=MB, pre_buffer=False) as file:
         present = file.schema_arrow.names
         wanted = None if columns is None else [name for name in columns if name in present]
-        number = 0
         for group in range(file.num_row_groups):
             size = file.metadata.row_group(group).num_rows
-            if number + size <= start:
-                number += size
+            if before + size <= start:
+                before += size
                 continue
-            try:
-                for batch in file.iter_batches(
-                    _BATCH_ROWS, row_groups=[group], columns=wanted, use_threads=False
-                ):
-                    for index in range(batch.num_rows):
-                        number += 1
-                        if number > start:
-                            data = {k: batch[k][index].as_py() for k in batch.schema.names}
-                            yield Row(number, f"row {number} of {path.name}", data)
-            except (pa.ArrowException, UnicodeDecodeError) as error:
-                raise Disappeared(
-                    f"{path.name} is damaged after row {number} ({shorten(str(error))})"
-                ) from error
+            for batch in file.iter_batches(
+                _BATCH_ROWS, row_groups=[group], columns=wanted, use_threads=False
+            ):
+                yield before, batch
+                before += batch.num_rows
 
 
 def require_columns(

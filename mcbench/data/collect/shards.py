@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from mcbench.data.audit import Ledger
-from mcbench.data.collect.decode import Limits
-from mcbench.data.collect.source import OpenSource, Position, Source, first_only, with_progress
-from mcbench.data.pipeline import Shard, code_version, load_shard, store_shard
-from mcbench.data.schema import ProblemRecord, Rejected
-from mcbench.data.storage import digest, write_atomic
+from mcbench.data.collect.decode import MB, Limits
+from mcbench.data.collect.source import Item, OpenSource, Position, Source, first_only
+from mcbench.data.pipeline import Outcome, Shard, code_version, load_shard, store_shard
+from mcbench.data.schema import Problem, Rejected
+from mcbench.data.storage import encode
 from mcbench.errors import UserError
+from mcbench.files import digest, write_atomic
 
 STAGE = "collect"
 ROWS, TEXT_MB = 1000, 64  # a shard ends at either; the second bounds memory where tests are large
@@ -24,37 +25,10 @@ ROWS, TEXT_MB = 1000, 64  # a shard ends at either; the second bounds memory whe
 _MODULES = tuple(
     f"mcbench.data.collect.{name}"
     for name in (
-        "adapter", "apps", "decode", "deepcoder", "files", "functions", "livecodebench", "mapping",
-        "open_r1", "problem_package", "rows", "source", "taco",
+        "adapter", "apps", "codeforces", "decode", "files", "functions", "livecodebench", "mapping",
+        "problem_package", "rows", "source",
     )
 )  # fmt: skip
-
-
-@dataclass
-class _Shard:
-    """The records and log entries of the shard that is being filled."""
-
-    records: list[ProblemRecord] = field(default_factory=list)
-    ledger: Ledger = field(default_factory=lambda: Ledger(STAGE))
-    text: int = 0
-
-    def add(self, value: ProblemRecord | Rejected) -> None:
-        if isinstance(value, Rejected):
-            self.ledger.reject(value.id, value.rule, value.detail)
-            return
-        self.records.append(value)
-        self.text += len(value.statement) + sum(map(_size, value.tests))
-        for left_out in value.metadata.get("tests_left_out", ()):
-            self.ledger.flag(value, "tests_left_out", left_out)
-
-    @property
-    def full(self) -> bool:
-        entries = len(self.records) + len(self.ledger.entries)
-        return entries >= ROWS or self.text >= TEXT_MB * 1024 * 1024
-
-
-def _size(test: dict[str, object]) -> int:
-    return sum(len(v) if isinstance(v, str) else len(json.dumps(v)) for v in test.values())
 
 
 def collect(
@@ -82,61 +56,111 @@ def collect(
     ]
 
 
+def collect_pool(pool: Iterable[Problem], cache: Path) -> list[Shard]:
+    """Shards of problems in memory or generated, known by their content.
+
+    A problem whose id came before, or that is larger than a shard may be, is dropped.
+    """
+    seen: set[str] = set()
+    items = (Item(_fitting(first_only(problem, seen, "pool"))) for problem in pool)
+    shards = []
+    for number, batch in enumerate(batches(items, ROWS, TEXT_MB)):
+        if batch:
+            contents = (json.dumps(_plain(item.value), sort_keys=True) for item in batch)
+            base = cache / STAGE / digest(["pool", str(number), *contents])
+            shards.append(load_shard(base) or store_shard(base, *_outcome(batch)))
+    return shards
+
+
+def _plain(value: Problem | Rejected) -> dict[str, object]:
+    return encode(value) if isinstance(value, Problem) else asdict(value)
+
+
+def _fitting(value: Problem | Rejected) -> Problem | Rejected:
+    if isinstance(value, Problem) and (size := _size(value)) > TEXT_MB * MB:
+        detail = f"{size // MB} MiB of statement and tests, more than {TEXT_MB}"
+        return Rejected(value.id, "too_large", detail)
+    return value
+
+
+def batches(items: Iterable[Item], rows: int, megabytes: float) -> Iterator[list[Item]]:
+    """Lists of ``rows`` items, or fewer whose text reaches ``megabytes``; the last may be empty."""
+    batch: list[Item] = []
+    text = 0
+    for item in items:
+        batch.append(item)
+        text += _size(item.value)
+        if len(batch) >= rows or text >= megabytes * MB:
+            yield batch
+            batch, text = [], 0
+    yield batch
+
+
+def _size(value: Problem | Rejected) -> int:
+    """Characters of the statement and the tests, about."""
+    if isinstance(value, Rejected):
+        return 0
+    parts = (part for test in value.tests for part in test.values())
+    return len(value.statement) + sum(
+        len(part) if isinstance(part, str) else len(json.dumps(part)) for part in parts
+    )
+
+
+def _outcome(batch: Iterable[Item]) -> Outcome:
+    """The problems of a batch, and the log of what was refused or lost tests."""
+    problems: list[Problem] = []
+    ledger = Ledger(STAGE)
+    for value in (item.value for item in batch):
+        if isinstance(value, Rejected):
+            ledger.reject(value.id, value.rule, value.detail)
+            continue
+        problems.append(value)
+        for left_out in value.metadata.get("tests_left_out", ()):
+            ledger.flag(value, "tests_left_out", left_out)
+    return problems, ledger.entries
+
+
 def _shards(source: OpenSource, cache: Path, seen: set[str], progress: bool) -> Iterator[Shard]:
     """The shards of one source; ``seen`` are the ids that sources before it took."""
     version = code_version(_MODULES, ())
     base = cache / STAGE / digest([version, source.identity, *sorted(seen)])
-    done, position = _finished(base)
-    for shard in done:
+    number, position = 0, Position()
+    while done := _finished(base / f"{number:05}"):
+        shard, after = done
         seen.update(pq.read_table(shard.path, columns=["id"])["id"].to_pylist())
         yield shard
-    if position is None:
-        return
-    number, filling = len(done), _Shard()
-    for value, after in _values(source, position, seen, progress):
-        filling.add(value)
-        if filling.full:
-            yield _store(base, number, filling, after)
-            number, filling = number + 1, _Shard()
-    yield _store(base, number, filling, None)
+        if after is None:
+            return
+        number, position = number + 1, after
+    last = None
+    for batch in batches(_items(source, position, seen, progress), ROWS, TEXT_MB):
+        if last is not None:
+            yield _store(base / f"{number:05}", last, last[-1].after)
+            number += 1
+        last = batch
+    assert last is not None
+    yield _store(base / f"{number:05}", last, None)
 
 
-def _values(
-    source: OpenSource, start: Position, seen: set[str], progress: bool
-) -> Iterator[tuple[ProblemRecord | Rejected, Position]]:
+def _items(source: OpenSource, start: Position, seen: set[str], progress: bool) -> Iterator[Item]:
     """The source's items, the last one a rejection where the source itself is at fault."""
     try:
-        for item in with_progress(source.items(start), source.label, progress, start.index):
-            yield first_only(item.value, seen, source.label), item.after
+        yield from source.items(start, seen, progress=progress)
     except UserError as error:
-        yield Rejected(source.label, "source_unreadable", str(error)), start
+        yield Item(Rejected(source.label, "source_unreadable", str(error)), start)
 
 
-def _finished(base: Path) -> tuple[list[Shard], Position | None]:
-    """The whole shards of a source, and where to go on; None where it is finished."""
-    shards: list[Shard] = []
-    position: Position | None = Position()
-    while position is not None:
-        name = _name(base, len(shards))
-        shard = load_shard(name)
-        try:
-            after = json.loads(name.with_suffix(".next.json").read_text())
-        except (OSError, ValueError):
-            break
-        if shard is None:
-            break
-        shards.append(shard)
-        position = None if after is None else Position(**after)
-    return shards, position
+def _finished(name: Path) -> tuple[Shard, Position | None] | None:
+    """A whole shard of a source, and where to go on after it: None where the source is finished."""
+    shard = load_shard(name)
+    try:
+        after = json.loads(name.with_suffix(".next.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return None if shard is None else (shard, Position(**after) if after else None)
 
 
-def _store(base: Path, number: int, filling: _Shard, after: Position | None) -> Shard:
-    name = _name(base, number)
-    shard = store_shard(name, filling.records, filling.ledger.entries)
-    end = json.dumps(asdict(after) if after else None)
-    write_atomic(name.with_suffix(".next.json"), end)
+def _store(name: Path, batch: Sequence[Item], after: Position | None) -> Shard:
+    shard = store_shard(name, *_outcome(batch))
+    write_atomic(name.with_suffix(".next.json"), json.dumps(asdict(after) if after else None))
     return shard
-
-
-def _name(base: Path, number: int) -> Path:
-    return base / f"{number:05}"

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from pydantic import Field, PositiveInt, field_validator, model_validator
+
+from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader
-from mcbench.data.collect.decode import Limits, Unusable, shorten
-from mcbench.data.collect.files import SourceFile, hub_files, local_files
+from mcbench.data.collect.apps import DEEPCODER, TACO, VERIFIABLE
+from mcbench.data.collect.codeforces import CODEFORCES
+from mcbench.data.collect.decode import Limits, Unusable
+from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
+from mcbench.data.collect.functions import HUMANEVAL, KODCODE, MBPP
+from mcbench.data.collect.livecodebench import LIVECODEBENCH
 from mcbench.data.collect.mapping import ColumnMapping
-from mcbench.data.collect.problem_package import packages
-from mcbench.data.collect.registry import ADAPTERS
+from mcbench.data.collect.problem_package import PROBLEM_PACKAGE
 from mcbench.data.collect.rows import (
     BrokenRow,
     Disappeared,
@@ -22,14 +28,19 @@ from mcbench.data.collect.rows import (
     read_rows,
     require_columns,
 )
-from mcbench.data.schema import ProblemRecord, Rejected
+from mcbench.data.schema import Problem, Rejected
 from mcbench.errors import UserError, unknown
+from mcbench.settings import Settings
 
+_ALL = (
+    *(DEEPCODER, TACO, CODEFORCES, VERIFIABLE, LIVECODEBENCH),
+    *(KODCODE, HUMANEVAL, MBPP, PROBLEM_PACKAGE),
+)
+ADAPTERS: dict[str, Adapter] = {adapter.name: adapter for adapter in _ALL}
 MAPPING = "mapping"
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Settings):
     """Where problems come from and how they are read.
 
     Args:
@@ -56,69 +67,39 @@ class Source:
     repo: str = ""
     revision: str = "main"
     files: tuple[str, ...] = ()
-    limit: int | None = None
+    limit: PositiveInt | None = None
     name: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    test_keys: Mapping[str, str] = field(default_factory=dict)
-    levels: Mapping[str, str] = field(default_factory=dict)
+    columns: dict[str, str] = Field(default_factory=dict)
+    test_keys: dict[str, str] = Field(default_factory=dict)
+    levels: dict[str, str] = Field(default_factory=dict)
     generated_tests: bool = False
     endpoint: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.adapter != MAPPING and self.adapter not in ADAPTERS:
-            raise unknown("source", self.adapter, [*ADAPTERS, MAPPING])
-        if self.limit is not None and self.limit < 1:
-            raise UserError(f"limit must be at least 1, got {self.limit}")
-        if self.adapter == MAPPING and not self.name:
+    @field_validator("files", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.adapter != MAPPING:
+            if self.adapter not in ADAPTERS:
+                raise unknown("source", self.adapter, [*ADAPTERS, MAPPING])
+            if self.columns or self.test_keys or self.levels:
+                raise UserError(f"columns, test_keys and levels belong to {MAPPING!r}")
+        elif not self.name:
             raise UserError("a source with a mapping needs a name, with which its ids begin")
-        if self.adapter != MAPPING and (self.columns or self.test_keys or self.levels):
-            raise UserError(f"columns, test_keys and levels belong to {MAPPING!r}, not to adapters")
         adapter = self.reader()
         adapter.subset(self.subset)
         if not self.path and not (self.repo or adapter.repo):
             raise UserError(f"a source of {self.adapter} needs a path (a file or folder)")
+        return self
 
     def reader(self) -> Adapter:
         """The adapter that reads the rows."""
         if self.adapter == MAPPING:
             return ColumnMapping(self.columns, self.test_keys, self.levels).adapter(self.name)
         return ADAPTERS[self.adapter]
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Source:
-        """A source as a configuration file says it.
-
-        Raises:
-            UserError: an unknown field, or one of the wrong kind.
-        """
-        if not isinstance(data, Mapping):
-            raise UserError(f"a source is a map of fields with an adapter, got {data!r:.60}")
-        known = cls.__dataclass_fields__
-        for name, value in data.items():
-            if name not in known:
-                raise unknown("field of a source", name, known)
-            wanted: type | tuple[type, ...] = _KINDS.get(name, str)
-            if not isinstance(value, wanted):
-                raise UserError(f"{name} of a source cannot be {value!r:.60}")
-        if "adapter" not in data:
-            allowed = ", ".join([*ADAPTERS, MAPPING])
-            raise UserError(f"a source needs an adapter; allowed: {allowed}")
-        values = dict(data)
-        if "files" in values:
-            given = values["files"]
-            values["files"] = (given,) if isinstance(given, str) else tuple(given)
-        return cls(**values)
-
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "files": (str, list, tuple),
-    "limit": (int, type(None)),
-    "columns": (dict,),
-    "test_keys": (dict,),
-    "levels": (dict,),
-    "generated_tests": (bool,),
-    "endpoint": (str, type(None)),
-}
 
 
 @dataclass(frozen=True)
@@ -132,10 +113,10 @@ class Position:
 
 @dataclass(frozen=True)
 class Item:
-    """A record or a rejection, and the position after it."""
+    """A problem or a rejection, and the position in its source after it."""
 
-    value: ProblemRecord | Rejected
-    after: Position
+    value: Problem | Rejected
+    after: Position | None = None
 
 
 class OpenSource:
@@ -151,16 +132,11 @@ class OpenSource:
         self.adapter = source.reader()
         self.subset = self.adapter.subset(source.subset)
         self.label = f"{self.adapter.name}/{self.subset}" if self.subset else self.adapter.name
-        self._folder = Path(source.path) if self.source.adapter == "problem-package" else None
         self.files = self._files()
 
     def _files(self) -> list[SourceFile]:
-        if self._folder is not None:
-            if not self._folder.is_dir():
-                raise UserError(f"{self._folder} is no folder; name one with problem packages")
-            folder = self._folder
-            identity = _folder_identity(folder)
-            return [SourceFile(folder.name, identity, lambda: folder, folder.joinpath)]
+        if self.adapter is PROBLEM_PACKAGE:
+            return [local_folder(Path(self.source.path))]
         patterns = self.source.files or self.adapter.subsets[self.subset]
         if self.source.path:
             return local_files(Path(self.source.path), patterns)
@@ -171,50 +147,63 @@ class OpenSource:
     def identity(self) -> str:
         """Text that is equal where the same items are read."""
         about = {
-            "source": {**asdict(self.source), "path": ""},
-            "limits": asdict(self.limits),
+            "source": {**self.source.model_dump(), "path": ""},
+            "limits": self.limits.model_dump(),
             "files": [file.identity for file in self.files],
         }
         return json.dumps(about, sort_keys=True)
 
-    def items(self, start: Position | None = None) -> Iterator[Item]:
-        """Records and rejections from ``start`` on.
+    def items(
+        self,
+        start: Position | None = None,
+        seen: set[str] | None = None,
+        *,
+        progress: bool = False,
+    ) -> Iterator[Item]:
+        """Problems and rejections from ``start`` on.
 
-        A row that cannot be used becomes a rejection, and a source that ends early ends in one.
+        A row that cannot be used becomes a rejection, so does a problem whose id is in ``seen`` or
+        came before, and a source that ends early ends in one. ``progress`` shows a bar on standard
+        error.
 
         Raises:
             UserError: a file holds nothing that can be read, or lacks a column.
         """
-        at = start or Position()
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+        at, seen, refused = start or Position(), set() if seen is None else seen, 0
+        with tqdm(desc=self.label, unit=" rows", initial=at.index, disable=not progress) as bar:
+            for value, after in self._read(at):
+                value = first_only(value, seen, self.label)
+                bar.update(after.index - bar.n)
+                if isinstance(value, Rejected):
+                    refused += 1
+                    bar.set_postfix(refused=refused, refresh=False)
+                yield Item(value, after)
+
+    def _read(self, at: Position) -> Iterator[tuple[Problem | Rejected, Position]]:
         for number in range(at.file, len(self.files)):
             file = self.files[number]
             at = Position(number, at.row if number == at.file else 0, at.index)
             try:
                 path = file.fetch()
-                if at.row == 0:
+                if at.row == 0 and self.adapter.needs:
                     self._check_columns(path, file.name)
-                for row in self._rows(path, at.row):
+                for row in read_rows(path, self.adapter.columns, self.limits, at.row):
                     if self.source.limit is not None and at.index >= self.source.limit:
                         return
                     index = at.index
                     at = Position(number, row.number, index + 1)
                     value = self._convert(row, index, file)
                     if value is not None:
-                        yield Item(value, at)
+                        yield value, at
             except Disappeared as error:
                 detail = f"{error}; what was read before it is kept"
                 end = Position(len(self.files), 0, at.index)
-                yield Item(Rejected(self.label, "source_disappeared", detail), end)
+                yield Rejected(self.label, "source_disappeared", detail), end
                 return
 
-    def _rows(self, path: Path, start: int) -> Iterator[Row | BrokenRow]:
-        if self._folder is not None:
-            return iter(packages(self._folder, start))
-        return read_rows(path, self.adapter.columns, self.limits, start)
-
     def _check_columns(self, path: Path, name: str) -> None:
-        if self._folder is not None:
-            return
         found = column_names(path, self.adapter.needs, self.limits)
         if not found:
             raise UserError(f"{name} of {self.label} holds no readable row; is it the right file?")
@@ -226,7 +215,7 @@ class OpenSource:
 
     def _convert(
         self, row: Row | BrokenRow, index: int, file: SourceFile
-    ) -> ProblemRecord | Rejected | None:
+    ) -> Problem | Rejected | None:
         if isinstance(row, BrokenRow):
             return Rejected(f"{self.label}: {row.where}", row.rule, row.reason)
         adapter = self.adapter
@@ -248,60 +237,32 @@ class OpenSource:
             return Rejected(where, "malformed", f"not of the published form ({reason})")
 
 
-def _folder_identity(folder: Path) -> str:
-    """Names, sizes and times of all files below a folder."""
-    lines = []
-    for path in sorted(folder.rglob("*")):
-        about = path.lstat()
-        lines.append(f"{path.relative_to(folder)} {about.st_size} {about.st_mtime_ns}")
-    return "\n".join(lines)
-
-
 def read_source(
     source: Source,
     limits: Limits | None = None,
     *,
     progress: bool = False,
     reject: Callable[[Rejected], None] | None = None,
-) -> Iterator[ProblemRecord]:
-    """The records of a source, one at a time; rejections go to ``reject``.
+) -> Iterator[Problem]:
+    """The problems of a source, one at a time; rejections go to ``reject``.
 
     Raises:
         UserError: the source is not there or lacks a column.
     """
-    opened = OpenSource(source, limits)
-    seen: set[str] = set()
-    for item in with_progress(opened.items(), opened.label, progress):
-        value = first_only(item.value, seen, opened.label)
-        if isinstance(value, ProblemRecord):
-            yield value
+    for item in OpenSource(source, limits).items(progress=progress):
+        if isinstance(item.value, Problem):
+            yield item.value
         elif reject is not None:
-            reject(value)
+            reject(item.value)
 
 
-def first_only(
-    value: ProblemRecord | Rejected, seen: set[str], label: str
-) -> ProblemRecord | Rejected:
-    """A record, or its rejection where a record of the same id came before."""
-    if isinstance(value, ProblemRecord):
+def first_only(value: Problem | Rejected, seen: set[str], label: str) -> Problem | Rejected:
+    """A problem, or its rejection where one of the same id came before."""
+    if isinstance(value, Problem):
         if value.id in seen:
             return Rejected(f"{label}: {value.id}", "duplicate_id", "an earlier row has this id")
         seen.add(value.id)
     return value
-
-
-def with_progress(items: Iterator[Item], label: str, shown: bool, done: int = 0) -> Iterator[Item]:
-    """The items, counted by a progress bar on standard error."""
-    from tqdm.auto import tqdm  # type: ignore[import-untyped]
-
-    refused = 0
-    with tqdm(desc=label, unit=" rows", initial=done, disable=not shown) as bar:
-        for item in items:
-            refused += isinstance(item.value, Rejected)
-            bar.update(item.after.index - bar.n)
-            if refused:
-                bar.set_postfix(refused=refused, refresh=False)
-            yield item
 
 
 def load_sources(entries: Sequence[Mapping[str, Any]]) -> list[Source]:
@@ -310,10 +271,4 @@ def load_sources(entries: Sequence[Mapping[str, Any]]) -> list[Source]:
     Raises:
         UserError: which entry is wrong, and how.
     """
-    sources = []
-    for number, entry in enumerate(entries, start=1):
-        try:
-            sources.append(Source.from_dict(entry))
-        except UserError as error:
-            raise UserError(f"source {number}: {error}") from None
-    return sources
+    return [Source.read(entry, f"source {number}") for number, entry in enumerate(entries, 1)]

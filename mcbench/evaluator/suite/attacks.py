@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from mcbench.evaluator.submission import CallTest, StdioTest, Test
 from mcbench.evaluator.suite.cases import ProgramCase
-from mcbench.evaluator.suite.execution import programs
+from mcbench.evaluator.suite.reader import blocks
 
 # Seconds of CPU; those that end by another limit get time to reach it on any machine.
 _TIME_LIMIT = 0.2
@@ -47,7 +47,7 @@ _REPORT = 'print(*managed or ["nothing"])\n'
 
 def _attacks() -> Iterator[ProgramCase]:
     for group in ("forgery", "harm", "forgery_call"):
-        for name, code in programs(group):
+        for name, code in blocks(f"programs/{group}"):
             answer = secrets.token_hex(16)
             test: Test = StdioTest("1\n", answer)
             if group == "forgery_call":
@@ -55,11 +55,11 @@ def _attacks() -> Iterator[ProgramCase]:
             limit = _LONGER.get(name, _TIME_LIMIT)
             yield ProgramCase(f"{group}_{name}", group, code, (test,), _REFUSED, limit, 128)
     nothing = (StdioTest("", "nothing"),)
-    for name, code in programs("escape"):
+    for name, code in blocks("programs/escape"):
         whole = _SYSTEM_CALLS + code + _REPORT
         yield ProgramCase(f"escape_{name}", "escape", whole, nothing, ("AC",))
     new = (StdioTest("", "new"),) * 6
-    for name, code in programs("state"):
+    for name, code in blocks("programs/state"):
         whole = f"old = False\n{code}print('old' if old else 'new')\n"
         yield ProgramCase(f"state_{name}", "state", whole, new, ("AC",))
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcbench.errors import UserError
-from mcbench.evaluator.submission import VERDICTS, Submission, Test
+from mcbench.evaluator.submission import Submission, Test
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,11 @@ class ComparisonCase:
     match: bool
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def right(self) -> bool:
+        """Whether the output answers the test."""
+        return self.match
+
 
 @dataclass(frozen=True)
 class ProgramCase:
@@ -32,9 +36,6 @@ class ProgramCase:
 
     ``verdicts`` are those allowed for the test that decides, the first that is not accepted:
     ("AC",) for a right program, which every test must accept.
-
-    Raises:
-        UserError: no verdict, or an unknown one.
     """
 
     id: str
@@ -45,20 +46,10 @@ class ProgramCase:
     time_limit_s: float = 2.0
     memory_limit_mb: float = 512
 
-    def __post_init__(self) -> None:
-        if not self.verdicts or not set(self.verdicts) <= set(VERDICTS):
-            allowed = ", ".join(VERDICTS)
-            raise UserError(f"case {self.id}: verdicts {self.verdicts!r}; allowed: {allowed}")
-
     @property
     def submission(self) -> Submission:
         """The program as the evaluator takes it."""
-        return Submission(
-            code=self.code,
-            tests=self.tests,
-            time_limit_s=self.time_limit_s,
-            memory_limit_mb=self.memory_limit_mb,
-        )
+        return Submission(self.code, self.tests, self.time_limit_s, self.memory_limit_mb)
 
     @property
     def right(self) -> bool:

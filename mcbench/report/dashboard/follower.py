@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 
 from mcbench.errors import UserError
+from mcbench.files import ProcessLock
 from mcbench.report.series import arm_of
 from mcbench.runs.config import Config
 from mcbench.runs.distributions import ADVANTAGE
-from mcbench.runs.files import ProcessLock
 from mcbench.runs.store import Run
 
 _TAIL = 64  # bytes before the place reached that must still be there, or the file is another one

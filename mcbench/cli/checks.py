@@ -1,0 +1,61 @@
+"""``mcbench settings``, ``doctor`` and ``nano build``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mcbench.cli.options import FailedError
+
+
+@click.command()
+@click.argument("family", required=False)
+def settings(family: str | None) -> None:
+    """List the settings of a run by family: name, default, meaning."""
+    from mcbench.errors import unknown
+    from mcbench.runs.config import CHANGEABLE, SETTINGS, family_of
+
+    families = list(dict.fromkeys(map(family_of, CHANGEABLE)))
+    if family is not None and family not in families:
+        raise unknown("family of settings", family, families)
+    for one in [family] if family else families:
+        print(f"\n{one}" if family is None else one)
+        for name in CHANGEABLE:
+            if family_of(name) == one:
+                field = SETTINGS[name]
+                default = "" if field.is_required() or field.default is None else field.default
+                print(f"  {name:30} {default!s:14} {field.description}")
+
+
+@click.command()
+def doctor() -> None:
+    """Check the machine and the installation."""
+    from mcbench.scale.doctor import report
+
+    bad = report(print)
+    if bad:
+        raise FailedError(f"{bad} problem{'s' if bad > 1 else ''} found")
+
+
+@click.group()
+def nano() -> None:
+    """The embedded base models."""
+
+
+@nano.command()
+@click.argument("name")
+@click.option("-o", "--output", help="Folder (default: build/<name>).")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--steps", type=int, help="Optimizer steps (default: the model's own).")
+def build(name: str, output: str | None, seed: int, steps: int | None) -> None:
+    """Train a nano base model (nano-s, nano-m, nano-old) from scratch on CPU."""
+    from mcbench.errors import unknown
+    from mcbench.nano import MODEL_NAMES
+
+    if name not in MODEL_NAMES:
+        raise unknown("nano model", name, MODEL_NAMES)
+    from mcbench.nano.build import build as build_model
+
+    folder = Path(output or Path("build", name))
+    print(f"model: {build_model(name, folder, seed=seed, steps=steps)}")

@@ -1,0 +1,53 @@
+"""``mcbench evaluate``: pass@1 of a model on held-out problems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcbench.cli.options import Integers
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.command()
+@click.argument("model")
+@click.option(
+    "--test-set",
+    default="nano:test",
+    show_default=True,
+    help="livecodebench, humaneval, mbpp (from the hub, or livecodebench:FOLDER), nano:test, a "
+    "folder that mcbench data build wrote, or a .jsonl file of problems.",
+)
+@click.option("--data", default="", metavar="PATH", help="A local copy of the benchmark.")
+@click.option("--from", "start", default="", metavar="DATE", help="Only problems from that day on.")
+@click.option("--to", "end", default="", metavar="DATE", help="Only problems up to that day.")
+@click.option("--limit", type=int, help="Only this many problems, evenly spread.")
+@click.option("--attempts", type=int, help="Per problem (default: 4).")
+@click.option(
+    "--lengths",
+    type=Integers(),
+    metavar="96,192",
+    help="Maximum response lengths in tokens (default: 4096,8192 for benchmarks, those of the nano "
+    "profile for any other set).",
+)
+@click.option("--temperature", type=float, help="Default: 1.")
+@click.option(
+    "--prompt-style",
+    type=click.Choice(["plain", "chat"]),
+    help="Default: chat for benchmarks, plain for any other set.",
+)
+@click.option("--backend", type=click.Choice(["transformers", "vllm"]), default="transformers")
+@click.option("--batch-size", type=int, default=256, help="Responses sampled at once.")
+@click.option("--workers", type=int, default=2, help="Sandboxes that run programs.")
+@click.option("--seed", type=int, default=0)
+@click.option("--folder", help="Where samples and verdicts are kept.")
+@click.option("-o", "--output", help="Also write the results to this JSON file.")
+def evaluate(**options: Any) -> None:
+    """pass@1 of MODEL (nano-s, a checkpoint or run directory, a hub id) on a problem set."""
+    from mcbench.report.table import paper_rows
+    from mcbench.runs.evaluate_command import evaluate_request
+
+    evaluate_request(**options, published=paper_rows)

@@ -1,0 +1,57 @@
+"""``mcbench run``: a notebook in batch, its parameters checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from mcbench.cli.options import FailedError
+
+
+@click.command()
+@click.argument("notebook")
+@click.option(
+    "-p",
+    "parameters",
+    nargs=2,
+    multiple=True,
+    metavar="NAME VALUE",
+    help="A parameter, as in papermill; VALUE is JSON, or plain text.",
+)
+@click.option(
+    "-o", "--output", help="The executed notebook (default: runs/notebooks/<name>.ipynb)."
+)
+@click.option("--dry-run", is_flag=True, help="Check and print the parameters and do nothing.")
+def run(
+    notebook: str, parameters: tuple[tuple[str, str], ...], output: str | None, dry_run: bool
+) -> None:
+    """Execute a notebook with parameters and keep it with its outputs."""
+    from mcbench.experiments.notebook import (
+        NotebookFailedError,
+        check_parameters,
+        notebook_parameters,
+        run_notebook,
+    )
+    from mcbench.runs.config import json_or_text
+
+    defaults = notebook_parameters(notebook)
+    given = {
+        # a text parameter stays text even where it looks like JSON
+        name: value if isinstance(defaults.get(name), str) else json_or_text(value)
+        for name, value in parameters
+    }
+    if dry_run:
+        print(json.dumps(check_parameters(defaults, given), indent=1))
+        return
+    kept = Path(output) if output else Path("runs", "notebooks", Path(notebook).name)
+    try:
+        run_notebook(notebook, given, kept)
+    except NotebookFailedError as error:
+        from mcbench.report.batch import after_failure
+
+        resolved = check_parameters(defaults, given)
+        page = after_failure(notebook, kept, resolved, str(error))
+        raise FailedError(f"{error}\nreport of what there was: {page}") from error
+    print(f"executed notebook: {kept}")

@@ -1,0 +1,93 @@
+"""``mcbench sweep``: the missing runs of experiments, planned, trained and kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mcbench.cli.options import Integers, read_arms, settings_options
+
+ALL = "all"
+
+
+@click.command()
+@click.argument("experiments", nargs=-1, required=True, metavar="EXPERIMENT...")
+@click.option("--profile", multiple=True, help="Only this profile; may be repeated.")
+@click.option("--seeds", type=Integers(), help="Only these seeds.")
+@click.option(
+    "--arms",
+    metavar="A,B or JSON",
+    help="Only these arms of the experiment; or arms of your own, such as "
+    '\'{"mine": {"recipe": "microcoder", "mask_ratio": 0.5}}\'.',
+)
+@click.option("--workers", type=int, help="Runs side by side (default: 1; on Ray as many as fit).")
+@click.option(
+    "--address",
+    metavar="local|auto|HOST:PORT",
+    help="Train on a Ray cluster: one that is started here and ended afterwards, the one that runs "
+    "here or that RAY_ADDRESS names, or the one at that address.",
+)
+@click.option(
+    "--retries",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Further attempts for a run that crashed or lost its machine.",
+)
+@click.option("--launch", metavar="CONFIG", help="Several processes a run, as mcbench train.")
+@click.option("--fresh", is_flag=True, help="Delete finished runs and train again.")
+@click.option(
+    "--keep",
+    metavar="DIR",
+    help="Also write a compact record of each run here; runs that have one are finished.",
+)
+@settings_options
+def sweep(experiments: tuple[str, ...], **options: Any) -> None:
+    """Train the missing runs of experiments (such as results), several at a time; 'all' is every
+    one but evaluator_timing, which needs an idle machine."""
+    from mcbench.experiments.arms import TIMING
+    from mcbench.experiments.experiments import EXPERIMENTS, planned_together
+    from mcbench.experiments.plan import make_plan
+    from mcbench.experiments.training import train_missing
+    from mcbench.runs.config import parse_settings
+    from mcbench.runs.store import RunStore
+
+    names = list(experiments)
+    if ALL in names:
+        names = [name for name in EXPERIMENTS if name != TIMING or name in experiments]
+    asked = planned_together(
+        names,
+        arms=read_arms(options["arms"]),
+        profile=list(options["profile"]) or None,
+        seeds=options["seeds"],
+        steps=options["steps"],
+        settings=parse_settings(options["changed"], "--set"),
+    )
+    keep, runs_dir = options["keep"], options["runs_dir"]
+    if options["dry_run"]:
+        plan = make_plan(asked, RunStore(runs_dir), [keep] if keep else [])
+        _print_plan(plan, runs_dir, options["workers"] or 1)
+        return
+    train_missing(
+        ", ".join(names), asked, runs_dir, workers=options["workers"], fresh=options["fresh"],
+        keep=keep, address=options["address"], retries=options["retries"],
+        launch=options["launch"],
+    )  # fmt: skip
+    if keep:
+        count = len({planned.config.run_id for planned in asked})
+        print(f"{count} compact records in {keep}")
+
+
+def _print_plan(plan: Any, runs_dir: str, workers: int) -> None:
+    """One line a run, then the counts; refuses what training would refuse."""
+    from mcbench.runs.store import RunStore
+    from mcbench.runs.train import trainer_arguments
+
+    store = RunStore(runs_dir)
+    for planned in plan.distinct:
+        config = planned.config
+        trainer_arguments(config, store.run(config).checkpoints)
+        state = plan.states[config.run_id]
+        print(f"{config.run_id}  {state:8}  {config.steps:5} steps  {planned.label}")
+    print(*plan.describe(workers), sep="\n")

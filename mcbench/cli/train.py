@@ -1,0 +1,117 @@
+"""``mcbench train``: one run, here or in several processes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcbench.cli.options import FailedError, settings_options
+from mcbench.errors import UserError
+
+
+@click.command()
+@click.option("--profile", default="nano", show_default=True, help="The scale.")
+@click.option("--recipe", default="microcoder", show_default=True, help="The algorithm.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--config",
+    metavar="FILE",
+    help="A resolved configuration, or the run.json of a run, instead of the options above; - "
+    "reads it from standard input.",
+)
+@click.option("--label", help="How progress lines name the run.")
+@click.option(
+    "--launch",
+    metavar="CONFIG",
+    help="Train with several processes: cpu, ddp, fsdp2, zero2, zero3, or the path of an "
+    "accelerate configuration.",
+)
+@click.option("--processes", type=int, help="Of all machines together (default: CONFIG's).")
+@click.option("--machines", type=int, default=1, show_default=True)
+@click.option("--machine-rank", type=int, default=0, help="Which of them this is, from 0.")
+@click.option("--main-address", metavar="HOST:PORT", help="Of machine 0, where there are several.")
+@settings_options
+@click.option(
+    "--measure", is_flag=True, help="With --dry-run: measure this machine's speed (about 30 s)."
+)
+def train(**options: Any) -> None:
+    """Train one run; resumes an interrupted one, reuses a finished one."""
+    from mcbench.scale.launch import LaunchFailedError, train_here, train_launched
+    from mcbench.scale.process import end_with_parent
+
+    end_with_parent()
+    config = _config(options)
+    launch = _launch(options)
+    if options["dry_run"]:
+        from mcbench.scale.dry_run import dry_run
+
+        arguments = _train_arguments(options)
+        for line in dry_run(config, options["runs_dir"], launch, arguments, options["measure"]):
+            print(line, flush=True)
+    elif launch is None:
+        train_here(config, options["runs_dir"], options["label"])
+    else:
+        try:
+            train_launched(config, options["runs_dir"], launch, options["label"])
+        except LaunchFailedError as error:
+            raise FailedError(str(error)) from error
+
+
+def _launch(options: dict[str, Any]) -> Any:
+    """The launch that the options ask for; None where they ask for none."""
+    from mcbench.scale.launch import launch
+
+    names = ("processes", "machines", "machine_rank", "main_address")
+    several = [options[name] for name in names]
+    if options["launch"] is not None:
+        return launch(options["launch"], *several)
+    if several[:3] != [None, 1, 0]:
+        raise UserError("--processes, --machines and --machine-rank need --launch CONFIG")
+    return None
+
+
+def _config(options: dict[str, Any]) -> Any:
+    from mcbench.runs.config import Config, parse_settings, resolve
+
+    if options["config"] is None:
+        settings = parse_settings(options["changed"], "--set")
+        scale = {} if options["steps"] is None else {"steps": options["steps"]}
+        return resolve(
+            options["profile"], options["recipe"], settings, options["seed"], common=scale
+        )
+    if options["changed"] or options["steps"] is not None:
+        raise UserError("--config is a whole configuration; --set and --steps cannot change it")
+    return Config.from_dict(_read_config(options["config"]))
+
+
+def _read_config(name: str) -> dict[str, Any]:
+    try:
+        data = json.loads(sys.stdin.read() if name == "-" else Path(name).read_text())
+    except OSError as error:
+        raise UserError(f"configuration {name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"configuration {name} is not JSON: {error}") from error
+    config = data.get("config", data) if isinstance(data, dict) else None
+    if not isinstance(config, dict):
+        raise UserError(f"configuration {name} is not a JSON object")
+    return config
+
+
+def _train_arguments(options: dict[str, Any]) -> list[str]:
+    """The options that say what is trained, for the commands that a dry run shows."""
+    if options["config"] is not None:
+        chosen = ["--config", options["config"]]
+    else:
+        chosen = ["--profile", options["profile"], "--recipe", options["recipe"]]
+        chosen += ["--seed", str(options["seed"])]
+        for change in options["changed"]:
+            chosen += ["--set", change]
+        if options["steps"] is not None:
+            chosen += ["--steps", str(options["steps"])]
+    if options["label"] is not None:
+        chosen += ["--label", options["label"]]
+    return [*chosen, "--runs-dir", options["runs_dir"]]

@@ -1,0 +1,125 @@
+"""What is logged about each generated batch, under the names ``mask/``, ``length/``, ``group/``,
+``diversity/``, ``time/`` and ``temperature``; TRL logs the rest.
+
+``gather`` collects a tensor from all processes, each of which must call it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mcbench.grpo.diversity import distinct_n, grouped, self_bleu, unique_share
+from mcbench.grpo.generation import GenerationBatch
+from mcbench.grpo.masking import MASK_WHEN, Correctness
+
+Gather = Callable[[Tensor], Tensor]
+
+
+def batch_metrics(
+    batch: GenerationBatch, read: Correctness, program_keys: Sequence[int]
+) -> dict[str, float]:
+    """All that follows from the batch itself; ``read`` and ``program_keys`` have length B."""
+    correct, incorrect = read.correct.cpu().numpy(), read.incorrect.cpu().numpy()
+    group_size = len(batch.group) // (int(batch.group.max()) + 1)
+    return {
+        **mask_metrics(batch, incorrect),
+        **length_metrics(batch.lengths, correct, incorrect),
+        **group_metrics(batch.rewards, correct, group_size),
+        **diversity_metrics(batch.completion_ids, program_keys, group_size),
+        "length/max_allowed": float(batch.max_completion_length),
+        "temperature": batch.temperature,
+    }
+
+
+def mask_metrics(batch: GenerationBatch, incorrect: NDArray[np.bool_]) -> dict[str, float]:
+    """Shares of all B responses."""
+    return {
+        "mask/share": float(batch.masked.mean()),
+        "mask/truncated": float(batch.truncated.mean()),
+        "mask/truncated_incorrect": float((batch.truncated & incorrect).mean()),
+        "mask/repeating": float(batch.repeating.mean()),
+        **{f"mask/eligible_{when}": float(batch.eligible[when].mean()) for when in MASK_WHEN},
+    }
+
+
+def length_metrics(
+    lengths: NDArray[np.int64], correct: NDArray[np.bool_], incorrect: NDArray[np.bool_]
+) -> dict[str, float]:
+    """Tokens; a mean over no response is NaN, which TRL leaves out of its averages."""
+    p10, p50, p90 = np.percentile(lengths, [10, 50, 90])
+    return {
+        "length/p10": float(p10),
+        "length/p50": float(p50),
+        "length/p90": float(p90),
+        "length/correct_mean": _mean(lengths[correct]),
+        "length/incorrect_mean": _mean(lengths[incorrect]),
+    }
+
+
+def _mean(values: NDArray[np.int64]) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def group_metrics(
+    rewards: NDArray[np.float64], correct: NDArray[np.bool_], group_size: int
+) -> dict[str, float]:
+    """Shares of groups whose scored responses all fail, are mixed, or all pass."""
+    scored = ~np.isnan(rewards).reshape(-1, group_size)
+    passed = correct.reshape(-1, group_size) & scored
+    some = scored.any(axis=1)
+    all_pass = some & (passed == scored).all(axis=1)
+    all_fail = some & ~passed.any(axis=1)
+    return {
+        "group/all_fail": float(all_fail.mean()),
+        "group/mixed": float((some & ~all_pass & ~all_fail).mean()),
+        "group/all_pass": float(all_pass.mean()),
+    }
+
+
+def diversity_metrics(
+    sequences: Sequence[NDArray[np.int64]], program_keys: Sequence[int], group_size: int
+) -> dict[str, float]:
+    """Distinct-1..4, self-BLEU and the share of unique programs over the groups of the batch."""
+    groups = grouped(sequences, group_size)
+    return {
+        **{f"diversity/distinct_{n}": value for n, value in distinct_n(groups).items()},
+        "diversity/self_bleu": self_bleu(groups),
+        "diversity/unique_programs": unique_share(grouped(program_keys, group_size)),
+    }
+
+
+def time_metrics(seconds: Mapping[str, float], gather: Gather) -> dict[str, float]:
+    """Seconds for generation and for rewards, of the slowest process."""
+    slowest = gather(torch.tensor([list(seconds.values())], dtype=torch.float32)).amax(dim=0)
+    return {f"time/{name}": value for name, value in zip(seconds, slowest.tolist(), strict=True)}
+
+
+def sampler_metrics(output: Mapping[str, Any], gather: Gather) -> dict[str, float]:
+    """|log π_policy − log π_sampler| over the sampled tokens of TRL's ``output``, under TRL's
+    names, which it records for vLLM only. Empty where either side is missing: the policy's
+    log-probabilities are there where several updates follow a generation.
+    """
+    sampled, policy = output.get("sampling_per_token_logps"), output.get("old_per_token_logps")
+    if sampled is None or policy is None:
+        return {}
+    mean, largest = log_prob_mismatch(policy, sampled, output["completion_mask"])
+    name = "sampling/sampling_logp_difference"
+    return {
+        f"{name}/mean": gather(mean).mean().item(),
+        f"{name}/max": gather(largest).max().item(),
+    }
+
+
+def log_prob_mismatch(policy: Tensor, sampled: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and largest |log π_policy − log π_sampler| over the sampled tokens, both 0-dim.
+
+    ``policy``, ``sampled`` and ``mask`` have shape (B, T). No token at all gives 0.
+    """
+    difference = (policy - sampled).abs()[mask.bool()]
+    if not len(difference):
+        return torch.zeros(()), torch.zeros(())
+    return difference.mean(), difference.max()

@@ -1,0 +1,368 @@
+"""Everything that mends TRL 1.16 or reaches into it, transformers 5.17 and accelerate 1.15.
+
+``tests/grpo/test_trl_contract.py`` checks each private name and behaviour used here. No code of TRL
+is copied: every method overridden calls ``super()``. What is mended, beside the three departures of
+the method that ``trainer.py`` names:
+
+4. **Resume** in a later epoch continues the data order of the uninterrupted run; TRL's sampler
+   would repeat that of the first epoch. A checkpoint inside a generated batch, which is not stored,
+   is refused.
+5. **FSDP2**: the processes generate in step, which TRL leaves out.
+6. **Continuous batching** keeps the weights, and its failures are errors.
+"""
+
+import copy
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOTrainer
+
+from mcbench.errors import UserError
+from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.generation import completion_text
+
+logger = logging.getLogger(__name__)
+
+STATE_FILE = "microcoder_state.json"
+
+
+class RepairedGRPOTrainer(GRPOTrainer):
+    """``GRPOTrainer`` with its gaps mended and with what it makes of a batch kept in reach.
+
+    B = P·G responses of all processes in dataset order, so that response i belongs to group i // G.
+
+    A reward function that has a method ``start_scoring(completions, **columns)`` is told of the
+    responses as soon as they are generated, so that it can work while the log-probabilities of the
+    policy and the reference are computed; TRL calls it for the rewards afterwards, as always.
+    """
+
+    # Set by GRPOTrainer.
+    args: MicroCoderGRPOConfig
+    model: Any
+    train_dataset: Any
+    num_generations: int
+    num_generations_eval: int
+    max_completion_length: int
+    _logs: dict[str, Any]
+
+    # Of the batch generated last.
+    training: bool  # False in an evaluation
+    sampled_ids: list[list[int]]  # this process's responses, without padding
+    sampled_completions: list[Any]
+    rewards: Tensor  # (B, reward functions); NaN where a function gave none
+    seconds: dict[str, float]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not isinstance(self.args, MicroCoderGRPOConfig):
+            raise UserError(f"{type(self).__name__} needs args=MicroCoderGRPOConfig(...)")
+        self.checkpoint_state: dict[str, Any] = {}  # JSON-ready, kept with every checkpoint
+        self.seconds = {}
+        models = [model for model in (self.model, self.ref_model) if model is not None]
+        self._temperature_cells = [log_prob_temperature_cell(model) for model in models]
+        self._inputs: list[dict[str, Any]] = []
+        self._extra_columns: list[str] = []
+        self._train_sampler: Any = None  # none for a streamed dataset, which keeps its own order
+        if self.continuous_batching_config is not None:
+            self.continuous_batching_config.return_logprobs = True
+        self._generate_in_step()
+        self._warn_of_checkpoints_inside_a_batch()
+
+    # -- generation and rewards, observed
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self._inputs = inputs
+        self.training = self.model.training
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        return output
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        started = time.perf_counter()
+        result = super()._generate(prompts)
+        _, self.sampled_ids, _, self.sampled_completions, *_ = result
+        self.seconds["generate_s"] = time.perf_counter() - started
+        self._start_scoring(self.sampled_completions)
+        return result
+
+    def _start_scoring(self, completions: list[Any]) -> None:
+        functions: list[Any] = self.reward_funcs
+        able = [function for function in functions if hasattr(function, "start_scoring")]
+        if not able or len(completions) != len(self._inputs):
+            return
+        columns = {name: [row[name] for row in self._inputs] for name in self._inputs[0]}
+        columns.pop("prompt", None)
+        for function in able:
+            function.start_scoring(completions, **columns)
+
+    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
+        started = time.perf_counter()
+        self.rewards = super()._calculate_rewards(*args, **kwargs)
+        self.seconds["reward_s"] = time.perf_counter() - started
+        self._extra_columns = sorted(self._pending_extra_logs)
+        return self.rewards
+
+    def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.use_transformers_continuous_batching:
+            return super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        with continuous_batching(self.accelerator.unwrap_model(self.model_wrapped)) as log_probs:
+            ids, _ = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        return ids, log_probs
+
+    def sample(self, prompts: list[Any]) -> list[list[int]]:
+        """G responses to each prompt (token ids), groups in a row; nothing is scored or logged."""
+        repeated = [
+            copy.deepcopy(prompt) for prompt in prompts for _ in range(self.num_generations)
+        ]
+        prompt_ids, images, fields = self._tokenize_prompts(repeated)
+        ids, _ = self._generate_single_turn(prompt_ids, images, fields, self.num_generations)
+        return list(ids)
+
+    # -- the batch of all processes; every process must call, or the others wait
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """``rows`` of all processes one after another."""
+        gathered: Tensor = self.accelerator.gather(rows.to(self.accelerator.device))
+        return gathered
+
+    def gather_sequences(self, local: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """The 1-D arrays, of any lengths, of all processes."""
+        processes = self.accelerator.num_processes
+        if processes == 1:
+            return local
+        flat = torch.from_numpy(np.concatenate(local))
+        sizes = self.gather(torch.tensor([len(row) for row in local]))
+        totals = sizes.view(processes, -1).sum(dim=1)
+        padded = nn.functional.pad(flat, (0, int(totals.max()) - len(flat)))
+        rows = self.gather(padded).view(processes, -1).cpu().numpy()
+        flat_all = np.concatenate([row[:n] for row, n in zip(rows, totals.tolist(), strict=True)])
+        return np.split(flat_all, np.cumsum(sizes.cpu().numpy())[:-1])
+
+    def generated_batch(self, output: dict[str, Any]) -> dict[str, Any]:
+        """What was sampled and how, as fields of ``GenerationBatch``; ``output`` is TRL's.
+
+        ``columns`` are the recorded dataset columns and what the reward functions logged.
+        ``log_probs`` are of the policy that sampled the tokens (or its sampler), None where TRL
+        needed neither.
+        """
+        ids = [np.asarray(row, dtype=np.int64) for row in self.sampled_ids]
+        completion_ids = self.gather_sequences(ids)
+        count = len(completion_ids)
+        found = output.get("old_per_token_logps", output.get("sampling_per_token_logps"))
+        log_probs = None
+        if found is not None:
+            values = found.float().cpu().numpy()
+            rows = [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
+            log_probs = self.gather_sequences(rows)
+        columns = {
+            name: gather_object([row.get(name) for row in self._inputs])
+            for name in self.args.record_columns
+        }
+        extra = self._logs["extra"]
+        logged = {name: list(extra[name])[-count:] for name in self._extra_columns}
+        group_size = self.num_generations if self.training else self.num_generations_eval
+        return {
+            "step": self.state.global_step,
+            "temperature": self.temperature,
+            "max_completion_length": self.max_completion_length,
+            "lengths": np.array([len(row) for row in completion_ids]),
+            "group": np.arange(count) // group_size,
+            "prompts": list(self._logs["prompt"])[-count:],
+            "completions": [completion_text(c) for c in list(self._logs["completion"])[-count:]],
+            "completion_ids": completion_ids,
+            "columns": {**columns, **logged},
+            "log_probs": log_probs,
+        }
+
+    def removed_from_loss(self, output: dict[str, Any]) -> Tensor:
+        """(B,) bool: the responses without a token in the loss (``mask_truncated_completions``)."""
+        return self.gather(~output["completion_mask"].any(dim=1))
+
+    def replace_advantages(self, output: dict[str, Any], advantages: Tensor) -> None:
+        """Puts these (B,) advantages in the place of TRL's, which ``log_completions`` shows too."""
+        count = len(output["advantages"])
+        start = self.accelerator.process_index * count
+        output["advantages"] = advantages[start : start + count]
+        log = self._logs["advantages"]
+        kept = advantages.tolist()[-len(log) :]
+        for _ in kept:
+            log.pop()
+        log.extend(kept)
+
+    def log_of_batch(self, metrics: dict[str, float]) -> None:
+        """Adds values, which must be the same on every process, to TRL's next line of the log."""
+        mode = "train" if self.training else "eval"
+        for name, value in metrics.items():
+            self._metrics[mode][name].append(value)
+
+    # -- temperature and length, of every backend
+
+    def set_temperature(self, temperature: float) -> None:
+        """One temperature for sampling and for all log-probabilities (policy, old, reference)."""
+        self.temperature = temperature
+        if self.use_vllm:
+            self.vllm_generation.temperature = temperature
+        else:
+            self.generation_config.temperature = temperature
+            self.generation_kwargs["temperature"] = temperature
+        for cell in self._temperature_cells:
+            cell.cell_contents = temperature
+
+    def set_max_completion_length(self, length: int) -> None:
+        """L_max for sampling and for the constant in the ``dr_grpo`` loss."""
+        self.max_completion_length = length
+        if self.use_vllm:
+            self.vllm_generation.max_completion_length = length
+        else:
+            self.generation_config.max_new_tokens = length
+            self.generation_kwargs["max_new_tokens"] = length
+
+    # -- FSDP2
+
+    def _generate_in_step(self) -> None:
+        """Under FSDP2 every step of ``generate`` gathers weights from all processes, so none may
+        end before the others. Transformers sees to that for models which it divided itself; this
+        one is divided by accelerate.
+        """
+        if self.is_fsdp_enabled:
+            self.model._is_fsdp_managed_module = True
+            if hasattr(self.model, "get_base_model"):  # PEFT
+                self.model.get_base_model()._is_fsdp_managed_module = True
+
+    # -- checkpoints and resume
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        self._train_sampler = super()._get_train_sampler(dataset)
+        return self._train_sampler
+
+    def _skip_epoch_orders(self) -> None:
+        """Draws the orders of the finished epochs, which the new sampler has not drawn yet."""
+        sampler = self._train_sampler
+        if not self.shuffle_dataset or sampler is None:
+            return
+        assert self.args.generation_batch_size is not None  # set by GRPOConfig
+        batches = len(sampler) // self.args.generation_batch_size
+        updates = max(1, -(-batches // self.args.gradient_accumulation_steps))
+        for _ in range(self.state.global_step // updates):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        if self.checkpoint_state and self.args.should_save:
+            folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            path = Path(self._get_output_dir(trial=trial)) / folder / STATE_FILE
+            path.write_text(json.dumps(self.checkpoint_state))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        period = self.args.generation_period
+        if self.state.global_step % period:
+            below = self.state.global_step // period * period
+            raise UserError(
+                f"{checkpoint} lies inside a generated batch, which is not stored; resume from a "
+                f"checkpoint at a multiple of {period} steps, such as {below}"
+            )
+        self._skip_epoch_orders()
+        path = Path(checkpoint) / STATE_FILE
+        self.checkpoint_state = json.loads(path.read_text()) if path.is_file() else {}
+
+    def _warn_of_checkpoints_inside_a_batch(self) -> None:
+        steps, period = self.args.save_steps, self.args.generation_period
+        if self.args.save_strategy == "steps" and steps >= 1 and steps % period:
+            logger.warning(
+                "checkpoints every %d steps do not all fall on a generation boundary (every %d "
+                "steps); only those on a boundary can be resumed",
+                steps,
+                period,
+            )
+
+
+def log_prob_temperature_cell(model: nn.Module) -> Any:
+    """The closure cell that holds the temperature of the log-probabilities.
+
+    TRL freezes it in ``add_fused_lm_head(temperature=...)``: assigning ``trainer.temperature``
+    alone would change the sampling and leave the log-probabilities at the old temperature. The head
+    may lie under wrappers (PEFT, FSDP, mixed precision).
+    """
+    for module in model.modules():
+        for function in _wrapped_functions(module.forward):
+            code = getattr(function, "__code__", None)
+            if code is not None and code.co_name == "_fused_forward":
+                return function.__closure__[code.co_freevars.index("temperature")]
+    raise RuntimeError("TRL's fused LM head was not found; this package needs trl>=1.16,<1.17")
+
+
+def _wrapped_functions(forward: Any) -> Iterator[Any]:
+    """``forward`` and what its decorators wrap (mixed precision adds some), outermost first."""
+    while forward is not None:
+        forward = getattr(forward, "__func__", forward)
+        yield forward
+        forward = getattr(forward, "__wrapped__", None)
+
+
+@contextmanager
+def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
+    """Yields the list that receives the log-probabilities of the sampled tokens, one list a
+    response; they are there after ``model.generate_batch``, called inside.
+
+    TRL 1.16 hands the prompts to ``generate_batch`` and takes the ids. Five things it leaves open:
+    with bf16 it casts the whole model and keeps it so, master weights and rotary frequencies
+    included; a generation thread that died returns fewer responses; a failed request returns a part
+    of one; the log-probabilities of the sampled tokens are dropped; and a model in evaluation mode
+    is put into training mode, so that the rest of an evaluation counts as training.
+
+    Here parameters, buffers and mode are the same afterwards as before. During the sampling the
+    parameters may be cast, the buffers never are: at position 8,000 a rotary frequency rounded to
+    bf16 is off by several turns.
+
+    Raises:
+        RuntimeError: a response is missing or failed.
+    """
+    weights = [(weight, weight.data) for weight in model.parameters()]
+    buffers = [
+        (module, name, buffer)
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+    ]
+    training = model.training
+    sampled: list[list[float]] = []
+    generate = model.generate_batch
+
+    def generate_batch(inputs: list[list[int]], *args: Any, **kwargs: Any) -> dict[str, Any]:
+        _restore(buffers)
+        outputs: dict[str, Any] = generate(inputs, *args, **kwargs)
+        failed = [output.error for output in outputs.values() if output.error is not None]
+        if failed or len(outputs) < len(inputs):
+            raise RuntimeError(
+                f"continuous batching finished {len(outputs) - len(failed)} of {len(inputs)} "
+                f"responses; {failed[0] if failed else 'its thread ended (see the log above)'}"
+            )
+        sampled.extend(output.logprobs for output in outputs.values())
+        return outputs
+
+    model.generate_batch = generate_batch
+    try:
+        yield sampled
+    finally:
+        del model.generate_batch
+        model.train(training)
+        for weight, data in weights:
+            weight.data = data
+        _restore(buffers)
+
+
+def _restore(buffers: list[tuple[nn.Module, str, Tensor | None]]) -> None:
+    for module, name, buffer in buffers:
+        module._buffers[name] = buffer

@@ -1,0 +1,167 @@
+"""What ``mcbench evaluate`` does: a model by name on problems by name, kept in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcbench.data.benchmarks import is_benchmark
+from mcbench.errors import UserError
+from mcbench.files import digest, make_writable, write_json
+from mcbench.runs.evaluate import Problems, check_request, evaluate, select_problems
+from mcbench.runs.presets import PROFILES
+from mcbench.runs.problems import (
+    SETS,
+    load_problems,
+    model_digest,
+    model_location,
+    open_benchmark,
+    problems_digest,
+)
+from mcbench.runs.score_table import Cells, cells_of, table_text
+from mcbench.runs.scores import EvalResult, summary
+
+if TYPE_CHECKING:
+    from mcbench.runs.sampling import Policy
+
+_BENCHMARK_LENGTHS = (4096, 8192)  # what the paper tests at
+_CACHE = Path("runs/benchmarks")
+
+
+def evaluate_request(
+    model: str,
+    test_set: str = "nano:test",
+    *,
+    data: str = "",
+    start: str = "",
+    end: str = "",
+    limit: int | None = None,
+    attempts: int | None = None,
+    lengths: Sequence[int] | None = None,
+    temperature: float | None = None,
+    prompt_style: str | None = None,
+    backend: str = "transformers",
+    batch_size: int = 256,
+    workers: int = 2,
+    seed: int = 0,
+    folder: str | None = None,
+    output: str | None = None,
+    published: Callable[[], Mapping[str, Cells]] | None = None,
+) -> list[EvalResult]:
+    """Evaluate a model, print its scores and return them; what is None is usual for the test set.
+
+    Args:
+        test_set: as :func:`mcbench.runs.problems.load_problems` takes it.
+        data, start, end: of a benchmark: a local copy, and the dates of its problems.
+        folder: where samples and verdicts are kept; one that the settings name where None.
+        output: a JSON file for the results.
+        published: rows to print below ours where the problems are those of the paper.
+
+    Raises:
+        UserError: wrong input; nothing was sampled.
+    """
+    for name, value in (("limit", limit), ("batch-size", batch_size), ("workers", workers)):
+        if value is not None and value < 1:
+            raise UserError(f"--{name} must be at least 1, got {value}")
+    if output:
+        make_writable(Path(output).parent, "the folder of --output,")  # before the work
+    location = model_location(model)  # first: the most likely mistake
+    tested = _test_set(test_set, data, start, end, limit)
+    attempts = tested.attempts if attempts is None else attempts
+    temperature = tested.temperature if temperature is None else temperature
+    lengths = list(lengths or tested.lengths)
+    style = prompt_style or tested.prompt_style
+    check_request(tested.problems, lengths, attempts, temperature)
+    about = {
+        "model": model,
+        "model_digest": model_digest(location),
+        "test_set": test_set,
+        "problems": tested.digest,
+    }
+    key = digest([json.dumps([about, lengths, attempts, temperature, seed, style])])[:12]
+    where = Path(
+        folder or _CACHE / "evaluations" / f"{Path(test_set).name.replace(':', '-')}-{key}"
+    )
+    print(
+        f"{model} on {test_set}, {len(tested.problems)} problems x {attempts} attempts, "
+        f"temperature {temperature:g}",
+        flush=True,
+    )
+
+    def load() -> Policy:
+        from mcbench.runs.sampling import load_policy
+
+        return load_policy(model, backend, batch_size)
+
+    results = evaluate(
+        load,
+        tested.problems,
+        lengths=lengths,
+        attempts=attempts,
+        temperature=temperature,
+        seed=seed,
+        prompt_style=style,
+        workers=workers,
+        folder=where,
+        about=about,
+        progress=True,
+    )
+    rows: dict[str, Cells] = {}
+    for result in results:
+        print("\n".join(summary(result)))
+        label = f"up to {result.max_completion_length} tokens"
+        rows[label] = cells_of(result.per_problem, tested.by, tested.title)
+    if tested.note:
+        print(tested.note)
+    if published is not None and tested.is_the_papers:
+        rows |= published()
+    print(table_text(rows))
+    print(f"samples and verdicts: {where}")
+    if output:
+        write_json(Path(output), [result.to_dict() for result in results])
+    return results
+
+
+@dataclass(frozen=True)
+class _TestSet:
+    """Problems, and what is usual for them; ``by`` says what a problem's source is in the table."""
+
+    problems: Problems
+    digest: str
+    title: str = "all"
+    by: str = "form"
+    lengths: tuple[int, ...] = PROFILES["nano"]["eval_lengths"]
+    prompt_style: str = "plain"
+    attempts: int = 4
+    temperature: float = 1.0
+    note: str = ""
+    is_the_papers: bool = False
+
+
+def _test_set(name: str, data: str, start: str, end: str, limit: int | None) -> _TestSet:
+    if name in SETS or not is_benchmark(name):
+        if data or start or end:
+            raise UserError(f"--data, --from and --to are for benchmarks; {name} is none")
+        problems = select_problems(load_problems(name), limit)
+        return _TestSet(problems, problems_digest(problems))
+    opened = open_benchmark(name, _CACHE, data, progress=True)
+    if start or end:
+        opened = opened.window(start, end)
+    opened = opened.spread(limit)
+    known, refused = opened.benchmark, opened.refused
+    left_out = f"{len(refused)} published problems or tests were left out, the first: "
+    return _TestSet(
+        opened,
+        opened.digest,
+        title=known.title,
+        by="kind",
+        lengths=_BENCHMARK_LENGTHS,
+        prompt_style="chat",
+        attempts=known.attempts,
+        temperature=known.temperature,
+        note=left_out + refused[0] if refused else "",
+        is_the_papers=opened.is_the_papers,
+    )

@@ -1,0 +1,125 @@
+"""Scores of an evaluation: pass@k, by group and with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mcbench.errors import UserError, unknown
+
+GROUPINGS = ("form", "difficulty", "kind")
+_RESAMPLES = 2000
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Unbiased estimate of pass@k from ``n`` attempts of which ``c`` passed (Chen et al. 2021).
+
+    1 - C(n-c, k) / C(n, k).
+
+    Raises:
+        UserError: k above n, or numbers that cannot be.
+    """
+    if not 1 <= k <= n:
+        raise UserError(f"pass@{k} needs 1 <= k <= attempts, and there are {n} attempts")
+    if not 0 <= c <= n:
+        raise UserError(f"{c} of {n} attempts cannot have passed")
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def mean_pass_at(per_problem: Sequence[Mapping[str, Any]], k: int) -> float:
+    """Mean over problems of the unbiased pass@k; problems without a judged attempt are left out."""
+    judged = [row for row in per_problem if row["attempts"]]
+    if not judged:
+        return float("nan")
+    return float(np.mean([pass_at_k(row["attempts"], row["passes"], k) for row in judged]))
+
+
+@dataclass(frozen=True)
+class EvalResult:
+    """One evaluation at one length.
+
+    ``per_problem`` has one dict a problem: id, form, difficulty, kind, passes, attempts (the number
+    that was judged: attempts lost to an infrastructure failure do not count).
+    """
+
+    max_completion_length: int
+    temperature: float
+    attempts: int
+    pass_at_1: float
+    mean_length: float
+    truncated_share: float
+    distinct_4: float
+    per_problem: tuple[dict[str, Any], ...]
+
+    def pass_at(self, k: int) -> float:
+        """Unbiased pass@k, mean over problems.
+
+        Raises:
+            UserError: k is not between 1 and the attempts judged for every problem.
+        """
+        return mean_pass_at(self.per_problem, k)
+
+    def by(self, *names: str) -> dict[tuple[str, ...], float]:
+        """pass@1 by form, difficulty or kind, or by several of them together."""
+        for name in names:
+            if name not in GROUPINGS:
+                raise unknown("grouping", name, GROUPINGS)
+        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for row in self.per_problem:
+            groups.setdefault(tuple(row[name] for name in names), []).append(row)
+        return {key: mean_pass_at(rows, 1) for key, rows in sorted(groups.items())}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The line of evals.jsonl, less step and data set."""
+        return {**vars(self), "per_problem": list(self.per_problem)}
+
+
+@dataclass(frozen=True)
+class Score:
+    """pass@k in [0, 1], mean over problems, with its 95 % interval."""
+
+    k: int
+    value: float
+    low: float
+    high: float
+    problems: int
+
+
+def score(per_problem: Sequence[Mapping[str, Any]], k: int = 1) -> Score:
+    """Unbiased pass@k with an interval from resampling problems with their attempts.
+
+    The interval is about other problems of the kind and other attempts at them. Problems with fewer
+    than k judged attempts are left out.
+
+    Raises:
+        UserError: no problem has k judged attempts.
+    """
+    enough = [row for row in per_problem if row["attempts"] >= k]
+    if not enough:
+        raise UserError(f"no problem has {k} judged attempts, which pass@{k} needs")
+    values = np.array([pass_at_k(row["attempts"], row["passes"], k) for row in enough])
+    count = len(values)
+    drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), _RESAMPLES)
+    low, high = np.quantile(drawn @ values / count, [0.025, 0.975])
+    return Score(k, float(values.mean()), float(low), float(high), count)
+
+
+def summary(result: EvalResult) -> list[str]:
+    """One evaluation at one length for people: scores with intervals, lengths, what was lost."""
+    ks = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= result.attempts]
+    rows = result.per_problem
+    scores = [score(rows, k) for k in ks if any(row["attempts"] >= k for row in rows)]
+    texts = [f"pass@{s.k} {s.value:.1%} ({s.low:.1%} to {s.high:.1%})" for s in scores]
+    lines = [
+        f"up to {result.max_completion_length} tokens: {', '.join(texts) or 'nothing was judged'}; "
+        "95 % intervals over problems",
+        f"  mean length {result.mean_length:.0f}, truncated {result.truncated_share:.1%}, "
+        f"Distinct-4 {result.distinct_4:.3f}",
+    ]
+    if lost := sum(result.attempts - row["attempts"] for row in rows):
+        lines.append(f"  {lost} attempts are not counted: the evaluator itself failed on them")
+    return lines

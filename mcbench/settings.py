@@ -1,0 +1,83 @@
+"""Settings whose mistakes are told to people: pydantic models that raise `UserError`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mcbench.errors import UserError, unknown
+
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A number between 0 and 1."""
+
+
+class Settings(BaseModel):
+    """A frozen model with strict types; unknown fields are refused.
+
+    Raises:
+        UserError: an unknown or missing field, or a value that does not fit; one line that names
+            the field.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise self._told(error) from None
+
+    @classmethod
+    def read(cls, data: Any, where: str) -> Self:
+        """Settings from nested YAML or JSON data; lists may stand for tuples, dates for texts.
+
+        Raises:
+            UserError: as the class; the message starts with ``where``.
+        """
+        if not isinstance(data, Mapping):
+            found = "nothing" if data is None else f"{type(data).__name__} {data!r:.40}"
+            raise UserError(f"{where} must be a mapping of names to values, got {found}")
+        try:
+            return cls(**{str(name): _plain(value) for name, value in data.items()})
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+
+    def changed(self, **values: Any) -> Self:
+        """A copy with some values replaced, checked like new ones."""
+        return type(self)(**{**dict(self), **values})
+
+    @classmethod
+    def _told(cls, error: ValidationError) -> UserError:
+        first = error.errors(include_url=False)[0]
+        name = ": ".join(map(str, first["loc"]))
+        if first["type"] == "missing":
+            return UserError(f"{name!r} is missing")
+        if first["type"] == "extra_forbidden":
+            return unknown("field", name, cls.model_fields)
+        if first["type"] == "value_error":
+            told = str(first["ctx"]["error"])
+            return UserError(f"{name}: {told}" if name else told)
+        kind = _KINDS.get(first["type"])
+        told = f"must be {kind}" if kind else first["msg"].replace("Input should be", "must be")
+        return UserError(f"{name} {told}, got {first['input']!r:.60}")
+
+
+_KINDS = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of names to values",
+    "model_type": "a mapping of names to values",
+}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    return value.isoformat() if hasattr(value, "isoformat") else value

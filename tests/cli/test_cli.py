@@ -1,0 +1,175 @@
+"""The command line: wrong input is one sentence and exit status 2, with nothing written."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcbench.cli import main
+
+COMMANDS = ("train", "sweep", "run", "evaluate", "report", "nano", "doctor")
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def settings(tiny_settings):
+    """The tiny profile's changes as --set options."""
+    texts = [f"{name}={json.dumps(value)}" for name, value in tiny_settings.items()]
+    return ["--profile", "tiny", *(part for text in texts for part in ("--set", text))]
+
+
+def test_help_is_there_for_every_command_and_loads_no_torch():
+    code = (
+        "import sys; from mcbench.cli import main\n"
+        f"for words in [[], *([c] for c in {COMMANDS!r}), ['nano', 'build']]:\n"
+        "    try: main([*words, '--help'])\n"
+        "    except SystemExit as stop: assert stop.code == 0\n"
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert all(command in done for command in COMMANDS)
+
+
+def test_the_exit_status_reaches_the_shell():
+    done = subprocess.run(
+        [sys.executable, "-m", "mcbench", "evaluate", "./none"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("mcbench: model or checkpoint './none' does not exist")
+
+
+def refused(arguments, capsys, folder):
+    """The error message of a refused command."""
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert list(folder.iterdir()) == []
+    return err.removeprefix("mcbench: ").rstrip()
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--recipe", "ppo"], "unknown recipe 'ppo'; allowed: deepcoder, dr_grpo, grpo, grpo_plus"),
+        (["--profile", "huge"], "unknown profile 'huge'; allowed: nano, nano-m, nano-old"),
+        (["--set", "rho=0.1"], "unknown parameter 'rho'; allowed: backend, beta"),
+        (["--set", "mask_ratio"], "--set takes NAME=VALUE such as mask_ratio=0.5, got"),
+        (["--set", "ppo_mini_batch_size=3"], "must be a multiple of ppo_mini_batch_size"),
+        (["--set", "per_device_batch_size=3"], "do not divide; per_device_batch_size can be 1"),
+        (["--set", "mask_ratio=1.5"], "mask_ratio must be in [0, 1], got 1.5"),
+        (["--set", "temperature=0"], "temperature must be greater than 0"),
+        (["--set", "temperature_stages=4:1.2,2:0.6"], "temperature_stages"),
+        (["--set", "truncation_mask=some"], "unknown truncation_mask 'some'"),
+        (["--set", "model=./none"], "model or checkpoint './none' does not exist"),
+        (["--set", "model=runs/none"], "model or checkpoint 'runs/none' does not exist"),
+        (["--set", "loss_type=ppo"], "unknown loss_type 'ppo'; allowed: bnpo, cispo, dapo"),
+        (["--set", "epsilon=-1"], "epsilon must be at least 0, got -1.0"),
+        (["--steps", "0"], "steps must be greater than 0"),
+        (["--seed", "-1"], "seed must be a whole number from 0"),
+        (["--config", "none.json"], "configuration none.json cannot be read"),
+    ],
+)
+def test_train_refuses_wrong_input(settings, change, message, dry, capsys, in_an_empty_folder):
+    if "--config" in change:
+        settings = []
+    arguments = ["train", *settings, *change, *(["--dry-run"] if dry else [])]
+    assert message in refused(arguments, capsys, in_an_empty_folder)
+
+
+def test_train_refuses_a_row_without_tests(settings, tmp_path, capsys, in_an_empty_folder):
+    row = {"id": "p0", "statement": "s", "form": "stdin", "difficulty": "easy", "tests": []}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    error = refused(["train", *settings, "--set", f"train_set={path}"], capsys, in_an_empty_folder)
+    assert (
+        error == f"line 1 of {path}: problem 'p0' has no tests; at least one is needed to judge it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sweep", "result"], "unknown experiment 'result'; allowed: "),
+        (["sweep", "results", "--arms", "ppo"], "unknown arm of experiment 'results' 'ppo'"),
+        (["evaluate", "nano-x"], "model or checkpoint 'nano-x' does not exist"),
+        (["evaluate", "{model}", "--temperature", "0"], "temperature must be greater than 0"),
+        (["evaluate", "{model}", "--attempts", "0"], "attempts must be at least 1"),
+        (["evaluate", "{model}", "--batch-size", "0"], "--batch-size must be at least 1"),
+        (["evaluate", "{model}", "--workers", "0"], "--workers must be at least 1"),
+        (["evaluate", "{model}", "--test-set", "x"], "unknown problem set 'x'"),
+        (["run", "none.ipynb"], "notebook none.ipynb does not exist"),
+        (["report", "none"], "no run or record at none"),
+        (["report"], "no run or record at reports"),
+        (["nano", "build", "nano-x"], "unknown nano model 'nano-x'; allowed: nano-m, nano-old"),
+    ],
+)
+def test_other_commands_refuse_wrong_input(
+    arguments, message, tiny_model, problem_file, capsys, in_an_empty_folder
+):
+    arguments = [text.format(model=tiny_model) for text in arguments]
+    if arguments[0] == "evaluate" and "--test-set" not in arguments:
+        arguments += ["--test-set", str(problem_file)]
+    assert message in refused(arguments, capsys, in_an_empty_folder)
+
+
+def test_numbers_are_asked_for_by_example(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluate", "nano-s", "--lengths", "80,x"])
+    assert "expected whole numbers such as 0,1,2, got '80,x'" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_what_would_happen_and_writes_nothing(settings, capsys, in_an_empty_folder):
+    assert main(["train", *settings, "--set", "mask_ratio=0.1", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert '"mask_ratio": 0.1' in out
+    assert "(absent in runs)" in out
+    assert "steps: 4" in out
+    assert "updates per generation: 2" in out
+    assert list(in_an_empty_folder.iterdir()) == []
+
+
+def test_train_then_evaluate_then_train_from_the_record(settings, problem_file, capsys):
+    assert main(["train", *settings, "--recipe", "grpo", "--steps", "2"]) == 0
+    path = capsys.readouterr().out.rstrip().rpartition(": ")[2]
+    test = ["--test-set", str(problem_file), "--lengths", "6,12", "--attempts", "2"]
+    assert main(["evaluate", path, *test, "-o", "result.json"]) == 0
+    out = capsys.readouterr().out
+    assert "up to 6 tokens: pass@1" in out
+    assert "easy   medium     hard      all" in out
+    assert out.count("  all    ") == 2
+    rows = json.loads(Path("result.json").read_text())
+    assert [row["max_completion_length"] for row in rows] == [6, 12]
+    assert main(["train", "--config", f"{path}/run.json"]) == 0
+    assert "finished before: reusing" in capsys.readouterr().out
+
+
+def test_a_sweep_is_planned_trained_kept_and_reported(settings, capsys):
+    sweep = ["sweep", "results", *settings, "--seeds", "0", "--arms", "grpo", "--steps", "2"]
+    assert main([*sweep, "--dry-run"]) == 0
+    assert "1 distinct, 0 saved by sharing\nfinished: 0, to train: 1" in capsys.readouterr().out
+    assert main([*sweep, "--keep", "reports/records"]) == 0
+    assert "1 compact records in reports/records" in capsys.readouterr().out
+    for records, page in (("runs", "runs.html"), ("reports/records", "kept.html")):
+        assert main(["report", records, "-o", page]) == 0
+        assert "<html" in Path(page).read_text()
+
+
+def test_doctor_reports_versions_cores_and_sandbox(capsys):
+    main(["doctor"])
+    out = capsys.readouterr().out
+    assert "torch 2." in out
+    assert "processor cores" in out
+    assert "sandbox layers:" in out

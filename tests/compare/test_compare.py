@@ -1,0 +1,96 @@
+"""The ten-line ablation: trained, drawn, kept as a page; the same through papermill."""
+
+import json
+
+import nbformat
+import pytest
+
+from mcbench import compare
+from mcbench.cli import main
+from mcbench.errors import UserError
+from mcbench.experiments.notebook import run_notebook
+
+ARMS = {"mine": {"mask_ratio": 0.5, "temperature": 1.2}, "microcoder": {}}
+CELL = """\
+from mcbench import compare
+
+study = compare(arms, profile="tiny", seeds=[0], steps=2, settings=settings, runs_dir=runs_dir)
+print("ids", sorted(study.curves["arm"].unique()), sorted(run.run_id for run in study.records))"""
+
+
+@pytest.fixture(scope="module")
+def study(tiny_settings, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    return compare(ARMS, "tiny", [0], 2, settings=tiny_settings, runs_dir=folder / "runs")
+
+
+def test_an_ablation_is_trained_drawn_and_kept_as_a_page(study, tmp_path, capsys):
+    assert {arm: len(runs) for arm, runs in study.arms.items()} == {"mine": 1, "microcoder": 1}
+    configs = {arm: runs[0].config for arm, runs in study.arms.items()}
+    assert (configs["mine"].mask_ratio, configs["mine"].temperature) == (0.5, 1.2)
+    assert configs["mine"].recipe == configs["microcoder"].recipe == "microcoder"
+    study.show("accuracy", "length", "diversity")
+    assert set(study.frame("length")["series"]) == {"mine", "MicroCoder-GRPO"}
+    page = study.report(tmp_path / "mine.html").read_text(encoding="utf-8")
+    assert "mine" in page
+    assert "compare({&#39;mine&#39;: {&#39;recipe&#39;" in page
+    assert "arXiv" in page
+
+
+def test_a_finished_comparison_trains_nothing_and_gives_the_same_page(
+    study, tiny_settings, tmp_path, capsys
+):
+    runs_dir = study.records[0].path.parent
+    again = compare(ARMS, "tiny", [0], 2, settings=tiny_settings, runs_dir=runs_dir)
+    assert "2 finished before and reused, 0 to train" in capsys.readouterr().out
+    pages = [one.report(tmp_path / f"{n}.html") for n, one in enumerate((study, again))]
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_the_same_arms_through_papermill_are_the_same_runs(study, tiny_settings, tmp_path):
+    runs_dir = str(study.records[0].path.parent)
+    notebook = nbformat.v4.new_notebook()
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "p", "language": "python"}
+    parameters = f'arms = {{}}\nsettings = {{}}\nruns_dir = "{tmp_path}"'
+    notebook.cells = [
+        nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(CELL),
+    ]
+    path, output = tmp_path / "n.ipynb", tmp_path / "out.ipynb"
+    nbformat.write(notebook, path)
+    run_notebook(path, {"arms": ARMS, "settings": tiny_settings, "runs_dir": runs_dir}, output)
+    text = output.read_text()
+    assert "2 finished before and reused, 0 to train" in text
+    ids = sorted(one.run_id for one in study.records)
+    assert f"ids ['microcoder', 'mine'] {ids}" in text
+
+
+def test_arms_on_the_command_line_are_the_same_runs(study, tiny_settings, capsys):
+    runs_dir = str(study.records[0].path.parent)
+    sets = [f"--set={name}={json.dumps(value)}" for name, value in tiny_settings.items()]
+    command = ["sweep", "results", "--arms", json.dumps(ARMS), "--profile", "tiny", "--seeds", "0"]
+    command += ["--steps", "2", "--dry-run", "--runs-dir", runs_dir, *sets]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert all(one.run_id in out for one in study.records)
+    assert "finished: 2, to train: 0" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None,), "compare needs arms, or the name of an experiment"),
+        (({"mine": {"mask_ration": 0.5}},), "did you mean mask_ratio"),
+        (({"mine": {}}, "nanno"), "unknown profile 'nanno'; did you mean nano"),
+        (({"mine": {}}, "nano", ["0"]), "a seed must be a whole number"),
+    ],
+)
+def test_a_wrong_call_is_one_sentence_before_anything_is_trained(arguments, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        compare(*arguments, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_figure_is_one_sentence(study):
+    with pytest.raises(UserError, match="unknown panel 'acuracy'; did you mean accuracy"):
+        study.show("acuracy")

@@ -1,0 +1,126 @@
+"""Arms as data: shares, names, profiles; which record is of which arm."""
+
+from pathlib import Path
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.experiments.arms import ARMS, arm_config, check_arms
+from mcbench.experiments.experiments import EXPERIMENTS, plan_runs, planned_runs
+from mcbench.experiments.match import largest, named_by_settings, scopes
+from mcbench.experiments.study import planned_study
+from mcbench.runs.records import read_records
+
+RECORDS = Path(__file__).parents[2] / "reports" / "records"
+
+
+@pytest.fixture(scope="module")
+def records():
+    return read_records(RECORDS)
+
+
+def test_an_arm_takes_the_recipe_it_names_else_that_of_its_name_else_microcoder():
+    arms = check_arms({"grpo": {}, "mine": {"mask_ratio": 0.5}, "x": {"recipe": "dr_grpo"}})
+    assert [arm["recipe"] for arm in arms.values()] == ["grpo", "microcoder", "dr_grpo"]
+
+
+@pytest.mark.parametrize(
+    ("arms", "message"),
+    [
+        (["none"], "arms must map names to settings, such as"),
+        ({}, "arms must map names to settings"),
+        ({"mine": 3}, "an arm is a name and its settings, .* got 'mine': 3"),
+        (
+            {"mine": {"mask_ration": 0.5}},
+            "arm 'mine': .*did you mean mask_ratio.*the mask settings",
+        ),
+        ({"mine": {"mask_ratio": 1.5}}, "arm 'mine': mask_ratio must be at most 1"),
+        ({"mine": {"recipe": "microcodr"}}, "unknown recipe 'microcodr'; did you mean microcoder?"),
+        ({"mine": {"profile": "nanno"}}, "unknown profile 'nanno'; did you mean nano"),
+        ({"mine": {"temperature": "50%"}}, "temperature takes no share"),
+        ({"mine": {"length_stages": "0:50%,x:100%"}}, "'x' is no step"),
+    ],
+)
+def test_a_wrong_arm_is_one_sentence(arms, message):
+    with pytest.raises(UserError, match=message) as caught:
+        planned_study(arms)
+    assert "\n" not in str(caught.value)
+    assert "vllm" not in str(caught.value)
+
+
+def test_shares_follow_the_profile_and_what_is_changed_for_every_arm():
+    def limits(profile, common=None):
+        arms = ARMS["context_length"]
+        found = [arm_config(a, arms[a], profile, 0, common, look=False) for a in arms]
+        return [(one.max_completion_length, one.length_stages) for one in found[:4]]
+
+    assert limits("nano") == [(48, None), (72, None), (96, None), (96, [[0, 48], [32, 96]])]
+    assert limits("qwen3-4b")[0] == (4096, None)
+    assert limits("nano", {"max_completion_length": 64, "steps": 80})[3] == (
+        64,
+        [[0, 32], [16, 64]],
+    )
+    ramp = arm_config("r", ARMS["temperature"]["ramp_06_18"], "nano", look=False)
+    assert ramp.temperature_stages[0] == [0, 0.6]
+    assert ramp.temperature_stages[-1] == [96, 1.8]
+    assert len(ramp.temperature_stages) == 10
+
+
+def test_the_older_generation_is_trained_at_the_profile_of_its_scale():
+    older = ARMS["cross_model"]["older"]
+    assert arm_config("older", older, "nano", look=False).profile == "nano-old"
+    assert arm_config("older", older, "qwen3-4b", look=False).profile == "qwen2.5-7b"
+    with pytest.raises(UserError, match="unknown profile for the arm 'older' 'nano-m'"):
+        arm_config("older", older, "nano-m", look=False)
+
+
+def test_an_arm_goes_before_what_is_set_for_all():
+    plan = plan_runs({"a": {"temperature": 1.2}, "b": {}}, settings={"temperature": 0.6}, steps=40)
+    assert [one.config.temperature for one in plan] == [1.2, 0.6]
+    assert {one.config.steps for one in plan} == {40}
+
+
+def test_the_first_seed_of_every_arm_comes_first():
+    plan = plan_runs({"a": {}, "b": {"mask_ratio": 0.5}}, seeds=[0, 1])
+    assert [p.label for p in plan] == ["a seed 0", "b seed 0", "a seed 1", "b seed 1"]
+
+
+def test_the_evaluator_experiments_differ_in_the_reward_only():
+    trained = [planned.config for planned in planned_runs("code_evaluator", seeds=[0])]
+    assert [config.reward_rules for config in trained] == ["microcoder", "livecodebench"]
+    timed = [planned.config for planned in planned_runs("evaluator_timing", seeds=[0])]
+    assert len({config.run_id for config in (*trained, *timed)}) == 5
+    for configs, name in ((trained, "reward_rules"), (timed, "reward_evaluator")):
+        same = {one.with_settings({name: "microcoder"}).run_id for one in configs}
+        assert len(same) == 1
+
+
+def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(records):
+    found = set()
+    for experiment in EXPERIMENTS.values():
+        for profile in experiment.profiles:
+            own = {
+                s: r for s, r in scopes(experiment.arms, records).items() if s.profile == profile
+            }
+            scope, runs = largest(own)
+            assert scope.common == ()
+            assert list(runs) == list(experiment.arms)
+            assert all(len(seeds) >= 3 for seeds in runs.values())
+            found |= {one.run_id for seeds in runs.values() for one in seeds.values()}
+    assert found == {one.run_id for one in records}
+
+
+def test_records_of_other_lengths_are_another_scope(records):
+    shorter = [one.config.with_settings({"steps": 80}) for one in records[:1]]
+    changed = records[0].__class__(
+        {**records[0].meta, "config": shorter[0].to_dict()}, [], [], records[0].path
+    )
+    arms = {"mine": {"recipe": changed.config.recipe, **changed.config.differences()}}
+    arms["mine"].pop("steps")
+    assert [scope.common for scope in scopes(arms, [changed])] == [(("steps", 80),)]
+
+
+def test_runs_of_no_experiment_are_named_by_what_differs(records):
+    names = named_by_settings([one for one in records if one.config.profile == "nano"])
+    assert "microcoder (mask_ratio 0.3)" in names
+    assert len(names["grpo"]) == 5

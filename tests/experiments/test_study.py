@@ -1,0 +1,85 @@
+"""A comparison: frames, claims of whichever arms are there, committed records for runs."""
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.experiments.arms import ARMS
+from mcbench.experiments.study import missing_runs, planned_study, run_study, studies
+from mcbench.runs.place import in_project
+from mcbench.runs.records import read_records
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Studies without training: the folder of runs is empty, and every run is a record."""
+
+    def make(arms, **options):
+        lines = []
+        study = run_study(arms, runs_dir=tmp_path, progress=lines.append, **options)
+        assert not list(tmp_path.glob("*/run.json"))
+        return study, lines
+
+    return make
+
+
+def test_committed_records_stand_in_for_runs_and_it_is_said(recorded):
+    study, lines = recorded(None, experiment="truncation_mask", seeds=[0, 1, 2, 3, 4])
+    assert lines == ["truncation_mask: 35 runs, 35 from committed records, 0 to train"]
+    assert {arm: len(runs) for arm, runs in study.arms.items()} == dict.fromkeys(
+        ARMS["truncation_mask"], 5
+    )
+    assert [one for one in study.results if one.startswith("M")] == [f"M{n}" for n in range(1, 7)]
+
+
+def test_the_same_arms_under_other_names_decide_the_same_claims(recorded):
+    whole, _ = recorded(None, experiment="kl_and_clip", seeds=[0, 1, 2])
+    renamed = {f"my {arm}": settings for arm, settings in ARMS["kl_and_clip"].items()}
+    mine, _ = recorded(renamed, seeds=[0, 1, 2])
+    assert mine.name == "comparison"
+    for claim in ("K1", "K2"):
+        assert mine.results[claim] == whole.results[claim]
+
+
+def test_an_arm_that_computes_something_else_is_not_the_paper_s(recorded):
+    arms = {**ARMS["kl_and_clip"], "kl_low_clip": {"recipe": "grpo_plus", "beta": 0.001}}
+    study, _ = recorded(arms, experiment="kl_and_clip", seeds=[0, 1, 2])
+    assert study.results["K1"].state == "inconclusive"
+    assert "no finished run of arm kl_low_clip" in study.results["K1"].note
+
+
+def test_frames_have_one_row_for_each_thing_they_say(recorded):
+    study, _ = recorded({"grpo": {}, "microcoder": {}}, seeds=[0, 1])
+    curves = study.curves
+    assert len(curves) == 4 * 160
+    assert set(curves) >= {"arm", "seed", "step", "length", "diversity", "truncated", "masked"}
+    assert (curves["length"].dropna() == curves["completions/mean_length"].dropna()).all()
+    evaluations = study.evaluations
+    assert len(evaluations) == 4 * 6 * 2  # runs, evaluated steps, lengths
+    assert set(evaluations["max_completion_length"]) == {96, 192}
+    assert "per_problem" not in evaluations
+    assert set(study.responses["arm"]) == {"grpo", "microcoder"}
+    assert {"prompt", "completion", "reward", "advantage"} <= set(study.responses)
+
+
+def test_what_is_missing_is_known_before_anything_is_trained(tmp_path):
+    arms = {"microcoder": {}, "mine": {"mask_ratio": 0.5}}
+    planned = planned_study(arms, seeds=[0, 1])
+    missing = missing_runs(planned, tmp_path)
+    assert [one.label for one in missing] == ["mine seed 0", "mine seed 1"]
+    assert len(missing_runs(planned, tmp_path, use_records=False)) == 4
+
+
+def test_every_size_of_an_experiment_is_a_study_of_its_own():
+    records = read_records(in_project("reports/records"))
+    found = studies("results", records)
+    assert [one.profile for one in found] == ["nano", "nano-m"]
+    assert all(list(one.arms) == ["grpo", "grpo_plus", "microcoder"] for one in found)
+
+
+def test_arms_have_to_be_a_mapping_or_names_of_the_experiment():
+    with pytest.raises(UserError, match="did you mean none"):
+        planned_study(["nonne"], "truncation_mask")
+    with pytest.raises(UserError, match="arms must be a list of names or a mapping"):
+        planned_study("none", "truncation_mask")
+    with pytest.raises(UserError, match="unknown experiment 'results_'; did you mean results"):
+        planned_study(None, "results_")

@@ -1,0 +1,282 @@
+"""Resolving names and settings into a configuration, and its content-addressed id."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from mcbench.errors import UserError
+from mcbench.experiments.experiments import EXPERIMENTS, planned_together
+from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
+from mcbench.runs.compact import read_compact
+from mcbench.runs.config import (
+    CHANGEABLE,
+    SETTINGS,
+    Config,
+    described,
+    family_of,
+    parse_settings,
+    part_of,
+    preset,
+    resolve,
+)
+from mcbench.runs.presets import PROFILES
+from mcbench.runs.train import prompt_schedule, trainer_arguments
+
+RECORDS = Path(__file__).parents[2] / "reports" / "records"
+
+
+# The id -------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_survives_json(tiny_settings):
+    config = resolve("tiny", "microcoder", {**tiny_settings, "mask_ratio": 0.1}, seed=3)
+    again = Config.from_dict(json.loads(json.dumps(config.to_dict())))
+    assert again == config
+    assert again.run_id == config.run_id
+
+
+def test_the_ids_of_the_committed_records_follow_from_their_configurations():
+    records = {path.stem: read_compact(path) for path in RECORDS.glob("*.parquet")}
+    assert len(records) == 144
+    for run_id, record in records.items():
+        assert record.config.run_id == run_id == record.run_id
+        again = Config.from_dict(json.loads(json.dumps(record.config.to_dict())))
+        assert again.run_id == run_id
+    nested = [
+        r.meta["config"] for r in records.values() if isinstance(r.meta["config"]["profile"], dict)
+    ]
+    assert len(nested) == 144  # the form that records had before the configuration was one
+    before_rules = [c for c in nested if "reward_rules" not in c["profile"]]
+    assert len(before_rules) == 30
+    assert all(Config.from_dict(c).reward_rules == "microcoder" for c in before_rules)
+
+
+def test_the_arms_of_all_experiments_give_exactly_the_committed_records():
+    planned = {one.config.run_id for one in planned_together(list(EXPERIMENTS))}
+    assert planned == {path.stem for path in RECORDS.glob("*.parquet")}
+
+
+def test_the_id_is_about_the_computation_and_not_about_names(tiny_settings):
+    def run_id(recipe="grpo_plus", profile="tiny", **options):
+        settings = {**tiny_settings, **options.pop("settings", {})}
+        return resolve(profile, recipe, settings, **options).run_id
+
+    plus = {"truncation_mask": "conditional", "mask_ratio": 0.2, "mask_when": "incorrect"}
+    assert run_id(settings={**plus, "repeat_rule": "window"}) == run_id("microcoder")
+    # A profile is its numbers.
+    numbers = {name: PROFILES["tiny"][name] for name in PROFILES["tiny"]}
+    assert run_id(profile="nano", settings={**numbers, **tiny_settings}) == run_id()
+    assert run_id(settings={"reward_workers": 7, "checkpoint_generations": 3}) == run_id()
+    assert run_id(seed=1) != run_id()
+    assert run_id(steps=2) != run_id()
+
+
+def test_the_id_follows_the_content_of_the_model(tiny_settings, tmp_path):
+    before = resolve("tiny", "grpo", tiny_settings)
+    copy = tmp_path / "model"
+    copy.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (copy / name).write_bytes(Path(tiny_settings["model"], name).read_bytes())
+    moved = {**tiny_settings, "model": str(copy)}
+    one = resolve("tiny", "grpo", moved)
+    (copy / "model.safetensors").write_bytes(b"other weights")
+    other = resolve("tiny", "grpo", moved)
+    assert len({before.run_id, one.run_id, other.run_id}) == 3
+
+
+def test_other_rules_and_other_evaluators_are_other_runs():
+    changes = ({}, {"reward_rules": "livecodebench"}, {"reward_evaluator": "process_per_sample"})
+    ids = {described("tiny", "grpo_plus", change).run_id for change in changes}
+    assert len(ids) == 3
+    spelled_out = {"reward_rules": "microcoder", "reward_evaluator": "microcoder"}
+    assert described("tiny", "grpo_plus", spelled_out).run_id in ids
+    with pytest.raises(UserError, match="brings its own rules"):
+        described("tiny", "grpo_plus", {**changes[1], **changes[2]})
+
+
+def test_differences_are_from_profile_and_recipe():
+    config = described("tiny", "microcoder", {"mask_ratio": 0.5, "steps": 8}, seed=4)
+    assert config.differences() == {"mask_ratio": 0.5, "steps": 8}
+    assert described("tiny").differences() == {}
+
+
+# Settings -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mask_ratoi": 1.0}, r"^unknown setting 'mask_ratoi'; did you mean mask_ratio\?"),
+        ({"zzz": 1.0}, "^unknown setting 'zzz'; `mcbench settings` lists them, by family: run,"),
+        ({"seed": 1}, "^unknown setting 'seed'"),
+        ({"mask_ratio": "much"}, "^mask_ratio must be a number, got 'much'$"),
+        ({"mask_ratio": 1.5}, r"^mask_ratio must be at most 1\.0, got 1\.5$"),
+        ({"mask_when": "never"}, "^unknown mask_when 'never'; allowed: correct, incorrect, non_"),
+        ({"steps": 2.5}, r"^steps must be a whole number, got 2\.5$"),
+        ({"steps": True}, "^steps must be a whole number, got True$"),
+        ({"steps": 0}, "^steps must be greater than 0, got 0$"),
+        ({"backend": "jax"}, "^unknown backend 'jax'; allowed: transformers, .*vllm_colocate"),
+        ({"eval_lengths": 128}, "^eval_lengths must be a list, got 128$"),
+        ({"temperature": 0}, r"^temperature must be greater than 0(\.0)?, got 0$"),
+        ({"model": "./nowhere"}, r"'\./nowhere' does not exist"),
+        ({"train_set": "squad"}, "unknown problem set 'squad'; allowed: .*nano:test, nano:train"),
+        ({"reward_rules": "strict"}, "unknown rule set 'strict'; allowed: .*livecodebench"),
+        ({"reward_evaluator": "fast"}, "unknown reward_evaluator 'fast'; allowed: microcoder"),
+        ({"recipe": "grop"}, r"unknown recipe 'grop'; did you mean grpo"),
+    ],
+)
+def test_a_wrong_setting_is_one_clear_sentence(settings, message):
+    with pytest.raises(UserError, match=message) as caught:
+        resolve("tiny", "microcoder", settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_misspelled_name_is_answered_with_its_family_alone():
+    with pytest.raises(UserError) as caught:
+        described("tiny", settings={"mask_ratoi": 0.1})
+    listed = str(caught.value).partition("settings are ")[2].split(", ")
+    assert listed == [name for name in CHANGEABLE if family_of(name) == "mask"]
+    assert {"mask_ratio", "mask_when", "repeat_window"} <= set(listed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("huge",), "unknown profile 'huge'; allowed: nano,"),
+        (("tiny", "ppo"), "unknown recipe 'ppo'"),
+        (("tiny", "grpo", {}, -1), "seed must be a whole number from 0, got -1"),
+    ],
+)
+def test_a_wrong_name_is_one_clear_sentence(arguments, message):
+    with pytest.raises(UserError, match=message):
+        resolve(*arguments)
+
+
+def test_what_is_no_configuration_is_refused():
+    with pytest.raises(UserError, match="not a run configuration"):
+        Config.from_dict({})
+    with pytest.raises(UserError, match="not a run configuration: steps is missing"):
+        Config.from_dict({k: v for k, v in preset("tiny").to_dict().items() if k != "steps"})
+
+
+def test_settings_as_text():
+    texts = ["mask_ratio=0.5", "eval_lengths=[6, 12]", "lora_rank=null", "test_set=a=b.jsonl"]
+    assert parse_settings(texts) == {
+        "mask_ratio": 0.5, "eval_lengths": [6, 12], "lora_rank": None, "test_set": "a=b.jsonl",
+    }  # fmt: skip
+    with pytest.raises(UserError, match="--set takes NAME=VALUE such as mask_ratio"):
+        parse_settings(["x"], "--set")
+
+
+# Shares -------------------------------------------------------------------------------------------
+
+# nano: limit 96, 160 steps, 8 updates to a generation
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"max_completion_length": "50%"}, {"max_completion_length": 48}),
+        ({"train_batch_size": "200%"}, {"train_batch_size": 32}),
+        ({"train_batch_size": "1%"}, {"train_batch_size": 2}),  # one mini batch
+        ({"length_stages": "0:50%,20%:100%"}, {"length_stages": [[0, 48], [32, 96]]}),
+        ({"length_stages": [[0, 10], ["50%", "50%"]]}, {"length_stages": [[0, 10], [80, 48]]}),
+        ({"temperature_stages": "0:0.6,40%:1.2"}, {"temperature_stages": [[0, 0.6], [64, 1.2]]}),
+        # The share of the steps is at the nearest boundary, and never before the second generation.
+        ({"temperature_stages": "0:1,1%:2"}, {"temperature_stages": [[0, 1.0], [8, 2.0]]}),
+        ({"temperature_stages": "0:1,23%:2"}, {"temperature_stages": [[0, 1.0], [40, 2.0]]}),
+        (
+            # Boundaries follow the batch that the same arm sets: 16 updates to a generation.
+            {"train_batch_size": "200%", "temperature_stages": "0:1,15%:2"},
+            {"temperature_stages": [[0, 1.0], [32, 2.0]]},
+        ),
+        (
+            {"temperature_stages": "0:0.6,20%..40%:1.8"},  # steps 32, 40, 48, 56, 64
+            {
+                "temperature_stages": [
+                    [0, 0.6], [32, 0.84], [40, 1.08], [48, 1.32], [56, 1.56], [64, 1.8],
+                ]
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_shares_are_of_the_profiles_numbers(settings, found):
+    config = described("nano", "grpo_plus", settings)
+    assert {name: getattr(config, name) for name in found} == found
+
+
+def test_the_ramp_of_the_paper_rises_in_equal_steps_between_a_fifth_and_three_fifths():
+    config = described("nano", "grpo_plus", {"temperature_stages": "0:0.6,20%..60%:1.8"})
+    starts, values = zip(*config.temperature_stages, strict=True)
+    assert starts == (0, *range(32, 97, 8))
+    rises = [after - before for before, after in itertools.pairwise(values)]
+    assert rises == pytest.approx([1.2 / 9] * 9, abs=2e-6)
+
+
+def test_an_arms_shares_are_of_what_the_whole_comparison_changes():
+    settings = {"max_completion_length": "50%", "temperature_stages": "0:1,50%:2"}
+    common = {"max_completion_length": 40, "steps": 32}
+    config = described("nano", "grpo_plus", settings, common=common)
+    assert config.max_completion_length == 20
+    assert config.temperature_stages == [[0, 1.0], [16, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"learning_rate": "50%"}, "learning_rate takes no share, got '50%'"),
+        ({"steps": "much%"}, "steps: 'much%' is no share; write one as 50%"),
+        ({"steps": "-5%"}, "steps: '-5%' is no share"),
+        ({"temperature_stages": "0:0.6,40%:50%"}, "'50%' must be a temperature"),
+        ({"temperature_stages": "20%..60%:1.8"}, "a ramp needs a stage before it, such as"),
+        ({"temperature_stages": "0.6"}, r"0\.6.* is not a list of \(start step, value\), such as"),
+        ({"length_stages": "early:50%"}, "'early' is no step; write"),
+        ({"length_stages": 7}, "7 is not a list"),
+    ],
+)
+def test_a_wrong_share_is_one_clear_sentence(settings, message):
+    with pytest.raises(UserError, match=message) as caught:
+        described("nano", "grpo_plus", settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_target_diversity_of_a_profile_has_a_name():
+    auto = {"temperature_target_diversity": "auto"}
+    assert described("nano", "grpo_plus", auto).temperature_target_diversity == 0.4
+    assert described("qwen3-4b", "grpo_plus", auto).temperature_target_diversity == 0.65
+
+
+# Presets and the trainer --------------------------------------------------------------------------
+
+
+def test_every_name_of_the_algorithm_is_one_that_the_trainer_knows():
+    algorithm = {name for name in SETTINGS if part_of(name) == "algorithm"}
+    assert algorithm <= set(get_type_hints(MicroCoderGRPOConfig))
+    for recipe in RECIPES.values():
+        assert set(recipe.args()) <= {*algorithm, "repeat_window"}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_profile_divides_and_updates_more_than_once_a_generation(profile):
+    config = preset(profile)
+    limit = config.max_completion_length
+    assert config.batch().updates_per_generation >= 2
+    assert config.eval_lengths == (limit, 2 * limit)
+    assert 2 * config.repeat_window <= limit
+
+
+def test_the_profile_sets_the_repeat_window_of_the_trainer(tmp_path):
+    arguments = trainer_arguments(preset("tiny", "microcoder"), tmp_path / "x")
+    assert (arguments.repeat_window, arguments.truncation_mask) == (4, "conditional")
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_prompt_order_depends_on_the_seed_only_and_a_longer_run_begins_alike():
+    problems = list(range(5))
+    short, long = prompt_schedule(problems, 7, seed=1), prompt_schedule(problems, 12, seed=1)
+    assert long[:7] == short
+    assert sorted(long[:5]) == sorted(long[5:10]) == problems
+    assert prompt_schedule(problems, 7, seed=2) != short

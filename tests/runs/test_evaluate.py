@@ -1,0 +1,352 @@
+"""Evaluation: one sampling for several lengths, kept and resumed in a folder, for any problems."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from mcbench.data.schema import Problem
+from mcbench.errors import UserError
+from mcbench.evaluator import Evaluator
+from mcbench.runs import evaluate as module
+from mcbench.runs.evaluate import evaluate, read_samples, select_problems
+from mcbench.runs.problems import load_problems, open_benchmark
+from mcbench.runs.sampling import (
+    Policy,
+    load_model,
+    load_policy,
+    prompt_ids,
+    transformers_policy,
+    transformers_sampler,
+    vllm_engine_sampler,
+    vllm_sampler,
+)
+
+
+@pytest.fixture(scope="module")
+def model_and_tokenizer(tiny_model):
+    return load_model(str(tiny_model))
+
+
+@pytest.fixture(scope="module")
+def policy(model_and_tokenizer):
+    return transformers_policy(*model_and_tokenizer)
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with Evaluator(workers=2) as evaluator:
+        yield evaluator
+
+
+@pytest.fixture(scope="module")
+def problems(problem_file):
+    return load_problems(str(problem_file))
+
+
+def test_a_limit_spreads_over_the_whole_set(problems):
+    assert [p.id for p in select_problems(problems, 3)] == ["p0", "p2", "p4"]
+    assert select_problems(problems, None) == tuple(problems)
+
+
+def test_evaluating_changes_neither_mode_nor_random_state(
+    model_and_tokenizer, policy, evaluator, problems
+):
+    model, _ = model_and_tokenizer
+    model.train()
+    before = torch.get_rng_state(), random.getstate()
+    options = {"evaluator": evaluator, "lengths": [6, 12], "attempts": 3, "seed": 5}
+    first = evaluate(policy, problems, **options)
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+    assert evaluate(policy, problems, **options) == first
+    assert evaluate(policy, problems, **{**options, "seed": 6}) != first
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"temperature": 0.0}, "temperature must be greater than 0"),
+        ({"temperature": float("inf")}, "temperature must be greater than 0"),
+        ({"attempts": 0}, "attempts must be at least 1"),
+        ({"lengths": []}, "lengths must be whole numbers from 1"),
+        ({"lengths": [0, 4]}, "lengths must be whole numbers from 1"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_before_a_model_is_loaded(problems, change, message):
+    with pytest.raises(UserError, match=message):
+        evaluate(pytest.fail, problems, **{"lengths": [4], **change})
+    with pytest.raises(UserError, match="the problem set is empty"):
+        evaluate(pytest.fail, [], lengths=[4])
+
+
+# Samples of a script ------------------------------------------------------------------------------
+
+
+class Letters:
+    """A tokenizer: every character is a token, 0 ends a response."""
+
+    def __call__(self, texts):
+        return {"input_ids": [[ord(c) for c in text] for text in texts]}
+
+    def apply_chat_template(self, messages, **_):
+        return {"input_ids": [ord(c) for m in messages for c in m["content"]]}
+
+    def batch_decode(self, rows, **_):
+        return ["".join(map(chr, filter(None, row))) for row in rows]
+
+
+class Scripted:
+    """A sampler that gives texts in turn and remembers its calls."""
+
+    def __init__(self, *texts):
+        self.texts = list(texts)
+        self.calls = []
+
+    def __call__(self, prompts, max_new_tokens, temperature, seed):
+        if not self.texts:
+            raise InterruptedError
+        self.calls.append((prompts, seed))
+        texts, self.texts = self.texts[: len(prompts)], self.texts[len(prompts) :]
+        return [[*map(ord, text), 0][:max_new_tokens] for text in texts]
+
+
+def says(*texts):
+    return Policy(Scripted(*texts), Letters(), {0})
+
+
+def block(code):
+    return f"```python\n{code}\n```"
+
+
+PROGRAM = "print(sum(map(int, input().split())))"
+RIGHT, WRONG = block(PROGRAM), block("print(0)")
+CALL = block("class Solution:\n    def total(self, nums, k):\n        return sum(nums) * k")
+SUMS = ({"stdin": "1 2\n", "expected": "3\n"}, {"stdin": "2 2\n", "expected": "4\n"})
+THREE = (
+    Problem(id="a", statement="s", form="stdin", tests=SUMS, difficulty="easy", kind="atcoder"),
+    Problem(id="b", statement="s", form="stdin", tests=SUMS, difficulty="hard", kind="atcoder"),
+    Problem(
+        id="c", statement="s", form="call", difficulty="hard", kind="leetcode", fn_name="total",
+        tests=({"args": [[1, 2], 2], "expected": 6},),
+    ),
+)  # fmt: skip
+
+
+def test_responses_are_judged_at_every_length(tmp_path, evaluator):
+    late = "thinking " * 20 + "\n" + RIGHT
+    policy = says(RIGHT, late, WRONG, "no code at all", CALL, CALL)
+    short, long = evaluate(
+        policy, THREE, lengths=(100, 1000), attempts=2, evaluator=evaluator, folder=tmp_path / "e"
+    )
+    assert [row["passes"] for row in short.per_problem] == [1, 0, 2]
+    assert [row["passes"] for row in long.per_problem] == [2, 0, 2]
+    assert long.pass_at_1 == pytest.approx(4 / 6)
+    assert (short.pass_at(2), long.pass_at(2)) == pytest.approx((2 / 3, 2 / 3))
+    assert (short.truncated_share, long.truncated_share) == (pytest.approx(1 / 6), 0)
+    lengths = [len(text) + 1 for text in (RIGHT, late, WRONG, "no code at all", CALL, CALL)]
+    assert long.mean_length == pytest.approx(sum(lengths) / 6)
+    assert short.mean_length == pytest.approx(sum(min(n, 100) for n in lengths) / 6)
+    assert long.by("kind") == {("atcoder",): 0.5, ("leetcode",): 1.0}
+    assert long.by("form", "difficulty") == {
+        ("call", "hard"): 1.0, ("stdin", "easy"): 1.0, ("stdin", "hard"): 0.0,
+    }  # fmt: skip
+    first, second, _ = read_samples(tmp_path / "e")
+    assert first["attempts"][1]["text"] == late
+    assert first["attempts"][1]["verdicts"] == {"100": "no code", "1000": "AC,AC"}
+    assert [a["verdicts"]["1000"] for a in second["attempts"]] == ["WA", "no code"]
+
+
+def test_a_folder_changes_no_number(tmp_path, evaluator, policy, problems):
+    options = {"lengths": [6, 12], "attempts": 2, "evaluator": evaluator}
+    kept = evaluate(policy, problems, **options, folder=tmp_path / "e")
+    assert kept == evaluate(policy, problems, **options)
+    # From what is there, without a model; "no 4-gram" survives the folder too.
+    assert evaluate(pytest.fail, problems, **options, folder=tmp_path / "e") == kept
+    short = {**options, "lengths": [3]}
+    one, two = (
+        evaluate(policy, problems, **short, folder=folder) for folder in (None, tmp_path / "short")
+    )
+    assert one[0].distinct_4 != one[0].distinct_4  # NaN
+    assert repr(one) == repr(two)
+
+
+def test_an_interrupted_evaluation_goes_on_and_ends_alike(tmp_path, evaluator, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 1)
+    texts = [RIGHT, WRONG, RIGHT, RIGHT, CALL, WRONG]
+    options = {"lengths": [1000], "attempts": 2, "seed": 3, "evaluator": evaluator}
+    whole = says(*texts)
+    expected = evaluate(whole, THREE, **options, folder=tmp_path / "whole")
+    with pytest.raises(InterruptedError):  # in the second chunk
+        evaluate(says(*texts[:2]), THREE, **options, folder=tmp_path / "half")
+    again = says(*texts[2:])
+    assert evaluate(again, THREE, **options, folder=tmp_path / "half") == expected
+    seeds = [seed for _, seed in whole.sampler.calls]
+    assert len(set(seeds)) == 3
+    assert [seed for _, seed in again.sampler.calls] == seeds[1:]
+    files = sorted((tmp_path / "whole" / "samples").iterdir())
+    assert len(files) == 3
+    for file in files:
+        assert (tmp_path / "half" / "samples" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_kill_9_then_the_same_call_ends_in_the_same_files(
+    tmp_path, policy, problems, evaluator, monkeypatch
+):
+    monkeypatch.setattr(module, "CHUNK", 2)
+    options = {"lengths": [6, 12], "seed": 1, "evaluator": evaluator}
+    rows = module._rows
+
+    def run_and_die():
+        """In another process: killed while it samples the second of three chunks."""
+        done = []
+
+        def then_killed(*arguments, **named):
+            if done:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done.append(1)
+            return rows(*arguments, **named)
+
+        module._rows = then_killed
+        evaluate(policy, problems, **{**options, "evaluator": None}, folder=tmp_path / "killed")
+
+    whole = evaluate(policy, problems, **options, folder=tmp_path / "whole")
+    process = multiprocessing.get_context("fork").Process(target=run_and_die)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert len(list((tmp_path / "killed" / "samples").iterdir())) == 1
+    assert evaluate(policy, problems, **options, folder=tmp_path / "killed") == whole
+    for file in (tmp_path / "whole").rglob("*.json*"):
+        copy = tmp_path / "killed" / file.relative_to(tmp_path / "whole")
+        assert copy.read_bytes() == file.read_bytes()
+
+
+def test_a_folder_keeps_one_evaluation(tmp_path, evaluator):
+    def again(**changes):
+        options = {"lengths": (1000,), "attempts": 2, "evaluator": evaluator, **changes}
+        evaluate(says(*[RIGHT] * 6), THREE, folder=tmp_path / "e", **options)
+
+    again(about={"model": "m"})
+    kept = json.loads((tmp_path / "e" / "evaluation.json").read_text())
+    assert (kept["attempts"], kept["lengths"], kept["model"]) == (2, [1000], "m")
+    with pytest.raises(UserError, match=r"another temperature \(1\.0, now 0\.6\)"):
+        again(about={"model": "m"}, temperature=0.6)
+    with pytest.raises(UserError, match=r"another model \('m', now 'n'\)"):
+        again(about={"model": "n"})
+
+
+def test_attempts_that_our_own_failure_lost_do_not_count():
+    class Failing:
+        def evaluate(self, submissions, early_exit):
+            return [SimpleNamespace(verdicts=["AC", "IE"]) for _ in submissions]
+
+    texts = [RIGHT, "no code", *[RIGHT] * 4]
+    [result] = evaluate(says(*texts), THREE, lengths=[99], attempts=2, evaluator=Failing())
+    assert [row["attempts"] for row in result.per_problem] == [1, 0, 0]
+
+
+def test_a_benchmark_is_a_set_of_problems_like_any_other(tmp_path, evaluator):
+    row = {
+        "task_id": "HumanEval/0", "entry_point": "add", "canonical_solution": "    return a + b\n",
+        "prompt": 'BASE = 1\n\ndef add(a, b):\n    """The sum."""\n',
+        "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+    }  # fmt: skip
+    path = tmp_path / "HumanEval.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    opened = open_benchmark("humaneval", tmp_path / "cache", str(path))
+    # What the prompt defines is there when the program runs.
+    right, wrong = block("def add(a, b):\n    return a + b + BASE - 1"), block("def add(a, b): 3")
+    policy = says(right, wrong)
+    [result] = evaluate(
+        policy, opened, lengths=[500], attempts=2, prompt_style="chat", evaluator=evaluator
+    )
+    [kept] = result.per_problem
+    assert (kept["id"], kept["form"], kept["passes"]) == ("humaneval/0", "assert", 1)
+    asked = "".join(map(chr, policy.sampler.calls[0][0][0]))
+    assert "def add(a, b):" in asked
+
+
+# Samplers -----------------------------------------------------------------------------------------
+
+
+def test_spans_sample_from_the_same_distribution_as_one_generate(model_and_tokenizer, monkeypatch):
+    """Shares of each response length, sampling in short spans against one span."""
+    model, tokenizer = model_and_tokenizer
+    prompts = prompt_ids(tokenizer, ["in 1 out 1\nAnswer:\n"] * 3000)
+    shares = []
+    for span in (2, 64):
+        monkeypatch.setattr("mcbench.runs.sampling.FIRST_SPAN", span)
+        sample = transformers_sampler(model, tokenizer, batch_size=1500)
+        responses = sample(prompts, 6, 1.0, span)
+        shares.append([sum(len(r) == n for r in responses) / 3000 for n in range(1, 7)])
+    error = 4 * (0.5 * 0.5 * 2 / 3000) ** 0.5  # four standard errors of a difference of shares
+    assert shares[0] == pytest.approx(shares[1], abs=error)
+
+
+class VllmTrainer:
+    """What the sampler asks of a trainer with a vLLM engine; answers with what it was given."""
+
+    def __init__(self):
+        self.vllm_generation = SimpleNamespace(temperature=1.2, max_completion_length=8)
+        self.accelerator = SimpleNamespace(process_index=0, num_processes=1)
+
+    def _generate_single_turn(self, prompts, images, fields, count):
+        engine = self.vllm_generation
+        return [[*p, engine.max_completion_length, engine.temperature] for p in prompts], None
+
+
+def test_the_vllm_sampler_asks_for_its_own_settings_and_restores_the_trainers():
+    trainer = VllmTrainer()
+    responses = vllm_sampler(trainer)([[1], [2], [3]], 64, 0.7, 0)
+    assert responses == [[1, 64, 0.7], [2, 64, 0.7], [3, 64, 0.7]]
+    assert vars(trainer.vllm_generation) == {"temperature": 1.2, "max_completion_length": 8}
+
+
+class Engine:
+    """What the sampler asks of vLLM; a response is its prompt, seed and limit, then the end."""
+
+    def __init__(self, model, **options):
+        self.model = model
+
+    def generate(self, prompts, parameters):
+        return [
+            SimpleNamespace(
+                outputs=[
+                    SimpleNamespace(token_ids=(*p["prompt_token_ids"], s["seed"], s["max_tokens"]))
+                ]
+            )
+            for p, s in zip(prompts, parameters, strict=True)
+        ]
+
+
+def test_a_vllm_engine_gets_one_seed_a_response(monkeypatch, tiny_model):
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=Engine, SamplingParams=dict))
+    assert vllm_engine_sampler("somewhere")([[1], [2]], 8, 0.6, 40) == [[1, 40, 8], [2, 41, 8]]
+    policy = load_policy(str(tiny_model), "vllm")
+    assert policy.ends == [policy.tokenizer.eos_token_id]
+    assert [r[-2:] for r in policy.respond(["in", "out"], 2, 8, 1.0, 5)] == [
+        [5, 8], [6, 8], [7, 8], [8, 8],
+    ]  # fmt: skip
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(UserError, match="vLLM is not installed"):
+        load_policy(str(tiny_model), "vllm")
+    assert partial(load_policy, str(tiny_model))().ends == policy.ends
+
+
+def test_reading_records_and_scores_loads_no_torch():
+    names = ("compact", "store", "scores", "score_table", "distributions", "evaluate")
+    code = (
+        f"import sys; from mcbench.runs import {', '.join(names)}\n"
+        "assert not {'torch', 'transformers', 'trl'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

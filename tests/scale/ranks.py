@@ -1,0 +1,38 @@
+"""``mcbench`` whose launched processes do not train: the first waits, the second ends as the label
+says.
+"""
+
+import os
+import signal
+import sys
+import time
+
+from mcbench.cli import main
+from mcbench.errors import UserError
+from mcbench.runs import train as training
+from mcbench.runs.store import RunStore
+from mcbench.scale.launch import Launch
+
+
+def train(config, runs_dir, label):
+    """In place of :func:`mcbench.runs.train.train`."""
+    if os.environ["RANK"] == "0":
+        RunStore(runs_dir).run(config).begin({"started": time.time()})
+    print(f"rank {os.environ['RANK']} is {os.getpid()}", flush=True)
+    if os.environ["RANK"] == "1":
+        if label == "raises":
+            raise RuntimeError("no memory\nfor this")
+        if label == "refuses":
+            raise UserError("the model is not there")
+        if label == "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+    signal.pause()
+
+
+if __name__ == "__main__":
+    training.train = train
+    command = Launch.command
+    Launch.command = lambda self, arguments: [
+        "ranks" if part == "mcbench" else part for part in command(self, arguments)
+    ]
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""What a dry run says, and where its time comes from."""
+
+import json
+
+import pytest
+import stand_in
+
+from mcbench.cli import main
+from mcbench.errors import UserError
+from mcbench.runs.compact import write_compact
+from mcbench.runs.config import resolve
+from mcbench.runs.store import RunStore
+from mcbench.scale import process
+from mcbench.scale.pace import measured_pace, recorded_pace
+
+
+def finished(root, seconds=2.0, **settings):
+    """A run that took so many seconds an update."""
+    config = resolve("tiny", settings=settings)
+    run = RunStore(root).run(config)
+    meta = {"run_id": run.run_id, "config": config.to_dict(), "seed": config.seed, "started": 0.0}
+    run.begin(meta)
+    for step in range(1, config.steps + 1):
+        run.append_step({"step": step, "elapsed_s": seconds * step, "advantages": 0.0})
+    run.finish(1.0)
+    return run
+
+
+def test_a_gpu_profile_prints_the_estimate_and_the_commands(capsys, tmp_path):
+    arguments = ["--profile", "qwen3-4b", "--dry-run", "--runs-dir", str(tmp_path)]
+    assert main(["train", *arguments]) == 0
+    text = capsys.readouterr().out
+    assert "estimate for 1 x H100-80GB (published numbers, not measured):" in text
+    assert "DOES NOT FIT" in text.partition("estimate for 1 x H200")[0]
+    assert "estimate for 8 x H100-80GB, fsdp2" in text
+    assert "+ max(gradients" in text
+    assert "accelerate.commands.launch" in text
+    assert "64 prompts x 8 responses" in text
+
+
+def test_a_dry_run_measures_nothing_unless_asked(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "command", lambda task: pytest.fail("measured"))
+    arguments = ["train", "--profile", "tiny", "--dry-run", "--runs-dir", str(tmp_path)]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    assert json.loads(text.partition("run id")[0])["profile"] == "tiny"
+    assert "memory of a process" in text
+    assert f"time: not known, as {tmp_path} has no finished run of tiny" in text
+
+    monkeypatch.setattr(process, "command", stand_in.command)
+    assert main([*arguments, "--measure"]) == 0
+    begun, took = capsys.readouterr().out.splitlines()[-2:]
+    assert begun == "timing updates here, for at most 30 s"
+    # Updates of 1, 2, 3 and 4 s, two a generation; the first generation is left out.
+    assert took.startswith("time 14 s = 4 updates x 3.50 s, by 2 updates just made here")
+    assert main([*arguments, "--measure", "--launch", "cpu", "--processes", "1"]) == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_pace_of_finished_runs_is_scaled_to_the_length_and_the_batch(tmp_path):
+    finished(tmp_path, 2.0, max_completion_length=24)
+    finished(tmp_path, 3.0, max_completion_length=24, mask_ratio=0.5)
+    finished(tmp_path, 50.0, model="nano-m")
+    asked = {"steps": 10, "max_completion_length": 48}
+    pace = recorded_pace(resolve("tiny", settings=asked), tmp_path)
+    assert pace.seconds == pytest.approx(2 * 2.5)
+    assert pace.source == f"by 2 finished runs of tiny in {tmp_path}"
+    wider = resolve("tiny", settings={"num_generations": 4, "per_device_batch_size": 8})
+    assert recorded_pace(wider, tmp_path).seconds == pytest.approx(2 * 2.5)
+    assert recorded_pace(resolve("nano"), tmp_path) is None
+
+
+def test_compact_records_have_a_pace_too(tmp_path):
+    run = finished(tmp_path / "runs")
+    write_compact(run, tmp_path / f"{run.run_id}.parquet")
+    assert recorded_pace(resolve("tiny"), tmp_path).seconds == pytest.approx(2.0)
+
+
+@pytest.mark.slow
+def test_measuring_ends_when_the_time_is_up(monkeypatch):
+    def stays(task):
+        return [*stand_in.command(task)[:2], "stays", task.runs_dir]
+
+    monkeypatch.setattr(process, "command", stays)
+    assert measured_pace(resolve("tiny"), seconds=10).seconds == 1.0  # its one update
+
+
+def test_what_cannot_be_measured_says_why(monkeypatch):
+    def refused(task):
+        return [*stand_in.command(task)[:2], "refused", task.runs_dir]
+
+    monkeypatch.setattr(process, "command", refused)
+    with pytest.raises(UserError, match=r"no update was made here .*: mcbench: it was asked"):
+        measured_pace(resolve("tiny"))
+
+
+@pytest.mark.slow
+def test_real_updates_are_timed(tiny):
+    pace = measured_pace(resolve("tiny", settings=tiny), seconds=240)
+    assert pace.source == "by 2 updates just made here, without evaluations"
+    assert 0 < pace.seconds < 60

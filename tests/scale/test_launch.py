@@ -1,0 +1,299 @@
+"""Several processes: the command that starts them, their common record, and what ends them."""
+
+import json
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from safetensors.torch import load_file
+
+from mcbench.cli import main
+from mcbench.runs.config import resolve
+from mcbench.runs.store import RunStore, read_run
+from mcbench.scale.launch import LAUNCH_CONFIGS, launch
+
+HERE = Path(__file__).parent
+TWO = ["--set", "per_device_batch_size=2", "--launch", "cpu"]
+
+
+def test_the_dry_run_prints_the_command(capsys, tmp_path):
+    assert main(["train", "--profile", "tiny", "--seed", "7", "--dry-run", *TWO]) == 0
+    variable, *command = shlex.split(capsys.readouterr().out.strip().rpartition("command: ")[2])
+    assert variable == "ACCELERATE_USE_CPU=true"
+    assert command[:3] == [sys.executable, "-m", "accelerate.commands.launch"]
+    assert command[3:7] == ["--config_file", str(LAUNCH_CONFIGS["cpu"]), "--num_processes", "2"]
+    start = command.index("mcbench") - 1
+    assert command[start : start + 5] == ["-m", "mcbench", "train", "--profile", "tiny"]
+
+
+def test_several_machines_are_arguments():
+    command = launch("ddp", machines=2, machine_rank=1, main_address="node0:1234").command([])
+    given = dict(zip(command[3:-3:2], command[4:-3:2], strict=True))
+    assert (given["--num_processes"], given["--num_machines"]) == ("16", "2")
+    assert (given["--machine_rank"], given["--main_process_ip"]) == ("1", "node0")
+    assert given["--main_process_port"] == "1234"
+
+
+def test_accelerate_reads_the_shipped_configurations():
+    from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+
+    assert set(LAUNCH_CONFIGS) == {"cpu", "ddp", "fsdp2", "zero2", "zero3"}
+    for name in LAUNCH_CONFIGS:
+        chosen = launch(name)
+        arguments = chosen.command([])[3:]
+        args, _, _ = _validate_launch_command(launch_command_parser().parse_args(arguments))
+        assert args.num_processes == chosen.processes == (2 if name == "cpu" else 8)
+        assert (args.use_fsdp, args.use_deepspeed) == (name == "fsdp2", name.startswith("zero"))
+        assert chosen.sharding == {"cpu": "none", "ddp": "none"}.get(name, name)
+        if args.use_fsdp:
+            assert (args.fsdp_version, args.fsdp_state_dict_type) == (2, "FULL_STATE_DICT")
+        if args.use_deepspeed:
+            assert args.zero_stage == int(name[-1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--launch", "dpp"], "unknown launch configuration 'dpp'; allowed: cpu, ddp, fsdp2"),
+        (["--processes", "2"], "need --launch"),
+        (["--launch", "cpu", "--processes", "0"], "processes must be at least 1"),
+        (["--launch", "ddp", "--processes", "3", "--machines", "2"], "cannot be divided evenly"),
+        (["--launch", "ddp", "--machines", "2"], "several machines need --main-address"),
+        (["--launch", "ddp", "--main-address", "a:b"], "must be HOST:PORT"),
+        (["--launch", "cpu", "--processes", "3"], "no per_device_batch_size fits 3 processes"),
+        (["--launch", "zero3", "--processes", "1"], "needs DeepSpeed, which is not installed"),
+        (["--launch", str(HERE / "conftest.py")], "launch configuration .* cannot be read"),
+    ],
+)
+def test_wrong_launches_are_refused_with_what_is_allowed(options, message, capsys, tmp_path):
+    assert main(["train", "--profile", "tiny", "--runs-dir", str(tmp_path), *options]) == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not list(tmp_path.iterdir())
+
+
+# Processes that do not train ----------------------------------------------------------------------
+
+
+def ranks(label, root):
+    """A command of two processes, and the run that it would train."""
+    arguments = ["train", "--profile", "tiny", "--set", "per_device_batch_size=2"]
+    arguments += ["--launch", "cpu", "--label", label, "--runs-dir", str(root)]
+    run = RunStore(root).run(resolve("tiny", settings={"per_device_batch_size": 2}))
+    return [sys.executable, "-m", "ranks", *arguments], run
+
+
+@pytest.mark.parametrize(
+    ("label", "status", "error", "last"),
+    [
+        ("raises", 1, "process 1: RuntimeError: no memory", "{error}; the same command resumes"),
+        pytest.param(
+            "is killed", 1, "process 1: killed by signal 9 (SIGKILL)",
+            "{error}; the same command resumes", marks=pytest.mark.slow,
+        ),
+        pytest.param("refuses", 2, None, "the model is not there", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_the_first_failure_ends_all_and_is_recorded(label, status, error, last, tmp_path):
+    command, run = ranks(label, tmp_path)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == status
+    assert done.stdout.splitlines()[-1] == "mcbench: " + last.format(error=error)
+    if error is not None:
+        assert (run.state, run.meta["error"]) == ("failed", error)
+
+
+@pytest.mark.slow
+def test_the_processes_end_with_the_command_that_started_them(tmp_path):
+    command, run = ranks("waits", tmp_path)
+    with start(command) as process:
+        pids = []
+        while len(pids) < 2:
+            line = process.stdout.readline()
+            assert line, "the processes ended early"
+            pids += [int(line.split()[3])] if line.startswith("rank ") else []
+        handles = [os.pidfd_open(pid) for pid in pids]
+        process.kill()
+        for handle in handles:
+            assert select.select([handle], [], [], 30)[0]
+            os.close(handle)
+    assert (run.state, run.is_alive()) == ("running", False)
+
+
+# Real runs ---------------------------------------------------------------------------------------
+
+STEPS = 12
+
+
+@pytest.fixture(scope="module")
+def config(tiny):
+    # One update a generation: TRL draws anew in each process which responses an update takes.
+    batch = {"ppo_mini_batch_size": 4, "per_device_batch_size": 4}
+    changes = {**tiny, **batch, "mask_ratio": 0.5, "temperature": 1.0, "learning_rate": 0.003}
+    return resolve("tiny", "microcoder", changes, steps=STEPS)
+
+
+@pytest.fixture(scope="module")
+def command(config, tmp_path_factory):
+    """``mcbench train`` with scripted responses; the folder of runs and a launch are to follow."""
+    path = tmp_path_factory.mktemp("config") / "config.json"
+    path.write_text(json.dumps(config.to_dict()))
+    return [sys.executable, "-m", "scripted", "train", "--config", str(path), "--runs-dir"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripted_processes():
+    """The launched processes find the script, and have one thread each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def two(command, config, tmp_path_factory):
+    """The uninterrupted run of two processes."""
+    root = tmp_path_factory.mktemp("two")
+    done = subprocess.run([*command, root, "--launch", "cpu"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return RunStore(root).run(config)
+
+
+@pytest.fixture(scope="module")
+def one(command, config, tmp_path_factory):
+    """The same run in one process, which accumulates two passes."""
+    root = tmp_path_factory.mktemp("one")
+    subprocess.run([*command, root], check=True, stdout=subprocess.DEVNULL)
+    return RunStore(root).run(config)
+
+
+@pytest.mark.slow
+def test_two_processes_leave_the_record_of_one(two, one):
+    assert two.meta["processes"] == {"count": 2, "sharding": "none"}
+    assert_equal_but_for_rounding(read_run(one.path), read_run(two.path))
+
+
+@pytest.mark.slow
+def test_sharded_processes_leave_the_record_of_one(one, command, config, tmp_path):
+    sharded = [*command, tmp_path, "--launch", "fsdp2", "--processes", "2"]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
+    done = subprocess.run(sharded, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.count("this process holds 50% of the model") == 2
+    run = RunStore(tmp_path).run(config)
+    assert run.meta["processes"] == {"count": 2, "sharding": "fsdp2"}
+    assert_equal_but_for_rounding(read_run(one.path), read_run(run.path))
+
+
+def stable(records):
+    """The lines without what measures time."""
+    volatile = ("time", "elapsed_s", "step_time")
+    return [
+        {k: v for k, v in row.items() if k not in volatile and not k.startswith("time/")}
+        for row in records
+    ]
+
+
+def assert_same_record(path, other):
+    one, two = read_run(path), read_run(other)
+    assert stable(one.step_lines) == stable(two.step_lines)
+    assert one.eval_lines == two.eval_lines
+    for step in one.completion_steps():
+        assert one.completions(step).to_json() == two.completions(step).to_json()
+    weights = "checkpoints/final/model.safetensors"
+    assert (path / weights).read_bytes() == (other / weights).read_bytes()
+
+
+def assert_equal_but_for_rounding(one, other):
+    assert one.eval_lines == other.eval_lines
+    assert len(stable(one.step_lines)) == len(stable(other.step_lines)) == STEPS
+    for row, twin in zip(stable(one.step_lines), stable(other.step_lines), strict=True):
+        assert row.keys() == twin.keys()
+        for name in row.keys() - {"entropy"}:  # TRL's mean over passes of means over responses
+            number = isinstance(row[name], (int, float))
+            expected = pytest.approx(row[name], rel=1e-4, abs=1e-6) if number else row[name]
+            assert twin[name] == expected, name
+    assert one.completion_steps() == other.completion_steps() == list(range(1, STEPS + 1))
+    for step in one.completion_steps():
+        pd.testing.assert_frame_equal(one.completions(step), other.completions(step))
+    assert one.steps["mask/share"].max() > 0
+    weights = [load_file(run.path / "checkpoints/final/model.safetensors") for run in (one, other)]
+    for name, values in weights[0].items():
+        assert (values - weights[1][name]).abs().max() < 1e-5
+
+
+@pytest.mark.slow
+def test_a_run_that_lost_a_process_ends_and_resumes_to_the_same_record(
+    two, command, config, tmp_path
+):
+    launched = [*command, tmp_path, "--launch", "cpu"]
+    run = RunStore(tmp_path).run(config)
+    with start(launched) as process:
+        wait_for_two_updates(process)
+        ranks = ranks_below(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert (run.state, run.meta["error"], alive(ranks)) == ("failed", "interrupted", [])
+
+    with start(launched) as process:
+        wait_for_two_updates(process)
+        ranks = ranks_below(process.pid)
+        os.kill(ranks[1], signal.SIGKILL)
+        said = process.communicate(timeout=60)[0]
+    reason = "process 1: killed by signal 9 (SIGKILL)"
+    assert (process.returncode, alive(ranks)) == (1, [])
+    assert (run.state, run.meta["error"]) == ("failed", reason)
+    assert f"mcbench: {reason}; the same command resumes" in said
+
+    done = subprocess.run(launched, capture_output=True, text=True, check=True)
+    assert "resuming after step" in done.stdout
+    assert run.meta["resumes"] == 2
+    assert_same_record(two.path, run.path)
+
+
+def start(command):
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+    )
+
+
+def wait_for_two_updates(process):
+    """The checkpoint after the first one is whole by then."""
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if sum("] step " in line for line in said) == 2:
+            return
+    raise AssertionError("".join(said[-60:]))
+
+
+def ranks_below(pid):
+    """Process ids of the run's processes, by rank: children of the command."""
+    ranks = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            variables = (path / "environ").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            continue
+        if parent == pid:
+            ranks |= {int(v[5:]): int(path.name) for v in variables if v.startswith(b"RANK=")}
+    return [ranks[0], ranks[1]]
+
+
+def alive(pids):
+    """Those of the processes that still run (a zombie does not)."""
+    return [pid for pid in pids if _state(pid) not in (None, "Z", "X")]
+
+
+def _state(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
