@@ -9,7 +9,6 @@ import pytest
 from nbclient.exceptions import DeadKernelError
 
 from mcbench.cli import main
-from mcbench.report.page import Page
 
 BEGIN = "from mcbench.report.batch import begin\npath = begin('demo.html')"
 FIGURE = (
@@ -51,6 +50,7 @@ def test_plain_papermill_leaves_a_page_with_what_was_computed(tmp_path: Path) ->
     assert "1, 2" in html  # the parameters
 
 
+@pytest.mark.slow
 def test_the_cell_that_begins_is_watched_too(tmp_path: Path) -> None:
     with pytest.raises(papermill.PapermillExecutionError):
         plain(notebook(tmp_path, f"{BEGIN}\nprint('step 1 of 2')\nraise MemoryError('full')"))
@@ -59,6 +59,7 @@ def test_the_cell_that_begins_is_watched_too(tmp_path: Path) -> None:
     assert "step 1 of 2" in html
 
 
+@pytest.mark.slow
 def test_a_killed_kernel_leaves_the_page_of_the_cell_that_ran(tmp_path: Path) -> None:
     with pytest.raises(DeadKernelError):
         plain(notebook(tmp_path, BEGIN, "print('before')", DIE))
@@ -68,6 +69,7 @@ def test_a_killed_kernel_leaves_the_page_of_the_cell_that_ran(tmp_path: Path) ->
     assert "before" in html
 
 
+@pytest.mark.slow
 def test_saving_the_report_removes_the_page_of_an_unfinished_notebook(tmp_path: Path) -> None:
     plain(notebook(tmp_path, BEGIN, "print('fine')", SAVE))
     assert sorted(path.name for path in tmp_path.glob("*.html")) == ["demo.html"]
@@ -77,8 +79,8 @@ def test_saving_the_report_removes_the_page_of_an_unfinished_notebook(tmp_path: 
     ("cell", "reason"),
     [
         ("1 / 0", "ZeroDivisionError"),
-        ("raise SystemExit(0)", "SystemExit"),
-        (DIE, "the kernel running"),
+        pytest.param("raise SystemExit(0)", "SystemExit", marks=pytest.mark.slow),
+        pytest.param(DIE, "the kernel running", marks=pytest.mark.slow),
     ],
 )
 def test_mcbench_run_names_the_page(
@@ -94,13 +96,8 @@ def test_mcbench_run_names_the_page(
     assert "a curve" in html
 
 
+@pytest.mark.slow
 def test_wrong_input_leaves_no_page(tmp_path: Path) -> None:
     error = "from mcbench.errors import UserError\nraise UserError('no such arm')"
     assert main(["run", notebook(tmp_path, BEGIN, error), "-o", str(tmp_path / "o.ipynb")]) == 2
     assert list(tmp_path.glob("*.html")) == []
-
-
-def test_a_page_without_figures_needs_no_script_of_plotly(tmp_path: Path) -> None:
-    from mcbench.report.page import build_page
-
-    assert len(build_page(Page("t", "k", "l", []))) < 100_000

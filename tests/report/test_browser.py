@@ -19,6 +19,7 @@ from .test_samples import HOSTILE, with_responses
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 REPORTS = Path(__file__).parents[2] / "reports"
+ONE = "05_data_quality"  # of the committed pages, which the quick tests open too
 TAB_KEY, ENTER_KEY = ("Tab", 9), ("Enter", 13)
 
 
@@ -67,7 +68,13 @@ def set_value(control: str, value: object, event: str = "input") -> str:
     )
 
 
-@pytest.mark.parametrize("path", sorted(REPORTS.glob("*.html")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem == ONE else [pytest.mark.slow])
+        for path in sorted(REPORTS.glob("*.html"))
+    ],
+)
 def test_committed_pages_open_from_disk_and_work(tab: Tab, path: Path) -> None:
     assert path.stat().st_size < 2_000_000
     tab.errors.clear()
@@ -204,6 +211,7 @@ def test_controls_are_reached_and_used_by_keyboard(opened: Tab) -> None:
     assert opened.evaluate("[...document.querySelectorAll('.plot')].every((p) => p.ariaLabel)")
 
 
+@pytest.mark.slow
 def test_a_dark_page_is_printed_dark_on_white(opened: Tab) -> None:
     opened.dark()
     opened.evaluate(
