@@ -211,7 +211,7 @@ def test_the_parameters_of_a_notebook_hold_the_paper_s_arms(name: str) -> None:
     assert found["arms"] == ARMS[name]
     assert tuple(found["seeds"]) == EXPERIMENTS[name].seeds
     profiles = found.get("profiles", [found.get("profile")])
-    assert tuple(profiles)[0] == EXPERIMENTS[name].profiles[0]
+    assert next(iter(profiles)) == EXPERIMENTS[name].profiles[0]
 
 
 def test_every_notebook_draws_from_the_frames_in_the_open() -> None:
