@@ -71,11 +71,11 @@ class Comparison(Study):
         """Write the comparison as one HTML page and return where it lies.
 
         Args:
-            path: ``<name>.html`` beside the runs where None.
+            path: ``runs/<name>.html`` of the project where None.
             others: the same comparison at other sizes of model, for the same page.
         """
         page = experiment_page([self, *others], self._again(others), **self.beside)
-        return save(page, in_project(path or Path("runs", f"{self.name}.html")))
+        return save(page, path or in_project(Path("runs", f"{self.name}.html")))
 
     def _again(self, others: Sequence[Comparison]) -> str:
         """The command, or the call, that makes the page again."""
