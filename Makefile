@@ -10,6 +10,8 @@ VLLM_STAMP := $(VLLM_VENV)/.ready
 FRESH ?= 0
 DRY ?= 0
 RUNS ?= runs
+# Copies of the notebooks that the tests executed, with what came out.
+EXECUTED := build/executed
 
 # Runs that train side by side take one thread each, whatever stands here (docs/lab-log.md).
 export OMP_NUM_THREADS ?= 2
@@ -47,9 +49,11 @@ demo: setup  ## train GRPO, GRPO+ and MicroCoder-GRPO, write an HTML report (FRE
 test: setup  ## run the quick tests: every part once, a few minutes
 	@$(BIN)/python -m pytest -m "not slow"
 
-test-all: setup  ## run all tests: every notebook twice, a Ray cluster, browsers at all widths, soak
-	@$(BIN)/python -m pytest
-	@$(BIN)/python -m pytest --nbval --nbval-sanitize-with tests/notebooks/sanitize.cfg $(EXECUTED)
+test-all: setup  ## run everything: each notebook twice, a Ray cluster, browsers at all widths, soak
+	@rm -rf $(EXECUTED)
+	@MCBENCH_EXECUTED=$(EXECUTED) $(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --nbval --nbval-sanitize-with tests/notebooks/sanitize.cfg \
+	  -p no:cacheprovider $(EXECUTED)/*.ipynb
 
 test-vllm: $(VLLM_STAMP)  ## run the tests through a real vLLM on the CPU (prepares .venv-vllm)
 	@$(VLLM_BIN)/python -m pytest tests/vllm_cpu

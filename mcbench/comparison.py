@@ -12,7 +12,6 @@ study.report("mine.html")
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
@@ -20,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from IPython.display import display
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms
 from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun
 from mcbench.experiments.study import Study, missing_runs, planned_study, run_study
+from mcbench.report.dashboard.dashboard import Dashboard, page_likely
 from mcbench.report.experiment import experiment_page, frame, lead, paper_table, show
 from mcbench.report.site import command, save
 from mcbench.report.sources import Sources
@@ -70,11 +71,11 @@ class Comparison(Study):
         """Write the comparison as one HTML page and return where it lies.
 
         Args:
-            path: ``<name>.html`` beside the runs where None.
+            path: ``runs/<name>.html`` of the project where None.
             others: the same comparison at other sizes of model, for the same page.
         """
         page = experiment_page([self, *others], self._again(others), **self.beside)
-        return save(page, in_project(path or Path("runs", f"{self.name}.html")))
+        return save(page, path or in_project(Path("runs", f"{self.name}.html")))
 
     def _again(self, others: Sequence[Comparison]) -> str:
         """The command, or the call, that makes the page again."""
@@ -155,7 +156,7 @@ def compare(
         raise UserError("compare needs arms, or the name of an experiment that has some")
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
-    if _in_jupyterlab():
+    if page_likely():
         _watch(folder, missing_runs(planned, folder, use_records, fresh))
     study = run_study(
         arms, experiment, profile, seeds, steps, settings, runs_dir=folder,
@@ -165,15 +166,6 @@ def compare(
     return Comparison(**{one.name: getattr(study, one.name) for one in fields(study)})
 
 
-def _in_jupyterlab() -> bool:
-    """Whether a person watches: Jupyter's server names its sessions, papermill does not."""
-    return "JPY_SESSION_NAME" in os.environ
-
-
 def _watch(folder: Path, missing: Sequence[PlannedRun]) -> None:
     if missing:
-        from IPython.display import display
-
-        from mcbench.report import Dashboard
-
-        display(Dashboard(folder, planned=[(one.label, one.config) for one in missing]))
+        display(Dashboard(folder, planned=[(one.arm, one.config) for one in missing]))

@@ -123,6 +123,8 @@ class Figure:
                 "font": {"size": 11},
                 "textangle": 0,
                 "textposition": "end" if axis == "x" else "start",
+                "xanchor": "left",
+                "yanchor": "top" if axis == "x" else "bottom",
             },
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.store import RunStore
+from mcbench.runs.train import trainer_arguments
 from mcbench.scale.estimate import Estimate, Memory, check_backend, estimate, gib
 from mcbench.scale.launch import Launch, launch
 from mcbench.scale.machine import Machine, gpu_here, nominal_gpu, processor_here
@@ -37,8 +38,6 @@ def dry_run(
     Raises:
         UserError: what training would refuse.
     """
-    from mcbench.runs.train import trainer_arguments
-
     if measure and chosen is not None:
         raise UserError("--measure times one process; leave out --launch")
     run = RunStore(runs_dir).run(config)

@@ -9,12 +9,13 @@ responses in one forward-backward pass, p: prompt tokens, L: longest response, T
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError, unknown
 from mcbench.runs.config import Config
+from mcbench.runs.evaluate import select_problems
 from mcbench.runs.problems import load_problems, model_location, prompt_for
 from mcbench.scale.machine import GIB, Machine
 from mcbench.scale.shapes import ModelShape, shape_of
@@ -141,9 +142,9 @@ def estimate(
     check_backend(config, machine.gpu)
     shape = shape_of(config.model)
     load = workload or workload_of(config, mean_length)
-    memory = _memory(config, shape, load, machine, processes, sharding)
-    time = _time(config, shape, load, machine, processes) if machine.gpu else None
-    return Estimate(machine, processes, sharding, shape, load, memory, time)
+    formulas = _Formulas(config, shape, load, machine, processes, sharding)
+    time = formulas.time() if machine.gpu else None
+    return Estimate(machine, processes, sharding, shape, load, formulas.memory(), time)
 
 
 def check_backend(config: Config, gpu: bool) -> None:
@@ -162,8 +163,6 @@ def workload_of(config: Config, mean_length: float | None = None) -> Workload:
     """From the problems of a profile; a model that is not on this machine has no tokenizer here,
     and its prompts count one token for three characters.
     """
-    from mcbench.runs.evaluate import select_problems
-
     problems = load_problems(config.train_set)
     tests = sum(len(problem.tests) for problem in problems) / max(1, len(problems))
     prompts = [prompt_for(problem, config.prompt_style) for problem in problems]
@@ -188,68 +187,9 @@ def _longest_prompt(config: Config, prompts: list[Any]) -> int:
     return math.ceil(max(map(len, texts)) / 3)
 
 
-# Memory -------------------------------------------------------------------------------------------
-
-
-def _memory(
-    config: Config,
-    shape: ModelShape,
-    load: Workload,
-    machine: Machine,
-    processes: int,
-    sharding: str,
-) -> Memory:
-    """Of one process.
-
-    Weights 4 N bytes (float32 master weights, with LoRA those of the adapters too), gradients 4
-    and moments 8 bytes for each trained parameter, each divided by the processes where it is
-    sharded; a reference model, 4 N, where beta > 0 (under LoRA it is the model without them).
-    """
-    trained = trained_parameters(config, shape)
-    all_sharded = processes if sharding in ("zero3", "fsdp2") else 1
-    state_sharded = processes if sharding != "none" else 1
-    frozen = shape.parameters if config.lora_rank else 0
-    weights = 4 * (trained + frozen) / all_sharded
-    with_reference = (config.beta or 0.0) > 0 and not config.lora_rank
-    sampling = _sampling_memory(config, shape, load, machine, processes)
-    stays = config.backend == "vllm_colocate" and not config.vllm_sleep
-    return Memory(
-        base=machine.base_memory,
-        weights=weights,
-        gradients=4 * trained / state_sharded,
-        optimizer=ADAM_BYTES * trained / state_sharded,
-        reference=4 * shape.parameters / all_sharded if with_reference else 0.0,
-        engine=sampling if stays else 0.0,
-        update=_update_memory(config, shape, load, all_sharded),
-        sampling=0.0 if stays else sampling,
-        evaluation=_evaluation_memory(config, shape, load, machine),
-    )
-
-
 def trained_parameters(config: Config, shape: ModelShape) -> int:
     """All of them, or those of the adapters."""
     return shape.lora_parameters(config.lora_rank) if config.lora_rank else shape.parameters
-
-
-def _update_memory(config: Config, shape: ModelShape, load: Workload, sharded: int) -> float:
-    """Activations of B x T tokens, and the tile of the head with the gradient of its weight.
-
-    A layer keeps about 7 h + 8 q + 6 k + 4 i numbers a token (q, k: widths of all query and key
-    heads, i: intermediate) for its backward pass: norms and residual, projections, rotation and
-    attention, gate. With checkpointing only its input, h in float32, and those of one layer at a
-    time. Numbers have 4 bytes; in bf16 autocast half of them have 2.
-    """
-    tokens = config.per_device_batch_size * (load.prompt + config.max_completion_length)
-    width = 3 if config.precision == "bf16" else 4
-    layer = width * layer_activations(shape)
-    layers = 4 * shape.hidden * shape.layers + layer
-    if not config.gradient_checkpointing:
-        layers = layer * shape.layers
-    scored = config.per_device_batch_size * config.max_completion_length
-    tile = 4 * min(scored, HEAD_TOKENS) * min(shape.vocab, HEAD_VOCABULARY)
-    head = 4 * shape.vocab * shape.hidden + 4 * 2 * scored * shape.hidden
-    gathered = 4 * shape.layer_matmul_parameters * 2 if sharded > 1 else 0
-    return tokens * layers + 4 * tile + head + gathered
 
 
 def layer_activations(shape: ModelShape) -> int:
@@ -257,62 +197,14 @@ def layer_activations(shape: ModelShape) -> int:
     return 7 * shape.hidden + 8 * shape.query + 6 * shape.key + 4 * shape.intermediate
 
 
-def rows_at_once(config: Config, processes: int) -> int:
-    """R: responses that one process samples in one call."""
-    return config.train_batch_size * config.num_generations // processes
-
-
-def _sampling_memory(
-    config: Config, shape: ModelShape, load: Workload, machine: Machine, processes: int
-) -> float:
-    """Transformers: the cache of all R responses at full length, one layer's twice while it grows,
-    and four copies of the logits of one position. Continuous batching and colocated vLLM: their
-    share of the device. A server's is its own.
-    """
-    if config.backend == "vllm_server":
-        return 0.0
-    if config.backend != "transformers":
-        return config.vllm_memory * machine.memory
-    tokens = load.prompt + config.max_completion_length
-    return _cache(config, shape, rows_at_once(config, processes), tokens)
-
-
-def _cache(config: Config, shape: ModelShape, rows: int, tokens: int) -> float:
-    values = shape.cache_values() * (1 + 1 / shape.layers)
-    return rows * (tokens * values * number_bytes(config) + 4 * 4 * shape.vocab)
-
-
-def number_bytes(config: Config) -> int:
-    """Of a number in the cache."""
-    return 2 if config.precision == "bf16" else 4
-
-
-def _evaluation_memory(
-    config: Config, shape: ModelShape, load: Workload, machine: Machine
-) -> float:
-    """As sampling; transformers samples at most ``eval_batch_size`` responses at once, and those
-    that go on past half the longest length are prefilled again.
-    """
-    if config.backend.startswith("vllm"):
-        return 0.0
-    rows = min(config.eval_batch_size, load.eval_problems * config.eval_attempts)
-    longest = max(config.eval_lengths)
-    going_on = rows * survivors(longest / 2, load, config.max_completion_length)
-    first = _cache(config, shape, rows, load.prompt + longest // 2)
-    again = _cache(config, shape, math.ceil(going_on), load.prompt + longest)
-    prefill = (
-        going_on * (load.prompt + longest / 2) * 4 * (3 * shape.intermediate + 4 * shape.hidden)
-    )
-    return max(first, again + prefill)
-
-
-# Time ---------------------------------------------------------------------------------------------
+# Layers, FLOPs and bytes of a pass through the model.
+Work = tuple[float, float, float]
 
 
 def update_work(
     shape: ModelShape, rows: int, tokens: int, scored: int, width: float, checkpointing: bool
-) -> tuple[float, float, float]:
-    """Layers, FLOPs and bytes of one forward-backward pass over ``rows`` responses of ``tokens``.
+) -> Work:
+    """Of one forward-backward pass over ``rows`` responses of ``tokens``.
 
     6 M FLOPs a token (8 M with checkpointing, which repeats the forward pass), the head on the
     ``scored`` ones and once more for its gradient, and attention 4 q T/2 a token and layer in each
@@ -329,8 +221,8 @@ def update_work(
 
 def decode_work(
     shape: ModelShape, rows: float, context: float, width: float, growing: bool
-) -> tuple[float, float, float]:
-    """Layers, FLOPs and bytes of one decoding step of ``rows`` responses with ``context`` tokens.
+) -> Work:
+    """Of one decoding step of ``rows`` responses with ``context`` tokens.
 
     2 M FLOPs a response, and 4 q context a layer for attention. Bytes: the weights once, the cache
     (three times where it grows by copying: read, written, read by attention) and the logits.
@@ -338,110 +230,8 @@ def decode_work(
     attention = shape.layers * 4 * shape.query * context
     flops = rows * (2 * shape.matmul_parameters + attention)
     cache = (3 if growing else 1) * rows * context * shape.cache_values() * width
-    return (
-        shape.layers + 2,
-        flops,
-        shape.matmul_parameters * width + cache + rows * shape.vocab * 16,
-    )
-
-
-def prefill_work(
-    shape: ModelShape, rows: float, tokens: float, width: float
-) -> tuple[float, float, float]:
-    """Layers, FLOPs and bytes of the pass over ``tokens`` tokens of each row before decoding."""
-    layers, flops, _ = decode_work(shape, rows * tokens, tokens / 2, width, growing=False)
-    return layers, flops, shape.matmul_parameters * width
-
-
-def _seconds(machine: Machine, layer_s: float, work: tuple[float, float, float]) -> float:
-    """Of a pass through the model: launches + arithmetic + memory traffic. The sum, not the largest
-    of the three: an upper bound of the roofline that is exact where one of them dominates.
-    """
-    layers, flops, moved = work
-    return layer_s * layers + machine.flop_s * flops + machine.byte_s * moved
-
-
-def _time(
-    config: Config, shape: ModelShape, load: Workload, machine: Machine, processes: int
-) -> Time:
-    """A cycle: generation + max(reward, scoring) + updates x update.
-
-    Scoring, the policy's log-probabilities of all responses before the first update, is a third of
-    a pass over them (beta > 0: of two models). An optimizer step moves 32 bytes a trained
-    parameter. Every update pads to the longest response, so that it costs the limit, not the mean.
-    """
-    batch = config.batch(processes)
-    rows = rows_at_once(config, processes)
-    length = config.max_completion_length
-    width = 3 if config.precision == "bf16" else 4
-    one = update_work(
-        shape, config.per_device_batch_size, load.prompt + length, length, width,
-        config.gradient_checkpointing,
-    )  # fmt: skip
-    one_pass = _seconds(machine, UPDATE_LAYER_S, one)
-    step = machine.byte_s * STEP_BYTES * trained_parameters(config, shape)
-    models = 2 if (config.beta or 0.0) > 0 else 1
-    period = config.generation_period
-    return Time(
-        generation=generation_seconds(config, shape, load, machine, rows),
-        reward=reward_seconds(load, machine, config, rows * processes),
-        scoring=models * rows / config.per_device_batch_size * one_pass / 3,
-        update=batch.gradient_accumulation_steps * one_pass + step,
-        updates_per_cycle=period,
-        cycles=config.steps / period,
-        evaluation=evaluation_seconds(config, shape, load, machine, processes),
-        evaluations=1 + -(-config.steps // config.eval_every),
-    )
-
-
-def generation_seconds(
-    config: Config, shape: ModelShape, load: Workload, machine: Machine, rows: int
-) -> float:
-    """Transformers: the prompts, then L steps of all R responses, until the longest has ended. With
-    a paged cache (continuous batching, vLLM) an ended response makes room: R x mean tokens, C at a
-    time, where C responses fit the cache, and at least L steps.
-    """
-    length, width = config.max_completion_length, number_bytes(config)
-    if config.backend == "transformers":
-        weights_width = 4 if config.precision == "fp32" else 6  # float32, and the bf16 copy
-        return _decode_seconds(shape, machine, length, rows, load, width, weights_width)
-    room, layer_s = config.vllm_memory * machine.memory, SAMPLE_LAYER_S
-    if config.backend.startswith("vllm"):
-        room, layer_s = room - 2 * shape.parameters, GRAPH_LAYER_S
-    at_once = max(1, int(room / (shape.cache_values() * width * (load.prompt + load.mean_length))))
-    steps = float(length)
-    if at_once < rows:
-        steps = rows * load.mean_length / at_once + length - load.mean_length
-    active = rows * load.mean_length / steps
-    context = load.prompt + load.mean_length / 2
-    step = decode_work(shape, active, context, width, growing=False)
-    return steps * _seconds(machine, layer_s, step)
-
-
-def _decode_seconds(
-    shape: ModelShape,
-    machine: Machine,
-    steps: float,
-    rows: float,
-    load: Workload,
-    width: float,
-    weights_width: float,
-) -> float:
-    layers, flops, moved = decode_work(shape, rows, load.prompt + steps / 2, width, growing=True)
-    moved += shape.matmul_parameters * (weights_width - width)
-    prefill = prefill_work(shape, rows, load.prompt, width)
-    one = _seconds(machine, SAMPLE_LAYER_S, (layers, flops, moved))
-    return _seconds(machine, SAMPLE_LAYER_S, prefill) + steps * one
-
-
-def reward_seconds(load: Workload, machine: Machine, config: Config, responses: int) -> float:
-    """(a submission + its tests) x responses over the workers, at most one a core.
-
-    Judging ends at the first failure: half of the responses are taken to fail at their first test.
-    """
-    workers = min(config.reward_workers, machine.cores)
-    tests = (1 + load.tests) / 2
-    return responses * (SUBMISSION_S + tests * TEST_S) / workers
+    moved = shape.matmul_parameters * width + cache + rows * shape.vocab * 16
+    return shape.layers + 2, flops, moved
 
 
 def length_scale(mean: float, limit: float) -> float:
@@ -460,40 +250,220 @@ def mean_when_cut(scale: float, limit: float) -> float:
     return scale * -math.expm1(-limit / scale)
 
 
-def survivors(length: float, load: Workload, limit: float) -> float:
-    """Share of responses longer than ``length``."""
-    return math.exp(-length / length_scale(load.mean_length, limit))
+@dataclass(frozen=True)
+class _Formulas:
+    """What an estimate is computed from. Seconds are those of GPUs."""
 
+    config: Config
+    shape: ModelShape
+    load: Workload
+    machine: Machine
+    processes: int
+    sharding: str
 
-def evaluation_seconds(
-    config: Config, shape: ModelShape, load: Workload, machine: Machine, processes: int
-) -> float:
-    """Held-out problems at the longest of the lengths. Transformers samples in spans that double,
-    and each goes on with the unfinished ones (:mod:`mcbench.runs.sampling`).
-    """
-    from mcbench.runs.sampling import spans
+    @property
+    def trained(self) -> int:
+        return trained_parameters(self.config, self.shape)
 
-    responses = load.eval_problems * config.eval_attempts
-    longest, limit = max(config.eval_lengths), config.max_completion_length
-    judged = reward_seconds(load, machine, config, responses)
-    if config.backend.startswith("vllm"):
-        here = math.ceil(responses / processes)
-        longer = replace(
-            load, mean_length=mean_when_cut(length_scale(load.mean_length, limit), longest)
+    @property
+    def rows(self) -> int:
+        """R: responses that one process samples in one call."""
+        return self.config.train_batch_size * self.config.num_generations // self.processes
+
+    @property
+    def number_bytes(self) -> int:
+        """Of a number in the cache."""
+        return 2 if self.config.precision == "bf16" else 4
+
+    @property
+    def activation_bytes(self) -> int:
+        """Of a number kept for the backward pass: in bf16 autocast half of them have 2."""
+        return 3 if self.config.precision == "bf16" else 4
+
+    @property
+    def with_vllm(self) -> bool:
+        return self.config.backend.startswith("vllm")
+
+    def survivors(self, length: float) -> float:
+        """Share of responses longer than ``length``."""
+        limit = self.config.max_completion_length
+        return math.exp(-length / length_scale(self.load.mean_length, limit))
+
+    # Memory --------------------------------------------------------------------------------------
+
+    def memory(self) -> Memory:
+        """Of one process.
+
+        Weights 4 N bytes (float32 master weights, with LoRA those of the adapters too), gradients 4
+        and moments 8 bytes for each trained parameter, each divided by the processes where it is
+        sharded; a reference model, 4 N, where beta > 0 (under LoRA it is the model without them).
+        """
+        config, whole = self.config, self.shape.parameters
+        all_sharded = self.processes if self.sharding in ("zero3", "fsdp2") else 1
+        state_sharded = self.processes if self.sharding != "none" else 1
+        frozen = whole if config.lora_rank else 0
+        with_reference = (config.beta or 0.0) > 0 and not config.lora_rank
+        sampling = self.sampling_memory()
+        stays = config.backend == "vllm_colocate" and not config.vllm_sleep
+        return Memory(
+            base=self.machine.base_memory,
+            weights=4 * (self.trained + frozen) / all_sharded,
+            gradients=4 * self.trained / state_sharded,
+            optimizer=ADAM_BYTES * self.trained / state_sharded,
+            reference=4 * whole / all_sharded if with_reference else 0.0,
+            engine=sampling if stays else 0.0,
+            update=self.update_memory(all_sharded > 1),
+            sampling=0.0 if stays else sampling,
+            evaluation=self.evaluation_memory(),
         )
-        lengthened = config.model_copy(update={"max_completion_length": longest})
-        return judged + generation_seconds(lengthened, shape, longer, machine, here)
-    seconds, done = judged, 0
-    width = number_bytes(config)
-    for span in spans(longest):
-        rows = responses * survivors(done, load, limit)
-        batches = math.ceil(rows / config.eval_batch_size)
-        context = replace(load, prompt=load.prompt + done)
-        seconds += batches * _decode_seconds(
-            shape, machine, span, rows / batches, context, width, width
+
+    def update_memory(self, gathers: bool) -> float:
+        """Activations of B x T tokens, and the tile of the head with the gradient of its weight.
+
+        A layer keeps about 7 h + 8 q + 6 k + 4 i numbers a token (q, k: widths of all query and key
+        heads, i: intermediate) for its backward pass: norms and residual, projections, rotation and
+        attention, gate. With checkpointing only its input, h in float32, and those of one layer at
+        a time.
+        """
+        config, shape = self.config, self.shape
+        scored = config.per_device_batch_size * config.max_completion_length
+        tokens = scored + config.per_device_batch_size * self.load.prompt
+        layer = self.activation_bytes * layer_activations(shape)
+        layers = 4 * shape.hidden * shape.layers + layer
+        if not config.gradient_checkpointing:
+            layers = layer * shape.layers
+        tile = 4 * min(scored, HEAD_TOKENS) * min(shape.vocab, HEAD_VOCABULARY)
+        head = 4 * shape.vocab * shape.hidden + 4 * 2 * scored * shape.hidden
+        gathered = 4 * shape.layer_matmul_parameters * 2 if gathers else 0
+        return tokens * layers + 4 * tile + head + gathered
+
+    def sampling_memory(self) -> float:
+        """Transformers: the cache of all R responses at full length, one layer's twice while it
+        grows, and four copies of the logits of one position. Continuous batching and colocated
+        vLLM: their share of the device. A server's is its own.
+        """
+        if self.config.backend == "vllm_server":
+            return 0.0
+        if self.config.backend != "transformers":
+            return self.config.vllm_memory * self.machine.memory
+        return self.cache(self.rows, self.load.prompt + self.config.max_completion_length)
+
+    def cache(self, rows: int, tokens: int) -> float:
+        values = self.shape.cache_values() * (1 + 1 / self.shape.layers)
+        return rows * (tokens * values * self.number_bytes + 4 * 4 * self.shape.vocab)
+
+    def evaluation_memory(self) -> float:
+        """As sampling; transformers samples at most ``eval_batch_size`` responses at once, and
+        those that go on past half the longest length are prefilled again.
+        """
+        if self.with_vllm:
+            return 0.0
+        config, shape, prompt = self.config, self.shape, self.load.prompt
+        rows = min(config.eval_batch_size, self.load.eval_problems * config.eval_attempts)
+        longest = max(config.eval_lengths)
+        going_on = rows * self.survivors(longest / 2)
+        widths = 3 * shape.intermediate + 4 * shape.hidden
+        prefill = going_on * (prompt + longest / 2) * 4 * widths
+        again = self.cache(math.ceil(going_on), prompt + longest)
+        return max(self.cache(rows, prompt + longest // 2), again + prefill)
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def seconds(self, layer_s: float, work: Work) -> float:
+        """Of a pass through the model: launches + arithmetic + memory traffic. The sum, not the
+        largest of the three: an upper bound of the roofline, exact where one of them dominates.
+        """
+        layers, flops, moved = work
+        return layer_s * layers + self.machine.flop_s * flops + self.machine.byte_s * moved
+
+    def time(self) -> Time:
+        """A cycle: generation + max(reward, scoring) + updates x update.
+
+        Scoring, the policy's log-probabilities of all responses before the first update, is a third
+        of a pass over them (beta > 0: of two models). An optimizer step moves 32 bytes a trained
+        parameter. Every update pads to the longest response: it costs the limit, not the mean.
+        """
+        config, length = self.config, self.config.max_completion_length
+        rows, tokens = config.per_device_batch_size, self.load.prompt + length
+        checkpointing = config.gradient_checkpointing
+        work = update_work(self.shape, rows, tokens, length, self.activation_bytes, checkpointing)
+        one_pass = self.seconds(UPDATE_LAYER_S, work)
+        step = self.machine.byte_s * STEP_BYTES * self.trained
+        models = 2 if (config.beta or 0.0) > 0 else 1
+        passes = config.batch(self.processes).gradient_accumulation_steps
+        return Time(
+            generation=self.generation_seconds(self.rows, length, self.load.mean_length),
+            reward=self.reward_seconds(self.rows * self.processes),
+            scoring=models * self.rows / rows * one_pass / 3,
+            update=passes * one_pass + step,
+            updates_per_cycle=config.generation_period,
+            cycles=config.steps / config.generation_period,
+            evaluation=self.evaluation_seconds(),
+            evaluations=1 + -(-config.steps // config.eval_every),
         )
-        done += span
-    return seconds
+
+    def generation_seconds(self, rows: int, length: int, mean_length: float) -> float:
+        """Transformers: the prompts, then L steps of all R responses, until the longest has ended.
+        With a paged cache (continuous batching, vLLM) an ended response makes room: R x mean
+        tokens, C at a time, where C responses fit the cache, and at least L steps.
+        """
+        shape, width, prompt = self.shape, self.number_bytes, self.load.prompt
+        if self.config.backend == "transformers":
+            # float32 weights, and under autocast the bf16 copy
+            return self.decode_seconds(length, rows, prompt, 6 if width == 2 else 4)
+        room, layer_s = self.config.vllm_memory * self.machine.memory, SAMPLE_LAYER_S
+        if self.with_vllm:
+            room, layer_s = room - 2 * shape.parameters, GRAPH_LAYER_S
+        at_once = max(1, int(room / (shape.cache_values() * width * (prompt + mean_length))))
+        steps = float(length)
+        if at_once < rows:
+            steps = rows * mean_length / at_once + length - mean_length
+        active, context = rows * mean_length / steps, prompt + mean_length / 2
+        step = decode_work(shape, active, context, width, growing=False)
+        return steps * self.seconds(layer_s, step)
+
+    def decode_seconds(self, steps: int, rows: float, prompt: int, weight_bytes: float) -> float:
+        """Of transformers: the pass over the prompts, and a step for each token."""
+        shape, width = self.shape, self.number_bytes
+        layers, flops, _ = decode_work(shape, rows * prompt, prompt / 2, width, growing=False)
+        prefill = (layers, flops, shape.matmul_parameters * width)
+        layers, flops, moved = decode_work(shape, rows, prompt + steps / 2, width, growing=True)
+        moved += shape.matmul_parameters * (weight_bytes - width)
+        step = self.seconds(SAMPLE_LAYER_S, (layers, flops, moved))
+        return self.seconds(SAMPLE_LAYER_S, prefill) + steps * step
+
+    def reward_seconds(self, responses: int) -> float:
+        """(a submission + its tests) x responses over the workers, at most one a core.
+
+        Judging ends at the first failure: half of the responses are taken to fail at their first
+        test.
+        """
+        workers = min(self.config.reward_workers, self.machine.cores)
+        tests = (1 + self.load.tests) / 2
+        return responses * (SUBMISSION_S + tests * TEST_S) / workers
+
+    def evaluation_seconds(self) -> float:
+        """Held-out problems at the longest of the lengths. Transformers samples in spans that
+        double, and each goes on with the unfinished ones (:mod:`mcbench.runs.sampling`).
+        """
+        from mcbench.runs.sampling import spans  # loads torch
+
+        config, load = self.config, self.load
+        responses = load.eval_problems * config.eval_attempts
+        longest, limit = max(config.eval_lengths), config.max_completion_length
+        seconds, done = self.reward_seconds(responses), 0
+        if self.with_vllm:
+            mean_length = mean_when_cut(length_scale(load.mean_length, limit), longest)
+            here = math.ceil(responses / self.processes)
+            return seconds + self.generation_seconds(here, longest, mean_length)
+        for span in spans(longest):
+            rows = responses * self.survivors(done)
+            batches = math.ceil(rows / config.eval_batch_size)
+            seconds += batches * self.decode_seconds(
+                span, rows / batches, load.prompt + done, self.number_bytes
+            )
+            done += span
+        return seconds
 
 
 def gib(value: float) -> str:

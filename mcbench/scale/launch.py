@@ -27,6 +27,7 @@ from typing import Any, Literal
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.store import Run, RunStore
+from mcbench.runs.train import train
 from mcbench.scale.process import PARENT, REFUSED, how_it_ended
 
 Sharding = Literal["none", "fsdp2", "zero2", "zero3"]
@@ -251,8 +252,6 @@ def launched() -> bool:
 
 def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
     """Train in this process, which may be one of several; raises as `mcbench.runs.train.train`."""
-    from mcbench.runs.train import train
-
     if not launched():
         return train(config, runs_dir, label=label)
     from torch.distributed.elastic.multiprocessing.errors import record

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from mcbench.errors import UserError
@@ -177,29 +177,24 @@ class LocalPool:
         self._processes.clear()
 
 
+@dataclass
 class _Sweep:
     """What one call of :func:`train_all` knows."""
 
-    def __init__(
-        self,
-        tasks: Sequence[Task],
-        store: RunStore,
-        pool: Pool,
-        say: Say,
-        retries: int,
-        limit: int,
-    ) -> None:
-        self.waiting = deque(tasks)
-        self.total = len(tasks)
-        self.store = store
-        self.pool = pool
-        self.say = say
-        self.attempts = retries + 1
-        self.limit = limit
-        self.active: dict[Task, Started | None] = {}
-        self.finished = 0
-        self.failures: list[str] = []
-        self.began = time.monotonic()
+    tasks: Sequence[Task]
+    store: RunStore
+    pool: Pool
+    say: Say
+    retries: int
+    limit: int
+    active: dict[Task, Started | None] = field(default_factory=dict)
+    finished: int = 0
+    failures: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.waiting = deque(self.tasks)
+        self.attempts = self.retries + 1
 
     def train(self) -> None:
         try:
@@ -217,7 +212,7 @@ class _Sweep:
             raise
         if self.failures:
             raise UserError(
-                f"{len(self.failures)} of {self.total} runs failed: {'; '.join(self.failures)}"
+                f"{len(self.failures)} of {len(self.tasks)} runs failed: {'; '.join(self.failures)}"
             )
 
     def _handle(self, task: Task, event: Event) -> None:
@@ -260,9 +255,9 @@ class _Sweep:
     def _summary(self) -> None:
         ended = self.finished + len(self.failures)
         spent = time.monotonic() - self.began
-        left = spent / ended * (self.total - ended)
+        left = spent / ended * (len(self.tasks) - ended)
         failed = f", {len(self.failures)} failed" if self.failures else ""
         self.say(
-            f"{self.finished} of {self.total} runs finished{failed}; {clock(spent)} so far, "
+            f"{self.finished} of {len(self.tasks)} runs finished{failed}; {clock(spent)} so far, "
             f"{clock(left)} left"
         )

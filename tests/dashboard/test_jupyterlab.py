@@ -13,6 +13,8 @@ import nbformat
 import pytest
 from report.browser import CHROMIUM
 
+from mcbench.experiments.study import planned_study
+
 from .lab import INSTALLED, Lab, jupyterlab
 from .runs import HOSTILE, finished, responses
 
@@ -24,7 +26,7 @@ pytestmark = [
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 TINY = {
     "profile": "tiny",
-    "changes": ["num_generations=4", "per_device_batch_size=8", "max_completion_length=16"],
+    "settings": {"num_generations": 4, "per_device_batch_size": 8, "max_completion_length": 16},
     "steps": 8,
 }
 DASHBOARD = """\
@@ -39,6 +41,16 @@ from mcbench.runs.config import resolve
 from mcbench.runs.train import train
 
 train(resolve("tiny", "grpo", steps=300), sys.argv[1])"""
+ARMS = {"mine": {"mask_ratio": 0.5, "temperature": 1.2}, "microcoder": {}}
+COMPARE = f"""\
+from mcbench import compare
+
+study = compare(
+    {ARMS}, profile="tiny", seeds=[0, 1], steps=60, runs_dir="compared"
+)
+study.show("accuracy", "length", "diversity")
+print(sorted(run.run_id for run in study.records))
+study.report("mine.html")"""
 THREADS = """\
 import threading
 
@@ -60,6 +72,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     watch = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
     nbformat.write(watch, root / "watch.ipynb")
+    cells = [nbformat.v4.new_code_cell(COMPARE)]
+    ablation = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(ablation, root / "ablation.ipynb")
     return root
 
 
@@ -82,6 +97,27 @@ def test_every_notebook_opens_and_the_quickstart_runs(lab: Lab, folder: Path) ->
         " === '8/8'"
     )
     lab.until(figure("Training reward") + ".data[2].x.at(-1) === 7")
+    assert lab.errors == [], sorted(set(lab.errors))[:8]
+
+
+def test_an_ablation_is_trained_live_and_ends_in_a_page(lab: Lab, folder: Path) -> None:
+    lab.open("ablation.ipynb")
+    lab.command("notebook:run-all-cells")
+    # Above the cell, while it trains: both arms by name, the first ones' curves growing.
+    names = "[...document.querySelectorAll('.mcb-runs tr')].map(r => r.textContent).join()"
+    lab.until(f"{names}.includes('mine') && {names}.includes('MicroCoder-GRPO')")
+    lab.until("document.querySelector('.mcb-runs tr[data-state=running]')")
+    reward = figure("Training reward")
+    lab.until(f"{reward}?.data.some(t => t.meta.role === 'mean' && t.x.length > 1)")
+    assert not (folder / "mine.html").exists()
+    lab.until_done()
+    assert lab.tab.evaluate(shown(".jp-OutputArea .js-plotly-plot")) >= 4
+    page = (folder / "mine.html").read_text(encoding="utf-8")
+    assert "mine" in page
+    planned = [one.config.run_id for one in planned_study(ARMS, None, "tiny", [0, 1], 60)]
+    assert sorted(path.parent.name for path in folder.glob("compared/*/run.json")) == sorted(
+        planned
+    )
     assert lab.errors == [], sorted(set(lab.errors))[:8]
 
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from mcbench.cli import app
-from mcbench.cli.evaluate import paper_rows
 from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.report.table import paper_rows
 from mcbench.runs.score_table import table_text
 
 from . import published

@@ -7,7 +7,7 @@ import pytest
 
 from mcbench.data.planted import TRUTH
 from mcbench.errors import UserError
-from mcbench.experiments.graded_sets import DATA_FILE, DataRecord, data_record
+from mcbench.experiments.graded_sets import DATA_FILE, DataRecord, data_record, pipeline_record
 from mcbench.experiments.noisy_pool import DEFECTS, noisy_pool, sound
 from mcbench.nano.graded import grades, load_graded, pool_problems
 from mcbench.runs.problems import load_problems
@@ -69,16 +69,22 @@ def test_the_pipeline_says_what_it_did(tmp_path: Path) -> None:
         data_record(tmp_path, 30, lines.append)
 
 
-def test_the_committed_record_is_of_the_committed_sets() -> None:
+def test_the_committed_record_is_of_the_committed_sets_and_meets_the_requirement() -> None:
     record = record_of_committed()
     assert record.base == grades().base
     assert record.trained == {"harder": 176, "easier": 176}
     assert sorted(record.scores) == ["0", "1", "2", "3", "4"]
 
 
-def test_a_file_that_is_no_record_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_broken_record_is_refused_in_one_line(tmp_path: Path) -> None:
     broken = tmp_path / DATA_FILE
     for content in ("", "[]", json.dumps({"pool": 3})):
         broken.write_text(content)
         with pytest.raises(UserError, match="is no record of a data set"):
             DataRecord.read(broken)
+
+
+def test_the_committed_record_stands_in_for_the_whole_pool(tmp_path: Path) -> None:
+    record = pipeline_record(tmp_path, None, 1, (0, 3))
+    assert record == record_of_committed()
+    assert list(tmp_path.iterdir()) == []

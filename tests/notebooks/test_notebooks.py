@@ -1,5 +1,12 @@
-"""Every notebook runs from its first to its last cell, as ``mcbench run`` and papermill run it."""
+"""Every notebook runs from its first to its last cell, as ``mcbench run`` and papermill run it.
 
+With ``MCBENCH_EXECUTED`` set to a folder the executed copies are kept there: ``make test-all`` runs
+them again with nbval, which compares what comes out.
+"""
+
+import ast
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,19 +14,13 @@ import nbformat
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.experiments.notebook import run_notebook
+from mcbench.experiments.arms import ARMS
+from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.notebook import notebook_parameters, run_notebook
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-
-
-def run(name: str, folder: Path, **parameters: Any) -> tuple[str, list[Any]]:
-    """All printed text, and the outputs of the executed notebook."""
-    output = folder / "out.ipynb"
-    run_notebook(NOTEBOOKS / name, parameters, output)
-    cells = nbformat.read(output, as_version=4).cells
-    outputs = [out for cell in cells if cell.cell_type == "code" for out in cell.outputs]
-    text = "".join(out.text for out in outputs if out.output_type == "stream")
-    return text, outputs
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+PLOTLY = "application/vnd.plotly.v1+json"
 
 
 @pytest.fixture(autouse=True)
@@ -27,143 +28,201 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where executed copies lie, and the runs and pages that they wrote."""
+    kept = os.environ.get("MCBENCH_EXECUTED")
+    folder = ROOT / kept if kept else tmp_path_factory.mktemp("executed")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def run(name: str, folder: Path, **parameters: Any) -> tuple[str, list[Any]]:
+    """All printed text, and the outputs of the executed notebook."""
+    output = folder / f"{name}.ipynb"
+    run_notebook(NOTEBOOKS / f"{name}.ipynb", parameters, output)
+    cells = nbformat.read(output, as_version=4).cells
+    outputs = [out for cell in cells if cell.cell_type == "code" for out in cell.outputs]
+    text = "".join(out.text for out in outputs if out.output_type == "stream")
+    return text, outputs
+
+
 def html_of(outputs: list[Any]) -> str:
     return "".join(out.data.get("text/html", "") for out in outputs if "data" in out)
 
 
-def test_quickstart_shows_a_group_and_why_it_was_masked(tmp_path: Path) -> None:
-    parameters = {
-        "profile": "tiny",
-        "changes": ["num_generations=4", "per_device_batch_size=8", "max_completion_length=16"],
-        "steps": 2,
-        "runs_dir": str(tmp_path / "runs"),
-    }
-    text, outputs = run("00_quickstart.ipynb", tmp_path, **parameters)
-    html = html_of(outputs)
-    assert html.count("<details") == 4
-    assert "kept: " in html
-    assert "step 2/2" in text
-    # Nobody looks at a batch run: the dashboard is a line of text, and nothing of it is stored.
-    output = nbformat.read(tmp_path / "out.ipynb", as_version=4)
-    assert "widgets" not in output.metadata
-    assert any("1 planned" in out.get("data", {}).get("text/plain", "") for out in outputs)
+def some(experiment: str, *arms: str) -> dict[str, Any]:
+    return {arm: ARMS[experiment][arm] for arm in arms}
 
 
-def test_results_trains_then_reuses_and_names_its_page(tmp_path: Path) -> None:
-    parameters = {
-        "profiles": ["tiny"],
-        "arms": ["grpo_plus", "microcoder"],
-        "steps": 2,
-        "workers": 1,
-        "runs_dir": str(tmp_path / "runs"),
-    }
-    text, outputs = run("07_results.ipynb", tmp_path, **parameters)
-    page = tmp_path / "runs" / "07_results.html"
-    assert f"report: {page}" in text
-    assert "MicroCoder-GRPO" in page.read_text(encoding="utf-8")
-    assert any("application/vnd.plotly.v1+json" in out.get("data", {}) for out in outputs)
-
-    before = page.read_bytes()
-    text, _ = run("07_results.ipynb", tmp_path, **parameters)
-    assert "2 finished before and reused, 0 to train" in text
-    assert page.read_bytes() == before
-
-
-def test_code_evaluator_judges_trains_and_names_its_page(tmp_path: Path) -> None:
-    parameters = {
-        "profile": "tiny",
-        "steps": 4,
-        "judges": ["microcoder", "livecodebench", "livecodebench_method"],
-        "suite_limit": 3,
-        "workers": 1,
-        "runs_dir": str(tmp_path / "runs"),
-    }
-    text, outputs = run("06_code_evaluator.ipynb", tmp_path, **parameters)
-    page = tmp_path / "runs" / "06_code_evaluator.html"
-    assert f"report: {page}" in text
-    assert "E1 inconclusive: at least 20 right and as many wrong solutions" in text
-    assert "E2 inconclusive: reward of arm microcoder has 2 points in common" in text
-    assert "E5: No times are recorded yet" in text
-    assert "LiveCodeBench rules" in page.read_text(encoding="utf-8")
-    assert any("application/vnd.plotly.v1+json" in out.get("data", {}) for out in outputs)
-
-
-SMALL = [
-    "train_batch_size=4", "ppo_mini_batch_size=2", "num_generations=2", "per_device_batch_size=4",
-    "max_completion_length=24", "eval_lengths=[24]", "eval_every=2", "repeat_window=4",
-    "test_limit=4", "eval_attempts=2", "reward_workers=1",
-]  # fmt: skip
-# Notebook: parameters beside those of all, the claims it decides, what it says of a missing arm.
+# Notebook: its parameters beside those of all, a claim it decides, what it says of a missing arm.
 SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "01_cross_model": ({"changes": SMALL}, "Q1", "has 2 points in common; 5 are needed"),
+    "01_cross_model": ({}, "Q1", "has 2 points in common; 5 are needed"),
     "02_truncation_mask": (
-        {"profile": "tiny", "arms": ["none", "rho_02"]},
+        {"arms": some("truncation_mask", "none", "rho_02")},
         "M1",
         "no finished run of arms rho_01, rho_03, all",
     ),
     "03_temperature": (
-        {"profile": "tiny", "arms": ["t_10"], "temperatures": [0.6, 1.0, 1.4]},
+        {"arms": some("temperature", "t_10"), "temperatures": [0.6, 1.4]},
         "T5",
         "no finished run of arm t_06",
     ),
     "04_kl_and_clip": (
-        {"profile": "tiny", "arms": ["no_kl_high_clip"]},
+        {"arms": some("kl_and_clip", "no_kl_high_clip")},
         "K2",
         "no finished run of arm kl_low_clip",
     ),
     "08_batch_size": (
-        {"profile": "tiny", "arms": ["medium"]},
+        {"arms": some("batch_size", "medium")},
         "B2",
         "no finished run of arms small, large",
     ),
     "09_context_length": (
-        {"profile": "tiny", "arms": ["long", "short"]},
+        {"arms": some("context_length", "long", "short")},
         "C1",
         "no finished run of arm middle",
     ),
 }
 
 
-@pytest.fixture(scope="module")
-def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all sections: the usual run is an arm of most and trained once."""
-    return tmp_path_factory.mktemp("sections") / "runs"
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SECTIONS)
-def test_section_trains_assesses_and_names_its_page(
-    name: str, shared_runs: Path, tmp_path: Path
-) -> None:
+def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -> None:
     parameters, claim, missing = SECTIONS[name]
     text, outputs = run(
-        f"{name}.ipynb", tmp_path, steps=4, workers=1, runs_dir=str(shared_runs), **parameters
-    )
-    page = shared_runs / f"{name}.html"
+        name, executed, profile="tiny", seeds=[0], steps=4, workers=1, fresh=True,
+        runs_dir=str(executed / name / "runs"), **parameters,
+    )  # fmt: skip
+    page = executed / name / "runs" / f"{name}.html"
     assert f"report: {page}" in text
-    assert missing in text
+    assert missing in html_of(outputs)
     html = page.read_text(encoding="utf-8")
     assert all(words in html for words in (claim, "Beyond the paper", "no evidence about Qwen3"))
-    assert any("application/vnd.plotly.v1+json" in out.get("data", {}) for out in outputs)
-    if name in ("04_kl_and_clip", "08_batch_size"):
-        assert "1 finished before and reused, 0 to train" in text
+    assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
     if name == "03_temperature":
-        assert "9 measurements, 0 made before, 9 to make" in text
-        assert "T2 inconclusive (exploratory): 1 of the 3 seeds it needs; slope at step 0" in text
+        assert "6 measurements, 0 made before, 6 to make" in text
 
 
-def test_nano_world_shows_every_target(tmp_path: Path) -> None:
+def test_an_arm_of_ones_own_beside_the_paper_s_is_one_line(executed: Path) -> None:
+    """The batch section is the quick one: one arm of the paper, one of the user."""
+    mine = {"recipe": "grpo_plus", "train_batch_size": "50%", "temperature": 1.2}
+    arms = {**some("batch_size", "medium"), "small and hot": mine}
     text, outputs = run(
-        "10_nano_world.ipynb",
-        tmp_path,
-        profiles=["tiny"],
-        temperatures=[0.6, 1.0],
-        report=str(tmp_path / "page.html"),
-    )
+        "08_batch_size", executed / "own", profile="tiny", seeds=[0], steps=4, arms=arms,
+        runs_dir=str(executed / "own" / "runs"),
+    )  # fmt: skip
+    assert "batch_size: 2 runs, 0 finished before and reused, 2 to train" in text
+    page = (executed / "own" / "runs" / "08_batch_size.html").read_text(encoding="utf-8")
+    assert "small and hot" in page
+    assert "small and hot" in html_of(outputs)
+    assert "no finished run of arms small, large" in html_of(outputs)
+
+
+@pytest.mark.slow
+def test_quickstart_shows_a_group_and_why_it_was_masked(executed: Path) -> None:
+    small = {"num_generations": 4, "per_device_batch_size": 8, "max_completion_length": 16}
+    text, outputs = run(
+        "00_quickstart", executed, profile="tiny", settings=small, steps=2,
+        runs_dir=str(executed / "00_quickstart" / "runs"),
+    )  # fmt: skip
+    html = html_of(outputs)
+    assert html.count("<details") == 4
+    assert "kept: " in html
+    assert "step 2/2" in text
+    assert (executed / "00_quickstart" / "runs" / "quickstart.html").exists()
+    output = nbformat.read(executed / "00_quickstart.ipynb", as_version=4)
+    assert "widgets" not in output.metadata
+
+
+@pytest.mark.slow
+def test_results_trains_then_reuses_and_names_its_page(executed: Path) -> None:
+    parameters = {
+        "profiles": ["tiny"],
+        "arms": some("results", "grpo_plus", "microcoder"),
+        "seeds": [0],
+        "steps": 2,
+        "workers": 1,
+        "runs_dir": str(executed / "07_results" / "runs"),
+    }
+    run("07_results", executed, fresh=True, **parameters)
+    page = executed / "07_results" / "runs" / "07_results.html"
+    assert "MicroCoder-GRPO" in page.read_text(encoding="utf-8")
+    before = page.read_bytes()
+    text, outputs = run("07_results", executed / "again", **parameters)
+    assert f"report: {page}" in text
+    assert "2 finished before and reused, 0 to train" in text
+    assert page.read_bytes() == before
+    assert any(PLOTLY in out.get("data", {}) for out in outputs)
+
+
+@pytest.mark.slow
+def test_code_evaluator_judges_trains_and_names_its_page(executed: Path) -> None:
+    runs = executed / "06_code_evaluator" / "runs"
+    text, outputs = run(
+        "06_code_evaluator", executed, profile="tiny", seeds=[0], steps=4, suite_limit=3,
+        judges=["microcoder", "livecodebench", "livecodebench_method"], timing_seeds=[],
+        workers=1, fresh=True, runs_dir=str(runs),
+    )  # fmt: skip
+    page = runs / "06_code_evaluator.html"
+    assert f"report: {page}" in text
+    html = html_of(outputs)
+    assert "at least 20 right and as many wrong solutions" in html
+    assert "reward of arm microcoder has 2 points in common" in html
+    assert "LiveCodeBench rules" in page.read_text(encoding="utf-8")
+    assert any(PLOTLY in out.get("data", {}) for out in outputs)
+
+
+@pytest.mark.slow
+def test_data_quality_trains_on_sets_of_ones_own(executed: Path, problem_file: Path) -> None:
+    """Real sets in place of nano's: any file or folder of problems, for training and test."""
+    runs = executed / "05_data_quality" / "runs"
+    sets = executed / "05_data_quality" / "problems.jsonl"
+    sets.parent.mkdir(parents=True, exist_ok=True)
+    sets.write_text(problem_file.read_text())
+    text, outputs = run(
+        "05_data_quality", executed, profile="tiny", seeds=[0], steps=2, pool_size=160,
+        pool_seeds=[0], harder=str(sets), test_set=str(sets), workers=1, fresh=True,
+        runs_dir=str(runs),
+    )  # fmt: skip
+    page = runs / "05_data_quality.html"
+    assert f"report: {page}" in text
+    assert "has 2 points in common" in html_of(outputs)
+    assert "Harder set" in page.read_text(encoding="utf-8")
+    config = [json.loads(path.read_text())["config"] for path in runs.glob("*/run.json")]
+    assert {one["train_set"] for one in config} == {str(sets), "nano-easier:train"}
+    assert {one["test_set"] for one in config} == {str(sets)}
+
+
+@pytest.mark.slow
+def test_nano_world_shows_every_target(executed: Path) -> None:
+    page = executed / "10_nano_world" / "page.html"
+    text, outputs = run(
+        "10_nano_world", executed, profiles=["tiny"], temperatures=[0.6, 1.0], report=str(page),
+        runs_dir=str(executed / "10_nano_world" / "runs"),
+    )  # fmt: skip
     assert "pass@8 minus pass@1" in html_of(outputs)
-    assert f"report: {tmp_path / 'page.html'}" in text
+    assert f"report: {page}" in text
+
+
+@pytest.mark.parametrize("name", [one for one in EXPERIMENTS if one != "evaluator_timing"])
+def test_the_parameters_of_a_notebook_hold_the_paper_s_arms(name: str) -> None:
+    found = notebook_parameters(NOTEBOOKS / f"{EXPERIMENTS[name].notebook}.ipynb")
+    assert found["arms"] == ARMS[name]
+    assert tuple(found["seeds"]) == EXPERIMENTS[name].seeds
+    profiles = found.get("profiles", [found.get("profile")])
+    assert next(iter(profiles)) == EXPERIMENTS[name].profiles[0]
+
+
+def test_every_notebook_draws_from_the_frames_in_the_open() -> None:
+    for name in SECTIONS:
+        cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+        sources = [cell.source for cell in cells if cell.cell_type == "code"]
+        assert any("study.curves" in source for source in sources), name
+        assert all(ast.parse(source) for source in sources)
 
 
 def test_an_unknown_parameter_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="runs_dir"):
-        run("07_results.ipynb", tmp_path, sedes=[0])
+    with pytest.raises(UserError, match="'sedes'; did you mean seeds"):
+        run("07_results", tmp_path, sedes=[0])
     assert list(tmp_path.iterdir()) == []

@@ -9,9 +9,8 @@ import time
 
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.runs import train as training
 from mcbench.runs.store import RunStore
-from mcbench.scale.launch import Launch
+from mcbench.scale import launch
 
 
 def train(config, runs_dir, label):
@@ -30,9 +29,9 @@ def train(config, runs_dir, label):
 
 
 if __name__ == "__main__":
-    training.train = train
-    command = Launch.command
-    Launch.command = lambda self, arguments: [
+    launch.train = train
+    command = launch.Launch.command
+    launch.Launch.command = lambda self, arguments: [
         "ranks" if part == "mcbench" else part for part in command(self, arguments)
     ]
     sys.exit(main())

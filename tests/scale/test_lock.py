@@ -8,9 +8,9 @@ import time
 
 import pytest
 
+from mcbench import files
 from mcbench.errors import UserError
 from mcbench.files import ProcessLock
-from mcbench.runs import files
 
 LONG_AGO = (0, 0)
 

@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from mcbench.runs.config import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import process, sweep
 from mcbench.scale.process import Ended, Started, Task
+from mcbench.scale.ray_pool import _train_on_ray
 from mcbench.scale.sweep import train_all
 
 
@@ -206,3 +208,17 @@ def test_a_real_run_is_killed_and_resumes(tiny, store):
     assert record.state == "finished"
     assert record.steps["step"].tolist() == list(range(1, 9))
     assert record.evals["step"].tolist() == [0, 0, 8, 8]
+
+
+def test_a_machine_of_the_cluster_refuses_what_is_not_the_sweeps(quick, store, monkeypatch):
+    monkeypatch.chdir(store.root)
+    task = sweep._task(planned("far")[0], store, None)
+    marker = store.root / ".sweep-1"
+    (absent,) = _train_on_ray(task, str(marker), str(store.root))
+    assert (absent.status, "is not the sweep's on this machine" in absent.last) == (2, True)
+    marker.touch()
+    (older,) = _train_on_ray(replace(task, version="0"), str(marker), str(store.root))
+    assert (older.status, "the sweep 0" in older.last) == (2, True)
+    started, *lines, ended = _train_on_ray(task, str(marker), str(store.root))
+    assert started.pid != os.getpid()
+    assert (lines[-1], ended) == ("[far] step 4/4", Ended(0, "[far] step 4/4"))

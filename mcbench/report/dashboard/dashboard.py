@@ -19,6 +19,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from mcbench.errors import UserError, unknown
+from mcbench.experiments.arms import Arms
+from mcbench.experiments.experiments import planned_runs
 from mcbench.report.base import SMOOTHING
 from mcbench.report.dashboard.curves import CurvesView
 from mcbench.report.dashboard.follower import Planned, RunFollower, StoreFollower
@@ -325,9 +327,9 @@ def watch_experiment(
     profile: str | Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
     steps: int | None = None,
-    arms: Sequence[str] | None = None,
+    arms: Arms | Sequence[str] | None = None,
     runs_dir: str | Path = "runs",
-    changes: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Dashboard:
     """The dashboard of an experiment's runs, also of those not started yet.
@@ -338,10 +340,8 @@ def watch_experiment(
     Raises:
         UserError: as :func:`mcbench.experiments.experiments.planned_runs`.
     """
-    from mcbench.experiments.experiments import planned_runs
-
-    plan = planned_runs(name, profile, seeds, steps, arms, changes)
-    return Dashboard(runs_dir, planned=[run.config for run in plan], **options)
+    plan = planned_runs(name, profile, seeds, steps, arms, settings)
+    return Dashboard(runs_dir, planned=[(run.arm, run.config) for run in plan], **options)
 
 
 def page_likely() -> bool:
