@@ -19,10 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mcbench.report.results import results_page
-
+from mcbench.report.experiment import experiment_page
 from mcbench.report.page import write_page, write_plotly
-from mcbench.report.site import PLOTLY
+from mcbench.report.site import PLOTLY, comparison_of
 from tests.report.browser import OFFLINE, chromium
 from tests.report.synthetic import GAIN, make_record
 
@@ -69,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
         started = time.perf_counter()
-        page = results_page(runs, "benchmarks/report.py")
+        page = experiment_page(comparison_of(runs), "benchmarks/report.py")
         write_page(page, path, PLOTLY)
         build_s = time.perf_counter() - started
         write_plotly(path.parent / PLOTLY)
@@ -78,7 +77,7 @@ def main() -> None:
         result = {
             "runs": len(runs),
             "steps": options.steps,
-            "figures": sum(len(p.plots) for section in page.sections for p in section.panels),
+            "figures": sum(len(one.plots) for one in page.panels),
             "build (s)": round(build_s, 2),
             "page (MB)": round(path.stat().st_size / 1e6, 2),
             "single file (MB)": round(single / 1e6, 2),

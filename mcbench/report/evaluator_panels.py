@@ -252,17 +252,15 @@ def paired_numbers(evidence: Evidence) -> pd.DataFrame:
         raise UserError(f"there is no finished run under the {label}; both arms are needed")
     if not evidence.seeds:
         raise UserError("the two arms share no seed, so nothing can be paired")
-    rates: list[Callable[[str], Series]]
-    rates = [evidence.accuracy, partial(evidence.accuracy, longest=True)]
-    ends: tuple[tuple[str, Statistic], ...]
-    ends = (("whole run", area_under_curve), ("at the end", last_window))
     measured: list[tuple[str, Callable[[str], Series], Statistic]] = [
         ("Training reward, first generation", evidence.reward, lambda x, y: y[..., 0]),
         ("Training reward, whole run", evidence.reward, lambda x, y: y.mean(axis=-1)),
     ]
-    for which, rate in zip(("shortest", "longest"), rates, strict=True):
-        for part, at in ends:
-            measured.append((f"Held-out pass@1, {which} test length, {part}", rate, at))
+    for which, longest in (("shortest", False), ("longest", True)):
+        rate = partial(evidence.accuracy, longest=longest)
+        name = f"Held-out pass@1, {which} test length"
+        measured.append((f"{name}, whole run", rate, area_under_curve))
+        measured.append((f"{name}, at the end", rate, last_window))
     rows = []
     for name, read, statistic in measured:
         ours, theirs = read(OURS), read(THEIRS)

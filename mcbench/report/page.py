@@ -126,6 +126,11 @@ class Page:
     arms: Mapping[str, ArmStyle] | None = None
     notes: Sequence[str] = (NANO_NOTE,)
 
+    @property
+    def panels(self) -> list[Panel]:
+        """Those of all sections, in order."""
+        return [one for section in self.sections for one in section.blocks if type(one) is Panel]
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -196,12 +201,10 @@ def _plotly() -> str:
 def _figure_specs(page: Page) -> dict[str, dict[str, Any]]:
     """The figures as JSON data, less what the page says itself (title, and the legend of arms)."""
     specs: dict[str, dict[str, Any]] = {}
-    for section in page.sections:
-        for panel in section.blocks:
-            for plot in panel.plots if isinstance(panel, Panel) else ():
-                if plot.id in specs:
-                    raise UserError(f"two figures of the page have the id {plot.id!r}")
-                specs[plot.id] = figure_spec(plot.figure)
+    for plot in (plot for panel in page.panels for plot in panel.plots):
+        if plot.id in specs:
+            raise UserError(f"two figures of the page have the id {plot.id!r}")
+        specs[plot.id] = figure_spec(plot.figure)
     return specs
 
 

@@ -1,12 +1,14 @@
 """The panels of the code evaluator on records made by formula."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mcbench.claims import assess
+from mcbench.claims import assess, read_measurements
+from mcbench.claims.measurements import SUITE_FILE
 from mcbench.errors import UserError
 from mcbench.experiments.arms import TIMING
 from mcbench.experiments.labelled import METHOD, LabelledCase, SuiteRecord
@@ -82,7 +84,10 @@ SUITE = judged({"microcoder": "1010", "livecodebench": "0110", METHOD: "--0-"})
 
 def study(arms: dict[str, list[RunRecord]], suite: SuiteRecord = SUITE) -> Study:
     runs = {arm: {record.seed: record for record in records} for arm, records in arms.items()}
-    results = assess("code_evaluator", runs, suite.measurements())
+    with tempfile.TemporaryDirectory() as folder:
+        suite.write(Path(folder) / SUITE_FILE)
+        measurements = read_measurements(folder)
+    results = assess("code_evaluator", runs, measurements)
     return Study("code_evaluator", "nano", arms, results)
 
 

@@ -74,7 +74,7 @@ def test_what_a_model_wrote_is_shown_as_text(tmp_path: Path) -> None:
 
 def test_tokens_carry_how_probable_they_were(tmp_path: Path) -> None:
     record = with_responses(tmp_path, "grpo", [1, 0], ["a"])
-    lines = [
+    lines: list[Any] = [
         {**line, "logprobs": [-0.01, -2.0, -99.0], "pieces": ["a", "\x00", "b"]}
         for line in record.completions(5).assign(step=5, completion="ab").to_dict("records")
     ]

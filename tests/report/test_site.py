@@ -94,9 +94,7 @@ def test_a_page_is_one_file_unless_its_folder_shares_the_script(tmp_path: Path) 
 def test_a_shared_script_is_put_into_a_single_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "records").mkdir()
-    write_compact(planned_records("results")[0], tmp_path / "records")
-    page = site.build_site(tmp_path)[1]
+    page = site.build_site(folder_of(tmp_path, "cross_model"))[1]
     for name in (page, tmp_path / "records"):
         output = tmp_path / "sent" / "one.html"
         assert main(["report", str(name), "--single-file", "-o", str(output)]) == 0
@@ -113,9 +111,9 @@ def test_a_folder_without_records_is_an_error_for_people(tmp_path: Path) -> None
     with pytest.raises(UserError, match="no run records"):
         site.build_site(tmp_path)
     with pytest.raises(UserError, match="no run or record at"):
-        site.read_records([tmp_path / "absent"])
+        site.read_records(tmp_path / "absent")
     with pytest.raises(UserError, match="no run and no compact record"):
-        site.read_records([tmp_path])
+        site.read_records(tmp_path)
 
 
 def test_the_table_of_claims_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
