@@ -9,7 +9,7 @@ import pytest
 
 from mcbench.cli import main
 
-COMMANDS = ("train", "sweep", "run", "evaluate", "report", "nano", "doctor")
+COMMANDS = ("train", "sweep", "run", "runs", "evaluate", "data", "report", "settings", "doctor")
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +31,7 @@ def test_help_is_there_for_every_command_and_loads_no_torch():
     code = (
         "import sys; from mcbench.cli import main\n"
         f"for words in [[], *([c] for c in {COMMANDS!r}), ['nano', 'build']]:\n"
-        "    try: main([*words, '--help'])\n"
-        "    except SystemExit as stop: assert stop.code == 0\n"
+        "    assert main([*words, '--help']) == 0\n"
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     )
     done = subprocess.run(
@@ -65,11 +64,12 @@ def refused(arguments, capsys, folder):
     [
         (["--recipe", "ppo"], "unknown recipe 'ppo'; allowed: deepcoder, dr_grpo, grpo, grpo_plus"),
         (["--profile", "huge"], "unknown profile 'huge'; allowed: nano, nano-m, nano-old"),
-        (["--set", "rho=0.1"], "unknown parameter 'rho'; allowed: backend, beta"),
+        (["--set", "rho=0.1"], "unknown setting 'rho'; `mcbench settings` lists them, by family"),
+        (["--set", "mask_ration=0.1"], "did you mean mask_ratio?; the mask settings are"),
         (["--set", "mask_ratio"], "--set takes NAME=VALUE such as mask_ratio=0.5, got"),
         (["--set", "ppo_mini_batch_size=3"], "must be a multiple of ppo_mini_batch_size"),
         (["--set", "per_device_batch_size=3"], "do not divide; per_device_batch_size can be 1"),
-        (["--set", "mask_ratio=1.5"], "mask_ratio must be in [0, 1], got 1.5"),
+        (["--set", "mask_ratio=1.5"], "mask_ratio must be at most 1, got 1.5"),
         (["--set", "temperature=0"], "temperature must be greater than 0"),
         (["--set", "temperature_stages=4:1.2,2:0.6"], "temperature_stages"),
         (["--set", "truncation_mask=some"], "unknown truncation_mask 'some'"),
@@ -126,8 +126,7 @@ def test_other_commands_refuse_wrong_input(
 
 
 def test_numbers_are_asked_for_by_example(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["evaluate", "nano-s", "--lengths", "80,x"])
+    assert main(["evaluate", "nano-s", "--lengths", "80,x"]) == 2
     assert "expected whole numbers such as 0,1,2, got '80,x'" in capsys.readouterr().err
 
 
@@ -173,3 +172,41 @@ def test_doctor_reports_versions_cores_and_sandbox(capsys):
     assert "torch 2." in out
     assert "processor cores" in out
     assert "sandbox layers:" in out
+
+
+@pytest.mark.parametrize("command", [["settings"], ["runs", "--records"], ["doctor"], ["--help"]])
+def test_a_reader_that_stops_early_is_no_error(command):
+    """``mcbench ... | head -1``: the pipe is closed before the command has said all."""
+    repository = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcbench", *command], cwd=repository,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        process.stdout.readline()
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_runs_are_listed_filtered_and_shown(capsys, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert main(["runs", "--records", "--where", "mask_ratio=0.3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert all("mask_ratio 0.3" in line and "finished" in line for line in lines)
+    assert main(["runs", lines[0].split()[0][:6], "--records"]) == 0
+    out = capsys.readouterr().out
+    assert '"mask_ratio": 0.3' in out
+    assert "up to 192 tokens: pass@1" in out
+    assert main(["runs", "--records", "--where", "rho=0.3"]) == 2
+    assert "there is no setting 'rho'" in capsys.readouterr().err
+    assert main(["runs", "zzz", "--records"]) == 2
+    assert "has an id that begins with 'zzz'" in capsys.readouterr().err
+
+
+def test_settings_are_listed_by_family(capsys):
+    assert main(["settings", "mask"]) == 0
+    out = capsys.readouterr().out
+    assert "mask_ratio" in out
+    assert "learning_rate" not in out
+    assert main(["settings", "masks"]) == 2
+    assert "did you mean mask" in capsys.readouterr().err
