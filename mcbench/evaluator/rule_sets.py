@@ -299,37 +299,31 @@ def _relatively_close(wanted: str, got: str) -> bool:
     return abs(a - e) / max(abs(e), 1e-10) < 1e-5
 
 
-_ALL = (
-    RuleSet(
-        "microcoder",
-        compare.compare_text,
-        compare.compare_values,
-        "the documentation of mcbench.evaluator.compare",
-    ),
-    _peer(
-        "livecodebench",
+_PEERS = {
+    "livecodebench": (
         _livecodebench_text,
         _livecodebench_values,
         "github.com/LiveCodeBench/LiveCodeBench, lcb_runner/evaluation/testing_util.py",
     ),
-    _peer(
-        "deepcoder",
+    "deepcoder": (
         _deepcoder_text,
         _taco_values,
         "github.com/rllm-org/rllm, rllm/rewards/code_utils/taco.py (of 2025)",
     ),
-    _peer(
-        "verl_prime",
+    "verl_prime": (
         _verl_text,
         _verl_values,
         "github.com/volcengine/verl, verl/utils/reward_score/prime_code/testing_util.py",
     ),
-    _peer(
-        "sandbox_fusion",
+    "sandbox_fusion": (
         _sandbox_fusion_text,
         _verl_values,
         "github.com/bytedance/SandboxFusion, sandbox/utils/testing.py and, for values, "
         "sandbox/datasets/live_code_bench.py",
     ),
-)
-RULE_SETS: dict[str, RuleSet] = {rules.name: rules for rules in _ALL}
+}
+_OWN = "the documentation of mcbench.evaluator.compare"
+RULE_SETS: dict[str, RuleSet] = {
+    "microcoder": RuleSet("microcoder", compare.compare_text, compare.compare_values, _OWN),
+    **{name: _peer(name, *parts) for name, parts in _PEERS.items()},
+}
