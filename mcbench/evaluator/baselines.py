@@ -281,4 +281,4 @@ def _check_sample(sample: Sample) -> Result:
             return Result((TestResult("TLE", message="the global timeout"),))
         if not outcome:
             return Result((TestResult("RE", message="the process ended without a result"),))
-        return Result(tuple(TestResult(*test) for test in outcome[0]))
+        return Result(tuple(outcome[0]))

@@ -48,8 +48,7 @@ class Layers:
 
     def __init__(self, linux: bool) -> None:
         self.linux = linux  # whether what only Linux has is to be used
-        self.handles = False
-        self.evaluator_pid = 0
+        self.evaluator_pid = os.getppid()
         self.max_processes: int | None = None
         self.hard_limits: dict[int, int] = {}  # of the zygote, so that a child need not ask
         self.granted: list[str] = []
@@ -59,20 +58,24 @@ class Layers:
         self.test_uid: int | None = None  # children drop to it when we are root
         self.scratch = Scratch()
         self.ruleset = -1  # of Landlock, for each child to put on
-
-    def try_files_and_handles(self) -> None:
-        """Find out whether what costs least is there; what serves instead is in `portable`."""
-        if not self.linux:
+        if not linux:
+            names = [*NAMESPACES, LANDLOCK, SECCOMP, MEMORY_FILES, HANDLES]
+            self.missing |= dict.fromkeys(names, portable.reason())
             return
-        for name, make in (
-            (MEMORY_FILES, lambda: os.memfd_create("attempt")),
-            (HANDLES, lambda: os.pidfd_open(os.getpid())),
+        # What serves instead of these is in `portable`.
+        for name, make, argument in (
+            (MEMORY_FILES, "memfd_create", "attempt"),
+            (HANDLES, "pidfd_open", os.getpid()),
         ):
             try:
-                os.close(make())
+                os.close(getattr(os, make)(argument))
             except (OSError, AttributeError) as error:
                 self.missing[name] = str(error)
-        self.handles = HANDLES not in self.missing
+
+    @property
+    def handles(self) -> bool:
+        """Whether there are process handles."""
+        return HANDLES not in self.missing
 
     @contextlib.contextmanager
     def attempt(self, name: str) -> Iterator[None]:
@@ -83,12 +86,6 @@ class Layers:
             self.missing[name] = str(error)
         else:
             self.granted.append(name)
-
-
-def refuse_all(layers: Layers, reason: str) -> None:
-    """Record that nothing is to be had of what only Linux has."""
-    names = [*NAMESPACES, LANDLOCK, SECCOMP, MEMORY_FILES, HANDLES]
-    layers.missing |= dict.fromkeys(names, reason)
 
 
 def default_thread_stack() -> None:
@@ -240,6 +237,12 @@ def _open_path_to_interpreter(stash: str) -> None:
             os.rmdir(place)
 
 
+def _become_group(gid: int) -> None:
+    """Give up root's groups for good: for root this sets all three."""
+    os.setgroups([])
+    os.setgid(gid)
+
+
 def _check_user(layers: Layers, uid: int) -> None:
     """Try the user in a forked process.
 
@@ -249,8 +252,8 @@ def _check_user(layers: Layers, uid: int) -> None:
     library = os.path.dirname(os.__file__)
 
     def read_as_user() -> None:
-        portable.become_group(uid, layers.linux)
-        portable.become_user(uid, layers.linux)
+        _become_group(uid)
+        os.setuid(uid)
         with open(os.path.join(library, "os.py"), "rb") as file:
             file.read(1)
 
@@ -288,7 +291,7 @@ def confine_zygote(layers: Layers) -> None:
         with layers.attempt("limit on address space"):
             portable.in_fork(lambda: limit(resource.RLIMIT_AS, 4 * reserve))
     if layers.test_uid is not None:
-        portable.become_group(layers.test_uid, layers.linux)
+        _become_group(layers.test_uid)
     elif not layers.user_namespace and os.geteuid() != 0:
         with layers.attempt("limit on processes"):
             others = portable.processes_of_user()
@@ -329,7 +332,7 @@ def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None
     if "ipc namespace" in layers.granted and SECCOMP not in layers.granted:
         libc.call("unshare", CLONE_NEWIPC)  # System V memory outlives processes, not its namespace
     if layers.test_uid is not None:
-        portable.become_user(layers.test_uid, layers.linux)
+        os.setuid(layers.test_uid)  # for root this sets all three, for good
     elif layers.linux and (os.geteuid() == 0 or layers.user_namespace):
         header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
         libc.call("capset", header, bytes(24))

@@ -57,10 +57,6 @@ def main() -> None:
     sys.path += sys.argv[4:]
     isolation.default_thread_stack()
     layers = isolation.Layers(portable.ON_LINUX and wanted == portable.FULL)
-    layers.evaluator_pid = os.getppid()
-    if not layers.linux:
-        isolation.refuse_all(layers, portable.reason())
-    layers.try_files_and_handles()
     os.environ["MCBENCH_ZYGOTE"] = str(os.getpid())
     isolation.enter_namespaces(layers)
     if "mount namespace" not in layers.granted:
