@@ -29,12 +29,13 @@ from mcbench.evaluator import encoding, remote
 MAX_MESSAGE = 64 << 20
 LINK, RESULT = 3, 4  # descriptors
 _MAX_MESSAGE_TEXT = 300
+_DAMAGED = "the answer is damaged"
 
 
 def _awaited(awaitable: Any) -> Any:
     """What it comes to, in an event loop of this process."""
     import asyncio  # large and rarely needed
-    import threading
+    from concurrent.futures import ThreadPoolExecutor
 
     async def wait() -> Any:
         return await awaitable
@@ -44,21 +45,8 @@ def _awaited(awaitable: Any) -> Any:
         _loop = _loop or asyncio.new_event_loop()
         return _loop.run_until_complete(wait())
     # Asked in the middle of a coroutine of our own, whose loop has this thread.
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.append((asyncio.run(wait()), None))
-        except Exception as error:
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    value, error = outcome[0]
-    if error is not None:
-        raise error
-    return value
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(asyncio.run, wait()).result()
 
 
 _loop: Any = None
@@ -157,9 +145,9 @@ class Link:
             data = self._read(size)
             message = encoding.loads(data, lambda *part: remote.unpack(self, *part))
         except (ValueError, LookupError, TypeError) as error:
-            raise self._break(f"the answer is damaged ({error})") from None
+            raise self._break(f"{_DAMAGED} ({error})") from None
         if not isinstance(message, list) or not message:
-            raise self._break("the answer is damaged")
+            raise self._break(_DAMAGED)
         return message
 
     def _break(self, reason: str) -> "SubmissionEndedError":
@@ -188,19 +176,18 @@ class Link:
         self.questions += 1
         self.send("do", operation, *operands)
         while True:
-            kind, *rest = self.receive()
-            if kind == "do":
-                self.answer(rest)
-            elif kind in ("done", "raised") and len(rest) == 2:
-                self._restore(operands, rest[1])
-                if kind == "done":
-                    return rest[0]
-                if not isinstance(rest[0], Exception):
-                    raise self._break("the answer is damaged")
-                vars(rest[0])["from_submission"] = True
-                raise rest[0]
-            else:
-                raise self._break("the answer is damaged")
+            match self.receive():
+                case ["do", *question]:
+                    self.answer(question)
+                case ["done", value, changed]:
+                    self._restore(operands, changed)
+                    return value
+                case ["raised", Exception() as error, changed]:
+                    self._restore(operands, changed)
+                    vars(error)["from_submission"] = True
+                    raise error
+                case _:
+                    raise self._break(_DAMAGED)
 
     def answer(self, question: list[Any]) -> None:
         """Do what the other end asked for."""
@@ -318,7 +305,7 @@ def _run(test: dict[str, Any], link: Link) -> None:
     link.send(sorted(wanted | ({entry_point} if entry_point else set())))
     found = link.receive()[0]
     if not isinstance(found, dict):
-        raise link._break("the answer is damaged")
+        raise link._break(_DAMAGED)
     if entry_point and entry_point not in found:
         raise link._break(f"the submission does not define {entry_point!r}")
     link.looked_up = any(type(found[name]) is not remote.Remote for name in wanted & found.keys())
