@@ -51,26 +51,21 @@ def _awaited(awaitable: Any) -> Any:
 
 _loop: Any = None
 
+_BUILTINS = (
+    *(iter, next, len, str, repr, bool, float, int, hash, abs, isinstance, issubclass, aiter),
+    *(reversed, getattr, setattr),
+)
+_OPERATORS = (
+    *("getitem", "setitem", "delitem", "contains", "eq", "lt", "le", "gt", "ge", "add", "sub"),
+    *("mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul", "neg", "index"),
+)
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda function, args, named: function(*args, **named),
-    "getattr": getattr,
-    "setattr": setattr,
-    "getitem": operator.getitem,
-    "setitem": operator.setitem,
-    "delitem": operator.delitem,
-    "contains": operator.contains,
     "await": _awaited,
     "anext": lambda iterator: _awaited(anext(iterator)),
-    "and": operator.and_,
-    "or": operator.or_,
+    **{function.__name__: function for function in _BUILTINS},
+    **{name: getattr(operator, f"__{name}__") for name in _OPERATORS},
 }
-for _function in (
-    *(iter, next, len, str, repr, bool, float, int, hash, abs, isinstance, issubclass, aiter),
-    *(operator.eq, operator.lt, operator.le, operator.gt, operator.ge, operator.add, operator.sub),
-    *(operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.xor),
-    *(operator.matmul, operator.neg, operator.index, reversed),
-):
-    _OPERATIONS[_function.__name__] = _function
 
 _CLOSED = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.GeneratorType),

@@ -19,7 +19,7 @@ from typing import Any
 from mcbench.errors import unknown
 from mcbench.evaluator import compare
 from mcbench.evaluator.compare import RULE_NAMES, Comparison, Rules
-from mcbench.evaluator.submission import check_tolerances
+from mcbench.evaluator.submission import check_rules
 
 Compare = Callable[[Any, Any, Rules, Any], Comparison]
 
@@ -51,12 +51,13 @@ def outputs_match(expected: Any, actual: Any, *, rules: str = "microcoder", **op
     ``rules`` is the name of a rule set; options are those of `mcbench.evaluator.compare.Rules`.
 
     Raises:
-        UserError: an unknown rule set or option, a tolerance that is negative or not finite.
+        UserError: an unknown rule set or option, a tolerance that is negative or not finite, a
+            checker that is no function.
     """
     if strange := sorted(options.keys() - set(RULE_NAMES)):
         raise unknown("comparison option", strange[0], RULE_NAMES)
     stated = Rules(**options)
-    check_tolerances(stated.rtol, stated.atol)
+    check_rules(stated)
     chosen = rule_set(rules)
     text = isinstance(expected, str) and isinstance(actual, str)
     comparison = chosen.compare_text if text else chosen.compare_values
