@@ -16,7 +16,6 @@ import math
 import multiprocessing
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -77,6 +76,10 @@ class _Baseline:
         return submissions
 
 
+def _work_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True)
+
+
 # One Python per test -----------------------------------------------------------------------------
 
 # Runs `main.py` as a module of a call-based submission and leaves the encoded result in a file.
@@ -130,15 +133,11 @@ class SingleThreaded(_Baseline):
 
     def _evaluate_one(self, submission: Submission, early_exit: bool) -> Result:
         tests: list[TestResult] = []
-        with tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
-            for number in range(len(submission.tests)):
-                work = folder / str(number)
-                work.mkdir()
-                tests.append(_run_plainly(submission, number, work, self._rule_set))
-                shutil.rmtree(work, ignore_errors=True)
-                if early_exit and tests[-1].verdict != "AC":
-                    break
+        for number in range(len(submission.tests)):
+            with _work_folder() as work:
+                tests.append(_run_plainly(submission, number, Path(work), self._rule_set))
+            if early_exit and tests[-1].verdict != "AC":
+                break
         return Result(tuple(tests))
 
 
@@ -236,7 +235,7 @@ class ProcessPerSample(_Baseline):
         """
         samples = [_sample(given) for given in self._check(submissions, (StdioTest, CallTest))]
         with (
-            tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True) as work,
+            _work_folder() as work,
             ProcessPoolExecutor(
                 self._workers,
                 mp_context=multiprocessing.get_context("fork"),
