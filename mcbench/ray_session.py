@@ -11,7 +11,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,6 +23,7 @@ _ENVIRONMENT = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 _REACH_SECONDS = 10.0
 _OBJECT_STORE_BYTES = 80 << 20  # progress lines and submissions are small; Ray wants 75 MiB
 
@@ -63,39 +64,35 @@ def ray_session(address: str, cpus: int | None = None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    folder = _connect(ray, address, cpus)
-    try:
+    with ExitStack() as stack:
+        if address == "local":
+            _start(ray, cpus, stack)
+        else:
+            _join(ray, address)
+            stack.callback(ray.shutdown)
         yield ray
-    finally:
-        ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _connect(ray: Any, address: str, cpus: int | None) -> str | None:
-    """Connect; the temporary folder of a cluster that was started, which is the caller's."""
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address == "local":
-        folder = tempfile.mkdtemp(prefix="ray-")  # Ray's sockets below it need a short path
-        try:
-            ray.init(
-                address="local",
-                num_cpus=cpus,
-                include_dashboard=False,
-                object_store_memory=_OBJECT_STORE_BYTES,
-                _temp_dir=folder,
-                _node_ip_address="127.0.0.1",
-                **quiet,
-            )
-        except BaseException:
-            ray.shutdown()
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        return folder
+def _start(ray: Any, cpus: int | None, stack: ExitStack) -> None:
+    folder = tempfile.mkdtemp(prefix="ray-")  # Ray's sockets below it need a short path
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    stack.callback(ray.shutdown)  # before the folder goes
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        include_dashboard=False,
+        object_store_memory=_OBJECT_STORE_BYTES,
+        _temp_dir=folder,
+        _node_ip_address="127.0.0.1",
+        **_QUIET,
+    )
+
+
+def _join(ray: Any, address: str) -> None:
     try:
         if address != "auto":
             _reach(address)  # Ray itself would try for minutes
-        ray.init(address=address, **quiet)
+        ray.init(address=address, **_QUIET)
     except UserError:
         raise
     except (OSError, RuntimeError, ValueError) as error:
@@ -104,7 +101,6 @@ def _connect(ray: Any, address: str, cpus: int | None) -> str | None:
             f"no Ray cluster at {address!r} ({reason}); start one with `ray start --head`, or use "
             "--address local"
         ) from error
-    return None
 
 
 def _reach(address: str) -> None:

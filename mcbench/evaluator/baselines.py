@@ -16,7 +16,6 @@ import math
 import multiprocessing
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +25,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,6 @@ from mcbench.evaluator.submission import (
     Submission,
     Test,
     TestResult,
-    Verdict,
     check_workers,
     checked_submissions,
 )
@@ -77,21 +76,19 @@ class _Baseline:
         return submissions
 
 
+def _work_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True)
+
+
 # One Python per test -----------------------------------------------------------------------------
 
 # Runs `main.py` as a module of a call-based submission and leaves the encoded result in a file.
 _CALL_DRIVER = """\
-import importlib.util, sys
-
-def load(path):
-    spec = importlib.util.spec_from_file_location("loaded", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
+import sys
 folder, fn_name, result_arg = sys.argv[1:]
-encoding = load(folder + "/encoding.py")
-leetcode = load(folder + "/leetcode.py")
+sys.path.insert(0, folder)
+import encoding, leetcode
+del sys.path[0]
 names = leetcode.namespace()
 sys.setrecursionlimit(leetcode.RECURSION_LIMIT)
 names["__name__"] = "solution"
@@ -136,15 +133,11 @@ class SingleThreaded(_Baseline):
 
     def _evaluate_one(self, submission: Submission, early_exit: bool) -> Result:
         tests: list[TestResult] = []
-        with tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
-            for number in range(len(submission.tests)):
-                work = folder / str(number)
-                work.mkdir()
-                tests.append(_run_plainly(submission, number, work, self._rule_set))
-                shutil.rmtree(work, ignore_errors=True)
-                if early_exit and tests[-1].verdict != "AC":
-                    break
+        for number in range(len(submission.tests)):
+            with _work_folder() as work:
+                tests.append(_run_plainly(submission, number, Path(work), self._rule_set))
+            if early_exit and tests[-1].verdict != "AC":
+                break
         return Result(tuple(tests))
 
 
@@ -164,14 +157,10 @@ def _run_plainly(submission: Submission, number: int, work: Path, rule_set: Rule
     (work / "stdin").write_bytes(data)
 
     started = time.monotonic()
-    with (
-        (work / "stdin").open("rb") as stdin,
-        (work / "stdout").open("wb") as stdout,
-        (work / "stderr").open("wb") as stderr,
-    ):
-        process = subprocess.Popen(
-            command, cwd=work, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
-        )
+    with ExitStack() as stack:
+        modes = {"stdin": "rb", "stdout": "wb", "stderr": "wb"}
+        streams: Any = {n: stack.enter_context((work / n).open(mode)) for n, mode in modes.items()}
+        process = subprocess.Popen(command, cwd=work, start_new_session=True, **streams)
     if hasattr(resource, "prlimit"):  # Linux; elsewhere the size is only checked afterwards
         limit = OUTPUT_BYTES + 1
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
@@ -188,30 +177,25 @@ def _run_plainly(submission: Submission, number: int, work: Path, rule_set: Rule
     _, status, usage = os.wait4(process.pid, 0)
     timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    verdict, strategy, message = _judge(process.returncode, late.is_set(), test, work, rule_set)
-    return TestResult(
-        verdict=verdict,
-        time_s=usage.ru_utime + usage.ru_stime,
-        wall_s=time.monotonic() - started,
-        strategy=strategy,
-        message=message,
-    )
+    if late.is_set():
+        result = TestResult("TLE", message="did not end in time")
+    else:
+        result = _judge(process.returncode, test, work, rule_set)
+    wall_s = time.monotonic() - started
+    return replace(result, time_s=usage.ru_utime + usage.ru_stime, wall_s=wall_s)
 
 
-def _judge(
-    status: int, late: bool, test: Test, work: Path, rule_set: RuleSet
-) -> tuple[Verdict, str | None, str]:
-    if late:
-        return "TLE", None, "did not end in time"
+def _judge(status: int, test: Test, work: Path, rule_set: RuleSet) -> TestResult:
     if (work / "stdout").stat().st_size > OUTPUT_BYTES:
-        return "OLE", None, "wrote more than the output limit"
+        return TestResult("OLE", message="wrote more than the output limit")
     if status != 0:
         lines = (work / "stderr").read_bytes()[-4096:].decode("utf-8", "replace").splitlines()
         last = lines[-1] if lines else ""
         failed = isinstance(test, AssertTest) and last.startswith("AssertionError")
-        return "WA" if failed else "RE", None, f"exit status {status}: {last}".rstrip(": ")
+        message = f"exit status {status}: {last}".rstrip(": ")
+        return TestResult("WA" if failed else "RE", message=message)
     if isinstance(test, AssertTest):
-        return "AC", "assertions", ""
+        return TestResult("AC", strategy="assertions")
     result = work / "result"
     returned = result.read_bytes() if result.is_file() else b""
     return compare_outputs(test, (work / "stdout").read_bytes(), returned, rule_set)
@@ -251,7 +235,7 @@ class ProcessPerSample(_Baseline):
         """
         samples = [_sample(given) for given in self._check(submissions, (StdioTest, CallTest))]
         with (
-            tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True) as work,
+            _work_folder() as work,
             ProcessPoolExecutor(
                 self._workers,
                 mp_context=multiprocessing.get_context("fork"),
@@ -278,13 +262,9 @@ def _sample(submission: Submission) -> Sample:
         through_json(list(test.args)) if isinstance(test, CallTest) else test.stdin
         for test in tests
     ]
-    return Sample(
-        code=submission.code,
-        fn_name=names[0],
-        inputs=inputs,
-        expected=[through_json(test.expected) for test in tests],
-        alarm_s=math.ceil(submission.time_limit_s),
-    )
+    expected = [through_json(test.expected) for test in tests]
+    alarm_s = math.ceil(submission.time_limit_s)
+    return Sample(submission.code, names[0], inputs, expected, alarm_s)
 
 
 def _check_sample(sample: Sample) -> Result:
@@ -300,4 +280,4 @@ def _check_sample(sample: Sample) -> Result:
             return Result((TestResult("TLE", message="the global timeout"),))
         if not outcome:
             return Result((TestResult("RE", message="the process ended without a result"),))
-        return Result(tuple(TestResult(*test) for test in outcome[0]))
+        return Result(tuple(outcome[0]))

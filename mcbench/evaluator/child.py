@@ -21,6 +21,8 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any, Literal
 
+from mcbench.evaluator import encoding, leetcode, portable
+
 STDIN, STDOUT, STDERR, RESULT = 0, 1, 2, 3
 
 # The functions below signal's, which turn numbers into enumerations at a cost.
@@ -40,29 +42,33 @@ print(add(a, b), f"{a} {b:.3f}", *sorted({"a": 1}.items()))
 """
 
 _modules: dict[str, ModuleType] = {}
+_names: dict[str, Any] = {}  # that a call-based submission has
 
 
-def prepare(names: dict[str, Any], memory_file: Callable[[str], int]) -> None:
+def prepare(linux: bool) -> None:
     """In the zygote: what every test needs and no test has touched yet.
 
     Made here and not in the child, where each page of memory that is written to has to be copied
-    first; that is most of what a test costs. ``names`` are those that a call-based submission has.
+    first; that is most of what a test costs.
 
     The streams are made on files like those that a child gets at the same descriptors, so that what
     they remember of their descriptor (a regular file, at its start) holds there. A small program is
     run first: what is initialised on first use then is so in every child.
     """
-    _site_builtins()
+    _names.update(leetcode.namespace())
+    site.setquit()  # what `site` adds for a plain `python3`; the zygote starts without it
+    site.setcopyright()
+    site.sethelper()
     random.seed(0)  # fixed, as for hashing: the same program gets the same verdict
     saved = [os.dup(descriptor) for descriptor in (STDIN, STDOUT, STDERR)]
     for _ in range(_WARM_UPS):
-        _open_streams(b"1 2\n", memory_file)
+        _open_streams(b"1 2\n", linux)
         exec(_compile(_WARM_UP), vars(_module("__main__", {})))
         sys.stdout.flush()
-    _open_streams(b"", memory_file)
+    _open_streams(b"", linux)
     streams = {name: getattr(sys, name) for name in ("stdin", "stdout", "stderr")}
     _modules["__main__"] = _module("__main__", {})
-    _modules["solution"] = _module("solution", names | streams)
+    _modules["solution"] = _module("solution", _names | streams)
     _modules["answering"] = _module("solution", {})
     for descriptor, original in enumerate(saved):
         os.dup2(original, descriptor)
@@ -76,25 +82,18 @@ def run_program(code: bytes) -> int:
     return _run(lambda: exec(_compile(code), _enter("__main__", code)), code)
 
 
-def run_call(
-    code: bytes,
-    call: dict[str, Any],
-    args: list[Any],
-    names: dict[str, Any],
-    recursion_limit: int,
-    dumps: Callable[[object], bytes],
-) -> int:
+def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
     """Define the submission, call its function, write the encoded result to descriptor 3."""
 
     def define_and_call() -> None:
-        sys.setrecursionlimit(recursion_limit)
+        sys.setrecursionlimit(leetcode.RECURSION_LIMIT)
         bound = _enter("solution", code)
         exec(_compile(code), bound)
-        value = _resolve(bound, call["fn_name"], code, names)(*args)
+        value = _resolve(bound, call["fn_name"], code)(*args)
         if call["result_arg"] is not None:
             value = args[call["result_arg"]]
         try:
-            data = dumps(value)
+            data = encoding.dumps(value, items_of=leetcode.items_of)
         except TypeError as error:
             raise TypeError(f"cannot compare {error}") from None
         os.ftruncate(RESULT, 0)
@@ -116,16 +115,9 @@ def run_answering(code: bytes, answer: Callable[[dict[str, Any]], None]) -> int:
     return _run(define_and_answer, code)
 
 
-def _site_builtins() -> None:
-    """What `site` adds for a plain `python3`; the zygote starts without it."""
-    site.setquit()
-    site.setcopyright()
-    site.sethelper()
-
-
-def _open_streams(stdin: bytes, memory_file: Callable[[str], int]) -> None:
+def _open_streams(stdin: bytes, linux: bool) -> None:
     for descriptor in (STDIN, STDOUT, STDERR):
-        placeholder = memory_file("placeholder")
+        placeholder = portable.memory_file("placeholder", linux)
         os.dup2(placeholder, descriptor)
         os.close(placeholder)
     os.pwrite(STDIN, stdin, 0)
@@ -169,14 +161,12 @@ def _compile(code: bytes) -> CodeType:
     return compile(code, "main.py", "exec", dont_inherit=True)
 
 
-def _resolve(
-    bound: dict[str, Any], fn_name: str, code: bytes, names: dict[str, Any]
-) -> Callable[..., Any]:
+def _resolve(bound: dict[str, Any], fn_name: str, code: bytes) -> Callable[..., Any]:
     solution = bound.get("Solution")
     if isinstance(solution, type) and hasattr(solution, fn_name):
         return getattr(solution(), fn_name)
     function = bound.get(fn_name)
-    if callable(function) and (function is not names.get(fn_name) or _binds(code, fn_name)):
+    if callable(function) and (function is not _names.get(fn_name) or _binds(code, fn_name)):
         return function
     raise NameError(f"neither class Solution nor the module defines {fn_name!r}")
 

@@ -269,16 +269,9 @@ def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
         return len(a) == len(b) and _compare_tokens(a, b, rules)[0] is not None
 
     def features(line: list[str]) -> Features:
-        shape: list[str] = []
-        found: list[float] = []
-        for token in line:
-            number = _as_number(token)
-            if number is None or number != number:  # NaN has no place in an order
-                shape.append(token.lower())
-            else:
-                shape.append("#")
-                found.append(number)
-        return tuple(shape), tuple(found)
+        numbers = map(_as_number, line)
+        parsed = [t.lower() if n is None else n for t, n in zip(line, numbers, strict=True)]
+        return _features(parsed, rules)
 
     return same_multiset(wanted, got, match, features)
 
@@ -408,11 +401,12 @@ def _unordered_values(expected: Any, actual: Any, rules: Rules) -> bool:
     def match(e: Any, a: Any) -> bool:
         return _compare_structure(e, a, rules) is not None
 
-    def features(value: Any) -> Features:
-        numbers: list[float] = []
-        return _shape(value, numbers, rules), tuple(numbers)
+    return same_multiset(list(expected), list(actual), match, lambda value: _features(value, rules))
 
-    return same_multiset(list(expected), list(actual), match, features)
+
+def _features(value: Any, rules: Rules) -> Features:
+    numbers: list[float] = []
+    return _shape(value, numbers, rules), tuple(numbers)
 
 
 def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 MAX_DEPTH = 400
@@ -217,6 +218,10 @@ def _datetime_parts(value: datetime) -> tuple[Any, ...] | None:
     return clock and (value.year, value.month, value.day, *clock)
 
 
+def _folded(kind: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *parts: kind(*parts[:-1], fold=parts[-1])
+
+
 _FACTORIES = {kind.__name__: kind for kind in (list, int, set, dict, str, float, tuple, bool)}
 
 
@@ -238,20 +243,10 @@ _CLOCK = (*[int] * 4, _ZONE, int)
 _LIBRARY: dict[type, tuple[str, Callable[[Any], Any], tuple[Any, ...], Callable[..., Any]]] = {
     Fraction: ("Fraction", _fraction_parts, (int, int), _fraction),
     Decimal: ("Decimal", _decimal_parts, (str,), _decimal),
-    date: ("date", lambda v: (v.year, v.month, v.day), (int,) * 3, date),
-    datetime: (
-        "datetime",
-        _datetime_parts,
-        (*[int] * 3, *_CLOCK),
-        lambda *parts: datetime(*parts[:-1], fold=parts[-1]),
-    ),
-    time: ("time", _time_parts, _CLOCK, lambda *parts: time(*parts[:-1], fold=parts[-1])),
-    timedelta: (
-        "timedelta",
-        lambda v: (v.days, v.seconds, v.microseconds),
-        (int,) * 3,
-        timedelta,
-    ),
+    date: ("date", attrgetter("year", "month", "day"), (int,) * 3, date),
+    datetime: ("datetime", _datetime_parts, (*[int] * 3, *_CLOCK), _folded(datetime)),
+    time: ("time", _time_parts, _CLOCK, _folded(time)),
+    timedelta: ("timedelta", attrgetter("days", "seconds", "microseconds"), (int,) * 3, timedelta),
     timezone: ("timezone", lambda v: (v.utcoffset(None),), (timedelta,), timezone),
     deque: ("deque", lambda v: (list(v), v.maxlen), (list, (int, _NONE)), deque),
     OrderedDict: ("OrderedDict", lambda v: (list(v.items()),), (list,), OrderedDict),

@@ -13,20 +13,9 @@ import errno
 import os
 import struct
 
-_libc = ctypes.CDLL(None, use_errno=True)
+from mcbench.evaluator.libc import checked, library
+
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
-
-
-def _checked(what: str, result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
-    return result
-
-
-def _no_new_privileges() -> None:
-    """Give up set-uid programs for good, as both filters require."""
-    _checked("no_new_privs", _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
 # Landlock ----------------------------------------------------------------------------------------
@@ -58,7 +47,7 @@ def file_ruleset(readable: list[str], hidden: list[str], writable: list[str]) ->
     Raises:
         OSError: the kernel has no Landlock, or does not allow it.
     """
-    version = _checked("landlock", _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
+    version = checked("landlock", library.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
     rights = (1 << next(bits for least, bits in _FILE_RIGHTS if version >= least)) - 1
     attributes = struct.pack("=Q", rights)
     if version >= 4:
@@ -66,7 +55,7 @@ def file_ruleset(readable: list[str], hidden: list[str], writable: list[str]) ->
     if version >= 6:
         attributes += struct.pack("=Q", _ABSTRACT_SOCKETS_AND_SIGNALS)
     size = ctypes.c_size_t(len(attributes))
-    ruleset = _checked("landlock", _libc.syscall(_CREATE_RULESET, attributes, size, 0))
+    ruleset = checked("landlock", library.syscall(_CREATE_RULESET, attributes, size, 0))
     try:
         for path in readable:
             _allow_reading(ruleset, os.path.realpath(path), hidden)
@@ -84,7 +73,7 @@ def restrict_files(ruleset: int) -> None:
     Raises:
         OSError: the kernel refuses.
     """
-    _checked("landlock", _libc.syscall(_RESTRICT_SELF, ruleset, 0))
+    checked("landlock", library.syscall(_RESTRICT_SELF, ruleset, 0))
 
 
 def _allow_reading(ruleset: int, path: str, hidden: list[str]) -> None:
@@ -105,7 +94,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
             if not os.path.isdir(path):
                 rights &= _ON_FILES
             rule = struct.pack("=Qi", rights, handle)
-            _checked("landlock", _libc.syscall(_ADD_RULE, ruleset, 1, rule, 0))
+            checked("landlock", library.syscall(_ADD_RULE, ruleset, 1, rule, 0))
         finally:
             os.close(handle)
 
@@ -214,8 +203,9 @@ def restrict_system_calls(protected: "list[int]") -> None:
     program = b"".join(_filter(*_ARCHITECTURES[machine], protected))
     buffer = ctypes.create_string_buffer(program)
     described = struct.pack("@HP", len(program) // 8, ctypes.addressof(buffer))
-    _no_new_privileges()
-    _checked("seccomp", _libc.prctl(_PR_SET_SECCOMP, 2, described, 0, 0))
+    # Gives up set-uid programs for good, as both filters require.
+    checked("no_new_privs", library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    checked("seccomp", library.prctl(_PR_SET_SECCOMP, 2, described, 0, 0))
 
 
 def _filter(architecture: int, column: int, protected: "list[int]") -> list[bytes]:

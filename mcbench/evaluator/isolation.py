@@ -18,11 +18,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from mcbench.evaluator import filters, libc, portable
+from mcbench.evaluator.scratch import Scratch
+
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME = 2, 4, 8, 1024
-MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
-MNT_DETACH = 2
+MS_NOEXEC, MS_PRIVATE = 8, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 
@@ -41,23 +42,13 @@ NAMESPACES = ["network namespace", "ipc namespace", "mount namespace", "pid name
 # Of a test's process: what a test can use up, and macOS does not limit the last.
 _LIMITED = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _call(name: str, *args: object) -> None:
-    if getattr(_libc, name)(*args) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-
 
 class Layers:
     """The isolation this process got, and the state needed to pass it on to children."""
 
-    def __init__(self, portable: Any, linux: bool) -> None:
-        self.portable = portable  # the module
+    def __init__(self, linux: bool) -> None:
         self.linux = linux  # whether what only Linux has is to be used
-        self.handles = False
-        self.evaluator_pid = 0
+        self.evaluator_pid = os.getppid()
         self.max_processes: int | None = None
         self.hard_limits: dict[int, int] = {}  # of the zygote, so that a child need not ask
         self.granted: list[str] = []
@@ -65,24 +56,26 @@ class Layers:
         self.pid_namespace = False
         self.user_namespace = False
         self.test_uid: int | None = None  # children drop to it when we are root
-        self.scratch: Any = None  # a scratch.Scratch
-        self.file_filter: Any = None  # makes a Landlock rule set, for each child to put on
-        self.restrict_files: Any = None
-        self.ruleset = -1
-
-    def try_files_and_handles(self) -> None:
-        """Find out whether what costs least is there; what serves instead is in `portable`."""
-        if not self.linux:
+        self.scratch = Scratch()
+        self.ruleset = -1  # of Landlock, for each child to put on
+        if not linux:
+            names = [*NAMESPACES, LANDLOCK, SECCOMP, MEMORY_FILES, HANDLES]
+            self.missing |= dict.fromkeys(names, portable.reason())
             return
-        for name, make in (
-            (MEMORY_FILES, lambda: os.memfd_create("attempt")),
-            (HANDLES, lambda: os.pidfd_open(os.getpid())),
+        # What serves instead of these is in `portable`.
+        for name, make, argument in (
+            (MEMORY_FILES, "memfd_create", "attempt"),
+            (HANDLES, "pidfd_open", os.getpid()),
         ):
             try:
-                os.close(make())
+                os.close(getattr(os, make)(argument))
             except (OSError, AttributeError) as error:
                 self.missing[name] = str(error)
-        self.handles = HANDLES not in self.missing
+
+    @property
+    def handles(self) -> bool:
+        """Whether there are process handles."""
+        return HANDLES not in self.missing
 
     @contextlib.contextmanager
     def attempt(self, name: str) -> Iterator[None]:
@@ -95,19 +88,13 @@ class Layers:
             self.granted.append(name)
 
 
-def refuse_all(layers: Layers, reason: str) -> None:
-    """Record that nothing is to be had of what only Linux has."""
-    names = [*NAMESPACES, LANDLOCK, SECCOMP, MEMORY_FILES, HANDLES]
-    layers.missing |= dict.fromkeys(names, reason)
-
-
 def default_thread_stack() -> None:
     """Give threads an ordinary stack: their default would be the main thread's large one."""
     attributes = ctypes.create_string_buffer(64)
     with contextlib.suppress(OSError, AttributeError):
-        _call("pthread_attr_init", attributes)
-        _call("pthread_attr_setstacksize", attributes, ctypes.c_size_t(THREAD_STACK))
-        _call("pthread_setattr_default_np", attributes)
+        libc.call("pthread_attr_init", attributes)
+        libc.call("pthread_attr_setstacksize", attributes, ctypes.c_size_t(THREAD_STACK))
+        libc.call("pthread_setattr_default_np", attributes)
 
 
 def enter_namespaces(layers: Layers) -> None:
@@ -117,7 +104,7 @@ def enter_namespaces(layers: Layers) -> None:
     if os.geteuid() != 0:
         uid, gid = os.geteuid(), os.getegid()
         with layers.attempt("user namespace"):
-            _call("unshare", CLONE_NEWUSER)
+            libc.call("unshare", CLONE_NEWUSER)
             for name, text in (
                 ("setgroups", "deny"),
                 ("uid_map", f"{uid} {uid} 1"),
@@ -127,14 +114,14 @@ def enter_namespaces(layers: Layers) -> None:
                     file.write(text)
             layers.user_namespace = True
     with layers.attempt("network namespace"):
-        _call("unshare", CLONE_NEWNET)
+        libc.call("unshare", CLONE_NEWNET)
     with layers.attempt("ipc namespace"):
-        _call("unshare", CLONE_NEWIPC | CLONE_NEWUTS)
+        libc.call("unshare", CLONE_NEWIPC | CLONE_NEWUTS)
     with layers.attempt("mount namespace"):
-        _call("unshare", CLONE_NEWNS)
-        _call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+        libc.call("unshare", CLONE_NEWNS)
+        libc.call("mount", b"none", b"/", None, libc.MS_REC | MS_PRIVATE, None)
     with layers.attempt("pid namespace"):
-        _call("unshare", CLONE_NEWPID)
+        libc.call("unshare", CLONE_NEWPID)
         layers.pid_namespace = True
 
 
@@ -147,14 +134,14 @@ def enter_file_system(layers: Layers) -> None:
     if "mount namespace" in layers.granted:
         if layers.pid_namespace:
             with layers.attempt("own /proc"):
-                flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
-                _call("mount", b"proc", b"/proc", b"proc", flags, None)
+                flags = libc.MS_NOSUID | libc.MS_NODEV | MS_NOEXEC
+                libc.call("mount", b"proc", b"/proc", b"proc", flags, None)
         with layers.attempt("read-only file system"):
             attributes = struct.pack("=4Q", MOUNT_ATTR_RDONLY, 0, 0, 0)
             size = len(attributes)
-            _call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, size)
+            libc.call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, size)
         with layers.attempt("scratch mount"):
-            layers.scratch.mount(_mount_point(), (_mount_tmpfs, _bind, _unmount))
+            layers.scratch.mount(_mount_point())
     if root:
         with layers.attempt("unprivileged user"):
             if layers.scratch.is_mount:
@@ -165,28 +152,26 @@ def enter_file_system(layers: Layers) -> None:
         layers.max_processes = MAX_PROCESSES
 
 
-def put_on_filters(layers: Layers, filters: Any) -> None:
-    """Refuse system calls from here on, and prepare the children's view of the file system.
-
-    This project stays out of their sight: its problem sets come with their answers.
-    """
+def put_on_filters(layers: Layers) -> None:
+    """Refuse system calls from here on, and prepare the children's view of the file system."""
     if not layers.linux:
         return
-    project = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-    environment = os.path.dirname(os.path.dirname(sys.executable))  # a virtual one, maybe
-    python = [f"{environment}/bin", f"{environment}/pyvenv.cfg", *_needed_paths()]
-    layers.file_filter = lambda: filters.file_ruleset(
-        [*python, *filters.SYSTEM_FILES],
-        [project],
-        [layers.scratch.path, *filters.DEVICES],
-    )
-    layers.restrict_files = filters.restrict_files
     with layers.attempt(LANDLOCK):
         if MEMORY_FILES in layers.missing:  # the filter would close /dev/stdin as well
             raise OSError(f"needs {MEMORY_FILES}")
-        layers.ruleset = layers.file_filter()
+        layers.ruleset = _file_ruleset(layers)
     with layers.attempt(SECCOMP):
         filters.restrict_system_calls(_protected(layers))
+
+
+def _file_ruleset(layers: Layers) -> int:
+    """This project stays out of sight: its problem sets come with their answers."""
+    project = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    environment = os.path.dirname(os.path.dirname(sys.executable))  # a virtual one, maybe
+    python = [f"{environment}/bin", f"{environment}/pyvenv.cfg", *_needed_paths()]
+    readable = [*python, *filters.SYSTEM_FILES]
+    writable = [layers.scratch.path, *filters.DEVICES]
+    return filters.file_ruleset(readable, [project], writable)
 
 
 def _protected(layers: Layers) -> list[int]:
@@ -202,20 +187,7 @@ def clean_scratch(layers: Layers) -> None:
     """Give the next test an empty directory. A new mount is a new place for the file filter."""
     if layers.scratch.clean() and layers.ruleset >= 0:
         os.close(layers.ruleset)
-        layers.ruleset = layers.file_filter()
-
-
-def _mount_tmpfs(point: str, options: str) -> None:
-    flags = MS_NOSUID | MS_NODEV | MS_NOATIME
-    _call("mount", b"tmpfs", point.encode(), b"tmpfs", flags, options.encode())
-
-
-def _bind(source: str, point: str) -> None:
-    _call("mount", source.encode(), point.encode(), None, MS_BIND | MS_REC, None)
-
-
-def _unmount(point: str) -> None:
-    _call("umount2", point.encode(), MNT_DETACH)
+        layers.ruleset = _file_ruleset(layers)
 
 
 @functools.cache  # the links are resolved once, before anything is covered
@@ -256,13 +228,19 @@ def _open_path_to_interpreter(stash: str) -> None:
         kept = [f"{stash}/{number}" for number in range(len(paths))]
         for path, place in zip(paths, kept, strict=True):
             os.mkdir(place)
-            _bind(path, place)
-        _mount_tmpfs(closed, "mode=0755")
+            libc.bind(path, place)
+        libc.mount_tmpfs(closed, "mode=0755")
         for path, place in zip(paths, kept, strict=True):
             os.makedirs(path)
-            _bind(place, path)
-            _unmount(place)
+            libc.bind(place, path)
+            libc.unmount(place)
             os.rmdir(place)
+
+
+def _become_group(gid: int) -> None:
+    """Give up root's groups for good: for root this sets all three."""
+    os.setgroups([])
+    os.setgid(gid)
 
 
 def _check_user(layers: Layers, uid: int) -> None:
@@ -274,13 +252,13 @@ def _check_user(layers: Layers, uid: int) -> None:
     library = os.path.dirname(os.__file__)
 
     def read_as_user() -> None:
-        layers.portable.become_group(uid, layers.linux)
-        layers.portable.become_user(uid, layers.linux)
+        _become_group(uid)
+        os.setuid(uid)
         with open(os.path.join(library, "os.py"), "rb") as file:
             file.read(1)
 
     try:
-        layers.portable.in_fork(read_as_user)
+        portable.in_fork(read_as_user)
     except OSError:
         raise OSError(f"another user cannot be assumed, or cannot read {library}") from None
 
@@ -288,41 +266,41 @@ def _check_user(layers: Layers, uid: int) -> None:
 def protect_self(layers: Layers) -> None:
     """Keep children from reading or tracing this process even where they share its user."""
     if layers.linux:
-        _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        libc.library.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        libc.library.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def give_back_memory() -> None:
     """Return what was freed to the system: a fork pays for every page, used or not."""
     with contextlib.suppress(AttributeError):  # not in every C library
-        _libc.malloc_trim(0)
+        libc.library.malloc_trim(0)
 
 
 def die_with_parent(linux: bool = sys.platform == "linux") -> None:
     """Ask the kernel for SIGKILL when the parent process ends; only Linux's does that."""
     if linux:
-        _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        libc.library.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def confine_zygote(layers: Layers) -> None:
     """What every test needs alike and the zygote can bear: done once, inherited by each child."""
-    limit, reserve = layers.portable.limit, ADDRESS_SLACK
+    limit, reserve = portable.limit, ADDRESS_SLACK
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_NOFILE, MAX_FILES)
     if not layers.linux:
         with layers.attempt("limit on address space"):
-            layers.portable.in_fork(lambda: limit(resource.RLIMIT_AS, 4 * reserve))
+            portable.in_fork(lambda: limit(resource.RLIMIT_AS, 4 * reserve))
     if layers.test_uid is not None:
-        layers.portable.become_group(layers.test_uid, layers.linux)
+        _become_group(layers.test_uid)
     elif not layers.user_namespace and os.geteuid() != 0:
         with layers.attempt("limit on processes"):
-            others = layers.portable.processes_of_user()
-            layers.max_processes = others + layers.portable.SHARED_USER_PROCESSES
+            others = portable.processes_of_user()
+            layers.max_processes = others + portable.SHARED_USER_PROCESSES
     if layers.test_uid is not None and layers.max_processes is not None:
         limit(resource.RLIMIT_NPROC, layers.max_processes)  # root itself is exempt
     layers.hard_limits = {which: resource.getrlimit(which)[1] for which in _LIMITED}
     if layers.linux:
-        _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        libc.library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # A change of credentials undoes both.
     protect_self(layers)
     die_with_parent(layers.linux)
@@ -331,36 +309,37 @@ def confine_zygote(layers: Layers) -> None:
 def hide_files(layers: Layers) -> None:
     """In the child: put on the file filter, for which its descriptor must still be open."""
     if layers.ruleset >= 0:
-        layers.restrict_files(layers.ruleset)
+        filters.restrict_files(layers.ruleset)
 
 
-def confine_child(
-    layers: Layers, cpu_s: float, memory_bytes: int, file_bytes: int, secret: bool
-) -> None:
+def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None:
     """In the child, before any of the submission runs: limits, then privileges for good.
 
     A process with a ``secret``, the answers, stays closed to others of its user.
     """
     # The zygote stops it first, where it can see the use of time.
-    seconds = int(cpu_s) + (2 if layers.linux else 1)
-    limits = zip(_LIMITED, (seconds, file_bytes, memory_bytes + ADDRESS_SLACK), strict=True)
-    for which, value in limits:
+    seconds = int(request["cpu_s"]) + (2 if layers.linux else 1)
+    file_bytes = request["output_bytes"] + 1  # one more, to see that it was exceeded
+    address_space = request["memory_bytes"] + ADDRESS_SLACK
+    for which, value in zip(_LIMITED, (seconds, file_bytes, address_space), strict=True):
         try:
-            layers.portable.limit(which, value, layers.hard_limits[which])
+            portable.limit(which, value, layers.hard_limits[which])
         except OSError:
             if layers.linux or which != resource.RLIMIT_AS:
                 raise
     if layers.max_processes is not None and layers.test_uid is None:
-        layers.portable.limit(resource.RLIMIT_NPROC, layers.max_processes)
+        portable.limit(resource.RLIMIT_NPROC, layers.max_processes)
     if "ipc namespace" in layers.granted and SECCOMP not in layers.granted:
-        _call("unshare", CLONE_NEWIPC)  # System V memory outlives processes, not its namespace
+        libc.call("unshare", CLONE_NEWIPC)  # System V memory outlives processes, not its namespace
     if layers.test_uid is not None:
-        layers.portable.become_user(layers.test_uid, layers.linux)
+        os.setuid(layers.test_uid)  # for root this sets all three, for good
     elif layers.linux and (os.geteuid() == 0 or layers.user_namespace):
         header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
-        _call("capset", header, bytes(24))
+        libc.call("capset", header, bytes(24))
     if layers.linux:
-        _libc.prctl(PR_SET_DUMPABLE, int(not secret), 0, 0, 0)  # /dev/stdin is /proc/self/fd/0
+        libc.library.prctl(
+            PR_SET_DUMPABLE, int(not secret), 0, 0, 0
+        )  # /dev/stdin is /proc/self/fd/0
     if not layers.pid_namespace:
         die_with_parent(layers.linux)
 
@@ -376,9 +355,9 @@ def kill_everything(layers: Layers, children: list[int], ended: dict[int, Any]) 
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
         return
-    layers.portable.kill_groups(children, ended)
+    portable.kill_groups(children, ended)
     if layers.test_uid is not None:
-        layers.portable.kill_user(layers.test_uid)
+        portable.kill_user(layers.test_uid)
     for _ in range(MAX_PROCESSES if layers.linux else 0):
         targets = _descendants(os.getpid())
         for pid in targets:

@@ -6,7 +6,7 @@ This is the trusted side: expected outputs are compared here, with what the prog
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from mcbench.errors import UserError
@@ -75,47 +75,39 @@ def judge(
     rule_set: RuleSet,
 ) -> TestResult:
     """The verdict on a raw outcome: limits first, then how it ended, then what it answered."""
-    strategy = None
-    verdict: Verdict
-    broken = _broken_limit(submission, outcome)
     if outputs is None:
-        verdict, message = "OLE", "wrote more than the output limit"
-    elif broken := broken or _bad_ending(outcome, outputs[1].decode("utf-8", "replace")):
-        verdict, message = broken
+        result = TestResult("OLE", message="wrote more than the output limit")
+    elif broken := _broken_limit(submission, outcome) or _bad_ending(outcome, outputs[1]):
+        result = broken
     elif isinstance(test, AssertTest):
-        verdict, strategy, message = _asserted(outputs[2])
+        result = _asserted(outputs[2])
     else:
-        verdict, strategy, message = compare_outputs(test, outputs[0], outputs[2], rule_set)
-    return TestResult(
-        verdict=verdict,
-        time_s=outcome["cpu_s"],
-        wall_s=outcome["wall_s"],
-        memory_mb=outcome["memory_mb"],
-        strategy=strategy,
-        message=message,
-    )
+        result = compare_outputs(test, outputs[0], outputs[2], rule_set)
+    used = {"time_s": outcome["cpu_s"], "wall_s": outcome["wall_s"]}
+    return replace(result, **used, memory_mb=outcome["memory_mb"])
 
 
-def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> tuple[Verdict, str] | None:
+def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> TestResult | None:
     stopped = outcome["stopped"]
     if stopped == "memory" or outcome["memory_mb"] > submission.memory_limit_mb:
-        return "MLE", f"used more than {submission.memory_limit_mb:g} MiB"
+        return TestResult("MLE", message=f"used more than {submission.memory_limit_mb:g} MiB")
     if stopped == "time" or outcome["cpu_s"] > submission.time_limit_s:
-        return "TLE", f"used more than {submission.time_limit_s:g} s of CPU time"
+        limit = f"{submission.time_limit_s:g} s of CPU time"
+        return TestResult("TLE", message=f"used more than {limit}")
     if stopped == "wall":
-        return "TLE", f"did not end within {_wall_limit(submission):g} s"
+        return TestResult("TLE", message=f"did not end within {_wall_limit(submission):g} s")
     return None
 
 
-def _bad_ending(outcome: dict[str, Any], stderr: str) -> tuple[Verdict, str] | None:
+def _bad_ending(outcome: dict[str, Any], stderr: bytes) -> TestResult | None:
     status = outcome["status"]
     if status == 0:
         return None
-    last_line = stderr.strip().rsplit("\n", 1)[-1][:300]
+    last_line = stderr.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1][:300]
     if last_line.startswith("MemoryError"):  # the limit on address space
-        return "MLE", last_line
+        return TestResult("MLE", message=last_line)
     ended = f"exit status {status}" if status > 0 else f"killed by signal {-status}"
-    return "RE", f"{ended}: {last_line}".rstrip(": ")
+    return TestResult("RE", message=f"{ended}: {last_line}".rstrip(": "))
 
 
 def _far_larger(expected: Any, returned: bytes) -> bool:
@@ -130,30 +122,32 @@ def _far_larger(expected: Any, returned: bytes) -> bool:
 
 def compare_outputs(
     test: StdioTest | CallTest, stdout: bytes, returned: bytes, rule_set: RuleSet
-) -> tuple[Verdict, str | None, str]:
+) -> TestResult:
     """Verdict, strategy and message for what a program wrote that ended well."""
     rules = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
     if isinstance(test, StdioTest):
         text = stdout.decode("utf-8", "surrogateescape")
         comparison = rule_set.compare_text(test.expected, text, rules, test)
     elif not returned:
-        return "RE", None, "ended before the function returned"
+        return TestResult("RE", message="ended before the function returned")
     elif test.checker is None and _far_larger(test.expected, returned):
-        return "WA", None, f"{len(returned)} bytes returned, far more than expected"
+        return TestResult("WA", message=f"{len(returned)} bytes returned, far more than expected")
     else:
         try:
             value = encoding.loads(returned)
         except ValueError:
-            return "RE", None, "the returned value is damaged"
+            return TestResult("RE", message="the returned value is damaged")
         comparison = rule_set.compare_values(test.expected, value, rules, test)
-    return ("AC" if comparison.accepted else "WA"), comparison.strategy, comparison.reason
+    verdict: Verdict = "AC" if comparison.accepted else "WA"
+    return TestResult(verdict, strategy=comparison.strategy, message=comparison.reason)
 
 
-def _asserted(result: bytes) -> tuple[Verdict, str | None, str]:
+def _asserted(result: bytes) -> TestResult:
     """The verdict that the test's own process left; the submission's cannot reach that file."""
     if not result:
-        return "RE", None, "the test was ended before it came to a verdict"
+        return TestResult("RE", message="the test was ended before it came to a verdict")
     verdict, message = json.loads(result)
     if message.startswith("MemoryError"):
         verdict = "MLE"
-    return verdict, "assertions" if verdict == "AC" else None, message
+    strategy = "assertions" if verdict == "AC" else None
+    return TestResult(verdict, strategy=strategy, message=message)

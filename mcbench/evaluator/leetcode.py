@@ -21,8 +21,7 @@ _STAR_IMPORTS = [
     "builtins",
 ]
 _MODULES = [*_STAR_IMPORTS, "decimal", "fractions", "array"]
-_NAMES = {"enum": ["Enum", "IntEnum"]}
-_NAMES |= {"decimal": ["Decimal"], "fractions": ["Fraction"]}
+_NAMES = {"enum": "Enum, IntEnum", "decimal": "Decimal", "fractions": "Fraction"}
 STREAMS = ("stdin", "stdout", "stderr")  # of sys; to be bound when the test's are open
 
 
@@ -34,7 +33,7 @@ def namespace() -> dict[str, Any]:
     for module in _MODULES:
         names[module] = __import__(module)
     for module, some in _NAMES.items():
-        exec(f"from {module} import {', '.join(some)}", names)
+        exec(f"from {module} import {some}", names)
     names["datetime"] = _ModuleAndClass(datetime, datetime.datetime)
     names["time"] = _ModuleAndClass(time, datetime.time)
     for own in (ListNode, TreeNode, Node, dataclass, field):

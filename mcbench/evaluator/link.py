@@ -11,26 +11,31 @@ test's side too, as it would be in one process.
 
 import builtins
 import collections
+import contextlib
 import itertools
 import json
 import operator
 import os
 import socket
 import sys
+import traceback
 import types
 import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from mcbench.evaluator import encoding, remote
+
 MAX_MESSAGE = 64 << 20
 LINK, RESULT = 3, 4  # descriptors
 _MAX_MESSAGE_TEXT = 300
+_DAMAGED = "the answer is damaged"
 
 
 def _awaited(awaitable: Any) -> Any:
     """What it comes to, in an event loop of this process."""
     import asyncio  # large and rarely needed
-    import threading
+    from concurrent.futures import ThreadPoolExecutor
 
     async def wait() -> Any:
         return await awaitable
@@ -40,45 +45,27 @@ def _awaited(awaitable: Any) -> Any:
         _loop = _loop or asyncio.new_event_loop()
         return _loop.run_until_complete(wait())
     # Asked in the middle of a coroutine of our own, whose loop has this thread.
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.append((asyncio.run(wait()), None))
-        except Exception as error:
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    value, error = outcome[0]
-    if error is not None:
-        raise error
-    return value
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(asyncio.run, wait()).result()
 
 
 _loop: Any = None
 
+_BUILTINS = (
+    *(iter, next, len, str, repr, bool, float, int, hash, abs, isinstance, issubclass, aiter),
+    *(reversed, getattr, setattr),
+)
+_OPERATORS = (
+    *("getitem", "setitem", "delitem", "contains", "eq", "lt", "le", "gt", "ge", "add", "sub"),
+    *("mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul", "neg", "index"),
+)
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda function, args, named: function(*args, **named),
-    "getattr": getattr,
-    "setattr": setattr,
-    "getitem": operator.getitem,
-    "setitem": operator.setitem,
-    "delitem": operator.delitem,
-    "contains": operator.contains,
     "await": _awaited,
     "anext": lambda iterator: _awaited(anext(iterator)),
-    "and": operator.and_,
-    "or": operator.or_,
+    **{function.__name__: function for function in _BUILTINS},
+    **{name: getattr(operator, f"__{name}__") for name in _OPERATORS},
 }
-for _function in (
-    *(iter, next, len, str, repr, bool, float, int, hash, abs, isinstance, issubclass, aiter),
-    *(operator.eq, operator.lt, operator.le, operator.gt, operator.ge, operator.add, operator.sub),
-    *(operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.xor),
-    *(operator.matmul, operator.neg, operator.index, reversed),
-):
-    _OPERATIONS[_function.__name__] = _function
 
 _CLOSED = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.GeneratorType),
@@ -116,14 +103,11 @@ class SubmissionEndedError(Exception):
 class Link:
     """One end: sends values, keeps the objects that the other end has handles on."""
 
-    def __init__(
-        self, codec: Any, exchange: Any, permits: Callable[[Any, list[Any]], bool], trusting: bool
-    ) -> None:
-        self.codec = codec
-        self.exchange = exchange
+    def __init__(self, permits: Callable[[Any, list[Any]], bool], trusting: bool) -> None:
         self.permits = permits  # what the other end may do with the objects it has handles on
         self.trusting = trusting  # whether the other end's objects may compare themselves with ours
         self.socket = socket.socket(fileno=LINK)
+        self.reader = self.socket.makefile("rb")
         self.objects: dict[int, Any] = {}  # ours that the other end has handles on
         self.number_of: dict[int, int] = {}  # by id; none is reused, since we keep the objects
         self.numbers = itertools.count()
@@ -137,7 +121,7 @@ class Link:
         """One message: its length in 8 bytes, then the encoded list."""
         if self.broken:
             raise self.broken
-        data = self.codec.dumps(list(message), lambda *part: self.exchange.pack(self, *part))
+        data = encoding.dumps(list(message), lambda *part: remote.pack(self, *part))
         try:
             self.socket.sendall(len(data).to_bytes(8, "big") + data)
         except OSError:
@@ -154,11 +138,11 @@ class Link:
             raise self._break("the answer is too large")
         try:
             data = self._read(size)
-            message = self.codec.loads(data, lambda *part: self.exchange.unpack(self, *part))
+            message = encoding.loads(data, lambda *part: remote.unpack(self, *part))
         except (ValueError, LookupError, TypeError) as error:
-            raise self._break(f"the answer is damaged ({error})") from None
+            raise self._break(f"{_DAMAGED} ({error})") from None
         if not isinstance(message, list) or not message:
-            raise self._break("the answer is damaged")
+            raise self._break(_DAMAGED)
         return message
 
     def _break(self, reason: str) -> "SubmissionEndedError":
@@ -167,17 +151,12 @@ class Link:
         return self.broken
 
     def _read(self, size: int) -> bytes:
-        parts = []
-        while size:
-            try:
-                part = self.socket.recv(min(size, 1 << 20))
-            except OSError:
-                part = b""
-            if not part:
-                raise self._break("the submission ended before it answered")
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+        data = b""
+        with contextlib.suppress(OSError):
+            data = self.reader.read(size)
+        if len(data) < size:
+            raise self._break("the submission ended before it answered")
+        return data
 
     def number(self, value: Any) -> int:
         """The same one whenever the same object is sent."""
@@ -192,19 +171,18 @@ class Link:
         self.questions += 1
         self.send("do", operation, *operands)
         while True:
-            kind, *rest = self.receive()
-            if kind == "do":
-                self.answer(rest)
-            elif kind in ("done", "raised") and len(rest) == 2:
-                self._restore(operands, rest[1])
-                if kind == "done":
-                    return rest[0]
-                if not isinstance(rest[0], Exception):
-                    raise self._break("the answer is damaged")
-                vars(rest[0])["from_submission"] = True
-                raise rest[0]
-            else:
-                raise self._break("the answer is damaged")
+            match self.receive():
+                case ["do", *question]:
+                    self.answer(question)
+                case ["done", value, changed]:
+                    self._restore(operands, changed)
+                    return value
+                case ["raised", Exception() as error, changed]:
+                    self._restore(operands, changed)
+                    vars(error)["from_submission"] = True
+                    raise error
+                case _:
+                    raise self._break(_DAMAGED)
 
     def answer(self, question: list[Any]) -> None:
         """Do what the other end asked for."""
@@ -239,8 +217,8 @@ class Link:
 
     def _form(self, value: Any) -> bytes:
         """To tell whether a value was changed."""
-        data: bytes = self.codec.dumps(
-            value, lambda item, pack: self.exchange.pack_array(item) or ["id", id(item)]
+        data: bytes = encoding.dumps(
+            value, lambda item, pack: remote.pack_array(item) or ["id", id(item)]
         )
         return data
 
@@ -253,7 +231,7 @@ class Link:
         return {place: v for place, v in args if isinstance(v, _CHANGEABLE) or self._is_array(v)}
 
     def _is_array(self, value: Any) -> bool:
-        return type(value).__name__ == "ndarray" and self.exchange.pack_array(value) is not None
+        return type(value).__name__ == "ndarray" and remote.pack_array(value) is not None
 
     def _restore(self, operands: tuple[Any, ...], changed: Any) -> None:
         """Change the arguments of a call as the other end has changed its copies."""
@@ -275,9 +253,9 @@ def _refill(target: Any, value: Any) -> None:
 _CHANGEABLE = (list, dict, set, collections.deque, bytearray)
 
 
-def serve(names: dict[str, Any], codec: Any, exchange: Any) -> None:
+def serve(names: dict[str, Any]) -> None:
     """In the submission's process: answer until the test's process is gone."""
-    link = Link(codec, exchange, lambda operation, _: operation in _OPERATIONS, trusting=True)
+    link = Link(lambda operation, _: operation in _OPERATIONS, trusting=True)
     try:
         wanted = link.receive()[0]
         link.send({name: names[name] for name in wanted if name in names})
@@ -288,9 +266,9 @@ def serve(names: dict[str, Any], codec: Any, exchange: Any) -> None:
         return
 
 
-def run_test(test: dict[str, Any], codec: Any, exchange: Any) -> NoReturn:
+def run_test(test: dict[str, Any]) -> NoReturn:
     """In the test's process: run it, leave the verdict in the result file, end."""
-    link = Link(codec, exchange, _harmless, trusting=False)
+    link = Link(_harmless, trusting=False)
     try:
         _run(test, link)
         verdict, message = "AC", ""
@@ -300,7 +278,7 @@ def run_test(test: dict[str, Any], codec: Any, exchange: Any) -> NoReturn:
         submission = vars(error).get("from_submission", False)
         wrong = isinstance(error, AssertionError) and not submission
         verdict = "WA" if wrong else "RE"
-        message = f"{type(error).__name__}: {exchange.text_of(error)[:_MAX_MESSAGE_TEXT]}".rstrip(
+        message = f"{type(error).__name__}: {remote.text_of(error)[:_MAX_MESSAGE_TEXT]}".rstrip(
             ": "
         )
         if wrong:
@@ -322,12 +300,10 @@ def _run(test: dict[str, Any], link: Link) -> None:
     link.send(sorted(wanted | ({entry_point} if entry_point else set())))
     found = link.receive()[0]
     if not isinstance(found, dict):
-        raise link._break("the answer is damaged")
+        raise link._break(_DAMAGED)
     if entry_point and entry_point not in found:
         raise link._break(f"the submission does not define {entry_point!r}")
-    link.looked_up = any(
-        type(found[name]) is not link.exchange.Remote for name in wanted & found.keys()
-    )
+    link.looked_up = any(type(found[name]) is not remote.Remote for name in wanted & found.keys())
     names |= {name: value for name, value in found.items() if name in wanted}
     exec(compile(setup, "setup", "exec", dont_inherit=True), names)
     if entry_point:
@@ -350,12 +326,9 @@ def _names_in(source: str) -> tuple[set[str], set[str]]:
 
 
 def _failed_line(error: BaseException, code: str) -> str:
-    line = 0
-    step = error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == "test":
-            line = step.tb_lineno
-        step = step.tb_next
+    frames = traceback.walk_tb(error.__traceback__)
+    numbers = [line for frame, line in frames if frame.f_code.co_filename == "test"]
     lines = code.splitlines()
-    text = lines[line - 1].strip() if 0 < line <= len(lines) else "outside of the test"
+    inside = numbers and numbers[-1] <= len(lines)
+    text = lines[numbers[-1] - 1].strip() if inside else "outside of the test"
     return text[:_MAX_MESSAGE_TEXT]

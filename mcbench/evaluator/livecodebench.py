@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import mock_open, patch
 
 from mcbench.evaluator.compare import Rules
 from mcbench.evaluator.rule_sets import RuleSet, rule_set
-from mcbench.evaluator.submission import Verdict
+from mcbench.evaluator.submission import TestResult, Verdict
 
 _MODULES = [
     *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
@@ -60,12 +60,8 @@ class _Timeout(Exception):
     pass
 
 
-# What passes through the Manager: the first fields of TestResult.
-_Row = tuple[Verdict, float, float]
-
-
 def run_sample(sample: Sample, outcome: Any) -> None:
-    """In the sample's process: append the rows of its tests, up to the first failure."""
+    """In the sample's process: append the results of its tests, up to the first failure."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)
@@ -74,27 +70,24 @@ def run_sample(sample: Sample, outcome: Any) -> None:
     signal.signal(signal.SIGALRM, _on_alarm)
     _reliability_guard()
     signal.alarm(sample.alarm_s)
-    rows: list[_Row] = []
+    results: list[TestResult] = []
     try:
-        if sample.fn_name is None:
-            run = _stdio_runner(sample, rules)
-        else:
-            run = _call_runner(sample, rules)
+        run = (_stdio_runner if sample.fn_name is None else _call_runner)(sample, rules)
         for given, expected in zip(sample.inputs, sample.expected, strict=True):
-            rows.append(_run_one(run, given, expected, sample.alarm_s))
-            if rows[-1][0] != "AC":
+            results.append(_run_one(run, given, expected, sample.alarm_s))
+            if results[-1].verdict != "AC":
                 break
     except Exception:  # the program does not compile, or lacks the function
-        rows = [("RE", 0.0, 0.0)]
+        results = [TestResult("RE")]
     finally:
         signal.alarm(0)
-    outcome.append(rows)
+    outcome.append(results)
 
 
 _Run = Callable[[Any, Any], bool]
 
 
-def _run_one(run: _Run, given: Any, expected: Any, alarm_s: int) -> _Row:
+def _run_one(run: _Run, given: Any, expected: Any, alarm_s: int) -> TestResult:
     cpu, wall = time.process_time(), time.monotonic()
     verdict: Verdict
     signal.alarm(alarm_s)
@@ -106,7 +99,7 @@ def _run_one(run: _Run, given: Any, expected: Any, alarm_s: int) -> _Row:
         verdict = "RE"
     finally:
         signal.alarm(0)
-    return verdict, time.process_time() - cpu, time.monotonic() - wall
+    return TestResult(verdict, time.process_time() - cpu, time.monotonic() - wall)
 
 
 def _on_alarm(number: int, frame: object) -> None:
@@ -198,7 +191,10 @@ class _Stdin:
 
     def __init__(self, text: str) -> None:
         self._stream = io.StringIO(text)
-        self.buffer = _StdinBuffer(text.encode())
+        data = text.encode()
+        self.buffer = SimpleNamespace(
+            read=lambda *args: data, readline=lambda *args: data.split(b"\n")[0] + b"\n"
+        )
         self.read = lambda *args: text
         self.readlines = lambda *args: text.split("\n")
 
@@ -206,23 +202,16 @@ class _Stdin:
         return getattr(self._stream, name)
 
 
-class _StdinBuffer:
-    def __init__(self, data: bytes) -> None:
-        self.read = lambda *args: data
-        self.readline = lambda *args: data.split(b"\n")[0] + b"\n"
-
-
 def _reliability_guard() -> None:
     """Take away what a careless program could do harm with. No security."""
-    # Typed as Any: these assignments are wrong by design.
-    modules: Any = (builtins, os, shutil, subprocess)
-    python, system, files, processes = modules
-    python.quit = python.help = None
     os.environ["OMP_NUM_THREADS"] = "1"
-    for name in _NO_LONGER_IN_OS.split():
-        setattr(system, name, None)
-    files.rmtree = files.move = files.chown = None
-    processes.Popen = None
-    loaded: Any = sys.modules
-    for name in ("ipdb", "joblib", "resource", "psutil", "tkinter"):
-        loaded[name] = None
+    for module, names in (
+        (builtins, "quit help"),
+        (os, _NO_LONGER_IN_OS),
+        (shutil, "rmtree move chown"),
+        (subprocess, "Popen"),
+    ):
+        for name in names.split():
+            setattr(module, name, None)
+    missing: dict[str, Any] = dict.fromkeys(("ipdb", "joblib", "resource", "psutil", "tkinter"))
+    sys.modules.update(missing)

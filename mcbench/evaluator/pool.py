@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mcbench.errors import UserError
 from mcbench.evaluator import portable
 
 _log = logging.getLogger(__name__)
@@ -96,12 +97,12 @@ class Worker:
     """
 
     flavour: str = "plain"
-    isolation: str = field(default_factory=portable.wanted_isolation)
+    isolation: str = field(default_factory=lambda: _wanted_isolation())
     jobs: deque[Job] = field(default_factory=deque)
     layers: dict[str, Any] = field(default_factory=dict)
-    _process: subprocess.Popen[bytes] | None = None
-    _socket: socket.socket | None = None
-    _channel: portable.Channel | None = None
+    running: bool = False  # a zygote was started and not stopped since
+    _process: subprocess.Popen[bytes] = field(init=False)
+    _channel: portable.Channel = field(init=False)
     _zygote_pid: int = 0  # where it is not in a pid namespace of its own
 
     def start(self) -> None:
@@ -131,7 +132,8 @@ class Worker:
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._socket, self._channel = ours, portable.Channel(ours)
+        self._channel = portable.Channel(ours)
+        self.running = True
 
     def finish_start(self) -> None:
         """Wait for the zygote's greeting, which names the isolation layers it got.
@@ -139,9 +141,7 @@ class Worker:
         Raises:
             RuntimeError: the zygote did not come up.
         """
-        assert self._socket is not None
-        assert self._channel is not None
-        self._socket.settimeout(_START_SECONDS)
+        self._channel.socket.settimeout(_START_SECONDS)
         greeting = None
         with contextlib.suppress(OSError):
             greeting = self._channel.receive()
@@ -151,7 +151,7 @@ class Worker:
         self.layers = greeting[0]
         self._zygote_pid = self.layers.pop("pid")
         _say(self.layers["missing"])
-        self._socket.setblocking(False)
+        self._channel.socket.setblocking(False)
 
     def restart(self) -> None:
         """Replace the zygote.
@@ -159,32 +159,24 @@ class Worker:
         Raises:
             RuntimeError: none came up in several attempts.
         """
-        for attempt in reversed(range(_START_ATTEMPTS)):
-            self.stop()
-            self.start()
-            try:
-                self.finish_start()
-            except RuntimeError:
-                if attempt == 0:
-                    raise
-            else:
-                return
+        for _ in range(_START_ATTEMPTS - 1):
+            with contextlib.suppress(RuntimeError):
+                return self._start_anew()
+        return self._start_anew()
+
+    def _start_anew(self) -> None:
+        self.stop()
+        self.start()
+        self.finish_start()
 
     @property
     def pid(self) -> int:
         """Process id of the zygote's supervisor."""
-        assert self._process is not None
         return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether a zygote was started and not stopped since."""
-        return self._socket is not None
 
     def fileno(self) -> int:
         """The control socket, for a selector."""
-        assert self._socket is not None
-        return self._socket.fileno()
+        return self._channel.socket.fileno()
 
     def give(self, job: Job) -> None:
         """Hand over one more job.
@@ -192,7 +184,6 @@ class Worker:
         Raises:
             OSError: the zygote is gone.
         """
-        assert self._channel is not None
         self.jobs.append(job)
         if len(self.jobs) == 1:
             self._start_clock()
@@ -206,7 +197,6 @@ class Worker:
             OSError: the zygote is gone.
             ValueError: it sent something that is no outcome.
         """
-        assert self._channel is not None
         outcomes: list[tuple[Job, dict[str, Any]]] = []
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -240,10 +230,9 @@ class Worker:
 
     def stop(self) -> None:
         """Kill the zygote and everything below it. Idempotent."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = self._channel = None
-        if self._process is not None:
+        if self.running:
+            self.running = False
+            self._channel.socket.close()
             # The supervisor ends by itself once the zygote has seen the closed socket, or was
             # killed; if it does not, its death takes the zygote and the pid namespace along.
             for kill in (self._kill_zygote, self._process.kill):
@@ -252,10 +241,18 @@ class Worker:
                 except subprocess.TimeoutExpired:
                     kill()
             self._process.wait()
-            self._process = None
         for job in self.jobs:
             job.close()
         self.jobs.clear()
+
+
+def _wanted_isolation() -> str:
+    """What the environment asks for: everything (the default), or limits only."""
+    wanted = os.environ.get(portable.VARIABLE, portable.FULL)
+    if wanted not in (portable.FULL, portable.LIMITS):
+        allowed = f"{portable.FULL!r} or {portable.LIMITS!r}"
+        raise UserError(f"{portable.VARIABLE} must be {allowed}, got {wanted!r}")
+    return wanted
 
 
 def _say(missing: dict[str, str]) -> None:
@@ -274,15 +271,13 @@ def started(workers: list[Worker]) -> list[Worker]:
     Raises:
         RuntimeError: one did not come up.
     """
-    try:
+    with contextlib.ExitStack() as stack:
         for worker in workers:
+            stack.callback(worker.stop)
             worker.start()
         for worker in workers:
             worker.finish_start()
-    except BaseException:
-        for worker in workers:
-            worker.stop()
-        raise
+        stack.pop_all()
     return workers
 
 

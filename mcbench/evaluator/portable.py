@@ -38,20 +38,6 @@ _KILL_ATTEMPTS = 100
 _SHORTEST_POLL_MS, _POLLS = 1, 8
 
 
-def wanted_isolation() -> str:
-    """What the environment asks for: everything (the default), or limits only.
-
-    Raises:
-        UserError: something else.
-    """
-    wanted = os.environ.get(VARIABLE, FULL)
-    if wanted not in (FULL, LIMITS):
-        from mcbench.errors import UserError
-
-        raise UserError(f"{VARIABLE} must be {FULL!r} or {LIMITS!r}, got {wanted!r}")
-    return wanted
-
-
 def reason() -> str:
     """Why nothing but limits is used."""
     return f"{VARIABLE}={LIMITS}" if ON_LINUX else f"not on this system ({sys.platform})"
@@ -72,31 +58,6 @@ def memory_file(name: str, linux: bool) -> int:
     os.unlink(path)  # noqa: PTH108
     os.fchmod(descriptor, 0o666)  # a sandbox's user may open it as /dev/stdin
     return descriptor
-
-
-def become_user(uid: int, linux: bool) -> None:
-    """Give up root for good.
-
-    Raises:
-        OSError: it is not permitted.
-    """
-    if linux:
-        os.setresuid(uid, uid, uid)
-    else:
-        os.setuid(uid)  # for root this sets all three as well
-
-
-def become_group(gid: int, linux: bool) -> None:
-    """Give up root's groups for good.
-
-    Raises:
-        OSError: it is not permitted.
-    """
-    os.setgroups([])
-    if linux:
-        os.setresgid(gid, gid, gid)
-    else:
-        os.setgid(gid)
 
 
 def limit(which: int, value: int, hard: "int | None" = None) -> None:

@@ -33,10 +33,12 @@ _POLL_SECONDS = 0.25
 
 @dataclass(eq=False)
 class _Actor:
-    """An actor as its users see it; ``chunks`` are under way, the first one is being judged."""
+    """An actor as its users see it: ``starting`` until its first answer, which is its isolation."""
 
     handle: Any
-    chunks: deque[Any] = field(default_factory=deque)  # references to the results
+    starting: Any
+    chunks: dict[Any, list[int]] = field(default_factory=dict)
+    """Under way, by the reference to the results; the first one is being judged."""
 
 
 class RaySandboxes:
@@ -50,21 +52,19 @@ class RaySandboxes:
         UserError: Ray is not installed, there is no cluster, or it has no room for the actors.
     """
 
+    isolation: dict[str, Any]
+
     def __init__(self, workers: int, output_limit_mb: int, rules: str, address: str) -> None:
         self._settings = (output_limit_mb, rules)
         self._calls = 0
         self._actors: list[_Actor] = []
-        self._starting: dict[Any, _Actor] = {}  # by the reference to their first answer
         with ExitStack() as stack:
             self._ray = stack.enter_context(ray_session(address, workers))
             stack.callback(self._end_actors)
             self._class = self._ray.remote(SandboxActor)
             for _ in range(workers):
                 self._start()
-            self._wait_for_all(workers)
-            self.isolation: dict[str, Any] = self._ray.get(
-                self._actors[0].handle.isolation.remote()
-            )
+            self._wait_for(workers)
             self._stack = stack.pop_all()
 
     def close(self) -> None:
@@ -81,18 +81,24 @@ class RaySandboxes:
             RuntimeError: an actor could not start its sandbox, or no actor could be started.
         """
         self._calls += 1
-        call = _Call(submissions, early_exit, self._calls, len(self._actors) + len(self._starting))
+        call = _Call(submissions, early_exit, self._calls, len(self._actors))
         try:
-            while call.open and not cancelled.is_set():
+            while not cancelled.is_set():
                 self._feed(call)
+                if not call.waiting and not any(actor.chunks for actor in self._actors):
+                    break
                 self._advance(call)
         finally:
             self._abandon(call)
         return [result or Result(()) for result in call.results]
 
+    @property
+    def _up(self) -> list[_Actor]:
+        return [actor for actor in self._actors if actor.starting is None]
+
     def _feed(self, call: _Call) -> None:
         for depth in range(1, _DEPTH + 1):
-            for actor in self._actors:
+            for actor in self._up:
                 if call.waiting and len(actor.chunks) < depth:
                     chunk = call.waiting.popleft()
                     programs = [call.submissions[index] for index in chunk]
@@ -104,50 +110,49 @@ class RaySandboxes:
                         raise UserError(
                             f"a submission cannot be sent to another machine: {error}"
                         ) from error
-                    actor.chunks.append(reference)
-                    call.under_way[reference] = (actor, chunk)
+                    actor.chunks[reference] = chunk
 
     def _advance(self, call: _Call) -> None:
-        if not self._actors:
-            self._wait_for_all(1)
+        if not self._up:
+            self._wait_for(1)
             return
-        awaited = [*call.under_way, *self._starting]
-        ready, _ = self._ray.wait(awaited, num_returns=1, timeout=_POLL_SECONDS)
-        for reference in ready:
-            if reference in self._starting:
-                self._joined(reference)
-            elif reference in call.under_way:  # not requeued with its actor a moment ago
-                self._take(call, reference)
+        for actor, reference in self._answers(self._actors, _POLL_SECONDS):
+            if reference is actor.starting:
+                self._joined(actor)
+            else:
+                self._take(call, actor, reference)
 
-    def _take(self, call: _Call, reference: Any) -> None:
-        actor, chunk = call.under_way[reference]
+    def _answers(self, actors: Sequence[_Actor], seconds: float) -> list[tuple[_Actor, Any]]:
+        """An answer that has come within the time, if one has, and whose it is."""
+        awaited = {
+            reference: (actor, reference)
+            for actor in actors
+            for reference in (actor.chunks if actor.starting is None else [actor.starting])
+        }
+        ready, _ = self._ray.wait(list(awaited), num_returns=1, timeout=seconds)
+        return [awaited[reference] for reference in ready]
+
+    def _take(self, call: _Call, actor: _Actor, reference: Any) -> None:
         try:
             results = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
             raise RuntimeError(f"an evaluator actor failed: {error.cause}") from error
         except self._ray.exceptions.RayError:
-            self._lost(call, actor)
+            # Lost, and replaced; only what it was judging is suspected of having brought it down.
+            for position, chunk in enumerate(actor.chunks.values()):
+                call.repeat(chunk, suspected=position == 0)
+            self._actors.remove(actor)
+            self._kill(actor)
+            self._start()
             return
-        del call.under_way[reference]
-        actor.chunks.remove(reference)
-        for index, result in zip(chunk, results, strict=True):
+        for index, result in zip(actor.chunks.pop(reference), results, strict=True):
             call.results[index] = result
-
-    def _lost(self, call: _Call, actor: _Actor) -> None:
-        """Replace an actor; only what it was judging is suspected of having brought it down."""
-        for position, reference in enumerate(actor.chunks):
-            _, chunk = call.under_way.pop(reference)
-            call.repeat(chunk, suspected=position == 0)
-        self._actors.remove(actor)
-        self._kill(actor)
-        self._start()
 
     def _abandon(self, call: _Call) -> None:
         """Have the actors stop what they still judge of a call, and wait until they have."""
-        for actor in {id(actor): actor for actor, _ in call.under_way.values()}.values():
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                self._ray.get(actor.handle.cancel.remote(call.number))
-            for reference in actor.chunks:
+        for actor in self._actors:
+            asked = [actor.handle.cancel.remote(call.number)] if actor.chunks else []
+            for reference in (*asked, *actor.chunks):
                 with contextlib.suppress(self._ray.exceptions.RayError):
                     self._ray.get(reference)
             actor.chunks.clear()
@@ -156,38 +161,37 @@ class RaySandboxes:
         handle = self._class.options(
             num_cpus=1, max_concurrency=_DEPTH + 1, max_restarts=0, scheduling_strategy="SPREAD"
         ).remote(*self._settings)
-        self._starting[handle.isolation.remote()] = _Actor(handle)
+        self._actors.append(_Actor(handle, handle.isolation.remote()))
 
-    def _joined(self, reference: Any) -> None:
-        actor = self._starting.pop(reference)
+    def _joined(self, actor: _Actor) -> None:
         try:
-            self._ray.get(reference)
+            self.isolation = self._ray.get(actor.starting)
         except self._ray.exceptions.RayActorError as error:
+            self._actors.remove(actor)
             cause = str(error).strip().splitlines()[-1]
             raise RuntimeError(f"an evaluator actor could not be started: {cause}") from error
-        self._actors.append(actor)
+        actor.starting = None
 
-    def _wait_for_all(self, count: int) -> None:
+    def _wait_for(self, count: int) -> None:
         """Wait until ``count`` actors can judge."""
         deadline = time.monotonic() + _START_SECONDS
-        while len(self._actors) < count:
-            ready, _ = self._ray.wait(list(self._starting), num_returns=1, timeout=1.0)
-            for reference in ready:
-                self._joined(reference)
+        while len(self._up) < count:
+            starting = [actor for actor in self._actors if actor.starting is not None]
+            for actor, _ in self._answers(starting, 1.0):
+                self._joined(actor)
             if time.monotonic() > deadline:
                 free = self._ray.available_resources().get("CPU", 0)
                 raise UserError(
-                    f"only {len(self._actors)} of {count} evaluator actors were up within "
+                    f"only {len(self._up)} of {count} evaluator actors were up within "
                     f"{_START_SECONDS:g} s; each takes one CPU of the Ray cluster, of which "
                     f"{free:g} are free"
                 )
 
     def _end_actors(self) -> None:
-        actors = [*self._actors, *self._starting.values()]
-        closing = [actor.handle.close.remote() for actor in self._actors]
+        closing = [actor.handle.close.remote() for actor in self._up]
         if closing:
             self._ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_SECONDS)
-        for actor in actors:
+        for actor in self._actors:
             self._kill(actor)
 
     def _kill(self, actor: _Actor) -> None:
@@ -196,7 +200,7 @@ class RaySandboxes:
 
 
 class _Call:
-    """One call of `RaySandboxes.evaluate`: what waits, what is under way, what came of it."""
+    """One call of `RaySandboxes.evaluate`: what waits and what came of it."""
 
     def __init__(
         self, submissions: Sequence[Submission], early_exit: bool, number: int, actors: int
@@ -206,13 +210,7 @@ class _Call:
         self.number = number
         self.results: list[Result | None] = [None] * len(submissions)
         self.waiting: deque[list[int]] = deque(_chunks(len(submissions), actors))
-        self.under_way: dict[Any, tuple[_Actor, list[int]]] = {}  # by reference to the results
         self._losses: dict[int, int] = {}
-
-    @property
-    def open(self) -> bool:
-        """Whether something is still to be judged."""
-        return bool(self.waiting or self.under_way)
 
     def repeat(self, chunk: list[int], suspected: bool) -> None:
         """Judge a lost chunk again: a suspected one piece by piece, to find what is to blame."""

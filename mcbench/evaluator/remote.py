@@ -35,61 +35,19 @@ class Remote:
             raise AttributeError(f"{name!r} is not permitted")
         return _ask(self, "getattr", name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        _ask(self, "setattr", name, value)
-
-    def __getitem__(self, key: Any) -> Any:
-        return _ask(self, "getitem", key)
-
     def __contains__(self, item: Any) -> bool:
         if not _may_judge(self, item):  # looked for here: the submission could lie
-            return any(item == own for own in self)
+            return any(item == own for own in _ask(self, "iter"))
         return _ask(self, "contains", item) is True
-
-    def __iter__(self) -> Any:
-        return _ask(self, "iter")
-
-    def __next__(self) -> Any:
-        return _ask(self, "next")
-
-    def __len__(self) -> int:
-        return int(_ask(self, "len"))
 
     def __bool__(self) -> bool:
         return _ask(self, "bool") is True
-
-    def __float__(self) -> float:
-        return float(_ask(self, "float"))
-
-    def __str__(self) -> str:
-        return str(_ask(self, "str"))
-
-    def __repr__(self) -> str:
-        return str(_ask(self, "repr"))
-
-    def __int__(self) -> int:
-        return int(_ask(self, "int"))
-
-    def __index__(self) -> int:
-        return int(_ask(self, "index"))
-
-    def __reversed__(self) -> Any:
-        return _ask(self, "reversed")
-
-    def __aiter__(self) -> Any:
-        return _ask(self, "aiter")
 
     async def __anext__(self) -> Any:
         return _ask(self, "anext")
 
     def __await__(self) -> Any:
         return iter(_coroutine(self._link, self).__await__())
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _ask(self, "setitem", key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        _ask(self, "delitem", key)
 
     def __enter__(self) -> Any:
         return self.__getattr__("__enter__")()
@@ -106,9 +64,6 @@ class Remote:
     def __eq__(self, other: object) -> bool:
         """Two objects of the submission are as equal as it says; no other value equals one."""
         return _may_judge(self, other) and _ask(self, "eq", other) is True
-
-    def __hash__(self) -> int:
-        return int(_ask(self, "hash"))
 
     def __instancecheck__(self, instance: object) -> bool:
         theirs = type(instance) is Remote or _remote_of(instance) is not None
@@ -128,6 +83,22 @@ def _may_judge(remote: Remote, *values: object) -> bool:
     Not the submission with a value of the test's: it could lie.
     """
     return _trusting(remote) or all(type(value) is Remote for value in values)
+
+
+def _question(name: str, kind: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
+    def ask(own: Remote, *operands: Any) -> Any:
+        answer = _ask(own, name, *operands)
+        return answer if kind is None else kind(answer)
+
+    return ask
+
+
+for _name in ("setattr", "getitem", "setitem", "delitem", "iter", "next", "reversed", "aiter"):
+    setattr(Remote, f"__{_name}__", _question(_name))
+for _name, _kind in (("str", str), ("repr", str), ("float", float)):
+    setattr(Remote, f"__{_name}__", _question(_name, _kind))
+for _name in ("int", "index", "len", "hash"):
+    setattr(Remote, f"__{_name}__", _question(_name, int))
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:

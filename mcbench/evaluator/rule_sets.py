@@ -19,7 +19,7 @@ from typing import Any
 from mcbench.errors import unknown
 from mcbench.evaluator import compare
 from mcbench.evaluator.compare import RULE_NAMES, Comparison, Rules
-from mcbench.evaluator.submission import check_tolerances
+from mcbench.evaluator.submission import check_rules
 
 Compare = Callable[[Any, Any, Rules, Any], Comparison]
 
@@ -51,12 +51,13 @@ def outputs_match(expected: Any, actual: Any, *, rules: str = "microcoder", **op
     ``rules`` is the name of a rule set; options are those of `mcbench.evaluator.compare.Rules`.
 
     Raises:
-        UserError: an unknown rule set or option, a tolerance that is negative or not finite.
+        UserError: an unknown rule set or option, a tolerance that is negative or not finite, a
+            checker that is no function.
     """
     if strange := sorted(options.keys() - set(RULE_NAMES)):
         raise unknown("comparison option", strange[0], RULE_NAMES)
     stated = Rules(**options)
-    check_tolerances(stated.rtol, stated.atol)
+    check_rules(stated)
     chosen = rule_set(rules)
     text = isinstance(expected, str) and isinstance(actual, str)
     comparison = chosen.compare_text if text else chosen.compare_values
@@ -299,37 +300,31 @@ def _relatively_close(wanted: str, got: str) -> bool:
     return abs(a - e) / max(abs(e), 1e-10) < 1e-5
 
 
-_ALL = (
-    RuleSet(
-        "microcoder",
-        compare.compare_text,
-        compare.compare_values,
-        "the documentation of mcbench.evaluator.compare",
-    ),
-    _peer(
-        "livecodebench",
+_PEERS = {
+    "livecodebench": (
         _livecodebench_text,
         _livecodebench_values,
         "github.com/LiveCodeBench/LiveCodeBench, lcb_runner/evaluation/testing_util.py",
     ),
-    _peer(
-        "deepcoder",
+    "deepcoder": (
         _deepcoder_text,
         _taco_values,
         "github.com/rllm-org/rllm, rllm/rewards/code_utils/taco.py (of 2025)",
     ),
-    _peer(
-        "verl_prime",
+    "verl_prime": (
         _verl_text,
         _verl_values,
         "github.com/volcengine/verl, verl/utils/reward_score/prime_code/testing_util.py",
     ),
-    _peer(
-        "sandbox_fusion",
+    "sandbox_fusion": (
         _sandbox_fusion_text,
         _verl_values,
         "github.com/bytedance/SandboxFusion, sandbox/utils/testing.py and, for values, "
         "sandbox/datasets/live_code_bench.py",
     ),
-)
-RULE_SETS: dict[str, RuleSet] = {rules.name: rules for rules in _ALL}
+}
+_OWN = "the documentation of mcbench.evaluator.compare"
+RULE_SETS: dict[str, RuleSet] = {
+    "microcoder": RuleSet("microcoder", compare.compare_text, compare.compare_values, _OWN),
+    **{name: _peer(name, *parts) for name, parts in _PEERS.items()},
+}

@@ -18,7 +18,7 @@ from typing import Any
 
 from mcbench.evaluator.judge import job_for, judge
 from mcbench.evaluator.pool import Job, Worker, started
-from mcbench.evaluator.rule_sets import RuleSet, rule_set
+from mcbench.evaluator.rule_sets import rule_set
 from mcbench.evaluator.submission import Result, Submission, TestResult
 
 _MAX_FAILURES = 2  # a test whose run failed through no fault of its own is repeated once
@@ -34,8 +34,8 @@ class LocalSandboxes:
     """
 
     def __init__(self, count: int, output_limit_mb: int, rules: str) -> None:
-        self._output_bytes = output_limit_mb << 20
-        self._rule_set = rule_set(rules)
+        self.output_bytes = output_limit_mb << 20
+        self.rule_set = rule_set(rules)
         self.workers = started([Worker() for _ in range(count)])
         self._numpy_workers: list[Worker] = []  # started when a submission wants them
 
@@ -52,7 +52,7 @@ class LocalSandboxes:
         Raises:
             UserError: an argument of a test cannot be sent.
         """
-        schedule = _Schedule(submissions, early_exit, self._output_bytes, self._rule_set)
+        schedule = _Schedule(self, submissions, early_exit)
         if schedule.numpy and not self._numpy_workers:
             self._numpy_workers = started([Worker("numpy") for _ in self.workers])
         numpy: Sequence[Worker | None] = self._numpy_workers or [None] * len(self.workers)
@@ -85,16 +85,12 @@ class _Schedule:
     """One call of `LocalSandboxes.evaluate`."""
 
     def __init__(
-        self,
-        submissions: Sequence[Submission],
-        early_exit: bool,
-        output_bytes: int,
-        rule_set: RuleSet,
+        self, sandboxes: LocalSandboxes, submissions: Sequence[Submission], early_exit: bool
     ) -> None:
         self.submissions = submissions
         self.early_exit = early_exit
-        self.output_bytes = output_bytes
-        self.rule_set = rule_set
+        self.output_bytes = sandboxes.output_bytes
+        self.rule_set = sandboxes.rule_set
         self.numpy = {i for i, given in enumerate(submissions) if _NUMPY.search(given.code)}
         self.results: list[dict[int, TestResult]] = [{} for _ in submissions]
         # First tests of all, then second tests of all: one submission full of endless loops

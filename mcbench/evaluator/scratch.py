@@ -10,8 +10,9 @@ without mounts directories are moved up and removed level by level.
 import contextlib
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
+
+from mcbench.evaluator import libc
 
 MEGABYTES = 64
 INODES = 4096
@@ -19,23 +20,13 @@ _SHARED = "/dev/shm"  # where Python's semaphores live: the same directory
 
 
 class Scratch:
-    """One directory at one path, emptied by `clean` where the last test changed it.
-
-    ``mount`` and ``bind`` and ``unmount`` are given when the zygote may mount; the directory is
-    then a small file system of its own.
-    """
+    """One directory at one path, emptied by `clean` where the last test changed it."""
 
     def __init__(self) -> None:
         self.uid: int | None = None
         self.path = ""
-        self.mounts: tuple[Callable[..., None], Callable[..., None], Callable[..., None]] | None
-        self.mounts = None
+        self.is_mount = False  # a small file system of its own, where the zygote may mount
         self._pristine: Any = None
-
-    @property
-    def is_mount(self) -> bool:
-        """Whether it is a file system of its own."""
-        return self.mounts is not None
 
     def make_folder(self) -> None:
         """Choose a place on disk, where it cannot be a mount."""
@@ -43,22 +34,20 @@ class Scratch:
 
         self.path = os.path.join(tempfile.mkdtemp(prefix="mcbench-"), "work")
 
-    def mount(self, point: str, mounts: Any) -> None:
+    def mount(self, point: str) -> None:
         """Cover a directory with a file system of our own, also seen as shared memory.
 
         Raises:
             OSError: mounting is not permitted.
         """
-        self.path, self.mounts = point, mounts
+        self.path, self.is_mount = point, True
         self._mount()
 
     def _mount(self) -> None:
-        assert self.mounts is not None
-        mount_tmpfs, bind, _ = self.mounts
         owner = "" if self.uid is None else f",uid={self.uid},gid={self.uid}"
-        mount_tmpfs(self.path, f"size={MEGABYTES}m,nr_inodes={INODES},mode=0700{owner}")
+        libc.mount_tmpfs(self.path, f"size={MEGABYTES}m,nr_inodes={INODES},mode=0700{owner}")
         if os.path.isdir(_SHARED):
-            bind(self.path, _SHARED)
+            libc.bind(self.path, _SHARED)
 
     def enter(self) -> None:
         """Make it the working directory."""
@@ -99,16 +88,14 @@ class Scratch:
         """
         if self._state() == self._pristine:
             return False
-        if self.mounts is None:
-            os.chdir("/")
+        os.chdir("/")
+        if not self.is_mount:
             remove_tree(self.path)
             self._make()
         else:
-            unmount = self.mounts[2]
-            os.chdir("/")
             if os.path.isdir(_SHARED):
-                unmount(_SHARED)
-            unmount(self.path)
+                libc.unmount(_SHARED)
+            libc.unmount(self.path)
             self._mount()
         self._remember()
         return True

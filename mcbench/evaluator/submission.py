@@ -21,13 +21,6 @@ MAX_TIME_S = 86_400
 MAX_MEMORY_MB = 1 << 20
 
 
-def check_rules(test: StdioTest | CallTest) -> None:
-    """Refuse tolerances that are negative or not finite, and a checker that cannot be called."""
-    check_tolerances(test.rtol, test.atol)
-    if test.checker is not None and not callable(test.checker):
-        raise UserError(f"checker must be a function, got {short(test.checker)}")
-
-
 def is_number(value: object) -> bool:
     """Whether a value is a finite int or float, and no bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -38,11 +31,14 @@ def is_number(value: object) -> bool:
         return False
 
 
-def check_tolerances(rtol: float | None, atol: float | None) -> None:
-    """Refuse a tolerance that is negative or not finite with a UserError."""
-    for name, value in (("rtol", rtol), ("atol", atol)):
+def check_rules(rules: Any) -> None:
+    """Refuse tolerances that are negative or not finite, and a checker that cannot be called."""
+    for name in ("rtol", "atol"):
+        value = getattr(rules, name)
         if value is not None and not (is_number(value) and value >= 0):
             raise UserError(f"{name} must be a finite number >= 0, got {short(value)}")
+    if rules.checker is not None and not callable(rules.checker):
+        raise UserError(f"checker must be a function, got {short(rules.checker)}")
 
 
 class _ShortRepr(reprlib.Repr):
@@ -200,7 +196,7 @@ class Submission:
         if not self.tests:
             raise UserError("a submission needs at least one test: without one nothing is judged")
         for given in map(type, self.tests):
-            if not issubclass(given, (StdioTest, CallTest, AssertTest)):
+            if not issubclass(given, Test):
                 kinds = "StdioTest, CallTest or AssertTest"
                 raise UserError(f"tests are {kinds}, got {given.__name__}")
         for name, most in (("time_limit_s", MAX_TIME_S), ("memory_limit_mb", MAX_MEMORY_MB)):

@@ -9,7 +9,7 @@ child, waits with an eye on CPU time, wall time and memory, kills everything the
 behind, and reports the raw outcome. It never sees an expected output and gives no verdict.
 """
 # Plain string paths: pathlib would cost every start and every test.
-# ruff: noqa: PTH100, PTH118, PTH120, E402
+# ruff: noqa: PTH100, PTH120, E402
 
 import os
 
@@ -22,55 +22,31 @@ os.register_at_fork = lambda **hooks: _fork_hooks.append(hooks)
 
 import contextlib
 import fcntl
-import functools
 import gc
 import importlib
-import importlib.util
 import json
 import signal
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import ModuleType
+from typing import Any, NoReturn
+
+# The sibling files are imported as a package of this one folder, which is forgotten at once: a
+# submission can import neither them nor the project.
+for _name in ("mcbench", "mcbench.evaluator"):
+    sys.modules[_name] = ModuleType(_name)
+    sys.modules[_name].__path__ = [os.path.dirname(os.path.abspath(__file__))]
+from mcbench.evaluator import child, encoding, isolation, link, portable
+
+for _name in [name for name in sys.modules if name.startswith("mcbench")]:
+    del sys.modules[_name]
 
 POLL_MS = 20  # how often a running child is inspected
 PARENT_POLL_S = 0.5
 FILES = 5  # program, input, stdout, stderr, result
 # What a program of our own user may send us by mistake; against SIGKILL and SIGSTOP nothing helps.
 DEAF_TO = (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-
-
-def _load(name: str) -> Any:
-    """A sibling file, without making its folder importable."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
-    spec = importlib.util.spec_from_file_location("_mcbench_" + name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-if TYPE_CHECKING:
-    from mcbench.evaluator import (
-        child,
-        encoding,
-        filters,
-        isolation,
-        leetcode,
-        link,
-        portable,
-        remote,
-        scratch,
-    )
-else:
-    child, encoding, filters, isolation, leetcode, link, portable, remote, scratch = map(
-        _load,
-        (
-            *("child", "encoding", "filters", "isolation", "leetcode", "link", "portable"),
-            *("remote", "scratch"),
-        ),
-    )
 
 
 def main() -> None:
@@ -80,14 +56,9 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray's workers have blocked some
     sys.path += sys.argv[4:]
     isolation.default_thread_stack()
-    layers = isolation.Layers(portable, portable.ON_LINUX and wanted == portable.FULL)
-    layers.evaluator_pid = os.getppid()
-    if not layers.linux:
-        isolation.refuse_all(layers, portable.reason())
-    layers.try_files_and_handles()
+    layers = isolation.Layers(portable.ON_LINUX and wanted == portable.FULL)
     os.environ["MCBENCH_ZYGOTE"] = str(os.getpid())
     isolation.enter_namespaces(layers)
-    layers.scratch = scratch.Scratch()
     if "mount namespace" not in layers.granted:
         layers.scratch.make_folder()
     isolation.protect_self(layers)
@@ -99,16 +70,14 @@ def main() -> None:
         os.close(lifeline.reader)
         isolation.protect_self(layers)
         isolation.enter_file_system(layers)
-        serve(control, layers, lifeline, flavour)
+        Zygote(control, layers, lifeline).serve(flavour)
         os._exit(0)
     control.close()
     os.close(lifeline.writer)
     supervise(zygote_pid, layers, lifeline)
 
 
-def supervise(
-    zygote_pid: int, layers: "isolation.Layers", lifeline: "portable.Lifeline"
-) -> NoReturn:
+def supervise(zygote_pid: int, layers: isolation.Layers, lifeline: portable.Lifeline) -> NoReturn:
     """Wait for the zygote; kill it when the evaluator's process is gone."""
     while not lifeline.broken(PARENT_POLL_S):
         if os.getppid() != layers.evaluator_pid:
@@ -122,55 +91,6 @@ def supervise(
         isolation.kill_everything(layers, lifeline.running, {})
     layers.scratch.remove()
     os._exit(0)
-
-
-def serve(
-    control: socket.socket,
-    layers: "isolation.Layers",
-    lifeline: "portable.Lifeline",
-    flavour: str,
-) -> None:
-    """Answer requests until the evaluator closes its end."""
-    # The default does nothing to the init of a namespace; others are deaf to what they can be.
-    for number in (signal.SIGINT, *(() if layers.pid_namespace else DEAF_TO)):
-        default = layers.pid_namespace
-        signal.signal(number, signal.SIG_DFL if default else signal.SIG_IGN)
-    layers.scratch.enter()
-    names = leetcode.namespace()
-    child.prepare(names, lambda name: portable.memory_file(name, layers.linux))
-    isolation.put_on_filters(layers, filters)
-    isolation.confine_zygote(layers)
-    if flavour == "numpy":
-        with contextlib.suppress(ImportError):  # then it is missing for the submission, too
-            importlib.import_module("numpy")
-    os.register_at_fork = _register_at_fork  # nothing more is loaded here
-    os.register_at_fork(after_in_child=forked)
-    gc.collect()
-    isolation.give_back_memory()
-    gc.freeze()  # the collector of a child need not touch, and so copy, our pages
-    try:
-        channel = portable.Channel(control, FILES)
-        greeting = {"granted": layers.granted, "missing": layers.missing}
-        channel.send(greeting | {"pid": 0 if layers.pid_namespace else os.getpid()})
-        # The contents stay in the files. This process never reads them, so that nothing of one
-        # test can be found in the memory of the next one's child.
-        while received := channel.receive():
-            request, files = received
-            try:
-                outcome = run_test(request, files, control, layers, lifeline, names)
-            except EvaluatorGoneError:
-                raise
-            except OSError as error:  # our own failure: no descriptor, no process, no memory
-                outcome = {"failure": f"{type(error).__name__}: {error}"}
-            finally:
-                for file in files:
-                    os.close(file)
-            channel.send(outcome | {"id": request["id"]})
-            isolation.clean_scratch(layers)  # where that fails, this process has had its day
-    except OSError:  # the evaluator is gone, or will notice that we are
-        pass
-    finally:
-        layers.scratch.remove()
 
 
 _in_test = False
@@ -188,68 +108,141 @@ class EvaluatorGoneError(OSError):
     """The other end of the control socket was closed."""
 
 
-def run_test(
-    request: dict[str, Any],
-    files: list[int],
-    control: socket.socket,
-    layers: "isolation.Layers",
-    lifeline: "portable.Lifeline",
-    names: dict[str, Any],
-) -> dict[str, Any]:
-    """Fork, wait, clean up: how the test ended and what it used.
+class Zygote:
+    """Runs one test after another, as the evaluator asks for them."""
 
-    An assert-style test has two processes: its own, whose end is waited for, and the submission's.
-    """
-    setup_read, setup_write = os.pipe()
-    ends = socket.socketpair() if request["kind"] == "assert" else ()
-    try:
-        started = time.monotonic()
-        pids: list[int] = []
-        ended: portable.Ended = {}
-        for role in ("submission", "test") if ends else ("submission",):
-            pid = os.fork()
-            if pid == 0:
-                become(role, request, files, ends, setup_write, layers, names)
-            pids.append(pid)
-        if not layers.pid_namespace:
-            lifeline.tell(pids)
-        for end in ends:
-            end.close()  # so that either process sees the other's end
+    def __init__(
+        self, control: socket.socket, layers: isolation.Layers, lifeline: portable.Lifeline
+    ) -> None:
+        self.control = control
+        self.layers = layers
+        self.lifeline = lifeline
+
+    def serve(self, flavour: str) -> None:
+        """Answer requests until the evaluator closes its end."""
+        layers = self.layers
+        # The default does nothing to the init of a namespace; others are deaf to what they can be.
+        for number in (signal.SIGINT, *(() if layers.pid_namespace else DEAF_TO)):
+            signal.signal(number, signal.SIG_DFL if layers.pid_namespace else signal.SIG_IGN)
+        layers.scratch.enter()
+        child.prepare(layers.linux)
+        isolation.put_on_filters(layers)
+        isolation.confine_zygote(layers)
+        if flavour == "numpy":
+            with contextlib.suppress(ImportError):  # then it is missing for the submission, too
+                importlib.import_module("numpy")
+        os.register_at_fork = _register_at_fork  # nothing more is loaded here
+        os.register_at_fork(after_in_child=forked)
+        gc.collect()
+        isolation.give_back_memory()
+        gc.freeze()  # the collector of a child need not touch, and so copy, our pages
         try:
-            stopped = watch(pid, request, control, layers, ended)
+            channel = portable.Channel(self.control, FILES)
+            greeting = {"granted": layers.granted, "missing": layers.missing}
+            channel.send(greeting | {"pid": 0 if layers.pid_namespace else os.getpid()})
+            # The contents stay in the files. This process never reads them, so that nothing of one
+            # test can be found in the memory of the next one's child.
+            while received := channel.receive():
+                request, files = received
+                try:
+                    outcome = self.run_test(request, files)
+                except EvaluatorGoneError:
+                    raise
+                except OSError as error:  # our own failure: no descriptor, no process, no memory
+                    outcome = {"failure": f"{type(error).__name__}: {error}"}
+                finally:
+                    for file in files:
+                        os.close(file)
+                channel.send(outcome | {"id": request["id"]})
+                isolation.clean_scratch(layers)  # where that fails, this process has had its day
+        except OSError:  # the evaluator is gone, or will notice that we are
+            pass
         finally:
-            isolation.kill_everything(layers, pids, ended)
-            for process in pids:
-                portable.reap(process, ended)
-            isolation.reap_orphans(layers)
-            if not layers.pid_namespace:
-                lifeline.tell([])
-        wall_s = time.monotonic() - started
-        os.close(setup_write)
-        setup_write = -1
-        if setup_error := os.read(setup_read, 1000):
-            return {"failure": setup_error.decode()}
-        return {
-            "status": os.waitstatus_to_exitcode(ended[pid][0]),
-            "stopped": stopped,
-            "cpu_s": sum(usage.ru_utime + usage.ru_stime for _, usage in ended.values()),
-            "wall_s": wall_s,
-            "memory_mb": max(portable.peak_memory(usage) for _, usage in ended.values()) / 2**20,
-        }
-    finally:
-        os.close(setup_read)
-        if setup_write >= 0:
+            layers.scratch.remove()
+
+    def run_test(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Fork, wait, clean up: how the test ended and what it used.
+
+        An assert-style test has two processes: its own, whose end is waited for, and the
+        submission's.
+        """
+        setup_read, setup_write = os.pipe()
+        ends = socket.socketpair() if request["kind"] == "assert" else ()
+        try:
+            started = time.monotonic()
+            pids: list[int] = []
+            ended: portable.Ended = {}
+            for role in ("submission", "test") if ends else ("submission",):
+                pid = os.fork()
+                if pid == 0:
+                    become(role, request, files, ends, setup_write, self.layers)
+                pids.append(pid)
+            if not self.layers.pid_namespace:
+                self.lifeline.tell(pids)
+            for end in ends:
+                end.close()  # so that either process sees the other's end
+            try:
+                stopped = self.watch(pid, request, ended)
+            finally:
+                isolation.kill_everything(self.layers, pids, ended)
+                for process in pids:
+                    portable.reap(process, ended)
+                isolation.reap_orphans(self.layers)
+                if not self.layers.pid_namespace:
+                    self.lifeline.tell([])
+            wall_s = time.monotonic() - started
             os.close(setup_write)
+            setup_write = -1
+            if setup_error := os.read(setup_read, 1000):
+                return {"failure": setup_error.decode()}
+            usages = [usage for _, usage in ended.values()]
+            return {
+                "status": os.waitstatus_to_exitcode(ended[pid][0]),
+                "stopped": stopped,
+                "cpu_s": sum(usage.ru_utime + usage.ru_stime for usage in usages),
+                "wall_s": wall_s,
+                "memory_mb": max(map(portable.peak_memory, usages)) / 2**20,
+            }
+        finally:
+            os.close(setup_read)
+            if setup_write >= 0:
+                os.close(setup_write)
+
+    def watch(self, pid: int, request: dict[str, Any], ended: portable.Ended) -> str | None:
+        """Wait until the child ends (None) or exceeds a limit ("time", "wall" or "memory")."""
+        layers = self.layers
+        child_watch = portable.ChildWatch(pid, self.control, layers.handles, ended)
+        try:
+            wall_s = request["wall_s"]
+            deadline = child_watch.started + wall_s
+            while True:
+                happened = child_watch.wait(POLL_MS)
+                if happened == "ended":
+                    return None
+                if happened == "hang-up":
+                    raise EvaluatorGoneError
+                cpu_s, memory = isolation.usage(layers, pid)
+                if cpu_s > request["cpu_s"]:
+                    return "time"
+                if memory > request["memory_bytes"]:
+                    return "memory"
+                if time.monotonic() > deadline:
+                    waited_s = isolation.waiting_time(layers, pid)
+                    allowed_s = min(wall_s + waited_s, portable.MOST_WALL * wall_s)
+                    deadline = child_watch.started + allowed_s
+                    if time.monotonic() > deadline:
+                        return "wall"
+        finally:
+            child_watch.close()
 
 
 def become(
     role: str,
     request: dict[str, Any],
     files: list[int],
-    ends: "tuple[socket.socket, ...]",
+    ends: tuple[socket.socket, ...],
     setup_write: int,
-    layers: "isolation.Layers",
-    names: dict[str, Any],
+    layers: isolation.Layers,
 ) -> NoReturn:
     """In the child: real descriptors, limits, then the program. Does not return.
 
@@ -261,45 +254,39 @@ def become(
     status = 1
     try:
         try:
-            code, data, *_ = files
             kind = request["kind"]
-            program = read_all(code)
+            program = read_all(files[0])
             given: Any = None
             if kind == "call":
-                given = encoding.loads(read_all(data))
-            elif role == "test":
-                given = json.loads(read_all(data))
+                given = encoding.loads(read_all(files[1]))
+            elif role == "test":  # the submission's process must not read it: it holds the answers
+                given = json.loads(read_all(files[1]))
             streams = choose_streams(role, kind, files, ends)
             isolation.hide_files(layers)
             place_descriptors(streams, setup_write)
             os.setsid()
             for number in () if layers.pid_namespace else DEAF_TO:
                 signal.signal(number, signal.SIG_DFL)
-            file_bytes = request["output_bytes"] + 1  # one more, to see that it was exceeded
-            isolation.confine_child(
-                layers, request["cpu_s"], request["memory_bytes"], file_bytes, role == "test"
-            )
+            isolation.confine_child(layers, request, role == "test")
         except BaseException as error:  # our failure, not the submission's
             message = f"child set-up: {type(error).__name__}: {error}"
             os.write(setup_write, message.encode()[:900])
             os._exit(1)
         os.close(setup_write)
         if role == "test":
-            link.run_test(given, encoding, remote)
+            link.run_test(given)
         elif kind == "stdio":
             status = child.run_program(program)
         elif kind == "call":
-            limit = leetcode.RECURSION_LIMIT
-            status = child.run_call(program, request, given, names, limit, dumps_result)
+            status = child.run_call(program, request, given)
         else:
-            serve = functools.partial(link.serve, codec=encoding, exchange=remote)
-            status = child.run_answering(program, serve)
+            status = child.run_answering(program, link.serve)
     finally:
         os._exit(status)
 
 
 def choose_streams(
-    role: str, kind: str, files: list[int], ends: "tuple[socket.socket, ...]"
+    role: str, kind: str, files: list[int], ends: tuple[socket.socket, ...]
 ) -> list[int]:
     """What becomes the descriptors 0, 1, 2 and, but for stdin/stdout programs, those after them."""
     _, data, stdout, stderr, result = files
@@ -309,11 +296,6 @@ def choose_streams(
     if role == "test":
         return [nothing, nothing, nothing, ends[1].fileno(), result]
     return [nothing, stdout, stderr, result if kind == "call" else ends[0].fileno()]
-
-
-def dumps_result(value: object) -> bytes:
-    """Encode what a call-based submission returned."""
-    return encoding.dumps(value, items_of=leetcode.items_of)
 
 
 def place_descriptors(streams: list[int], setup_write: int) -> None:
@@ -334,39 +316,6 @@ def reserve_descriptors(control: int) -> socket.socket:
     while os.dup(child.STDIN) < link.RESULT:
         pass
     return socket.socket(fileno=moved)
-
-
-def watch(
-    pid: int,
-    request: dict[str, Any],
-    control: socket.socket,
-    layers: "isolation.Layers",
-    ended: "portable.Ended",
-) -> "str | None":
-    """Wait until the child ends (None) or exceeds a limit ("time", "wall" or "memory")."""
-    child_watch = portable.ChildWatch(pid, control, layers.handles, ended)
-    try:
-        wall_s = request["wall_s"]
-        deadline = child_watch.started + wall_s
-        while True:
-            happened = child_watch.wait(POLL_MS)
-            if happened == "ended":
-                return None
-            if happened == "hang-up":
-                raise EvaluatorGoneError
-            cpu_s, memory = isolation.usage(layers, pid)
-            if cpu_s > request["cpu_s"]:
-                return "time"
-            if memory > request["memory_bytes"]:
-                return "memory"
-            if time.monotonic() > deadline:
-                waited_s = isolation.waiting_time(layers, pid)
-                allowed_s = min(wall_s + waited_s, portable.MOST_WALL * wall_s)
-                deadline = child_watch.started + allowed_s
-                if time.monotonic() > deadline:
-                    return "wall"
-    finally:
-        child_watch.close()
 
 
 def read_all(descriptor: int) -> bytes:

@@ -30,7 +30,7 @@ import mcbench.evaluator as package
 for module in pkgutil.walk_packages(package.__path__, "mcbench.evaluator."):
     if not module.name.endswith("zygote"):
         importlib.import_module(module.name)
-own = ("mcbench.evaluator", "mcbench.errors", "mcbench.ray_session")
+own = ("mcbench.evaluator", "mcbench.errors", "mcbench.ray_session", "mcbench.version")
 print(*(n for n in sys.modules if n.startswith("mcbench.") and not n.startswith(own)))
 print(*({"torch", "transformers", "numpy", "scipy", "pandas", "ray"} & sys.modules.keys()))
 """

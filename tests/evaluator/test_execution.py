@@ -71,3 +71,10 @@ os.wait()
 """
     result = judge(code, "", "True\nFalse\n")
     assert result.verdict == "AC", result.message
+
+
+def test_a_program_finds_nothing_of_the_project(judge):
+    code = "import sys\nprint(*(name for name in sys.modules if 'mcbench' in name))\n"
+    code += "try: import mcbench\nexcept ImportError: print(3)"
+    result = judge(code, "", "\n3\n")
+    assert (result.verdict, result.strategy) == ("AC", "exact"), result.message

@@ -234,8 +234,8 @@ USER = 1_234_567
 # Python may be installed where others cannot go; this mount namespace is its own.
 BECOME = f"""
 import os, sys
-from mcbench.evaluator import isolation
-isolation._mount_tmpfs("/mnt", "mode=0755")
+from mcbench.evaluator import isolation, libc
+libc.mount_tmpfs("/mnt", "mode=0755")
 isolation._open_path_to_interpreter("/mnt")
 os.setgroups([])
 os.setresgid({USER}, {USER}, {USER})

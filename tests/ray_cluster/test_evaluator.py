@@ -37,7 +37,7 @@ class Observed(RaySandboxes):
 
     def _advance(self, call):
         assert all(len(actor.chunks) <= 2 for actor in self._actors)
-        if call.under_way and not getattr(self, "done", False):
+        if all(actor.chunks for actor in self._up) and not getattr(self, "done", False):
             self.done = True
             self.on_work()
         super()._advance(call)
