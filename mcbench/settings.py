@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
@@ -49,30 +50,44 @@ class Settings(BaseModel):
         return type(self)(**{**dict(self), **values})
 
     @classmethod
+    def _unknown(cls, name: str) -> UserError:
+        """The error for a field that does not exist."""
+        return unknown("field", name, cls.model_fields)
+
+    @classmethod
     def _told(cls, error: ValidationError) -> UserError:
+        """pydantic's first complaint as a sentence for people."""
         first = error.errors(include_url=False)[0]
-        name = ": ".join(map(str, first["loc"]))
-        if first["type"] == "missing":
+        name, kind = (
+            ": ".join(part for part in first["loc"] if isinstance(part, str)),
+            first["type"],
+        )
+        if kind == "missing":
             return UserError(f"{name!r} is missing")
-        if first["type"] == "extra_forbidden":
-            return unknown("field", name, cls.model_fields)
-        if first["type"] == "value_error":
+        if kind == "extra_forbidden":
+            return cls._unknown(name)
+        if kind == "literal_error":
+            return unknown(name, first["input"], re.findall(r"'([^']*)'", first["ctx"]["expected"]))
+        if kind == "value_error":
             told = str(first["ctx"]["error"])
             return UserError(f"{name}: {told}" if name else told)
-        kind = _KINDS.get(first["type"])
-        told = f"must be {kind}" if kind else first["msg"].replace("Input should be", "must be")
+        wanted = "text" if kind == "string_type" else _KINDS.get(kind.partition("_")[0])
+        told = f"must be {wanted}" if wanted else first["msg"].replace("Input should", "must")
+        for theirs, ours in _COMPARED.items():
+            told = told.replace(theirs, ours)
         return UserError(f"{name} {told}, got {first['input']!r:.60}")
 
 
 _KINDS = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "dict_type": "a mapping of names to values",
-    "model_type": "a mapping of names to values",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "tuple": "a list",
+    "list": "a list",
+    "dict": "a mapping of names to values",
+    "model": "a mapping of names to values",
 }
+_COMPARED = {"greater than or equal to": "at least", "less than or equal to": "at most"}
 
 
 def _plain(value: Any) -> Any:

@@ -16,6 +16,7 @@ from mcbench.data.judge import submission
 from mcbench.data.prompts import prompt_for
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
+from mcbench.report import paper
 from mcbench.runs import benchmark_run
 from mcbench.runs.benchmark import (
     EvaluationRequest,
