@@ -9,7 +9,7 @@ from typing import Any
 
 from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, texts
 from mcbench.data.collect.decode import Unusable, mebibytes, seconds, type_name
-from mcbench.data.collect.rows import Row, read_rows, text_field
+from mcbench.data.collect.rows import read_rows, text_field
 from mcbench.data.schema import Problem
 
 # Codeforces ratings; 1200 and 1900 are where its divisions of contestants begin.
@@ -35,7 +35,7 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
     for number, test in enumerate(tests):
         if not isinstance(test, dict):
             raise Unusable("malformed", f"test {number} should be an object")
-        reader.stdio(number, test.get("input"), test.get("output"))
+        reader.stdio(test.get("input"), test.get("output"))
     if reader.other is not None and row.get("generated_tests"):
         _add_generated(reader, reader.other, text_field(row, "id"))
     checker = row.get("generated_checker") or ""
@@ -48,7 +48,6 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
             "tests_complete": row.get("official_tests_complete"),
         },
         statement=statement,
-        form="stdin",
         checker=checker,
         checker_language="python" if checker else "",
         time_limit_s=seconds(row.get("time_limit")),
@@ -72,9 +71,8 @@ def _add_generated(reader: RowReader, other: Callable[[str], Path], problem: str
     path = other(f"generated_tests/test_cases_{int(contest):04}.parquet")
     columns = ("problem_id", "input", "output")
     for row in read_rows(path, columns, reader.limits):
-        if isinstance(row, Row) and row.data.get("problem_id") == problem:
-            number = len(reader.tests) + len(reader.left_out)
-            reader.stdio(number, row.data.get("input"), row.data.get("output"))
+        if isinstance(row.data, dict) and row.data.get("problem_id") == problem:
+            reader.stdio(row.data.get("input"), row.data.get("output"))
 
 
 def _statement(row: dict[str, Any]) -> str:

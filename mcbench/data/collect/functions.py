@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, texts
-from mcbench.data.collect.decode import Unusable, type_name
+from mcbench.data.collect.decode import Unusable, object_or_none, type_name
 from mcbench.data.collect.rows import field, text_field
 from mcbench.data.schema import Problem
 
@@ -28,7 +28,6 @@ def humaneval(row: dict[str, Any], reader: RowReader) -> Problem:
         text_field(row, "task_id").rpartition("/")[2],
         {"entry_point": name},
         statement=prompt,
-        form="assert",
         fn_name=name,
         starter_code=prompt,
         preamble=before,
@@ -64,7 +63,6 @@ def mbpp(row: dict[str, Any], reader: RowReader) -> Problem:
         row.get("task_id"),
         {"entry_point": name, "shown_tests": list(texts(asserts))},
         statement=statement.replace("\r\n", "\n"),
-        form="assert",
         fn_name=name,
         language="en",
         references=(solution,),
@@ -141,11 +139,10 @@ def kodcode(row: dict[str, Any], reader: RowReader) -> Problem:
     statement = text_field(row, "question")
     setup, names, imported = _pytest_module(text_field(row, "test", "test_code"))
     info = field(row, "test_info")
-    info = info[0] if isinstance(info, list) and info else info
-    declared = info.get("function_declaration") if isinstance(info, dict) else None
-    entry = (info.get("function_name") if isinstance(info, dict) else None) or imported
+    info = object_or_none(info[0] if isinstance(info, list) and info else info)
+    entry = info.get("function_name") or imported
     for name in names:
-        reader.check(f"{name}()", setup=setup, entry_point=entry or "")
+        reader.check(f"{name}()", setup=setup, entry_point=entry)
     solution = row.get("solution")
     return reader.record(
         row.get("question_id"),
@@ -156,9 +153,8 @@ def kodcode(row: dict[str, Any], reader: RowReader) -> Problem:
             "source_pass_rate": row.get("gpt_pass_percentage"),
         },
         statement=statement,
-        form="assert",
-        fn_name=entry or "",
-        starter_code=declared or "",
+        fn_name=entry,
+        starter_code=info.get("function_declaration") or "",
         language="en",
         references=(solution,) if isinstance(solution, str) and solution.strip() else (),
         **level(row.get("gpt_difficulty"), THREE_LEVELS),
@@ -179,20 +175,12 @@ def _pytest_module(source: str) -> tuple[str, list[str], str]:
     used = {node.id for node in ast.walk(ast.Module(kept, [])) if isinstance(node, ast.Name)}
     if foreign := used & {"pytest", "solution"}:
         raise Unusable("unsupported", f"its tests need the module {sorted(foreign)[0]}")
-    tests = [
-        node.name
-        for node in kept
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test")
-    ]
-    for node in kept:
-        if isinstance(node, ast.FunctionDef) and node.name in tests and _has_arguments(node):
+    functions = [node for node in kept if isinstance(node, ast.FunctionDef)]
+    tests = [node for node in functions if node.name.startswith("test")]
+    for node in tests:
+        if node.args.posonlyargs or node.args.args or node.args.kwonlyargs:
             raise Unusable("unsupported", f"its test {node.name} needs a fixture")
-    return ast.unparse(ast.Module(kept, [])), tests, imported
-
-
-def _has_arguments(node: ast.FunctionDef) -> bool:
-    arguments = node.args
-    return bool(arguments.posonlyargs or arguments.args or arguments.kwonlyargs)
+    return ast.unparse(ast.Module(kept, [])), [node.name for node in tests], imported
 
 
 KODCODE = Adapter(

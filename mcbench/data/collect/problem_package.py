@@ -15,7 +15,7 @@ import yaml
 
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader, texts
-from mcbench.data.collect.decode import MB, Unusable, seconds, type_name
+from mcbench.data.collect.decode import MB, Unusable, object_or_none, seconds, type_name
 from mcbench.data.schema import Problem
 
 _YAML_MAX = MB  # bytes of a configuration file
@@ -35,8 +35,7 @@ def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     flags = _words(settings.get("validator_flags"))
     for part in ("sample", "secret"):
         _add_tests(reader, package, package / "data" / part, flags)
-    limits = settings.get("limits")
-    limits = limits if isinstance(limits, dict) else {}
+    limits = object_or_none(settings.get("limits"))
     source = settings.get("source")
     source = source[0] if isinstance(source, list) and source else source
     url = source.get("url") if isinstance(source, dict) else settings.get("source_url")
@@ -52,7 +51,6 @@ def convert(row: dict[str, Any], reader: RowReader) -> Problem:
             "checker_protocol": "icpc" if checker else None,
         },
         statement=statement,
-        form="stdin",
         checker=checker,
         checker_language=checker_language,
         time_limit_s=_time_limit(package, limits),
@@ -159,7 +157,6 @@ def _add_tests(reader: RowReader, package: Path, folder: Path, flags: list[str])
 
 
 def _add_test(reader: RowReader, package: Path, path: Path, options: dict[str, Any]) -> None:
-    number = len(reader.tests) + len(reader.left_out)
     name = path.relative_to(package / "data").with_suffix("").as_posix()
     needs = [suffix for suffix in (".args", ".files") if path.with_suffix(suffix).exists()]
     if needs:
@@ -171,7 +168,7 @@ def _add_test(reader: RowReader, package: Path, path: Path, options: dict[str, A
     except Unusable as error:
         reader.left_out.append(f"test {name}: {error}")
         return
-    reader.stdio(number, stdin, expected, **options)
+    reader.stdio(stdin, expected, **options)
 
 
 def _options(flags: list[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,21 +28,14 @@ _BATCH_ROWS = 8  # of a parquet file; a row of tests may have many megabytes
 
 @dataclass(frozen=True)
 class Row:
-    """Row ``number`` (from 1) of a file as published; ``where`` names it for people."""
+    """Row ``number`` (from 1) of a file: its data, or why it cannot be read.
+
+    ``where`` names it for people.
+    """
 
     number: int
     where: str
-    data: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class BrokenRow:
-    """A row that cannot be read, and why; ``rule`` as in :class:`decode.Unusable`."""
-
-    number: int
-    where: str
-    rule: str
-    reason: str
+    data: dict[str, Any] | Unusable
 
 
 class Disappeared(Exception):
@@ -51,7 +44,7 @@ class Disappeared(Exception):
 
 def read_rows(
     path: Path, columns: Sequence[str] | None, limits: Limits, start: int = 0
-) -> Iterator[Row | BrokenRow]:
+) -> Iterator[Row]:
     """The rows of a file, or the packages of a folder, in their order from ``start`` on (from 0).
 
     Args:
@@ -68,11 +61,8 @@ def read_rows(
             yield from _packages(path, start)
         elif name.endswith((".parquet", ".arrow")):
             yield from _table_rows(path, columns, start)
-        elif name.endswith(".jsonl.gz"):
-            with gzip.open(path) as file:
-                yield from _json_lines(file, name, limits, start)
-        elif name.endswith(".jsonl"):
-            with path.open("rb") as file:
+        elif name.endswith((".jsonl", ".jsonl.gz")):
+            with gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
                 yield from _json_lines(file, name, limits, start)
         elif name.endswith(".json"):
             yield from _json_array(path, limits, start)
@@ -82,20 +72,36 @@ def read_rows(
         raise Disappeared(f"{name} breaks off ({shorten(str(error)) or 'unreadable'})") from error
 
 
-def column_names(path: Path, needed: Sequence[tuple[str, ...]], limits: Limits) -> list[str]:
-    """The columns that a file has.
+def check_columns(
+    path: Path, needed: Sequence[tuple[str, ...]], limits: Limits, source: str, hint: str
+) -> None:
+    """Check that a file has its columns; a tuple of names means that any one of them will do.
 
     Rows of JSON may differ: they are read until all that is needed was seen, or for a few rows.
+
+    Raises:
+        UserError: names the missing column, what was found and what to do.
     """
-    if path.name.endswith((".parquet", ".arrow")):
-        return _schema(path)
     found: set[str] = set()
-    rows = (row for row in read_rows(path, None, limits) if isinstance(row, Row))
-    for row in islice(rows, _ROWS_TO_JUDGE):
-        found |= row.data.keys()
-        if all(found & set(names) for names in needed):
-            break
-    return sorted(found)
+    missing = list(needed)
+    for columns in _columns(path, limits):
+        found |= set(columns)
+        missing = [names for names in needed if not found & set(names)]
+        if not missing:
+            return
+    if not found:
+        raise UserError(f"{source} holds no readable row; is it the right file?")
+    column, shown = " or ".join(missing[0]), ", ".join(sorted(found))
+    raise UserError(f"{source} has no column {column}; found: {shown}. {hint}")
+
+
+def _columns(path: Path, limits: Limits) -> Iterator[Iterable[str]]:
+    """The columns of a table, or of the first rows of JSON."""
+    if path.name.endswith((".parquet", ".arrow")):
+        yield _schema(path)
+        return
+    rows = (row.data for row in read_rows(path, None, limits) if isinstance(row.data, dict))
+    yield from islice(rows, _ROWS_TO_JUDGE)
 
 
 def _packages(folder: Path, start: int) -> Iterator[Row]:
@@ -108,42 +114,39 @@ def _packages(folder: Path, start: int) -> Iterator[Row]:
 
 def _json_lines(
     file: BinaryIO | gzip.GzipFile, name: str, limits: Limits, start: int
-) -> Iterator[Row | BrokenRow]:
+) -> Iterator[Row]:
     limit = int(limits.row_mb * MB)
     number = 0
     while line := file.readline(limit + 1):
         number += 1
-        where = f"line {number} of {name}"
-        whole = line.endswith(b"\n") or len(line) <= limit
-        if not whole:
-            _skip_line(file, limit)
-        if number <= start or not line.strip():
+        data: dict[str, Any] | Unusable
+        if len(line) > limit and not line.endswith(b"\n"):
+            data = Unusable("oversized", f"the line has more than {limits.row_mb:g} MB")
+            while piece := file.readline(min(limit, MB)):  # to its end, not kept
+                if piece.endswith(b"\n"):
+                    break
+        elif number <= start or not line.strip():
             continue
-        if whole:
-            yield _json_row(line, number, where)
         else:
-            reason = f"the line has more than {limits.row_mb:g} MB"
-            yield BrokenRow(number, where, "oversized", reason)
+            data = _parsed(line)
+        if number > start:
+            yield Row(number, f"line {number} of {name}", data)
 
 
-def _skip_line(file: BinaryIO | gzip.GzipFile, limit: int) -> None:
-    """Read on to the end of a line that is too long to keep, a piece at a time."""
-    while piece := file.readline(min(limit, MB)):
-        if piece.endswith(b"\n"):
-            return
-
-
-def _json_row(line: bytes, number: int, where: str) -> Row | BrokenRow:
+def _parsed(line: bytes) -> dict[str, Any] | Unusable:
     try:
-        data = json.loads(line)
+        return _object(json.loads(line))
     except (ValueError, RecursionError) as error:
-        return BrokenRow(number, where, "malformed", f"not JSON ({shorten(str(error))})")
-    if not isinstance(data, dict):
-        return BrokenRow(number, where, "malformed", f"holds {type_name(data)}, not an object")
-    return Row(number, where, data)
+        return Unusable("malformed", f"not JSON ({shorten(str(error))})")
 
 
-def _json_array(path: Path, limits: Limits, start: int) -> Iterator[Row | BrokenRow]:
+def _object(data: Any) -> dict[str, Any] | Unusable:
+    if isinstance(data, dict):
+        return data
+    return Unusable("malformed", f"holds {type_name(data)}, not an object")
+
+
+def _json_array(path: Path, limits: Limits, start: int) -> Iterator[Row]:
     """A file with one JSON array; it is parsed as a whole, so ``row_mb`` bounds the file."""
     if path.stat().st_size > limits.row_mb * MB:
         raise UserError(
@@ -157,11 +160,7 @@ def _json_array(path: Path, limits: Limits, start: int) -> Iterator[Row | Broken
     if not isinstance(items, list):
         raise UserError(f"{path} holds {type_name(items)}; a list of objects is needed")
     for number, item in enumerate(items[start:], start=start + 1):
-        where = f"item {number} of {path.name}"
-        if isinstance(item, dict):
-            yield Row(number, where, item)
-        else:
-            yield BrokenRow(number, where, "malformed", f"holds {type_name(item)}, not an object")
+        yield Row(number, f"item {number} of {path.name}", _object(item))
 
 
 def _schema(path: Path) -> list[str]:
@@ -182,7 +181,7 @@ def _table_rows(path: Path, columns: Sequence[str] | None, start: int) -> Iterat
             for index in range(batch.num_rows):
                 number = before + index + 1
                 if number > start:
-                    data = {name: batch[name][index].as_py() for name in batch.schema.names}
+                    (data,) = batch.slice(index, 1).to_pylist()
                     yield Row(number, f"row {number} of {path.name}", data)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise Disappeared(
@@ -217,23 +216,6 @@ def _parquet(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[
             ):
                 yield before, batch
                 before += batch.num_rows
-
-
-def require_columns(
-    found: Sequence[str], needed: Sequence[tuple[str, ...]], source: str, hint: str
-) -> None:
-    """Check that a source has its columns; a tuple of names means that any one of them will do.
-
-    Raises:
-        UserError: names the missing column, what was found and what to do.
-    """
-    missing = [names for names in needed if not set(names) & set(found)]
-    if missing:
-        column = " or ".join(missing[0])
-        raise UserError(
-            f"{source} has no column {column}; found: {', '.join(sorted(found)) or 'no columns'}. "
-            f"{hint}"
-        )
 
 
 def field(row: dict[str, Any], *names: str) -> Any:

@@ -18,17 +18,10 @@ from mcbench.data.collect.decode import Limits, Unusable
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
 from mcbench.data.collect.functions import HUMANEVAL, KODCODE, MBPP
 from mcbench.data.collect.livecodebench import LIVECODEBENCH
-from mcbench.data.collect.mapping import ColumnMapping
+from mcbench.data.collect.mapping import MappedField, TestKey, mapping_adapter
 from mcbench.data.collect.problem_package import PROBLEM_PACKAGE
-from mcbench.data.collect.rows import (
-    BrokenRow,
-    Disappeared,
-    Row,
-    column_names,
-    read_rows,
-    require_columns,
-)
-from mcbench.data.schema import Problem, Rejected
+from mcbench.data.collect.rows import Disappeared, Row, check_columns, read_rows
+from mcbench.data.schema import Difficulty, Problem, Rejected
 from mcbench.errors import UserError, unknown
 from mcbench.settings import Settings
 
@@ -38,6 +31,10 @@ _ALL = (
 )
 ADAPTERS: dict[str, Adapter] = {adapter.name: adapter for adapter in _ALL}
 MAPPING = "mapping"
+_OTHER_LAYOUT = (
+    "The published set has it ({}): check that this is that set, name a revision with the old "
+    f"layout, or read it through adapter: {MAPPING}"
+)
 
 
 class Source(Settings):
@@ -52,7 +49,7 @@ class Source(Settings):
         files: patterns of the files to read, instead of the adapter's.
         limit: only the first rows.
         name: of the source in ids, for ``mapping``.
-        columns, test_keys, levels: of a `ColumnMapping`, for ``mapping``.
+        columns, test_keys, levels: as `mapping.mapping_adapter` takes them, for ``mapping``.
         generated_tests: read tests that lie in files of their own too (codeforces: those that
             open-r1 generated, 110 GB for the whole set).
         endpoint: another hub's address.
@@ -69,9 +66,9 @@ class Source(Settings):
     files: tuple[str, ...] = ()
     limit: PositiveInt | None = None
     name: str = ""
-    columns: dict[str, str] = Field(default_factory=dict)
-    test_keys: dict[str, str] = Field(default_factory=dict)
-    levels: dict[str, str] = Field(default_factory=dict)
+    columns: dict[MappedField, str] = Field(default_factory=dict)
+    test_keys: dict[TestKey, str] = Field(default_factory=dict)
+    levels: dict[str, Difficulty] = Field(default_factory=dict)
     generated_tests: bool = False
     endpoint: str | None = None
 
@@ -98,7 +95,7 @@ class Source(Settings):
     def reader(self) -> Adapter:
         """The adapter that reads the rows."""
         if self.adapter == MAPPING:
-            return ColumnMapping(self.columns, self.test_keys, self.levels).adapter(self.name)
+            return mapping_adapter(self.name, self.columns, self.test_keys, self.levels)
         return ADAPTERS[self.adapter]
 
 
@@ -188,7 +185,9 @@ class OpenSource:
             try:
                 path = file.fetch()
                 if at.row == 0 and self.adapter.needs:
-                    self._check_columns(path, file.name)
+                    hint = _OTHER_LAYOUT.format(self.adapter.about)
+                    where = f"{file.name} of {self.label}"
+                    check_columns(path, self.adapter.needs, self.limits, where, hint)
                 for row in read_rows(path, self.adapter.columns, self.limits, at.row):
                     if self.source.limit is not None and at.index >= self.source.limit:
                         return
@@ -203,29 +202,17 @@ class OpenSource:
                 yield Rejected(self.label, "source_disappeared", detail), end
                 return
 
-    def _check_columns(self, path: Path, name: str) -> None:
-        found = column_names(path, self.adapter.needs, self.limits)
-        if not found:
-            raise UserError(f"{name} of {self.label} holds no readable row; is it the right file?")
-        hint = (
-            f"The published set has it ({self.adapter.about}): check that this is that set, name a "
-            f"revision with the old layout, or read it through adapter: {MAPPING}"
-        )
-        require_columns(found, self.adapter.needs, f"{name} of {self.label}", hint)
-
-    def _convert(
-        self, row: Row | BrokenRow, index: int, file: SourceFile
-    ) -> Problem | Rejected | None:
-        if isinstance(row, BrokenRow):
-            return Rejected(f"{self.label}: {row.where}", row.rule, row.reason)
+    def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected | None:
         adapter = self.adapter
-        if adapter.belongs is not None and not adapter.belongs(row.data, self.subset):
-            return None
-        other = file.other if self.source.generated_tests else None
-        reader = RowReader(adapter.name, self.subset, index, self.limits, adapter.licence, other)
         where = f"{self.label}: {row.where}"
         try:
-            return adapter.convert(row.data, reader)
+            if isinstance(row.data, Unusable):
+                raise row.data
+            if adapter.belongs is not None and not adapter.belongs(row.data, self.subset):
+                return None
+            other = file.other if self.source.generated_tests else None
+            given = (adapter.name, self.subset, index, self.limits, adapter.licence, other)
+            return adapter.convert(row.data, RowReader(*given))
         except Unusable as error:
             return Rejected(where, error.rule, str(error))
         except UserError as error:
