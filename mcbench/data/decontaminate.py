@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, PositiveInt, model_validator
 
-from mcbench.data.audit import AuditEntry
+from mcbench.data.audit import Action
 from mcbench.data.pipeline import Decision, GlobalStage
 from mcbench.data.schema import Problem
 from mcbench.data.words import NUMBER, Hashes, run_hashes, words
@@ -179,11 +179,11 @@ class Decontaminate(GlobalStage):
         decisions: dict[str, Decision] = {}
         for batch in summary.to_batches(max_chunksize=1024):
             for row in batch.to_pylist():
-                if row["places"] and (entry := self._entry(row, common)):
-                    decisions[row["id"]] = Decision((entry,))
+                if row["places"] and (note := self._note(row, common)):
+                    decisions[row["id"]] = Decision((note,))
         return decisions
 
-    def _entry(self, row: dict[str, Any], common: Hashes) -> AuditEntry | None:
+    def _note(self, row: dict[str, Any], common: Hashes) -> tuple[Action, str, str] | None:
         hashes = np.array(row["hashes"], dtype=np.uint64)
         at = np.minimum(np.searchsorted(common, hashes), max(len(common) - 1, 0))
         telling = common[at] != hashes if len(common) else np.ones(len(hashes), dtype=bool)
@@ -208,8 +208,8 @@ class Decontaminate(GlobalStage):
             + "; ".join(f'"{quote}"' for quote in quotes)
         )
         if share >= self.config.min_share:
-            return AuditEntry(row["id"], self.name, "contaminated", "drop", detail)
-        return AuditEntry(row["id"], self.name, "overlap", "flag", detail)
+            return "drop", "contaminated", detail
+        return "flag", "overlap", detail
 
     def _passages(self, hits: _Hits, places: list[int], owner: int) -> list[int]:
         """The hits that lie in long enough passages, or in one that is the whole problem."""

@@ -20,7 +20,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
-from mcbench.data.audit import AuditEntry
 from mcbench.data.pipeline import Decision, GlobalStage
 from mcbench.data.schema import Problem
 from mcbench.data.words import run_hashes, words
@@ -134,13 +133,11 @@ class Dedup(GlobalStage):
                 continue
             copies[-best[1]] += 1
             detail = f"{best[0]:.2f} similar to {ids[-best[1]]}"
-            entry = AuditEntry(ids[record], self.name, _RULE, "drop", detail)
-            decisions[ids[record]] = Decision((entry,))
+            decisions[ids[record]] = Decision((("drop", _RULE, detail),))
         for record, number in copies.items():
             if number:
                 detail = f"chosen of {number + 1} near-duplicates"
-                entry = AuditEntry(ids[record], self.name, _RULE, "keep", detail)
-                decisions[ids[record]] = Decision((entry,))
+                decisions[ids[record]] = Decision((("keep", _RULE, detail),))
         return decisions
 
     def _similar(self, summary: pa.Table) -> dict[int, dict[int, float]]:

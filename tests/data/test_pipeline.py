@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from mcbench.data import Problem, storage
-from mcbench.data.audit import AuditEntry, Ledger, apply_rules
+from mcbench.data.audit import Ledger, apply_rules
 from mcbench.data.pipeline import (
     Decision,
     GlobalStage,
@@ -69,9 +69,8 @@ class KeepSmallest(GlobalStage):
 
     def decide(self, summary):
         ids = sorted(summary["id"].to_pylist(), key=lambda i: int(i[2:]))
-        drops = {i: Decision((AuditEntry(i, self.name, "large", "drop", "x"),)) for i in ids[2:]}
-        mark = AuditEntry(ids[0], self.name, "first", "flag", "x")
-        return {**drops, ids[0]: Decision((mark,), {"difficulty": "easy"})}
+        drops = {i: Decision((("drop", "large", "x"),)) for i in ids[2:]}
+        return {**drops, ids[0]: Decision((("flag", "first", "x"),), {"difficulty": "easy"})}
 
 
 def ids(shards):
@@ -84,7 +83,9 @@ def test_stages_over_shards(tmp_path, workers):
     pipeline = Pipeline(tmp_path / "cache", workers)
     even = pipeline.run(DropOdd(), shards)
     assert ids(even) == [f"t/{n}" for n in range(0, 11, 2)]
-    assert [shard.counts for shard in even] == [{"odd": {"drop": 2}}, {}, {"odd": {"drop": 3}}]
+    assert [[(e.rule, e.action) for e in read_audit(shard)] for shard in even] == [
+        [("odd", "drop")] * 2, [], [("odd", "drop")] * 3,
+    ]  # fmt: skip
     first, *others = [r for s in pipeline.run(KeepSmallest(), even) for r in read_problems(s.path)]
     assert (first.id, first.flags, first.difficulty) == ("t/0", ("first",), "easy")
     assert [r.id for r in others] == ["t/2"]
