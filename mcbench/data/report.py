@@ -62,9 +62,9 @@ def overlap(out: Path) -> dict[tuple[str, str], int]:
     """Near-duplicates between sources: (source of the dropped one, of the kept one) -> number."""
     chosen = [("rule", "==", "near_duplicate"), ("action", "==", "drop")]
     log = pd.read_parquet(out / "audit.parquet", filters=chosen)
-    kept = log.detail.str.rpartition(" similar to ")[2]
-    pairs = zip(log.record.str.partition("/")[0], kept.str.partition("/")[0], strict=True)
-    return dict(sorted(Counter(pairs).items()))
+    kept = [detail.rpartition(" similar to ")[2] for detail in log.detail]
+    sources = ([name.partition("/")[0] for name in names] for names in (log.record, kept))
+    return dict(sorted(Counter(zip(*sources, strict=True)).items()))
 
 
 def describe_difficulty(stage: Difficulty, summary: pa.Table) -> dict[str, Any]:
