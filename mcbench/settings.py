@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mcbench.errors import UserError, unknown
 
@@ -88,6 +88,19 @@ _KINDS = {
     "model": "a mapping of names to values",
 }
 _COMPARED = {"greater than or equal to": "at least", "less than or equal to": "at most"}
+
+
+def ordered(*pairs: tuple[str, str]) -> Any:
+    """A validator: of each pair of fields the second is at least the first, where both are set."""
+
+    def check(settings: Settings) -> Settings:
+        for low, high in pairs:
+            least, most = getattr(settings, low), getattr(settings, high)
+            if most is not None and least is not None and most < least:
+                raise UserError(f"{high} must be at least {low}")
+        return settings
+
+    return model_validator(mode="after")(check)
 
 
 def _plain(value: Any) -> Any:

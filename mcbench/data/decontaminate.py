@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt
 
 from mcbench.data.audit import Action
 from mcbench.data.pipeline import Decision, GlobalStage
 from mcbench.data.schema import Problem
 from mcbench.data.words import NUMBER, Hashes, run_hashes, words
-from mcbench.errors import UserError
 from mcbench.files import digest
-from mcbench.settings import Settings, Share
+from mcbench.settings import Settings, Share, ordered
 
 
 class DecontaminateConfig(Settings):
@@ -54,13 +53,7 @@ class DecontaminateConfig(Settings):
     max_problems: PositiveInt = 3
     max_records: PositiveInt = 20
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.passage < self.run:
-            raise UserError("passage must be at least run")
-        if self.min_share < self.flag_share:
-            raise UserError("min_share must be at least flag_share")
-        return self
+    _in_order = ordered(("run", "passage"), ("flag_share", "min_share"))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from mcbench.data.pipeline import Decision, GlobalStage, Outcome, Stage
 from mcbench.data.schema import DIFFICULTIES, Problem
 from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError, unknown
-from mcbench.settings import Settings, Share
+from mcbench.settings import Settings, Share, ordered
 
 _MIN_MEASURED = 10
 
@@ -74,6 +74,8 @@ class DifficultyConfig(Settings):
     size: PositiveInt | None = None
     seed: int = 0
 
+    _in_order = ordered(("hard_below", "easy_from"), ("min_pass_rate", "max_pass_rate"))
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if extra := sorted(self.weights.keys() - set(DIMENSIONS)):
@@ -84,10 +86,6 @@ class DifficultyConfig(Settings):
             raise UserError("at least one weight must be positive")
         if self.target and abs(sum(self.target.values()) - 1) > 1e-6:
             raise UserError(f"the shares of target must sum to 1: {self.target}")
-        if self.easy_from < self.hard_below:
-            raise UserError("easy_from must be at least hard_below")
-        if self.max_pass_rate < self.min_pass_rate:
-            raise UserError("max_pass_rate must be at least min_pass_rate")
         return self
 
 
@@ -323,12 +321,10 @@ class Difficulty(GlobalStage):
         Raises:
             UserError: the target wants problems of a label that there are none of.
         """
-        shares = self.config.target
-        if not shares and self.config.size is None:
+        if not self.config.target and self.config.size is None:
             return None
         total = sum(available.values())
-        if not shares:
-            shares = {label: available.get(label, 0) / max(total, 1) for label in DIFFICULTIES}
+        shares = self.config.target or {name: n / total for name, n in available.items()}
         wanted = {label: share for label, share in shares.items() if share > 0}
         if total and (none := [label for label in wanted if not available.get(label)]):
             raise UserError(

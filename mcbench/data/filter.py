@@ -12,15 +12,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from mcbench.data.audit import Ledger, Rule, apply_rules
 from mcbench.data.pipeline import Outcome, Stage
 from mcbench.data.schema import Problem
-from mcbench.errors import UserError
-from mcbench.settings import Settings, Share
+from mcbench.settings import Settings, Share, ordered
 
 Day = Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\d)?$")]  # YYYY-MM-DD, or none
 
@@ -60,13 +59,7 @@ class FilterConfig(Settings):
     last_date: Day = ""
     unknown_date: Literal["keep", "drop"] = "keep"
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.max_words < self.min_words:
-            raise UserError("max_words must be at least min_words")
-        if self.max_tests is not None and self.max_tests < self.min_tests:
-            raise UserError("max_tests must be at least min_tests")
-        return self
+    _in_order = ordered(("min_words", "max_words"), ("min_tests", "max_tests"))
 
 
 @dataclass(frozen=True)

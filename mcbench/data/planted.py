@@ -11,41 +11,30 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
+from mcbench.data.config import STAGES
 from mcbench.data.schema import Problem
+from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError, unknown
 
-# Defect -> the stage that has to act, and what it has to do.
-TRUTH: dict[str, tuple[str, str]] = {
-    "mojibake": ("process", "repair"),
-    "html": ("process", "repair"),
-    "latex": ("process", "repair"),
-    "noise": ("process", "repair"),
-    "spaces": ("process", "repair"),
-    "cut_off": ("process", "drop"),
-    "empty": ("process", "drop"),
-    "foreign": ("filter", "drop"),
-    "short": ("filter", "drop"),
-    "repetitive": ("filter", "drop"),
-    "needs_image": ("filter", "drop"),
-    "irrelevant": ("filter", "drop"),
-    "few_tests": ("filter", "drop"),
-    "large_tests": ("filter", "drop"),
-    "contradictory_tests": ("filter", "drop"),
-    "old": ("filter", "drop"),
-    "copy": ("dedup", "drop"),
-    "reworded_copy": ("dedup", "drop"),
-    "contaminated": ("decontaminate", "drop"),
-    "wrong_reference": ("verify", "drop"),
-    "broken_test": ("verify", "drop_test"),
-    "slow_test": ("verify", "drop_test"),
-    "flaky": ("verify", "drop"),
-    "constant": ("verify", "drop"),
-    "echo": ("verify", "drop"),
-    "weak_tests": ("verify", "drop"),
-    "missing_outputs": ("verify", "fill"),
-}
+_TRUTH = (
+    ("process", "repair", "mojibake html latex noise spaces"),
+    ("process", "drop", "cut_off empty"),
+    ("filter", "drop", "foreign short repetitive needs_image irrelevant"),
+    ("filter", "drop", "few_tests large_tests contradictory_tests old"),
+    ("dedup", "drop", "copy reworded_copy"),
+    ("decontaminate", "drop", "contaminated"),
+    ("verify", "drop", "wrong_reference"),
+    ("verify", "drop_test", "broken_test slow_test"),
+    ("verify", "drop", "flaky constant echo weak_tests"),
+    ("verify", "fill", "missing_outputs"),
+)
+TRUTH = {name: (stage, action) for stage, action, names in _TRUTH for name in names.split()}
+"""Defect -> the stage that has to act, and what it has to do."""
 FIRST_DATE = "2015-01-01"  # of the window that "old" records lie outside of
 MAX_TEST_KB = 64.0  # that "large_tests" are above
 
@@ -67,10 +56,6 @@ class Pool:
     def dropped_by(self, stage: str) -> set[str]:
         """Ids that a stage has to drop. Of a pair of copies the original counts, too."""
         return {i for i, d in self.defects.items() if TRUTH[d] == (stage, "drop")}
-
-
-def _without_changed_test(clean: Problem, planted: Problem) -> Problem:
-    return replace(clean, tests=tuple(test for test in clean.tests if test in planted.tests))
 
 
 def plant(
@@ -121,7 +106,8 @@ def plant(
             pool.clean[record.id] = record
             records[number] = _DEFECTS[name](record, rng)
             if name == "broken_test":  # what is right about it is all the rest
-                pool.clean[record.id] = _without_changed_test(record, records[number])
+                left = [test for test in record.tests if test in records[number].tests]
+                pool.clean[record.id] = replace(record, tests=tuple(left))
             pool.defects[record.id] = name
     rng.shuffle(records)
     return replace(pool, records=tuple(records), evaluation=tuple(evaluation))
@@ -361,3 +347,63 @@ def content(record: Problem) -> str:
     """Statement and tests without layout, to compare a repaired record with the clean one."""
     tests: list[Any] = [dict(sorted(test.items())) for test in record.tests]
     return json.dumps([" ".join(record.statement.split()), tests])
+
+
+# Precision and recall -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Score:
+    """How one stage did: ``found`` of ``planted`` defects, and ``wrong`` ones it saw elsewhere."""
+
+    stage: str
+    planted: int
+    found: int
+    wrong: int
+
+    @property
+    def precision(self) -> float:
+        """Found / all that the stage acted on; 1 where it did nothing."""
+        return self.found / (self.found + self.wrong) if self.found + self.wrong else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Found / planted; 1 where nothing was planted."""
+        return self.found / self.planted if self.planted else 1.0
+
+
+def score(pool: Pool, out: Path) -> list[Score]:
+    """One score per stage for a set built from a pool.
+
+    A defect that calls for dropping is found when its stage dropped the record (of two copies:
+    either one). One that can be repaired is found when the record of the finished set as it
+    was before (without the test that was broken); one that another stage dropped by mistake counts
+    against that stage only.
+    """
+    log = pq.read_table(out / "audit.parquet").to_pylist()
+    dropped = {r["record"]: r["stage"] for r in log if r["action"] == "drop"}
+    final = {record.id: record for record in iter_dataset(out)}
+    originals = {original: copy for copy, original in pool.pairs.items()}
+    scores = []
+    for stage in STAGES:
+        if stage == "difficulty":  # drops nothing that is wrong
+            continue
+        planted = pool.dropped_by(stage)
+        acted = {record for record, by in dropped.items() if by == stage}
+        if stage == "dedup":
+            acted = {originals.get(record, record) for record in acted}
+        repairs = [
+            name
+            for name, defect in pool.defects.items()
+            if TRUTH[defect][0] == stage and TRUTH[defect][1] != "drop" and name in final
+        ]
+        restored = sum(content(final[name]) == content(pool.clean[name]) for name in repairs)
+        scores.append(
+            Score(
+                stage,
+                planted=len(planted) + len(repairs),
+                found=len(planted & acted) + restored,
+                wrong=len(acted - planted) + len(repairs) - restored,
+            )
+        )
+    return scores

@@ -144,11 +144,10 @@ _URL = re.compile(r"(?:\s*\(\s*)?\bhttps?://[^\s)>\]]+(?:\s*\))?")
 
 def _noise(text: str) -> str:
     parts = re.split(r"(```.*?```)", text, flags=re.DOTALL)
-    return "".join(p if p.startswith("```") else _without_noise(p) for p in parts)
-
-
-def _without_noise(text: str) -> str:
-    return _URL.sub("", _LINK.sub(r"\1", _NOISE_LINE.sub("", text)))
+    for number, part in enumerate(parts):
+        if not part.startswith("```"):
+            parts[number] = _URL.sub("", _LINK.sub(r"\1", _NOISE_LINE.sub("", part)))
+    return "".join(parts)
 
 
 _REPAIRS = ("unicode", "html", "latex", "noise")

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from mcbench.data.difficulty import Difficulty
-from mcbench.data.features import DIMENSIONS, spread
+from mcbench.data.features import DIMENSIONS
 from mcbench.data.schema import DIFFICULTIES
 from mcbench.data.storage import dataset_shards, read_manifest
 from mcbench.errors import UserError
@@ -22,6 +22,9 @@ _OWN_WORDS = (
     + ", ".join(DIMENSIONS)
     + "), not from those of the MicroCoder paper, which are unpublished."
 )
+
+
+_QUARTILES = {"min": 0.0, "q1": 0.25, "median": 0.5, "q3": 0.75, "max": 1.0}
 
 
 def check_files(out: Path, manifest: dict[str, Any]) -> None:
@@ -71,10 +74,11 @@ def describe_difficulty(stage: Difficulty, summary: pa.Table) -> dict[str, Any]:
     """Labels and scores before the selection, and the calibration curve."""
     rows = stage.label(summary)
     counts = rows.difficulty.value_counts()
+    quartiles = rows.score.quantile(list(_QUARTILES.values()), interpolation="nearest")
     calibration = stage.calibrate(summary)
     return {
         "before": {name: int(counts.get(name, 0)) for name in DIFFICULTIES},
-        "score": spread(rows.score.tolist()),
+        "score": {name: float(quartiles[q]) for name, q in _QUARTILES.items()},
         "provenance": rows.provenance.value_counts().to_dict(),
         "calibration": None
         if calibration is None

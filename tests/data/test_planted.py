@@ -7,8 +7,7 @@ import pytest
 from mcbench.data.build import build
 from mcbench.data.config import BuildConfig
 from mcbench.data.filter import FilterConfig
-from mcbench.data.planted import FIRST_DATE, MAX_TEST_KB, TRUTH, plant
-from mcbench.data.scores import score
+from mcbench.data.planted import FIRST_DATE, MAX_TEST_KB, TRUTH, plant, score
 from mcbench.data.storage import iter_dataset
 from mcbench.data.verify import VerifyConfig
 from mcbench.errors import UserError

@@ -147,7 +147,7 @@ def taco(row: dict[str, Any], reader: RowReader) -> Problem:
         statement=statement,
         fn_name=fn_name,
         starter_code=row.get("starter_code") or "",
-        references=python_only(_solutions(row.get("solutions"))),
+        references=python_only(json_or_itself(row.get("solutions"))),
         time_limit_s=seconds(row.get("time_limit")),
         memory_limit_mb=mebibytes(row.get("memory_limit")),
         url=row.get("url") or "",
@@ -155,14 +155,6 @@ def taco(row: dict[str, Any], reader: RowReader) -> Problem:
         tags=_names(row.get("tags")),
         **level(row.get("difficulty"), LEVELS),
     )
-
-
-def _solutions(value: Any) -> Any:
-    """The list in a JSON text. A row without a readable one is kept: its tests are whole."""
-    try:
-        return parse_json(value, "solutions")
-    except Unusable:
-        return ()
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -104,29 +104,25 @@ MBPP_SPLITS = {
 }
 
 
-def _mbpp_files(version: str, split: str) -> tuple[str, ...]:
-    whole = {"full": "mbpp.jsonl", "sanitized": "sanitized-mbpp.json"}[version]
-    return f"{version}/{split}-*.parquet", whole
-
-
-def _of_mbpp_split(row: dict[str, Any], subset: str) -> bool:
-    return row.get("task_id") in MBPP_SPLITS[subset.partition("-")[2] or "test"]
-
-
 MBPP = Adapter(
     name="mbpp",
     about="MBPP (https://huggingface.co/datasets/google-research-datasets/mbpp)",
     repo="google-research-datasets/mbpp",
     licence="CC-BY-4.0",
     subsets={
-        version if split == "test" else f"{version}-{split}": _mbpp_files(version, split)
-        for version in ("full", "sanitized")
+        version if split == "test" else f"{version}-{split}": (
+            f"{version}/{split}-*.parquet",
+            whole,
+        )
+        for version, whole in (("full", "mbpp.jsonl"), ("sanitized", "sanitized-mbpp.json"))
         for split in MBPP_SPLITS
     },
     needs=(("task_id",), ("text", "prompt"), ("code",), ("test_list",)),
     reads=("test_setup_code", "test_imports"),
     convert=mbpp,
-    belongs=_of_mbpp_split,
+    belongs=lambda row, subset: (
+        row.get("task_id") in MBPP_SPLITS[subset.partition("-")[2] or "test"]
+    ),
 )
 
 

@@ -15,7 +15,6 @@ from mcbench.data.collect.decode import MB, Limits
 from mcbench.data.collect.source import Item, OpenSource, Position, Source, first_only
 from mcbench.data.pipeline import Outcome, Shard, code_version, load_shard, store_shard
 from mcbench.data.schema import Problem, Rejected
-from mcbench.data.storage import encode
 from mcbench.errors import UserError
 from mcbench.files import digest, write_atomic
 
@@ -66,14 +65,10 @@ def collect_pool(pool: Iterable[Problem], cache: Path) -> list[Shard]:
     shards = []
     for number, batch in enumerate(batches(items, ROWS, TEXT_MB)):
         if batch:
-            contents = (json.dumps(_plain(item.value), sort_keys=True) for item in batch)
+            contents = (json.dumps(asdict(item.value), sort_keys=True) for item in batch)
             base = cache / STAGE / digest(["pool", str(number), *contents])
             shards.append(load_shard(base) or store_shard(base, *_outcome(batch)))
     return shards
-
-
-def _plain(value: Problem | Rejected) -> dict[str, object]:
-    return encode(value) if isinstance(value, Problem) else asdict(value)
 
 
 def _fitting(value: Problem | Rejected) -> Problem | Rejected:

@@ -183,7 +183,7 @@ class OpenSource:
             file = self.files[number]
             at = Position(number, at.row if number == at.file else 0, at.index)
             try:
-                path = file.fetch()
+                path = file.get(file.name)
                 if at.row == 0 and self.adapter.needs:
                     hint = _OTHER_LAYOUT.format(self.adapter.about)
                     where = f"{file.name} of {self.label}"
@@ -210,7 +210,7 @@ class OpenSource:
                 raise row.data
             if adapter.belongs is not None and not adapter.belongs(row.data, self.subset):
                 return None
-            other = file.other if self.source.generated_tests else None
+            other = file.get if self.source.generated_tests else None
             given = (adapter.name, self.subset, index, self.limits, adapter.licence, other)
             return adapter.convert(row.data, RowReader(*given))
         except Unusable as error:
