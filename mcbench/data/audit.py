@@ -86,13 +86,14 @@ _FOREIGN = (ValueError, LookupError, RecursionError, OverflowError, AssertionErr
 
 
 def apply_rules(
-    batch: Sequence[Problem], rules: Sequence[tuple[str, Rule]], ledger: Ledger
-) -> list[Problem]:
+    stage: str, batch: Sequence[Problem], rules: Sequence[tuple[str, Rule]]
+) -> tuple[list[Problem], list[AuditEntry]]:
     """Run named rules over records in order; a rule that returns None has dropped the record.
 
     A rule that fails on a record (foreign text can exhaust a parser's recursion) drops that record
     and no other.
     """
+    ledger = Ledger(stage)
     kept = []
     for record in batch:
         for name, rule in rules:
@@ -107,7 +108,7 @@ def apply_rules(
             record = changed
         else:
             kept.append(record)
-    return kept
+    return kept, ledger.entries
 
 
 def shorten(text: str, limit: int = 80) -> str:

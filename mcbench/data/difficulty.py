@@ -136,10 +136,9 @@ class Predict(Stage):
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Predict every record's difficulty."""
-        ledger = Ledger(self.name)
         chat = Chat(self.config.rater, self.answers) if self.config.rater else None
         rule = partial(self._predict, chat=chat)
-        return apply_rules(batch, [("predicted", rule)], ledger), ledger.entries
+        return apply_rules(self.name, batch, [("predicted", rule)])
 
     def _predict(self, record: Problem, ledger: Ledger, chat: Chat | None) -> Problem:
         values = dimensions(record)

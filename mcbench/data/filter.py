@@ -73,7 +73,6 @@ class Filter(Stage):
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Apply the rules to every problem; what is cheap and certain comes first."""
-        ledger = Ledger(self.name)
         drops: list[tuple[str, Rule]] = [
             (why.__name__.strip("_"), self._dropping(why)) for why in _DROPS
         ]
@@ -82,7 +81,7 @@ class Filter(Stage):
             ("tests", partial(_tests, config=self.config)),
             ("reference", self._dropping(_reference)),
         ]
-        return apply_rules(batch, [*drops, *others], ledger), ledger.entries
+        return apply_rules(self.name, batch, [*drops, *others])
 
     def _dropping(self, why: Why) -> Rule:
         def rule(problem: Problem, ledger: Ledger) -> Problem | None:

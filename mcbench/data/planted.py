@@ -29,9 +29,8 @@ _TRUTH = (
     ("dedup", "drop", "copy reworded_copy"),
     ("decontaminate", "drop", "contaminated"),
     ("verify", "drop", "wrong_reference"),
-    ("verify", "drop_test", "broken_test slow_test"),
-    ("verify", "drop", "flaky constant echo weak_tests"),
-    ("verify", "fill", "missing_outputs"),
+    ("verify", "drop_test", "broken_test"),
+    ("verify", "drop", "constant"),
 )
 TRUTH = {name: (stage, action) for stage, action, names in _TRUTH for name in names.split()}
 """Defect -> the stage that has to act, and what it has to do."""
@@ -66,9 +65,8 @@ def plant(
     Copies are added to the pool; for the other defects a record is changed in place.
 
     Args:
-        clean: records without defects, such as those that the tests generate. The defects
-            "slow_test", "flaky", "echo", "weak_tests" and "wrong_reference" are made for those;
-            the others suit any problems, nano's too.
+        clean: records without defects. The references of those that get "wrong_reference" print
+            their answer.
         share: of the records, for each defect.
         seed: of the choice.
         defects: which ones; all when empty.
@@ -93,7 +91,7 @@ def plant(
             number = order.pop()
             record = records[number]
             if name in ("copy", "reworded_copy"):
-                copy = _COPIES[name](replace(record, id=f"{record.id}-{name}"), rng)
+                copy = DEFECTS[name](replace(record, id=f"{record.id}-{name}"), rng)
                 records.append(copy)
                 pool.pairs[copy.id] = record.id
                 pool.defects[copy.id] = name
@@ -104,7 +102,7 @@ def plant(
             if name == "contaminated":
                 evaluation.append(replace(record, id=f"evaluation/{record.id}"))
             pool.clean[record.id] = record
-            records[number] = _DEFECTS[name](record, rng)
+            records[number] = DEFECTS[name](record, rng)
             if name == "broken_test":  # what is right about it is all the rest
                 left = [test for test in record.tests if test in records[number].tests]
                 pool.clean[record.id] = replace(record, tests=tuple(left))
@@ -287,22 +285,6 @@ def _broken_test(record: Problem, rng: random.Random) -> Problem:
     return replace(record, tests=tuple(tests))
 
 
-def _slow_test(record: Problem, rng: random.Random) -> Problem:
-    """A test on which the reference needs far more than the limit."""
-    stdin = record.tests[0]["stdin"]
-    slow = {"stdin": stdin.replace("\n", "\n99999 ", 1), "expected": record.tests[0]["expected"]}
-    code = record.references[0].replace(
-        "split()))\n", "split()))\nwhile 99999 in a:\n    pass\n", 1
-    )
-    return replace(record, tests=(*record.tests, slow), references=(code,))
-
-
-def _flaky(record: Problem, rng: random.Random) -> Problem:
-    code = "import time\n" + record.references[0].rstrip()
-    head, _, tail = code.rpartition("print(")
-    return replace(record, references=(f"{head}print(time.time_ns() % 999983 + {tail}\n",))
-
-
 def _constant(record: Problem, rng: random.Random) -> Problem:
     value = rng.randint(1, 99)
     if record.form == "call":
@@ -314,33 +296,9 @@ def _constant(record: Problem, rng: random.Random) -> Problem:
     return replace(record, references=(code,), tests=tests)
 
 
-def _echo(record: Problem, rng: random.Random) -> Problem:
-    tests = tuple({**test, "expected": test["stdin"]} for test in record.tests)
-    return replace(record, references=("print(input())\nprint(input())\n",), tests=tests)
-
-
-def _weak_tests(record: Problem, rng: random.Random) -> Problem:
-    """Tests that reach one branch of a program with many."""
-    code = (
-        "n = int(input())\na = list(map(int, input().split()))\nif n < 1:\n"
-        "    print(len(a) * 3 + 1)\nelif n > 90:\n    print(sum(a) % 7 * 2 - 1)\n"
-        "elif n > 80:\n    print(max(a) * 5 + min(a) * 3)\nelif n > 70:\n"
-        "    print(a[0] * 2 - a[1] + 9)\nelse:\n    print(n)\n"
-    )
-    tests = tuple({**t, "expected": t["stdin"].split()[0] + "\n"} for t in record.tests)
-    return replace(record, references=(code,), tests=tests)
-
-
-def _missing_outputs(record: Problem, rng: random.Random) -> Problem:
-    """Inputs alone, and two references that agree."""
-    tests = tuple({"stdin": test["stdin"]} for test in record.tests)
-    code = record.references[0]
-    return replace(record, tests=tests, references=(code, "# again\n" + code))
-
-
-_Plant = Callable[[Problem, random.Random], Problem]
-_COPIES: dict[str, _Plant] = {"copy": _copy, "reworded_copy": _reworded_copy}
-_DEFECTS: dict[str, _Plant] = {name: globals()[f"_{name}"] for name in TRUTH if name not in _COPIES}
+Plant = Callable[[Problem, random.Random], Problem]
+DEFECTS: dict[str, Plant] = {name: globals()[f"_{name}"] for name in TRUTH}
+"""Defect -> what plants it; a defect of your own is added here and in `TRUTH`."""
 
 
 def content(record: Problem) -> str:

@@ -13,6 +13,7 @@ from mcbench.data.verify import VerifyConfig
 from mcbench.errors import UserError
 from mcbench.nano.problems import load_split
 
+from .defects import OWN
 from .generated import generate
 
 FILTER = FilterConfig(first_date=FIRST_DATE, max_test_kb=MAX_TEST_KB)
@@ -84,7 +85,7 @@ def test_the_pool_is_what_it_says():
     first, again = plant(generate(200), seed=1), plant(generate(200), seed=1)
     assert first == again
     assert first != plant(generate(200), seed=2)
-    assert set(first.defects.values()) == set(TRUTH)
+    assert set(first.defects.values()) == set(TRUTH) > set(OWN)
     assert len({r.id for r in first.records}) == len(first.records) == 200 + 2 * 4
     with pytest.raises(UserError, match="unknown defect"):
         plant(generate(20), defects=["typo"])

@@ -39,8 +39,10 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
     if reader.other is not None and row.get("generated_tests"):
         _add_generated(reader, reader.other, text_field(row, "id"))
     checker = row.get("generated_checker") or ""
+    key = text_field(row, "id")
+    contest, _, index = key.partition("/")
     return reader.record(
-        text_field(row, "id"),
+        key,
         {
             "title": row.get("title"),
             "rating": row.get("rating"),
@@ -55,7 +57,7 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
         date=_day(row.get("contest_start")),
         language="en",
         tags=texts(row.get("tags")),
-        url=_url(row["id"]),
+        url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else "",
         **_rated(row.get("rating")),
     )
 
@@ -81,15 +83,14 @@ def _statement(row: dict[str, Any]) -> str:
     headings = {"input_format": "Input", "output_format": "Output", "note": "Note"}
     for name, heading in headings.items():
         if name == "note":
-            parts += _examples(row.get("examples"))
+            parts += [
+                f"Example input\n{example.get('input')}\nExample output\n{example.get('output')}"
+                for example in row.get("examples") or []
+                if isinstance(example, dict)
+            ]
         if row.get(name):
             parts.append(f"{heading}\n\n{row[name]}")
     return "\n\n".join(parts)
-
-
-def _examples(examples: Any) -> list[str]:
-    shown = [e for e in examples or [] if isinstance(e, dict)]
-    return [f"Example input\n{e.get('input')}\nExample output\n{e.get('output')}" for e in shown]
 
 
 def _rated(rating: Any) -> dict[str, str]:
@@ -105,11 +106,6 @@ def _day(timestamp: Any) -> str:
         return datetime.fromtimestamp(timestamp, UTC).date().isoformat()
     except (TypeError, ValueError, OverflowError, OSError):
         return ""
-
-
-def _url(problem: str) -> str:
-    contest, _, index = problem.partition("/")
-    return f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else ""
 
 
 CODEFORCES = Adapter(

@@ -28,12 +28,8 @@ _BATCH_ROWS = 8  # of a parquet file; a row of tests may have many megabytes
 
 @dataclass(frozen=True)
 class Row:
-    """Row ``number`` (from 1) of a file: its data, or why it cannot be read.
+    """A row of a file: its data, or why it cannot be read; ``where`` names it for people."""
 
-    ``where`` names it for people.
-    """
-
-    number: int
     where: str
     data: dict[str, Any] | Unusable
 
@@ -42,10 +38,8 @@ class Disappeared(Exception):
     """A source ended before its end: the rest of it is missing, what was read is sound."""
 
 
-def read_rows(
-    path: Path, columns: Sequence[str] | None, limits: Limits, start: int = 0
-) -> Iterator[Row]:
-    """The rows of a file, or the packages of a folder, in their order from ``start`` on (from 0).
+def read_rows(path: Path, columns: Sequence[str] | None, limits: Limits) -> Iterator[Row]:
+    """The rows of a file, or the packages of a folder, in their order.
 
     Args:
         columns: which columns of a parquet or arrow file to read, None for all; those that it lacks
@@ -58,14 +52,14 @@ def read_rows(
     name = path.name
     try:
         if path.is_dir():
-            yield from _packages(path, start)
+            yield from _packages(path)
         elif name.endswith((".parquet", ".arrow")):
-            yield from _table_rows(path, columns, start)
+            yield from _table_rows(path, columns)
         elif name.endswith((".jsonl", ".jsonl.gz")):
             with gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
-                yield from _json_lines(file, name, limits, start)
+                yield from _json_lines(file, name, limits)
         elif name.endswith(".json"):
-            yield from _json_array(path, limits, start)
+            yield from _json_array(path, limits)
         else:
             raise UserError(f"{path} is of no kind that is read; allowed: {', '.join(SUFFIXES)}")
     except (OSError, EOFError, zlib.error) as error:
@@ -104,33 +98,25 @@ def _columns(path: Path, limits: Limits) -> Iterator[Iterable[str]]:
     yield from islice(rows, _ROWS_TO_JUDGE)
 
 
-def _packages(folder: Path, start: int) -> Iterator[Row]:
+def _packages(folder: Path) -> Iterator[Row]:
     """The problem packages below a folder, in the order of their paths."""
-    found = sorted(path.parent for path in folder.rglob("problem.yaml") if path.is_file())
-    for number, package in enumerate(found[start:], start=start + 1):
+    for package in sorted(p.parent for p in folder.rglob("problem.yaml") if p.is_file()):
         name = package.relative_to(folder).as_posix()
-        yield Row(number, f"package {name}", {"folder": package, "name": name})
+        yield Row(f"package {name}", {"folder": package, "name": name})
 
 
-def _json_lines(
-    file: BinaryIO | gzip.GzipFile, name: str, limits: Limits, start: int
-) -> Iterator[Row]:
+def _json_lines(file: BinaryIO | gzip.GzipFile, name: str, limits: Limits) -> Iterator[Row]:
     limit = int(limits.row_mb * MB)
-    number = 0
-    while line := file.readline(limit + 1):
-        number += 1
-        data: dict[str, Any] | Unusable
+    for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
+        where = f"line {number} of {name}"
         if len(line) > limit and not line.endswith(b"\n"):
-            data = Unusable("oversized", f"the line has more than {limits.row_mb:g} MB")
+            reason = f"the line has more than {limits.row_mb:g} MB"
+            yield Row(where, Unusable("oversized", reason))
             while piece := file.readline(min(limit, MB)):  # to its end, not kept
                 if piece.endswith(b"\n"):
                     break
-        elif number <= start or not line.strip():
-            continue
-        else:
-            data = _parsed(line)
-        if number > start:
-            yield Row(number, f"line {number} of {name}", data)
+        elif line.strip():
+            yield Row(where, _parsed(line))
 
 
 def _parsed(line: bytes) -> dict[str, Any] | Unusable:
@@ -146,7 +132,7 @@ def _object(data: Any) -> dict[str, Any] | Unusable:
     return Unusable("malformed", f"holds {type_name(data)}, not an object")
 
 
-def _json_array(path: Path, limits: Limits, start: int) -> Iterator[Row]:
+def _json_array(path: Path, limits: Limits) -> Iterator[Row]:
     """A file with one JSON array; it is parsed as a whole, so ``row_mb`` bounds the file."""
     if path.stat().st_size > limits.row_mb * MB:
         raise UserError(
@@ -159,8 +145,8 @@ def _json_array(path: Path, limits: Limits, start: int) -> Iterator[Row]:
         raise Disappeared(f"{path.name} is not JSON ({shorten(str(error))})") from error
     if not isinstance(items, list):
         raise UserError(f"{path} holds {type_name(items)}; a list of objects is needed")
-    for number, item in enumerate(items[start:], start=start + 1):
-        yield Row(number, f"item {number} of {path.name}", _object(item))
+    for number, item in enumerate(items, start=1):
+        yield Row(f"item {number} of {path.name}", _object(item))
 
 
 def _schema(path: Path) -> list[str]:
@@ -173,49 +159,33 @@ def _schema(path: Path) -> list[str]:
         raise Disappeared(f"{path.name} is damaged ({shorten(str(error))})") from error
 
 
-def _table_rows(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[Row]:
-    batches = _parquet if path.name.endswith(".parquet") else _arrow
+def _table_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     number = 0
     try:
-        for before, batch in batches(path, columns, start):
+        for batch in _batches(path, columns):
             for index in range(batch.num_rows):
-                number = before + index + 1
-                if number > start:
-                    (data,) = batch.slice(index, 1).to_pylist()
-                    yield Row(number, f"row {number} of {path.name}", data)
+                number += 1
+                (data,) = batch.slice(index, 1).to_pylist()
+                yield Row(f"row {number} of {path.name}", data)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise Disappeared(
             f"{path.name} is damaged after row {number} ({shorten(str(error))})"
         ) from error
 
 
-def _arrow(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[tuple[int, Any]]:
-    """Batches of what `datasets` writes with save_to_disk, and how many rows come before each."""
-    before = 0
-    with path.open("rb") as stream:
-        reader = pa.ipc.open_stream(stream)
-        names = [name for name in reader.schema.names if columns is None or name in columns]
-        for batch in reader:
-            yield before, batch.select(names)
-            before += batch.num_rows
-
-
-def _parquet(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[tuple[int, Any]]:
-    """Batches, and how many rows come before each; groups of rows before ``start`` are skipped."""
-    before = 0
+def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    """Batches of a parquet file, or of what `datasets` writes with save_to_disk."""
+    chosen = [name for name in _schema(path) if columns is None or name in columns]
+    if path.name.endswith(".arrow"):
+        with path.open("rb") as stream:
+            for batch in pa.ipc.open_stream(stream):
+                yield batch.select(chosen)
+        return
     with pq.ParquetFile(path, buffer_size=MB, pre_buffer=False) as file:
-        present = file.schema_arrow.names
-        wanted = None if columns is None else [name for name in columns if name in present]
         for group in range(file.num_row_groups):
-            size = file.metadata.row_group(group).num_rows
-            if before + size <= start:
-                before += size
-                continue
-            for batch in file.iter_batches(
-                _BATCH_ROWS, row_groups=[group], columns=wanted, use_threads=False
-            ):
-                yield before, batch
-                before += batch.num_rows
+            yield from file.iter_batches(
+                _BATCH_ROWS, row_groups=[group], columns=chosen, use_threads=False
+            )
 
 
 def field(row: dict[str, Any], *names: str) -> Any:

@@ -100,20 +100,11 @@ class Source(Settings):
 
 
 @dataclass(frozen=True)
-class Position:
-    """How far a source is read: the file, the rows of it, and the rows of all files."""
-
-    file: int = 0
-    row: int = 0
-    index: int = 0
-
-
-@dataclass(frozen=True)
 class Item:
-    """A problem or a rejection, and the position in its source after it."""
+    """A problem or a rejection, and the rows read until then; None: nothing comes after it."""
 
     value: Problem | Rejected
-    after: Position | None = None
+    after: int | None = None
 
 
 class OpenSource:
@@ -151,13 +142,9 @@ class OpenSource:
         return json.dumps(about, sort_keys=True)
 
     def items(
-        self,
-        start: Position | None = None,
-        seen: set[str] | None = None,
-        *,
-        progress: bool = False,
+        self, start: int = 0, seen: set[str] | None = None, *, progress: bool = False
     ) -> Iterator[Item]:
-        """Problems and rejections from ``start`` on.
+        """Problems and rejections after the first ``start`` rows.
 
         A row that cannot be used becomes a rejection, so does a problem whose id is in ``seen`` or
         came before, and a source that ends early ends in one. ``progress`` shows a bar on standard
@@ -168,38 +155,35 @@ class OpenSource:
         """
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-        at, seen, refused = start or Position(), set() if seen is None else seen, 0
-        with tqdm(desc=self.label, unit=" rows", initial=at.index, disable=not progress) as bar:
-            for value, after in self._read(at):
-                value = first_only(value, seen, self.label)
-                bar.update(after.index - bar.n)
+        seen, refused = set() if seen is None else seen, 0
+        with tqdm(desc=self.label, unit=" rows", initial=start, disable=not progress) as bar:
+            for item in self._read(start):
+                value = first_only(item.value, seen, self.label)
+                bar.update((item.after or bar.n) - bar.n)
                 if isinstance(value, Rejected):
                     refused += 1
                     bar.set_postfix(refused=refused, refresh=False)
-                yield Item(value, after)
+                yield Item(value, item.after)
 
-    def _read(self, at: Position) -> Iterator[tuple[Problem | Rejected, Position]]:
-        for number in range(at.file, len(self.files)):
-            file = self.files[number]
-            at = Position(number, at.row if number == at.file else 0, at.index)
+    def _read(self, start: int) -> Iterator[Item]:
+        done = 0
+        for file in self.files:
             try:
                 path = file.get(file.name)
-                if at.row == 0 and self.adapter.needs:
+                if self.adapter.needs:
                     hint = _OTHER_LAYOUT.format(self.adapter.about)
                     where = f"{file.name} of {self.label}"
                     check_columns(path, self.adapter.needs, self.limits, where, hint)
-                for row in read_rows(path, self.adapter.columns, self.limits, at.row):
-                    if self.source.limit is not None and at.index >= self.source.limit:
+                for row in read_rows(path, self.adapter.columns, self.limits):
+                    if done == self.source.limit:
                         return
-                    index = at.index
-                    at = Position(number, row.number, index + 1)
-                    value = self._convert(row, index, file)
+                    done += 1
+                    value = self._convert(row, done - 1, file) if done > start else None
                     if value is not None:
-                        yield value, at
+                        yield Item(value, done)
             except Disappeared as error:
                 detail = f"{error}; what was read before it is kept"
-                end = Position(len(self.files), 0, at.index)
-                yield Rejected(self.label, "source_disappeared", detail), end
+                yield Item(Rejected(self.label, "source_disappeared", detail))
                 return
 
     def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected | None:
