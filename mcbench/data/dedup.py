@@ -126,7 +126,7 @@ class Dedup(GlobalStage):
         decisions: dict[str, Decision] = {}
         for record in _ranking(summary).tolist():
             best = max(
-                ((s, -o) for o, s in similar.get(record, {}).items() if copies.get(o, -1) >= 0),
+                ((s, -o) for o, s in similar.get(record, {}).items() if o in copies),
                 default=None,
             )
             if best is None:

@@ -73,26 +73,18 @@ class Filter(Stage):
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Apply the rules to every problem; what is cheap and certain comes first."""
-        drops: list[tuple[str, Rule]] = [
-            (why.__name__.strip("_"), self._dropping(why)) for why in _DROPS
-        ]
-        others: list[tuple[str, Rule]] = [
+        rules: list[tuple[str, Rule]] = [
+            *((name, partial(_dropped, name=name, config=self.config)) for name in _DROPS),
             ("any_answer", _any_answer),
             ("tests", partial(_tests, config=self.config)),
-            ("reference", self._dropping(_reference)),
+            ("reference", partial(_reference, config=self.config)),
         ]
-        return apply_rules(self.name, batch, [*drops, *others])
-
-    def _dropping(self, why: Why) -> Rule:
-        def rule(problem: Problem, ledger: Ledger) -> Problem | None:
-            reason = why(problem, self.config)
-            return ledger.drop(problem, why.__name__.strip("_"), reason) if reason else problem
-
-        return rule
+        return apply_rules(self.name, batch, rules)
 
 
-Why = Callable[[Problem, FilterConfig], str]
-"""A reason to drop a problem; empty: it is kept."""
+def _dropped(problem: Problem, ledger: Ledger, name: str, config: FilterConfig) -> Problem | None:
+    reason = _DROPS[name](problem, config)
+    return ledger.drop(problem, name, reason) if reason else problem
 
 
 def _language(problem: Problem, config: FilterConfig) -> str:
@@ -189,7 +181,15 @@ def _relevance(problem: Problem, config: FilterConfig) -> str:
     return ""
 
 
-_DROPS: tuple[Why, ...] = (_language, _recency, _length, _quality, _images, _relevance)
+# Reasons to drop a problem; empty: it is kept.
+_DROPS: dict[str, Callable[[Problem, FilterConfig], str]] = {
+    "language": _language,
+    "recency": _recency,
+    "length": _length,
+    "quality": _quality,
+    "images": _images,
+    "relevance": _relevance,
+}
 
 _ANY = re.compile(
     r"\b(?:(?:print|output|return|report|find)\s+any(?:\s+(?:one|of\s+them|such|valid|correct))?\b"
@@ -264,6 +264,7 @@ def _usable(
     return [test for given, test in first.items() if given not in contradictory], notes
 
 
-def _reference(problem: Problem, config: FilterConfig) -> str:
-    missing = config.need_reference and not problem.references
-    return "no reference solution" if missing else ""
+def _reference(problem: Problem, ledger: Ledger, config: FilterConfig) -> Problem | None:
+    if config.need_reference and not problem.references:
+        return ledger.drop(problem, "reference", "no reference solution")
+    return problem

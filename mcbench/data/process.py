@@ -20,7 +20,7 @@ from mcbench.data.audit import Ledger, Rule, apply_rules
 from mcbench.data.language import detect_language
 from mcbench.data.pipeline import Outcome, Stage
 from mcbench.data.schema import Problem
-from mcbench.data.text import has_entities, has_html, has_latex, html_to_text, latex_to_text
+from mcbench.data.text import has_entities, has_html, has_latex, html_to_text, latex_to_text, tidy
 from mcbench.data.translate import Chat, Endpoint, translate
 from mcbench.errors import UserError
 from mcbench.settings import Settings
@@ -118,9 +118,7 @@ def _latex(text: str) -> str:
 
 
 def _whitespace(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
-    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).lstrip("\n")
-    return re.sub(r"\n{2,}\Z", "\n", re.sub(r"\n{3,}", "\n\n", text))
+    return re.sub(r"\n{2,}\Z", "\n", tidy(text).lstrip("\n"))
 
 
 # Whole lines that say nothing about the task: links, counters, credits of contest sites.

@@ -80,9 +80,8 @@ def describe_difficulty(stage: Difficulty, summary: pa.Table) -> dict[str, Any]:
         "before": {name: int(counts.get(name, 0)) for name in DIFFICULTIES},
         "score": {name: float(quartiles[q]) for name, q in _QUARTILES.items()},
         "provenance": rows.provenance.value_counts().to_dict(),
-        "calibration": None
-        if calibration is None
-        else {
+        "calibration": calibration
+        and {
             "measured": calibration.measured,
             "scores": list(calibration.scores),
             "pass_rates": list(calibration.rates),

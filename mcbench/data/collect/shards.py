@@ -35,9 +35,10 @@ def collect(
 ) -> list[Shard]:
     """Read the sources into shards under ``cache``/collect, in order.
 
-    Killed at any point, it goes on after the last whole shard and ends in the same bytes: a finished
-    source is not read again, of another the rows before are only skipped over. A source that lacks a column or ends early costs what it
-    lacks: one entry in the audit log says so, and the others are read.
+    Killed at any point, it goes on after the last whole shard and ends in the same bytes: a
+    finished source is not read again, and of another the rows before are only skipped over. A
+    source that lacks a column or ends early costs what it lacks: one entry in the audit log says
+    so, and the others are read.
 
     Raises:
         UserError: a source is not there at all, before any is read.
@@ -57,7 +58,7 @@ def collect_pool(pool: Iterable[Problem], cache: Path) -> list[Shard]:
     A problem whose id came before, or that is larger than a shard may be, is dropped.
     """
     seen: set[str] = set()
-    items = (Item(_fitting(first_only(problem, seen, "pool"))) for problem in pool)
+    items = (Item(first_only(_fitting(problem), seen, "pool")) for problem in pool)
     shards = []
     for number, batch in enumerate(batches(items, ROWS, TEXT_MB)):
         if batch:
@@ -67,11 +68,11 @@ def collect_pool(pool: Iterable[Problem], cache: Path) -> list[Shard]:
     return shards
 
 
-def _fitting(value: Problem | Rejected) -> Problem | Rejected:
-    if isinstance(value, Problem) and (size := _size(value)) > TEXT_MB * MB:
-        detail = f"{size // MB} MiB of statement and tests, more than {TEXT_MB}"
-        return Rejected(value.id, "too_large", detail)
-    return value
+def _fitting(problem: Problem) -> Problem | Rejected:
+    if (size := _size(problem)) <= TEXT_MB * MB:
+        return problem
+    detail = f"{size // MB} MiB of statement and tests, more than {TEXT_MB}"
+    return Rejected(problem.id, "too_large", detail)
 
 
 def batches(items: Iterable[Item], rows: int, megabytes: float) -> Iterator[list[Item]]:
