@@ -58,10 +58,10 @@ class Settings(BaseModel):
     def _told(cls, error: ValidationError) -> UserError:
         """pydantic's first complaint as a sentence for people."""
         first = error.errors(include_url=False)[0]
-        name, kind = (
-            ": ".join(part for part in first["loc"] if isinstance(part, str)),
-            first["type"],
-        )
+        kind, place = first["type"], first["loc"]
+        if place[-1:] == ("[key]",):  # what is wrong is a name in a mapping
+            place = place[:-2]
+        name = ": ".join(part for part in place if isinstance(part, str))
         if kind == "missing":
             return UserError(f"{name!r} is missing")
         if kind == "extra_forbidden":

@@ -229,7 +229,7 @@ class Difficulty(GlobalStage):
 
     name: ClassVar[str] = "difficulty"
     modules: ClassVar[tuple[str, ...]] = ("mcbench.data.difficulty",)
-    libraries: ClassVar[tuple[str, ...]] = ("scikit-learn", "numpy")
+    libraries: ClassVar[tuple[str, ...]] = ("scikit-learn", "numpy", "pandas")
 
     def configuration(self) -> Any:
         """The pass rates count with their content, not the file's name."""
@@ -281,10 +281,10 @@ class Difficulty(GlobalStage):
         rows = summary.to_pandas()
         measured = rows.id.map(self.measured).astype(float)
         if calibration := self.calibrate(summary):
-            rows["pass_rate"] = measured.fillna(pd.Series(calibration(rows.score))).round(6)
+            rates = measured.fillna(pd.Series(calibration(rows.score)))
+            rows["pass_rate"] = rates.round(6)
             rows["provenance"] = np.where(measured.notna(), "measured", "calibrated")
-            easy = rows.pass_rate >= self.config.easy_from
-            hard = rows.pass_rate < self.config.hard_below
+            easy, hard = rates >= self.config.easy_from, rates < self.config.hard_below
         else:
             rows["pass_rate"], rows["provenance"] = np.nan, "predicted"
             easy = rows.score <= rows.score.quantile(1 / 3)

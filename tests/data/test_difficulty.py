@@ -184,6 +184,13 @@ def test_measured_rates_are_kept_and_the_rest_is_estimated():
         assert (row["difficulty"] == "easy") == easy
 
 
+def test_a_bound_belongs_to_the_easier_label():
+    _, records = predicted()
+    measured = {r.id: (1 / 3, 2 / 3)[i % 2] for i, r in enumerate(records)}
+    stage, summary, _ = labelled(measured)
+    assert set(stage.label(summary).difficulty) == {"medium", "easy"}
+
+
 def test_too_few_measurements_are_refused():
     stage, summary, _ = labelled({"generated/0-1": 0.5})
     with pytest.raises(UserError, match=r"1 problems .* at least 10"):
