@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mcbench.errors import UserError, unknown
 
@@ -49,30 +50,57 @@ class Settings(BaseModel):
         return type(self)(**{**dict(self), **values})
 
     @classmethod
+    def _unknown(cls, name: str) -> UserError:
+        """The error for a field that does not exist."""
+        return unknown("field", name, cls.model_fields)
+
+    @classmethod
     def _told(cls, error: ValidationError) -> UserError:
+        """pydantic's first complaint as a sentence for people."""
         first = error.errors(include_url=False)[0]
-        name = ": ".join(map(str, first["loc"]))
-        if first["type"] == "missing":
+        kind, place = first["type"], first["loc"]
+        if place[-1:] == ("[key]",):  # what is wrong is a name in a mapping
+            place = place[:-2]
+        name = ": ".join(part for part in place if isinstance(part, str))
+        if kind == "missing":
             return UserError(f"{name!r} is missing")
-        if first["type"] == "extra_forbidden":
-            return unknown("field", name, cls.model_fields)
-        if first["type"] == "value_error":
+        if kind == "extra_forbidden":
+            return cls._unknown(name)
+        if kind == "literal_error":
+            return unknown(name, first["input"], re.findall(r"'([^']*)'", first["ctx"]["expected"]))
+        if kind == "value_error":
             told = str(first["ctx"]["error"])
             return UserError(f"{name}: {told}" if name else told)
-        kind = _KINDS.get(first["type"])
-        told = f"must be {kind}" if kind else first["msg"].replace("Input should be", "must be")
+        wanted = "text" if kind == "string_type" else _KINDS.get(kind.partition("_")[0])
+        told = f"must be {wanted}" if wanted else first["msg"].replace("Input should", "must")
+        for theirs, ours in _COMPARED.items():
+            told = told.replace(theirs, ours)
         return UserError(f"{name} {told}, got {first['input']!r:.60}")
 
 
 _KINDS = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "dict_type": "a mapping of names to values",
-    "model_type": "a mapping of names to values",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "tuple": "a list",
+    "list": "a list",
+    "dict": "a mapping of names to values",
+    "model": "a mapping of names to values",
 }
+_COMPARED = {"greater than or equal to": "at least", "less than or equal to": "at most"}
+
+
+def ordered(*pairs: tuple[str, str]) -> Any:
+    """A validator: of each pair of fields the second is at least the first, where both are set."""
+
+    def check(settings: Settings) -> Settings:
+        for low, high in pairs:
+            least, most = getattr(settings, low), getattr(settings, high)
+            if most is not None and least is not None and most < least:
+                raise UserError(f"{high} must be at least {low}")
+        return settings
+
+    return model_validator(mode="after")(check)
 
 
 def _plain(value: Any) -> Any:

@@ -33,11 +33,11 @@ def build(config: str, out: str | None, workers: int | None, dry_run: bool) -> N
         return
     built = build_set(settings, progress=_progress)
     print(built)
-    if built.measured.tests_run:
-        rate = built.measured.tests_run / built.measured.evaluator_s
+    if built.tests_run:
+        rate = built.tests_run / built.evaluator_s
         print(
-            f"verification: {built.measured.tests_run} runs, {rate:.0f} a second; "
-            f"{built.measured.verify_share:.0%} of its time in the evaluator"
+            f"verification: {built.tests_run} runs, {rate:.0f} a second; "
+            f"{built.verify_share:.0%} of its time in the evaluator"
         )
     print(f"written to {built.out}; mcbench data inspect {built.out} shows what was dropped")
 

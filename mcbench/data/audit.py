@@ -66,7 +66,7 @@ class Ledger:
 
     def drop(self, record: Problem, rule: str, detail: str) -> Problem | None:
         """Drop the record: a rule returns this, which is None."""
-        self._add(record.id, rule, "drop", detail, excerpt(record))
+        self._add(record.id, rule, "drop", detail, shorten(record.statement, _EXCERPT))
         return None
 
     def reject(self, name: str, rule: str, detail: str) -> None:
@@ -86,29 +86,29 @@ _FOREIGN = (ValueError, LookupError, RecursionError, OverflowError, AssertionErr
 
 
 def apply_rules(
-    batch: Sequence[Problem], rules: Sequence[tuple[str, Rule]], ledger: Ledger
-) -> list[Problem]:
+    stage: str, batch: Sequence[Problem], rules: Sequence[tuple[str, Rule]]
+) -> tuple[list[Problem], list[AuditEntry]]:
     """Run named rules over records in order; a rule that returns None has dropped the record.
 
     A rule that fails on a record (foreign text can exhaust a parser's recursion) drops that record
     and no other.
     """
-    finished = (_finish(record, rules, ledger) for record in batch)
-    return [record for record in finished if record is not None]
-
-
-def _finish(record: Problem, rules: Sequence[tuple[str, Rule]], ledger: Ledger) -> Problem | None:
-    for name, rule in rules:
-        try:
-            changed = rule(record, ledger)
-        except StageFailed:
-            raise
-        except _FOREIGN as error:
-            return ledger.drop(record, name, f"failed: {type(error).__name__}: {error}")
-        if changed is None:
-            return None
-        record = changed
-    return record
+    ledger = Ledger(stage)
+    kept = []
+    for record in batch:
+        for name, rule in rules:
+            try:
+                changed = rule(record, ledger)
+            except StageFailed:
+                raise
+            except _FOREIGN as error:
+                changed = ledger.drop(record, name, f"failed: {type(error).__name__}: {error}")
+            if changed is None:
+                break
+            record = changed
+        else:
+            kept.append(record)
+    return kept, ledger.entries
 
 
 def shorten(text: str, limit: int = 80) -> str:
@@ -117,33 +117,6 @@ def shorten(text: str, limit: int = 80) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def excerpt(record: Problem) -> str:
-    """The beginning of the statement, for the log of what was dropped."""
-    return shorten(record.statement, _EXCERPT)
-
-
 def to_table(entries: Iterable[AuditEntry]) -> pa.Table:
     """Entries as an arrow table."""
     return pa.Table.from_pylist([asdict(entry) for entry in entries], schema=SCHEMA)
-
-
-Counts = dict[str, dict[str, int]]
-"""How often each rule did what: rule -> action -> number of records."""
-
-
-def count(entries: Iterable[AuditEntry]) -> Counts:
-    """Count entries by rule and action, each record once."""
-    seen = {(entry.rule, entry.action, entry.record) for entry in entries}
-    counts: Counts = {}
-    for rule, action, _ in sorted(seen):
-        actions = counts.setdefault(rule, {})
-        actions[action] = actions.get(action, 0) + 1
-    return counts
-
-
-def add_counts(total: Counts, more: Counts) -> None:
-    """Add the numbers of ``more`` to ``total``."""
-    for rule, actions in more.items():
-        mine = total.setdefault(rule, {})
-        for action, number in actions.items():
-            mine[action] = mine.get(action, 0) + number

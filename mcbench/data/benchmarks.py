@@ -9,8 +9,7 @@ those of the union of all six files, which is ``livecodebench:release_v6``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -119,27 +118,21 @@ def benchmark(name: str) -> Benchmark:
     return replace(known, path=rest)
 
 
+@dataclass(frozen=True, eq=False)
 class BenchmarkSet:
     """The problems of an evaluation set; tests stay on disk until a problem's turn comes.
 
     ``entries`` are the problems, without tests where ``places`` says which shard, and which row of
-    it, has the whole problem. ``refused`` holds one line for each published problem that could not
-    be read or lost tests, which makes scores incomparable with published ones.
+    it, has the whole problem. ``content`` is a hash of the whole set with its tests. ``refused``
+    holds one line for each published problem that could not be read or lost tests, which makes
+    scores incomparable with published ones.
     """
 
-    def __init__(
-        self,
-        benchmark: Benchmark,
-        entries: Sequence[Problem],
-        content: str,
-        refused: Sequence[str] = (),
-        places: dict[str, tuple[Path, int]] | None = None,
-    ) -> None:
-        self.benchmark = benchmark
-        self.entries = tuple(entries)
-        self.refused = tuple(refused)
-        self._content = content
-        self._places = places or {}
+    benchmark: Benchmark
+    entries: tuple[Problem, ...]
+    content: str
+    refused: tuple[str, ...] = ()
+    places: dict[str, tuple[Path, int]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -147,7 +140,7 @@ class BenchmarkSet:
     @property
     def digest(self) -> str:
         """Hash of the problems, tests included."""
-        return digest([self._content, *(entry.id for entry in self.entries)])
+        return digest([self.content, *(entry.id for entry in self.entries)])
 
     def window(self, start: str = "", end: str = "") -> BenchmarkSet:
         """The problems published from ``start`` to ``end``, both included (YYYY-MM-DD).
@@ -170,26 +163,19 @@ class BenchmarkSet:
                 f"{self.benchmark.name} has no problem between {start or 'its first'} and "
                 f"{end or 'its last'}; {span}"
             )
-        return self._only(kept)
+        return replace(self, entries=tuple(kept))
 
     def spread(self, limit: int | None) -> BenchmarkSet:
         """``limit`` problems spread evenly over the set; all of them where None."""
         if limit is None or limit >= len(self):
             return self
-        return self._only([self.entries[i * len(self) // limit] for i in range(limit)])
-
-    def _only(self, entries: Sequence[Problem]) -> BenchmarkSet:
-        return BenchmarkSet(self.benchmark, entries, self._content, self.refused, self._places)
+        chosen = tuple(self.entries[i * len(self) // limit] for i in range(limit))
+        return replace(self, entries=chosen)
 
     def problems(self, start: int = 0, end: int | None = None) -> list[Problem]:
         """The problems ``start`` to ``end`` of the set, tests included."""
-        return [self._whole(entry) for entry in self.entries[start:end]]
-
-    def _whole(self, entry: Problem) -> Problem:
-        if entry.id not in self._places:
-            return entry
-        shard, row = self._places[entry.id]
-        return _shard(shard)[row]
+        found = [(entry, self.places.get(entry.id)) for entry in self.entries[start:end]]
+        return [_shard(place[0])[place[1]] if place else entry for entry, place in found]
 
     @property
     def is_the_papers(self) -> bool:
@@ -227,4 +213,5 @@ def open_benchmark(
     if not entries:
         reason = refused[0] if refused else "the files are empty"
         raise UserError(f"{known.name} has no usable problem: {reason}")
-    return BenchmarkSet(known, entries, digest(s.sha256 for s in shards), refused, places)
+    content = digest(shard.sha256 for shard in shards)
+    return BenchmarkSet(known, tuple(entries), content, tuple(refused), places)

@@ -7,15 +7,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcbench.data import audit
-from mcbench.data.audit import Counts
 from mcbench.data.collect import Item, load_sources, read_source
 from mcbench.data.collect.shards import batches, collect, collect_pool
 from mcbench.data.config import STAGES, BuildConfig
@@ -24,7 +25,7 @@ from mcbench.data.dedup import Dedup
 from mcbench.data.difficulty import Difficulty, Predict, read_pass_rates
 from mcbench.data.filter import Filter
 from mcbench.data.judge import Judge
-from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage, read_audit
+from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage
 from mcbench.data.process import Process
 from mcbench.data.report import card, describe_difficulty, summary_text
 from mcbench.data.schema import Problem
@@ -38,30 +39,27 @@ _OUT_ROWS, _OUT_MB = 5000, 256  # of a file of the finished set, which ends at e
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a build cost; not part of the set, since it differs from run to run.
+class Built:
+    """A finished build: the folder, its manifest, and what it cost.
 
-    ``verify_share`` is the time inside the evaluator per time of the verification as a whole: 1
-    means that nothing but the evaluator's throughput bounds it. None where nothing was run.
+    ``tests_run`` counts the evaluator's runs, ``evaluator_s`` is the time inside it and
+    ``verify_s`` that of the verification as a whole. These differ from run to run and are no part
+    of the set.
     """
 
+    out: Path
+    manifest: dict[str, Any]
     tests_run: int = 0
     evaluator_s: float = 0.0
     verify_s: float = 0.0
 
     @property
     def verify_share(self) -> float | None:
-        """Time in the evaluator / time of the stage."""
+        """Time in the evaluator per time of the verification; None where nothing was run.
+
+        1 means that nothing but the evaluator's throughput bounds the verification.
+        """
         return self.evaluator_s / self.verify_s if self.tests_run else None
-
-
-@dataclass(frozen=True)
-class Built:
-    """A finished build: the folder, its manifest, and what it cost."""
-
-    out: Path
-    manifest: dict[str, Any]
-    measured: Measured = field(default_factory=Measured)
 
     def __str__(self) -> str:
         return summary_text(self.manifest)
@@ -90,25 +88,22 @@ def build(
     make_writable(Path(config.out), "out")
     make_writable(cache, "cache")
     shards = _collected(config, pool, cache, progress is not None)
-    refused = sum(n.get("drop", 0) for shard in shards for n in shard.counts.values())
-    funnel = [_counted("collect", sum(s.rows for s in shards) + refused, shards)]
+    funnel = [_counted("collect", shards)]
     logs = list(shards)
     extra: dict[str, Any] = {}
-    measured = Measured()
+    cost: tuple[int, float, float] = (0, 0.0, 0.0)
     with ExitStack() as stack:
         pipeline = stack.enter_context(Pipeline(cache, config.workers, progress))
         for stage in _stages(config, evaluation, cache, stack):
             if isinstance(stage, Difficulty):
                 extra["difficulty"] = describe_difficulty(stage, pipeline.summary(stage, shards))
-            before = sum(shard.rows for shard in shards)
             start = time.monotonic()
             shards = pipeline.run(stage, shards)
             if isinstance(stage, Verify):
-                judge = stage.judge
-                measured = Measured(judge.tests, judge.seconds, time.monotonic() - start)
-            funnel.append(_counted(stage.name, before, shards))
+                cost = (stage.judge.tests, stage.judge.seconds, time.monotonic() - start)
+            funnel.append(_counted(stage.name, shards, funnel[-1]["out"]))
             logs += shards
-    return Built(*_write(config, shards, logs, funnel, extra), measured)
+    return Built(Path(config.out), _write(config, shards, logs, funnel, extra), *cost)
 
 
 def _stages(
@@ -147,11 +142,23 @@ def _collected(
     return shards + (collect_pool(pool, cache) if pool is not None else [])
 
 
-def _counted(name: str, before: int, shards: Sequence[Shard]) -> dict[str, Any]:
-    rules: Counts = {}
-    for shard in shards:
-        audit.add_counts(rules, shard.counts)
+def _log(shards: Sequence[Shard], columns: Sequence[str]) -> pd.DataFrame:
+    tables = [pq.read_table(shard.audit, columns=columns) for shard in shards]
+    return pa.concat_tables([*tables, audit.to_table([]).select(columns)]).to_pandas()
+
+
+def _counted(name: str, shards: Sequence[Shard], before: int | None = None) -> dict[str, Any]:
+    """A row of the funnel: what a stage got and gave, and how many records a rule did what to.
+
+    What collect got is what it gave and refused.
+    """
     after = sum(shard.rows for shard in shards)
+    log = _log(shards, ["rule", "action", "record"]).drop_duplicates()
+    rules: dict[str, dict[str, int]] = {}
+    for (rule, action), number in sorted(Counter(zip(log.rule, log.action, strict=True)).items()):
+        rules.setdefault(rule, {})[action] = number
+    if before is None:
+        before = after + sum(actions.get("drop", 0) for actions in rules.values())
     return {"stage": name, "in": before, "out": after, "rules": rules}
 
 
@@ -164,11 +171,11 @@ def _write(
     logs: Sequence[Shard],
     funnel: list[dict[str, Any]],
     extra: dict[str, Any],
-) -> tuple[Path, dict[str, Any]]:
-    """The finished set; the manifest is written last, and only then the set counts as finished."""
+) -> dict[str, Any]:
+    """The manifest of the finished set, which is written last: only then the set is finished."""
     out = Path(config.out)
     if not sum(shard.rows for shard in shards):
-        raise UserError(f"no problem is left; {_losses(funnel, logs)}")
+        raise UserError(f"no problem is left; {_losses(logs)}")
     manifest_path = out / "manifest.json"
     manifest_path.unlink(missing_ok=True)
     for stale in (out / "data").glob("train-*.parquet"):
@@ -191,21 +198,16 @@ def _write(
     manifest["digest"] = digest(manifest["files"][name] for name in names)
     write_atomic(out / "README.md", card(config.name, config.description, manifest))
     write_atomic(manifest_path, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-    return out, manifest
+    return manifest
 
 
-def _losses(funnel: list[dict[str, Any]], logs: Sequence[Shard]) -> str:
+def _losses(logs: Sequence[Shard]) -> str:
     """Which rules dropped how many, each with a reason."""
-    reasons: dict[tuple[str, str], str] = {}
-    for shard in logs:
-        for entry in read_audit(shard):
-            if entry.action == "drop":
-                reasons.setdefault((entry.stage, entry.rule), entry.detail)
+    log = _log(logs, ["stage", "rule", "action", "record", "detail"])
+    dropped = log[log.action == "drop"].groupby(["stage", "rule"], sort=False)
     told = [
-        f"{stage['stage']}/{rule} dropped {actions['drop']} (such as: {reasons[key]})"
-        for stage in funnel
-        for rule, actions in stage["rules"].items()
-        if (key := (stage["stage"], rule)) in reasons
+        f"{stage}/{rule} dropped {of_rule.record.nunique()} (such as: {of_rule.detail.iloc[0]})"
+        for (stage, rule), of_rule in dropped
     ]
     return "; ".join(told) or "the sources hold none"
 

@@ -8,22 +8,21 @@ standard input in the following format") and do not count; nor do runs that are 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt
 
-from mcbench.data.audit import AuditEntry
+from mcbench.data.audit import Action
 from mcbench.data.pipeline import Decision, GlobalStage
 from mcbench.data.schema import Problem
 from mcbench.data.words import NUMBER, Hashes, run_hashes, words
-from mcbench.errors import UserError
 from mcbench.files import digest
-from mcbench.settings import Settings, Share
+from mcbench.settings import Settings, Share, ordered
 
 
 class DecontaminateConfig(Settings):
@@ -54,23 +53,17 @@ class DecontaminateConfig(Settings):
     max_problems: PositiveInt = 3
     max_records: PositiveInt = 20
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.passage < self.run:
-            raise UserError("passage must be at least run")
-        if self.min_share < self.flag_share:
-            raise UserError("min_share must be at least flag_share")
-        return self
+    _in_order = ordered(("run", "passage"), ("flag_share", "min_share"))
 
 
 @dataclass(frozen=True)
 class Index:
-    """Runs of the evaluation sets: sorted hashes, and the problem each belongs to."""
+    """Runs of the evaluation sets: every hash once, and with each problem that it is of."""
 
-    hashes: Hashes
-    owners: np.ndarray
+    hashes: pd.Index[Any]
+    owners: pd.DataFrame  # columns hash and owner, the number of a problem
     ids: tuple[str, ...]
-    sizes: tuple[int, ...]  # distinct runs per evaluation problem
+    sizes: np.ndarray  # distinct runs per evaluation problem
     fingerprint: str
 
     @classmethod
@@ -83,15 +76,14 @@ class Index:
             tokens = words(problem.statement, config.numbers)
             runs.append(np.unique(_telling(tokens, config)[0]))
         hashes = np.concatenate([*runs, np.empty(0, dtype=np.uint64)])
-        owners = np.repeat(np.arange(len(ids), dtype=np.int32), [len(r) for r in runs])
-        unique, which, often = np.unique(hashes, return_inverse=True, return_counts=True)
-        common = often > max(config.max_problems, len(ids) // 100)
-        kept = ~common[which] if len(unique) else np.empty(0, dtype=bool)
-        hashes, owners = hashes[kept], owners[kept]
-        order = np.argsort(hashes, kind="stable")
-        sizes = np.bincount(owners, minlength=len(ids))
-        fingerprint = digest([hashes[order].tobytes(), owners[order].tobytes(), *ids])
-        return cls(hashes[order], owners[order], tuple(ids), tuple(sizes.tolist()), fingerprint)
+        numbers = np.repeat(np.arange(len(ids)), [len(r) for r in runs])
+        owners = pd.DataFrame({"hash": hashes, "owner": numbers})
+        often = owners.groupby("hash").owner.transform("size")
+        owners = owners[often <= max(config.max_problems, len(ids) // 100)]
+        sizes = np.bincount(owners.owner, minlength=len(ids))
+        content = [owners[name].to_numpy().tobytes() for name in owners]
+        known = pd.Index(owners.hash.unique())
+        return cls(known, owners, tuple(ids), sizes, digest([*content, *ids]))
 
 
 def _telling(tokens: list[str], config: DecontaminateConfig) -> tuple[Hashes, np.ndarray]:
@@ -99,34 +91,16 @@ def _telling(tokens: list[str], config: DecontaminateConfig) -> tuple[Hashes, np
 
     At least half of the words of a run must be distinct words.
     """
-    n = min(config.run, len(tokens))
     hashes = run_hashes(tokens, config.run)
-    needed = (n + 1) // 2
-    seen = Counter(token for token in tokens[:n] if token != NUMBER)
-    telling = []
-    for start in range(len(hashes)):
-        if start:
-            out, new = tokens[start - 1], tokens[start + n - 1]
-            if out != NUMBER:
-                seen[out] -= 1
-                if not seen[out]:
-                    del seen[out]
-            if new != NUMBER:
-                seen[new] += 1
-        if len(seen) >= needed:
-            telling.append(start)
-    where = np.array(telling, dtype=np.int64)
+    if not tokens:
+        return hashes, np.empty(0, dtype=np.int64)
+    codes = pd.factorize(np.array(tokens, dtype=object))[0] + 1
+    codes[[token == NUMBER for token in tokens]] = 0
+    n = min(config.run, len(tokens))
+    runs = np.sort(np.lib.stride_tricks.sliding_window_view(codes, n), axis=1)
+    distinct = (np.diff(runs, axis=1, prepend=0) > 0).sum(axis=1)
+    where = np.flatnonzero(distinct >= (n + 1) // 2)
     return hashes[where], where
-
-
-@dataclass(frozen=True)
-class _Hits:
-    """The hits of one record: places in its text, their hashes, and how many runs it has."""
-
-    tokens: list[str]
-    places: np.ndarray
-    hashes: Hashes
-    runs: int
 
 
 @dataclass(frozen=True)
@@ -138,7 +112,7 @@ class Decontaminate(GlobalStage):
 
     name: ClassVar[str] = "decontaminate"
     modules: ClassVar[tuple[str, ...]] = ("mcbench.data.decontaminate", "mcbench.data.words")
-    libraries: ClassVar[tuple[str, ...]] = ("numpy",)
+    libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")
 
     def configuration(self) -> Any:
         """The index counts with its content."""
@@ -146,93 +120,77 @@ class Decontaminate(GlobalStage):
 
     def summarise(self, batch: list[Problem]) -> pa.Table:
         """The hits of every record; its words only where there are any."""
-        found = [self._look(record.statement) for record in batch]
-        return pa.table(
-            {
-                "id": pa.array([record.id for record in batch], pa.string()),
-                "words": pa.array([" ".join(f.tokens) for f in found], pa.large_string()),
-                "places": pa.array([f.places for f in found], pa.list_(pa.int64())),
-                "hashes": pa.array([f.hashes for f in found], pa.list_(pa.uint64())),
-                "runs": pa.array([f.runs for f in found], pa.int64()),
-            }
-        )
+        found = [self._look(record) for record in batch]
+        return pa.Table.from_pylist(found, schema=_HITS)
 
-    def _look(self, statement: str) -> _Hits:
-        tokens = words(statement, self.config.numbers)
+    def _look(self, record: Problem) -> dict[str, Any]:
+        tokens = words(record.statement, self.config.numbers)
         hashes, where = _telling(tokens, self.config)
-        low = np.searchsorted(self.index.hashes, hashes, side="left")
-        hit = np.zeros(len(hashes), dtype=bool)
-        inside = low < len(self.index.hashes)
-        hit[inside] = self.index.hashes[low[inside]] == hashes[inside]
-        runs = len(np.unique(hashes))
-        return _Hits(tokens if hit.any() else [], where[hit], hashes[hit], runs)
+        hit = self.index.hashes.get_indexer(pd.Index(hashes)) >= 0
+        return {
+            "id": record.id,
+            "words": " ".join(tokens) if hit.any() else "",
+            "places": where[hit],
+            "hashes": hashes[hit],
+            "runs": len(np.unique(hashes)),
+        }
 
     def decide(self, summary: pa.Table) -> dict[str, Decision]:
         """Drop what overlaps with an evaluation problem, flag what nearly does."""
-        lists = summary["hashes"].combine_chunks()
-        per_record = [np.unique(row) for row in map(_array, lists) if len(row)]
-        runs, often = np.unique(
-            np.concatenate([*per_record, np.empty(0, dtype=np.uint64)]), return_counts=True
+        records = summary.select(["places", "hashes"]).to_pandas()
+        hits = records.explode(["places", "hashes"]).dropna().rename_axis("record").reset_index()
+        hits = hits.astype({"places": np.int64, "hashes": np.uint64})
+        often = hits.groupby("hashes").record.transform("nunique")
+        hits = hits[often <= max(self.config.max_records, len(summary) // 1000)]
+        shared = hits.merge(self.index.owners, left_on="hashes", right_on="hash")
+        found = self._passages(shared).groupby(["record", "owner"], as_index=False)
+        overlaps = found.agg(
+            hits=("places", "size"),
+            runs=("hashes", "nunique"),
+            first=("places", "min"),
+            last=("places", "max"),
         )
-        limit = max(self.config.max_records, len(summary) // 1000)
-        common = runs[often > limit]
-        decisions: dict[str, Decision] = {}
-        for batch in summary.to_batches(max_chunksize=1024):
-            for row in batch.to_pylist():
-                if row["places"] and (entry := self._entry(row, common)):
-                    decisions[row["id"]] = Decision((entry,))
+        worst = overlaps.sort_values(["record", "hits"], ascending=[True, False], kind="stable")
+        decisions = {}
+        for overlap in worst.drop_duplicates("record").to_dict("records"):
+            (row,) = summary.slice(overlap["record"], 1).to_pylist()
+            if note := self._note(row, overlap):
+                decisions[row["id"]] = Decision((note,))
         return decisions
 
-    def _entry(self, row: dict[str, Any], common: Hashes) -> AuditEntry | None:
-        hashes = np.array(row["hashes"], dtype=np.uint64)
-        at = np.minimum(np.searchsorted(common, hashes), max(len(common) - 1, 0))
-        telling = common[at] != hashes if len(common) else np.ones(len(hashes), dtype=bool)
-        hits = _Hits(
-            row["words"].split(), np.array(row["places"])[telling], hashes[telling], row["runs"]
-        )
-        passages = {
-            owner: self._passages(hits, places, owner)
-            for owner, places in self._owners(hits.hashes).items()
-        }
-        worst, places = max(passages.items(), key=lambda p: (len(p[1]), -p[0]), default=(0, []))
-        if not places:
-            return None
-        hit = len(np.unique(hits.hashes[places]))
-        share = max(hit / max(self.index.sizes[worst], 1), hit / max(hits.runs, 1))
+    def _passages(self, shared: pd.DataFrame) -> pd.DataFrame:
+        """The hits that lie in long enough passages, or in one that is the whole problem."""
+        run = self.config.run
+        shared = shared.sort_values(["record", "owner", "places"], kind="stable")
+        gaps = shared.groupby(["record", "owner"]).places.diff()
+        passages = shared.groupby((gaps.isna() | (gaps > run)).cumsum()).places
+        lengths = passages.transform("max") - passages.transform("min") + run
+        needed = np.minimum(self.config.passage, self.index.sizes[shared.owner] + run - 1)
+        return shared[lengths >= needed]
+
+    def _note(self, row: dict[str, Any], overlap: dict[Any, Any]) -> tuple[Action, str, str] | None:
+        hit, owner = overlap["runs"], overlap["owner"]
+        share = hit / min(self.index.sizes[owner], row["runs"])
         if share < self.config.flag_share:
             return None
-        starts = sorted({int(hits.places[places[0]]), int(hits.places[places[-1]])})
-        quotes = (" ".join(hits.tokens[s : s + self.config.run]) for s in starts)
+        tokens = row["words"].split()
+        starts = sorted({overlap["first"], overlap["last"]})
+        quotes = [" ".join(tokens[start : start + self.config.run]) for start in starts]
         detail = (
-            f"{hit} runs of {self.config.run} words ({share:.0%}) as in {self.index.ids[worst]}: "
+            f"{hit} runs of {self.config.run} words ({share:.0%}) as in {self.index.ids[owner]}: "
             + "; ".join(f'"{quote}"' for quote in quotes)
         )
         if share >= self.config.min_share:
-            return AuditEntry(row["id"], self.name, "contaminated", "drop", detail)
-        return AuditEntry(row["id"], self.name, "overlap", "flag", detail)
-
-    def _passages(self, hits: _Hits, places: list[int], owner: int) -> list[int]:
-        """The hits that lie in long enough passages, or in one that is the whole problem."""
-        needed = min(self.config.passage, self.index.sizes[owner] + self.config.run - 1)
-        at = hits.places[places]
-        edges = np.flatnonzero(np.diff(at) > self.config.run) + 1
-        kept: list[int] = []
-        for part in np.split(np.array(places), edges):
-            if hits.places[part[-1]] - hits.places[part[0]] + self.config.run >= needed:
-                kept += part.tolist()
-        return kept
-
-    def _owners(self, hashes: Hashes) -> dict[int, list[int]]:
-        """Evaluation problem -> positions in ``hashes`` of the runs they share."""
-        low = np.searchsorted(self.index.hashes, hashes, side="left")
-        high = np.searchsorted(self.index.hashes, hashes, side="right")
-        owners: dict[int, list[int]] = {}
-        for place in range(len(hashes)):
-            for owner in self.index.owners[low[place] : high[place]].tolist():
-                owners.setdefault(owner, []).append(place)
-        return owners
+            return "drop", "contaminated", detail
+        return "flag", "overlap", detail
 
 
-def _array(scalar: Any) -> Hashes:
-    values: Hashes = scalar.values.to_numpy(zero_copy_only=False).astype(np.uint64)
-    return values
+_HITS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("words", pa.large_string()),
+        ("places", pa.list_(pa.int64())),
+        ("hashes", pa.list_(pa.uint64())),
+        ("runs", pa.int64()),
+    ]
+)

@@ -9,6 +9,7 @@ differs among many is a broken test.)
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,7 +21,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
-from mcbench.data.audit import AuditEntry
 from mcbench.data.pipeline import Decision, GlobalStage
 from mcbench.data.schema import Problem
 from mcbench.data.words import run_hashes, words
@@ -126,7 +126,7 @@ class Dedup(GlobalStage):
         decisions: dict[str, Decision] = {}
         for record in _ranking(summary).tolist():
             best = max(
-                ((s, -o) for o, s in similar.get(record, {}).items() if copies.get(o, -1) >= 0),
+                ((s, -o) for o, s in similar.get(record, {}).items() if o in copies),
                 default=None,
             )
             if best is None:
@@ -134,13 +134,11 @@ class Dedup(GlobalStage):
                 continue
             copies[-best[1]] += 1
             detail = f"{best[0]:.2f} similar to {ids[-best[1]]}"
-            entry = AuditEntry(ids[record], self.name, _RULE, "drop", detail)
-            decisions[ids[record]] = Decision((entry,))
+            decisions[ids[record]] = Decision((("drop", _RULE, detail),))
         for record, number in copies.items():
             if number:
                 detail = f"chosen of {number + 1} near-duplicates"
-                entry = AuditEntry(ids[record], self.name, _RULE, "keep", detail)
-                decisions[ids[record]] = Decision((entry,))
+                decisions[ids[record]] = Decision((("keep", _RULE, detail),))
         return decisions
 
     def _similar(self, summary: pa.Table) -> dict[int, dict[int, float]]:
@@ -151,24 +149,18 @@ class Dedup(GlobalStage):
         rank = np.empty(len(signatures), dtype=np.int64)
         rank[_ranking(summary)] = np.arange(len(signatures))
         inputs, pairs = summary["inputs"].combine_chunks(), summary["pairs"].combine_chunks()
-        found: dict[int, dict[int, float]] = {}
+        found: defaultdict[int, dict[int, float]] = defaultdict(dict)
         for first, second, similarity in _candidates(signatures, rank, self.config):
-            tests = self._shared_tests(inputs, pairs, first, second)
-            if tests.contradict or (similarity < self.config.threshold and not tests.agree):
+            mine, yours = (set(pairs[record].as_py()) for record in (first, second))
+            given, given_too = (set(inputs[record].as_py()) for record in (first, second))
+            same, common = len(mine & yours), len(given & given_too)
+            if 4 * (common - same) > common:  # of the inputs they share have two answers
                 continue
-            found.setdefault(first, {})[second] = similarity
-            found.setdefault(second, {})[first] = similarity
+            fewer = min(len(mine), len(yours))
+            agree = fewer > 0 and same >= self.config.min_shared_tests * fewer
+            if agree or similarity >= self.config.threshold:
+                found[first][second] = found[second][first] = similarity
         return found
-
-    def _shared_tests(self, inputs: Any, pairs: Any, first: int, second: int) -> _Shared:
-        mine, yours = set(pairs[first].as_py()), set(pairs[second].as_py())
-        same = len(mine & yours)
-        common = len(set(inputs[first].as_py()) & set(inputs[second].as_py()))
-        fewer = min(len(mine), len(yours))
-        return _Shared(
-            agree=fewer > 0 and same >= self.config.min_shared_tests * fewer,
-            contradict=4 * (common - same) > common,
-        )
 
 
 def _ranking(summary: pa.Table) -> NDArray[np.int64]:
@@ -209,9 +201,3 @@ def _pairs(bucket: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     a, b = leaders[i[i < j]], bucket[j[i < j]]
     codes: NDArray[np.int64] = np.minimum(a, b) * count + np.maximum(a, b)
     return codes
-
-
-@dataclass(frozen=True)
-class _Shared:
-    agree: bool  # enough tests of one are among the other's
-    contradict: bool  # more than a quarter of the inputs they share have two answers

@@ -14,21 +14,23 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
 
-from mcbench.data.audit import AuditEntry, Ledger, apply_rules
+from mcbench.data.audit import Action, Ledger, apply_rules
 from mcbench.data.features import DIMENSIONS, dimensions, weighted
 from mcbench.data.pipeline import Decision, GlobalStage, Outcome, Stage
 from mcbench.data.schema import DIFFICULTIES, Problem
 from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError, unknown
-from mcbench.settings import Settings, Share
+from mcbench.settings import Settings, Share, ordered
 
 _MIN_MEASURED = 10
 
@@ -72,6 +74,8 @@ class DifficultyConfig(Settings):
     size: PositiveInt | None = None
     seed: int = 0
 
+    _in_order = ordered(("hard_below", "easy_from"), ("min_pass_rate", "max_pass_rate"))
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if extra := sorted(self.weights.keys() - set(DIMENSIONS)):
@@ -82,10 +86,6 @@ class DifficultyConfig(Settings):
             raise UserError("at least one weight must be positive")
         if self.target and abs(sum(self.target.values()) - 1) > 1e-6:
             raise UserError(f"the shares of target must sum to 1: {self.target}")
-        if self.easy_from < self.hard_below:
-            raise UserError("easy_from must be at least hard_below")
-        if self.max_pass_rate < self.min_pass_rate:
-            raise UserError("max_pass_rate must be at least min_pass_rate")
         return self
 
 
@@ -136,13 +136,9 @@ class Predict(Stage):
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Predict every record's difficulty."""
-        ledger = Ledger(self.name)
         chat = Chat(self.config.rater, self.answers) if self.config.rater else None
-
-        def rule(record: Problem, ledger: Ledger) -> Problem:
-            return self._predict(record, ledger, chat)
-
-        return apply_rules(batch, [("predicted", rule)], ledger), ledger.entries
+        rule = partial(self._predict, chat=chat)
+        return apply_rules(self.name, batch, [("predicted", rule)])
 
     def _predict(self, record: Problem, ledger: Ledger, chat: Chat | None) -> Problem:
         values = dimensions(record)
@@ -156,10 +152,8 @@ class Predict(Stage):
             else:
                 share = self.config.rater_share
                 values = {
-                    name: (1 - share) * values[name] + share * ratings[name]
-                    if name in values
-                    else ratings[name]
-                    for name in DIMENSIONS
+                    name: (1 - share) * values.get(name, rating) + share * rating
+                    for name, rating in ratings.items()
                 }
         score = round(weighted(values, self.config.weights), 6)
         shown = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
@@ -235,7 +229,7 @@ class Difficulty(GlobalStage):
 
     name: ClassVar[str] = "difficulty"
     modules: ClassVar[tuple[str, ...]] = ("mcbench.data.difficulty",)
-    libraries: ClassVar[tuple[str, ...]] = ("scikit-learn", "numpy")
+    libraries: ClassVar[tuple[str, ...]] = ("scikit-learn", "numpy", "pandas")
 
     def configuration(self) -> Any:
         """The pass rates count with their content, not the file's name."""
@@ -250,79 +244,74 @@ class Difficulty(GlobalStage):
             {
                 "id": pa.array([record.id for record in batch], pa.string()),
                 "score": pa.array([record.difficulty_score for record in batch], pa.float64()),
-                "label": pa.array([record.difficulty for record in batch], pa.string()),
+                "source": pa.array([record.difficulty for record in batch], pa.string()),
             }
         )
 
     def decide(self, summary: pa.Table) -> dict[str, Decision]:
         """A label for every record; a reason for every one that is not selected."""
         labels = self.label(summary)
-        ids = [row["id"] for row in labels]
-        reasons = {i: r for i, row in zip(ids, labels, strict=True) if (r := self._outside(row))}
-        inside = [row for row in labels if row["id"] not in reasons]
-        reasons.update(self._select(inside))
-        return {row["id"]: self._decision(row, reasons.get(row["id"])) for row in labels}
+        low, high = self.config.min_pass_rate, self.config.max_pass_rate
+        labels["outside"] = labels.pass_rate.notna() & ~labels.pass_rate.between(low, high)
+        reasons = self._select(labels[~labels.outside])
+        decisions = {}
+        for row in labels.to_dict("records"):
+            told = f"{row['difficulty']} ({row['provenance']}, predicted {row['score']:.3f}"
+            rate = None if np.isnan(row["pass_rate"]) else row["pass_rate"]
+            told += ")" if rate is None else f", pass rate {rate:.2f})"
+            notes: list[tuple[Action, str, str]] = [("change", "labelled", told)]
+            if row["outside"]:
+                detail = f"pass rate {rate:.2f} ({row['provenance']}) outside {low:g}..{high:g}"
+                notes.append(("drop", "pass_rate", detail))
+            elif row["id"] in reasons:
+                notes.append(("drop", "target", reasons[row["id"]]))
+            changes = {
+                "difficulty": row["difficulty"],
+                "difficulty_provenance": row["provenance"],
+                "pass_rate": rate,
+            }
+            decisions[row["id"]] = Decision(tuple(notes), changes)
+        return decisions
 
-    def label(self, summary: pa.Table) -> list[dict[str, Any]]:
-        """Rows id, score, pass_rate (None without calibration), difficulty, provenance, source."""
-        if not len(summary):
-            return []
-        rows: list[dict[str, Any]] = summary.to_pylist()
-        scores = np.array([row["score"] for row in rows], dtype=float)
-        calibration = self.calibrate(summary)
-        estimates = calibration(scores) if calibration else None
-        thirds = np.quantile(scores, [1 / 3, 2 / 3])
-        for i, row in enumerate(rows):
-            row["source"] = row.pop("label")
-            own = self.measured.get(row["id"])
-            rate = own if own is not None else None if estimates is None else float(estimates[i])
-            row["pass_rate"] = None if rate is None else round(rate, 6)
-            if own is None and self.config.keep_source_labels and row["source"]:
-                row["difficulty"], row["provenance"] = row["source"], "source"
-            elif rate is None:
-                row["difficulty"] = DIFFICULTIES[int((row["score"] > thirds).sum())]
-                row["provenance"] = "predicted"
-            else:
-                row["difficulty"] = self._by_rate(rate)
-                row["provenance"] = "calibrated" if own is None else "measured"
+    def label(self, summary: pa.Table) -> pd.DataFrame:
+        """Columns id, score, source, pass_rate (NaN without calibration), difficulty, provenance.
+
+        ``source`` is the label that the source gives.
+        """
+        rows = summary.to_pandas()
+        measured = rows.id.map(self.measured).astype(float)
+        if calibration := self.calibrate(summary):
+            rates = measured.fillna(pd.Series(calibration(rows.score)))
+            rows["pass_rate"] = rates.round(6)
+            rows["provenance"] = np.where(measured.notna(), "measured", "calibrated")
+            easy, hard = rates >= self.config.easy_from, rates < self.config.hard_below
+        else:
+            rows["pass_rate"], rows["provenance"] = np.nan, "predicted"
+            easy = rows.score <= rows.score.quantile(1 / 3)
+            hard = rows.score > rows.score.quantile(2 / 3)
+        rows["difficulty"] = np.select([easy, hard], ["easy", "hard"], "medium")
+        if self.config.keep_source_labels:
+            kept = measured.isna() & (rows.source != "")
+            rows.loc[kept, "difficulty"] = rows.source[kept]
+            rows.loc[kept, "provenance"] = "source"
         return rows
 
     def calibrate(self, summary: pa.Table) -> Calibration | None:
         """The fit on the measured records of the set; None when no pass rates were given."""
         if not self.measured:
             return None
-        pairs = [
-            (score, self.measured[name])
-            for name, score in zip(
-                summary["id"].to_pylist(), summary["score"].to_pylist(), strict=True
-            )
-            if name in self.measured
-        ]
-        return Calibration.fit([score for score, _ in pairs], [rate for _, rate in pairs])
+        rows = summary.to_pandas()
+        known = rows[rows.id.isin(self.measured)]
+        return Calibration.fit(known.score.tolist(), known.id.map(self.measured).tolist())
 
-    def _by_rate(self, rate: float) -> str:
-        if rate >= self.config.easy_from:
-            return "easy"
-        return "hard" if rate < self.config.hard_below else "medium"
-
-    def _outside(self, row: dict[str, Any]) -> tuple[str, str] | None:
-        rate = row["pass_rate"]
-        low, high = self.config.min_pass_rate, self.config.max_pass_rate
-        if rate is None or low <= rate <= high:
-            return None
-        return "pass_rate", f"pass rate {rate:.2f} ({row['provenance']}) outside {low:g}..{high:g}"
-
-    def _select(self, rows: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
+    def _select(self, rows: pd.DataFrame) -> dict[str, str]:
         """Reasons for the records that do not fit the target distribution."""
-        quota = self.quota(Counter(row["difficulty"] for row in rows))
-        if quota is None:
-            return {}
-        reasons: dict[str, tuple[str, str]] = {}
-        for label in DIFFICULTIES:
-            of_label = [row["id"] for row in rows if row["difficulty"] == label]
-            of_label.sort(key=lambda name: _lot(self.config.seed, name))
-            detail = f"{quota[label]} of {len(of_label)} {label} problems are selected"
-            reasons.update(dict.fromkeys(of_label[quota[label] :], ("target", detail)))
+        quota = self.quota(Counter(rows.difficulty))
+        reasons: dict[str, str] = {}
+        for label, size in (quota or {}).items():
+            ids = sorted(rows.id[rows.difficulty == label], key=partial(_lot, self.config.seed))
+            detail = f"{size} of {len(ids)} {label} problems are selected"
+            reasons.update(dict.fromkeys(ids[size:], detail))
         return reasons
 
     def quota(self, available: Mapping[str, int]) -> dict[str, int] | None:
@@ -331,12 +320,10 @@ class Difficulty(GlobalStage):
         Raises:
             UserError: the target wants problems of a label that there are none of.
         """
-        shares = self.config.target
-        if not shares and self.config.size is None:
+        if not self.config.target and self.config.size is None:
             return None
         total = sum(available.values())
-        if not shares:
-            shares = {label: available.get(label, 0) / max(total, 1) for label in DIFFICULTIES}
+        shares = self.config.target or {name: n / total for name, n in available.items()}
         wanted = {label: share for label, share in shares.items() if share > 0}
         if total and (none := [label for label in wanted if not available.get(label)]):
             raise UserError(
@@ -346,20 +333,6 @@ class Difficulty(GlobalStage):
         size = min((available.get(label, 0) / share for label, share in wanted.items()), default=0)
         size = min(size, self.config.size or size)
         return {label: int(size * shares.get(label, 0) + 1e-9) for label in DIFFICULTIES}
-
-    def _decision(self, row: dict[str, Any], reason: tuple[str, str] | None) -> Decision:
-        told = f"{row['difficulty']} ({row['provenance']}, predicted {row['score']:.3f}"
-        rate = row["pass_rate"]
-        told += f", pass rate {rate:.2f})" if rate is not None else ")"
-        entries = [AuditEntry(row["id"], self.name, "labelled", "change", told)]
-        if reason:
-            entries.append(AuditEntry(row["id"], self.name, reason[0], "drop", reason[1]))
-        changes = {
-            "difficulty": row["difficulty"],
-            "difficulty_provenance": row["provenance"],
-            "pass_rate": rate,
-        }
-        return Decision(tuple(entries), changes)
 
 
 def _lot(seed: int, name: str) -> bytes:

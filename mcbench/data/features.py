@@ -18,7 +18,6 @@ import io
 import math
 import re
 import tokenize
-from collections.abc import Sequence
 
 from mcbench.data.schema import Problem
 
@@ -129,17 +128,13 @@ _METHODS = {
 
 def technique(tree: ast.AST) -> float:
     """Loop nesting (0.12 a level), recursion (0.25), tables (0.15), and modules' methods."""
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names: set[str | None] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+        names |= {getattr(node, name, None) for name in ("id", "attr", "module")}
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names |= {node.module or ""} | {alias.name for alias in node.names}
-    total = 0.12 * min(_loop_depth(tree), 4)
-    total += 0.25 * _recursive(tree)
-    total += 0.15 * _has_table(tree)
-    return min(total + sum(_METHODS[name] for name in names & _METHODS.keys()), 1.0)
+    total = 0.12 * min(_loop_depth(tree), 4) + 0.25 * _recursive(tree) + 0.15 * _has_table(tree)
+    return min(total + sum(value for name, value in _METHODS.items() if name in names), 1.0)
 
 
 def _loop_depth(node: ast.AST, depth: int = 0) -> int:
@@ -151,16 +146,13 @@ def _loop_depth(node: ast.AST, depth: int = 0) -> int:
 
 
 def _recursive(tree: ast.AST) -> bool:
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            for node in ast.walk(function):
-                if isinstance(node, ast.Call):
-                    called = node.func
-                    name = called.attr if isinstance(called, ast.Attribute) else None
-                    name = called.id if isinstance(called, ast.Name) else name
-                    if name == function.name:
-                        return True
-    return False
+    return any(
+        isinstance(node, ast.Call)
+        and function.name in (getattr(node.func, "id", None), getattr(node.func, "attr", None))
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+    )
 
 
 def _has_table(tree: ast.AST) -> bool:
@@ -176,11 +168,3 @@ def weighted(values: dict[str, float], weights: dict[str, float]) -> float:
     known = [name for name in values if weights.get(name, 0) > 0]
     total = sum(weights[name] for name in known)
     return sum(values[name] * weights[name] for name in known) / total if total else 0.0
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Count and quartiles, for the report."""
-    ordered = sorted(values)
-    at = {"min": 0.0, "q1": 0.25, "median": 0.5, "q3": 0.75, "max": 1.0}
-    last = len(ordered) - 1
-    return {name: ordered[round(q * last)] for name, q in at.items()} if ordered else {}

@@ -12,15 +12,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from mcbench.data.audit import Ledger, Rule, apply_rules
 from mcbench.data.pipeline import Outcome, Stage
 from mcbench.data.schema import Problem
-from mcbench.errors import UserError
-from mcbench.settings import Settings, Share
+from mcbench.settings import Settings, Share, ordered
 
 Day = Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\d)?$")]  # YYYY-MM-DD, or none
 
@@ -60,13 +59,7 @@ class FilterConfig(Settings):
     last_date: Day = ""
     unknown_date: Literal["keep", "drop"] = "keep"
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.max_words < self.min_words:
-            raise UserError("max_words must be at least min_words")
-        if self.max_tests is not None and self.max_tests < self.min_tests:
-            raise UserError("max_tests must be at least min_tests")
-        return self
+    _in_order = ordered(("min_words", "max_words"), ("min_tests", "max_tests"))
 
 
 @dataclass(frozen=True)
@@ -80,27 +73,18 @@ class Filter(Stage):
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Apply the rules to every problem; what is cheap and certain comes first."""
-        ledger = Ledger(self.name)
-        drops: list[tuple[str, Rule]] = [
-            (why.__name__.strip("_"), self._dropping(why)) for why in _DROPS
-        ]
-        others: list[tuple[str, Rule]] = [
+        rules: list[tuple[str, Rule]] = [
+            *((name, partial(_dropped, name=name, config=self.config)) for name in _DROPS),
             ("any_answer", _any_answer),
             ("tests", partial(_tests, config=self.config)),
-            ("reference", self._dropping(_reference)),
+            ("reference", partial(_reference, config=self.config)),
         ]
-        return apply_rules(batch, [*drops, *others], ledger), ledger.entries
-
-    def _dropping(self, why: Why) -> Rule:
-        def rule(problem: Problem, ledger: Ledger) -> Problem | None:
-            reason = why(problem, self.config)
-            return ledger.drop(problem, why.__name__.strip("_"), reason) if reason else problem
-
-        return rule
+        return apply_rules(self.name, batch, rules)
 
 
-Why = Callable[[Problem, FilterConfig], str]
-"""A reason to drop a problem; empty: it is kept."""
+def _dropped(problem: Problem, ledger: Ledger, name: str, config: FilterConfig) -> Problem | None:
+    reason = _DROPS[name](problem, config)
+    return ledger.drop(problem, name, reason) if reason else problem
 
 
 def _language(problem: Problem, config: FilterConfig) -> str:
@@ -197,7 +181,15 @@ def _relevance(problem: Problem, config: FilterConfig) -> str:
     return ""
 
 
-_DROPS: tuple[Why, ...] = (_language, _recency, _length, _quality, _images, _relevance)
+# Reasons to drop a problem; empty: it is kept.
+_DROPS: dict[str, Callable[[Problem, FilterConfig], str]] = {
+    "language": _language,
+    "recency": _recency,
+    "length": _length,
+    "quality": _quality,
+    "images": _images,
+    "relevance": _relevance,
+}
 
 _ANY = re.compile(
     r"\b(?:(?:print|output|return|report|find)\s+any(?:\s+(?:one|of\s+them|such|valid|correct))?\b"
@@ -272,6 +264,7 @@ def _usable(
     return [test for given, test in first.items() if given not in contradictory], notes
 
 
-def _reference(problem: Problem, config: FilterConfig) -> str:
-    missing = config.need_reference and not problem.references
-    return "no reference solution" if missing else ""
+def _reference(problem: Problem, ledger: Ledger, config: FilterConfig) -> Problem | None:
+    if config.need_reference and not problem.references:
+        return ledger.drop(problem, "reference", "no reference solution")
+    return problem

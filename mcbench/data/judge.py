@@ -9,21 +9,11 @@ from typing import Any
 
 from mcbench.data.audit import StageFailed
 from mcbench.data.schema import Problem
-from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
+from mcbench.evaluator import Evaluator, Submission
 from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
-from mcbench.evaluator.submission import Test, TestResult
+from mcbench.evaluator.submission import TestResult, make_test
 
 _MAX_ANSWER = 1 << 20  # characters of an answer that are kept; no test wants more
-
-
-def evaluator_test(problem: Problem, test: dict[str, Any], **changes: Any) -> Test:
-    """A test of a problem as the evaluator takes it; ``changes`` are not for assertions."""
-    if problem.form == "assert":
-        return AssertTest(**test)
-    options = {**test, **changes}
-    if problem.form == "call":
-        return CallTest(fn_name=problem.fn_name, **options)
-    return StdioTest(**options)
 
 
 def submission(
@@ -32,7 +22,7 @@ def submission(
     """A program with all tests of a problem; the limits are for problems that set none."""
     return Submission(
         f"{problem.preamble}\n{code}" if problem.preamble else code,
-        [evaluator_test(problem, test) for test in problem.tests],
+        [make_test(problem.form, problem.fn_name, test) for test in problem.tests],
         time_limit_s=problem.time_limit_s or time_limit_s,
         memory_limit_mb=problem.memory_limit_mb or memory_limit_mb,
     )
@@ -90,13 +80,16 @@ class Job:
 
     def submission(self, number: int, captures: Sequence[_Capture]) -> Submission:
         """The job for the evaluator; what the program answers goes to ``captures``."""
-        # Equal submissions are run once, and a repetition has to run again.
-        code = f"{self.code}\n# {number}\n" if self.problem.form == "assert" else self.code
-        tests = [
-            evaluator_test(self.problem, test, expected="", checker=capture)
-            for test, capture in zip(self.tests, captures, strict=True)
-        ]
-        return Submission(code, tests, self.time_limit_s, self.memory_limit_mb)
+        problem, code, tests = self.problem, self.code, self.tests
+        if problem.form == "assert":  # equal submissions are run once, a repetition runs again
+            code = f"{code}\n# {number}\n"
+        else:
+            tests = [
+                {**test, "expected": "", "checker": capture}
+                for test, capture in zip(tests, captures, strict=True)
+            ]
+        made = [make_test(problem.form, problem.fn_name, test) for test in tests]
+        return Submission(code, made, self.time_limit_s, self.memory_limit_mb)
 
 
 class Judge:

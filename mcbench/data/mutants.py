@@ -6,7 +6,7 @@ import ast
 import copy
 import hashlib
 import random
-from collections.abc import Callable
+from itertools import islice
 
 _ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Add: (ast.Sub,),
@@ -34,7 +34,8 @@ _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 }
 _LARGE = 10**6  # constants beyond are sentinels and moduli, where one more is rarely noticed
 
-Edit = Callable[[ast.AST], None]
+Edit = tuple[str, int | None, object]
+"""A field of a node, the index in it where it is a list, and what is put there."""
 
 
 def mutants(code: str, count: int) -> list[str]:
@@ -56,7 +57,12 @@ def mutants(code: str, count: int) -> list[str]:
         if len(found) == count:
             break
         changed = copy.deepcopy(tree)
-        edit(next(node for i, node in enumerate(ast.walk(changed)) if i == place))
+        node = next(islice(ast.walk(changed), place, None))
+        name, index, value = edit
+        if index is None:
+            setattr(node, name, value)
+        else:
+            getattr(node, name)[index] = value
         text = ast.unparse(ast.fix_missing_locations(changed))
         if text != original:
             found.setdefault(text + "\n")
@@ -65,54 +71,22 @@ def mutants(code: str, count: int) -> list[str]:
 
 def _edits(node: ast.AST) -> list[Edit]:
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
-        return [_set("op", other()) for other in _ARITHMETIC.get(type(node.op), ())]
+        return [("op", None, other()) for other in _ARITHMETIC.get(type(node.op), ())]
     if isinstance(node, ast.Compare):
         return [
-            _set_op(i, other())
+            ("ops", i, other())
             for i, op in enumerate(node.ops)
             for other in _COMPARISONS.get(type(op), ())
         ]
     if isinstance(node, ast.BoolOp):
-        return [_set("op", ast.Or() if isinstance(node.op, ast.And) else ast.And())]
+        return [("op", None, ast.Or() if isinstance(node.op, ast.And) else ast.And())]
     if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) <= _LARGE:
-        return [_set("value", node.value + 1), _set("value", node.value - 1)]
+        return [("value", None, node.value + 1), ("value", None, node.value - 1)]
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-        return [_negate]
-    return _removals(node)
-
-
-def _removals(node: ast.AST) -> list[Edit]:
-    """Statements whose absence leaves a program that runs."""
+        return [("test", None, ast.UnaryOp(op=ast.Not(), operand=node.test))]
     body = getattr(node, "body", None)
     if not isinstance(body, list) or isinstance(node, ast.Module):
         return []
+    # Statements whose absence leaves a program that runs.
     kinds = (ast.AugAssign, ast.Expr, ast.Continue, ast.Break)
-    return [_remove(i) for i, statement in enumerate(body) if isinstance(statement, kinds)]
-
-
-def _set(name: str, value: object) -> Edit:
-    def edit(node: ast.AST) -> None:
-        setattr(node, name, value)
-
-    return edit
-
-
-def _set_op(index: int, op: ast.cmpop) -> Edit:
-    def edit(node: ast.AST) -> None:
-        assert isinstance(node, ast.Compare)
-        node.ops[index] = op
-
-    return edit
-
-
-def _negate(node: ast.AST) -> None:
-    assert isinstance(node, (ast.If, ast.While, ast.IfExp))
-    node.test = ast.UnaryOp(op=ast.Not(), operand=node.test)
-
-
-def _remove(index: int) -> Edit:
-    def edit(node: ast.AST) -> None:
-        body: list[ast.stmt] = node.body  # type: ignore[attr-defined]
-        body[index] = ast.Pass()
-
-    return edit
+    return [("body", i, ast.Pass()) for i, part in enumerate(body) if isinstance(part, kinds)]

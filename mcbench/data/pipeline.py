@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib import metadata
+from itertools import starmap
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcbench.data import audit
-from mcbench.data.audit import AuditEntry, Counts
+from mcbench.data.audit import Action, AuditEntry, Ledger
 from mcbench.data.schema import Problem
 from mcbench.data.storage import read_problems, write_problems, write_table
 from mcbench.files import digest, file_digest, write_atomic
@@ -69,9 +70,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a global stage decided on one record: log entries, and fields to change."""
+    """What a global stage decided on one record: fields to change, and notes for the log.
 
-    entries: tuple[AuditEntry, ...] = ()
+    A note is (action, rule, detail); one with "drop" drops the record, one with "flag" flags it.
+    """
+
+    notes: tuple[tuple[Action, str, str], ...] = ()
     changes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -100,7 +104,6 @@ class Shard:
     sha256: str
     rows: int
     audit: Path
-    counts: Counts
 
 
 @cache
@@ -141,37 +144,36 @@ class Pipeline:
 
     def run(self, stage: Stage, shards: Sequence[Shard]) -> list[Shard]:
         """One stage over all shards, in order; a shard that is in the cache is not computed."""
-        jobs: list[tuple[Any, ...]]
-        if not isinstance(stage, GlobalStage):
-            jobs = [(stage, shard, self.cache, None) for shard in shards]
-            return list(self._done(stage, stage.name, _work, jobs))
-        summaries = self._summaries(stage, shards)
-        decisions = stage.decide(_joined(stage, summaries))
-        jobs = [
-            (stage, shard, self.cache, {i: decisions[i] for i in ids if i in decisions})
-            for shard, ids in zip(shards, map(_ids, summaries), strict=True)
-        ]
-        return list(self._done(stage, stage.name, _work, jobs))
+        decided: list[dict[str, Decision] | None] = [None] * len(shards)
+        if isinstance(stage, GlobalStage):
+            tables = self._summaries(stage, shards)
+            found = stage.decide(pa.concat_tables(tables or [stage.summarise([])]))
+            ids = [table["id"].to_pylist() for table in tables]
+            decided = [{i: found[i] for i in of_shard if i in found} for of_shard in ids]
+        jobs = [(stage, shard, self.cache, d) for shard, d in zip(shards, decided, strict=True)]
+        return self._done(stage, stage.name, _work, jobs)
 
     def summary(self, stage: GlobalStage, shards: Sequence[Shard]) -> pa.Table:
         """What a global stage sees of all shards."""
-        return _joined(stage, self._summaries(stage, shards))
+        return pa.concat_tables(self._summaries(stage, shards) or [stage.summarise([])])
 
-    def _summaries(self, stage: GlobalStage, shards: Sequence[Shard]) -> list[Path]:
+    def _summaries(self, stage: GlobalStage, shards: Sequence[Shard]) -> list[pa.Table]:
         jobs = [(stage, shard, self.cache) for shard in shards]
-        return list(self._done(stage, f"{stage.name}: scan", _summarise, jobs))
+        paths = self._done(stage, f"{stage.name}: scan", _summarise, jobs)
+        return [pq.read_table(path) for path in paths]
 
     def _done(
         self, stage: Stage, name: str, work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]
-    ) -> Iterator[Any]:
+    ) -> list[Any]:
         """The results of the jobs, in order."""
-        submit: Callable[..., Any] = _Here
+        results: Iterator[Any] = starmap(work, jobs)
         if self.workers > 1 and len(jobs) > 1 and stage.in_workers:
-            submit = self._workers().submit
-        pending = [submit(work, *job) for job in jobs]
-        for done, job in enumerate(pending, start=1):
-            yield job.result()
-            self.progress(name, done, len(jobs))
+            results = self._workers().map(work, *zip(*jobs, strict=True))
+        found = []
+        for result in results:
+            found.append(result)
+            self.progress(name, len(found), len(jobs))
+        return found
 
     def _workers(self) -> ProcessPoolExecutor:
         """Started when first needed, and kept: starting takes longer than most shards."""
@@ -179,16 +181,6 @@ class Pipeline:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.workers, context, initializer=_end_with_parent)
         return self._pool
-
-
-class _Here:
-    """A job that runs in this process, when its result is asked for."""
-
-    def __init__(self, work: Callable[..., Any], *arguments: Any) -> None:
-        self.work, self.arguments = work, arguments
-
-    def result(self) -> Any:
-        return self.work(*self.arguments)
 
 
 def _end_with_parent() -> None:
@@ -208,13 +200,15 @@ def _end_with_parent() -> None:
 
 def _work(stage: Stage, shard: Shard, cache: Path, decisions: dict[str, Decision] | None) -> Shard:
     """The stage's outcome on a shard, from the cache or computed."""
-    decided = json.dumps(_plain(decisions), sort_keys=True) if decisions is not None else ""
+    decided = ""
+    if decisions is not None:
+        decided = json.dumps({i: asdict(d) for i, d in decisions.items()}, sort_keys=True)
     base = cache / stage.name / digest([stage.key, shard.sha256, decided])
     if found := load_shard(base):
         return found
     records = read_problems(shard.path)
     if decisions is not None:
-        return store_shard(base, *_apply(records, decisions))
+        return store_shard(base, *_apply(stage.name, records, decisions))
     if stage.batch_rows is None or len(records) <= stage.batch_rows:
         return store_shard(base, *stage.run(records))
     kept: list[Problem] = []
@@ -229,26 +223,18 @@ def _work(stage: Stage, shard: Shard, cache: Path, decisions: dict[str, Decision
     return store_shard(base, kept, entries)
 
 
-def _plain(decisions: dict[str, Decision]) -> dict[str, Any]:
-    return {name: asdict(decision) for name, decision in decisions.items()}
-
-
-def _apply(records: Iterable[Problem], decisions: dict[str, Decision]) -> Outcome:
-    kept: list[Problem] = []
-    entries: list[AuditEntry] = []
+def _apply(stage: str, records: Iterable[Problem], decisions: dict[str, Decision]) -> Outcome:
+    ledger = Ledger(stage)
+    kept = []
     for record in records:
         decision = decisions.get(record.id, Decision())
-        dropped = False
-        for entry in decision.entries:
-            if entry.action == "drop":
-                dropped = True
-                entry = replace(entry, excerpt=audit.excerpt(record))
-            entries.append(entry)
-        if not dropped:
-            flags = [e.rule for e in decision.entries if e.action == "flag"]
-            new = tuple(f for f in dict.fromkeys(flags) if f not in record.flags)
-            kept.append(replace(record, flags=record.flags + new, **decision.changes))
-    return kept, entries
+        left: Problem | None = replace(record, **decision.changes)
+        for action, rule, detail in decision.notes:
+            if left is not None:
+                left = getattr(ledger, action)(left, rule, detail)
+        if left is not None:
+            kept.append(left)
+    return kept, ledger.entries
 
 
 def _summarise(stage: GlobalStage, shard: Shard, cache: Path) -> Path:
@@ -266,27 +252,13 @@ def _readable(path: Path) -> bool:
     return True
 
 
-def _joined(stage: GlobalStage, summaries: Iterable[Path]) -> pa.Table:
-    return pa.concat_tables([pq.read_table(path) for path in summaries] or [stage.summarise([])])
-
-
-def _ids(summary: Path) -> list[str]:
-    ids: list[str] = pq.read_table(summary, columns=["id"])["id"].to_pylist()
-    return ids
-
-
 def store_shard(base: Path, records: list[Problem], entries: list[AuditEntry]) -> Shard:
     """Write records and audit log, and last the file that makes them count."""
     path, log = base.with_suffix(".parquet"), base.with_suffix(".audit.parquet")
     write_problems(path, records)
     write_table(log, audit.to_table(entries))
-    shard = Shard(path, file_digest(path), len(records), log, audit.count(entries))
-    about = {
-        "sha256": shard.sha256,
-        "audit_sha256": file_digest(log),
-        "rows": shard.rows,
-        "counts": shard.counts,
-    }
+    shard = Shard(path, file_digest(path), len(records), log)
+    about = {"sha256": shard.sha256, "audit_sha256": file_digest(log), "rows": shard.rows}
     write_atomic(base.with_suffix(".json"), json.dumps(about, sort_keys=True))
     return shard
 
@@ -299,7 +271,7 @@ def load_shard(base: Path) -> Shard | None:
         intact = (file_digest(path), file_digest(log)) == (about["sha256"], about["audit_sha256"])
     except (OSError, ValueError, KeyError):
         return None
-    return Shard(path, about["sha256"], about["rows"], log, about["counts"]) if intact else None
+    return Shard(path, about["sha256"], about["rows"], log) if intact else None
 
 
 def read_audit(shard: Shard) -> list[AuditEntry]:

@@ -11,41 +11,29 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
+from mcbench.data.config import STAGES
 from mcbench.data.schema import Problem
+from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError, unknown
 
-# Defect -> the stage that has to act, and what it has to do.
-TRUTH: dict[str, tuple[str, str]] = {
-    "mojibake": ("process", "repair"),
-    "html": ("process", "repair"),
-    "latex": ("process", "repair"),
-    "noise": ("process", "repair"),
-    "spaces": ("process", "repair"),
-    "cut_off": ("process", "drop"),
-    "empty": ("process", "drop"),
-    "foreign": ("filter", "drop"),
-    "short": ("filter", "drop"),
-    "repetitive": ("filter", "drop"),
-    "needs_image": ("filter", "drop"),
-    "irrelevant": ("filter", "drop"),
-    "few_tests": ("filter", "drop"),
-    "large_tests": ("filter", "drop"),
-    "contradictory_tests": ("filter", "drop"),
-    "old": ("filter", "drop"),
-    "copy": ("dedup", "drop"),
-    "reworded_copy": ("dedup", "drop"),
-    "contaminated": ("decontaminate", "drop"),
-    "wrong_reference": ("verify", "drop"),
-    "broken_test": ("verify", "drop_test"),
-    "slow_test": ("verify", "drop_test"),
-    "flaky": ("verify", "drop"),
-    "constant": ("verify", "drop"),
-    "echo": ("verify", "drop"),
-    "weak_tests": ("verify", "drop"),
-    "missing_outputs": ("verify", "fill"),
-}
+_TRUTH = (
+    ("process", "repair", "mojibake html latex noise spaces"),
+    ("process", "drop", "cut_off empty"),
+    ("filter", "drop", "foreign short repetitive needs_image irrelevant"),
+    ("filter", "drop", "few_tests large_tests contradictory_tests old"),
+    ("dedup", "drop", "copy reworded_copy"),
+    ("decontaminate", "drop", "contaminated"),
+    ("verify", "drop", "wrong_reference"),
+    ("verify", "drop_test", "broken_test"),
+    ("verify", "drop", "constant"),
+)
+TRUTH = {name: (stage, action) for stage, action, names in _TRUTH for name in names.split()}
+"""Defect -> the stage that has to act, and what it has to do."""
 FIRST_DATE = "2015-01-01"  # of the window that "old" records lie outside of
 MAX_TEST_KB = 64.0  # that "large_tests" are above
 
@@ -69,10 +57,6 @@ class Pool:
         return {i for i, d in self.defects.items() if TRUTH[d] == (stage, "drop")}
 
 
-def _without_changed_test(clean: Problem, planted: Problem) -> Problem:
-    return replace(clean, tests=tuple(test for test in clean.tests if test in planted.tests))
-
-
 def plant(
     clean: Iterable[Problem], share: float = 0.02, seed: int = 0, defects: Sequence[str] = ()
 ) -> Pool:
@@ -81,9 +65,8 @@ def plant(
     Copies are added to the pool; for the other defects a record is changed in place.
 
     Args:
-        clean: records without defects, such as those that the tests generate. The defects
-            "slow_test", "flaky", "echo", "weak_tests" and "wrong_reference" are made for those;
-            the others suit any problems, nano's too.
+        clean: records without defects. The references of those that get "wrong_reference" print
+            their answer.
         share: of the records, for each defect.
         seed: of the choice.
         defects: which ones; all when empty.
@@ -108,7 +91,7 @@ def plant(
             number = order.pop()
             record = records[number]
             if name in ("copy", "reworded_copy"):
-                copy = _COPIES[name](replace(record, id=f"{record.id}-{name}"), rng)
+                copy = DEFECTS[name](replace(record, id=f"{record.id}-{name}"), rng)
                 records.append(copy)
                 pool.pairs[copy.id] = record.id
                 pool.defects[copy.id] = name
@@ -119,9 +102,10 @@ def plant(
             if name == "contaminated":
                 evaluation.append(replace(record, id=f"evaluation/{record.id}"))
             pool.clean[record.id] = record
-            records[number] = _DEFECTS[name](record, rng)
+            records[number] = DEFECTS[name](record, rng)
             if name == "broken_test":  # what is right about it is all the rest
-                pool.clean[record.id] = _without_changed_test(record, records[number])
+                left = [test for test in record.tests if test in records[number].tests]
+                pool.clean[record.id] = replace(record, tests=tuple(left))
             pool.defects[record.id] = name
     rng.shuffle(records)
     return replace(pool, records=tuple(records), evaluation=tuple(evaluation))
@@ -301,22 +285,6 @@ def _broken_test(record: Problem, rng: random.Random) -> Problem:
     return replace(record, tests=tuple(tests))
 
 
-def _slow_test(record: Problem, rng: random.Random) -> Problem:
-    """A test on which the reference needs far more than the limit."""
-    stdin = record.tests[0]["stdin"]
-    slow = {"stdin": stdin.replace("\n", "\n99999 ", 1), "expected": record.tests[0]["expected"]}
-    code = record.references[0].replace(
-        "split()))\n", "split()))\nwhile 99999 in a:\n    pass\n", 1
-    )
-    return replace(record, tests=(*record.tests, slow), references=(code,))
-
-
-def _flaky(record: Problem, rng: random.Random) -> Problem:
-    code = "import time\n" + record.references[0].rstrip()
-    head, _, tail = code.rpartition("print(")
-    return replace(record, references=(f"{head}print(time.time_ns() % 999983 + {tail}\n",))
-
-
 def _constant(record: Problem, rng: random.Random) -> Problem:
     value = rng.randint(1, 99)
     if record.form == "call":
@@ -328,36 +296,72 @@ def _constant(record: Problem, rng: random.Random) -> Problem:
     return replace(record, references=(code,), tests=tests)
 
 
-def _echo(record: Problem, rng: random.Random) -> Problem:
-    tests = tuple({**test, "expected": test["stdin"]} for test in record.tests)
-    return replace(record, references=("print(input())\nprint(input())\n",), tests=tests)
-
-
-def _weak_tests(record: Problem, rng: random.Random) -> Problem:
-    """Tests that reach one branch of a program with many."""
-    code = (
-        "n = int(input())\na = list(map(int, input().split()))\nif n < 1:\n"
-        "    print(len(a) * 3 + 1)\nelif n > 90:\n    print(sum(a) % 7 * 2 - 1)\n"
-        "elif n > 80:\n    print(max(a) * 5 + min(a) * 3)\nelif n > 70:\n"
-        "    print(a[0] * 2 - a[1] + 9)\nelse:\n    print(n)\n"
-    )
-    tests = tuple({**t, "expected": t["stdin"].split()[0] + "\n"} for t in record.tests)
-    return replace(record, references=(code,), tests=tests)
-
-
-def _missing_outputs(record: Problem, rng: random.Random) -> Problem:
-    """Inputs alone, and two references that agree."""
-    tests = tuple({"stdin": test["stdin"]} for test in record.tests)
-    code = record.references[0]
-    return replace(record, tests=tests, references=(code, "# again\n" + code))
-
-
-_Plant = Callable[[Problem, random.Random], Problem]
-_COPIES: dict[str, _Plant] = {"copy": _copy, "reworded_copy": _reworded_copy}
-_DEFECTS: dict[str, _Plant] = {name: globals()[f"_{name}"] for name in TRUTH if name not in _COPIES}
+Plant = Callable[[Problem, random.Random], Problem]
+DEFECTS: dict[str, Plant] = {name: globals()[f"_{name}"] for name in TRUTH}
+"""Defect -> what plants it; a defect of your own is added here and in `TRUTH`."""
 
 
 def content(record: Problem) -> str:
     """Statement and tests without layout, to compare a repaired record with the clean one."""
     tests: list[Any] = [dict(sorted(test.items())) for test in record.tests]
     return json.dumps([" ".join(record.statement.split()), tests])
+
+
+# Precision and recall -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Score:
+    """How one stage did: ``found`` of ``planted`` defects, and ``wrong`` ones it saw elsewhere."""
+
+    stage: str
+    planted: int
+    found: int
+    wrong: int
+
+    @property
+    def precision(self) -> float:
+        """Found / all that the stage acted on; 1 where it did nothing."""
+        return self.found / (self.found + self.wrong) if self.found + self.wrong else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Found / planted; 1 where nothing was planted."""
+        return self.found / self.planted if self.planted else 1.0
+
+
+def score(pool: Pool, out: Path) -> list[Score]:
+    """One score per stage for a set built from a pool.
+
+    A defect that calls for dropping is found when its stage dropped the record (of two copies:
+    either one). One that can be repaired is found when the record of the finished set as it
+    was before (without the test that was broken); one that another stage dropped by mistake counts
+    against that stage only.
+    """
+    log = pq.read_table(out / "audit.parquet").to_pylist()
+    dropped = {r["record"]: r["stage"] for r in log if r["action"] == "drop"}
+    final = {record.id: record for record in iter_dataset(out)}
+    originals = {original: copy for copy, original in pool.pairs.items()}
+    scores = []
+    for stage in STAGES:
+        if stage == "difficulty":  # drops nothing that is wrong
+            continue
+        planted = pool.dropped_by(stage)
+        acted = {record for record, by in dropped.items() if by == stage}
+        if stage == "dedup":
+            acted = {originals.get(record, record) for record in acted}
+        repairs = [
+            name
+            for name, defect in pool.defects.items()
+            if TRUTH[defect][0] == stage and TRUTH[defect][1] != "drop" and name in final
+        ]
+        restored = sum(content(final[name]) == content(pool.clean[name]) for name in repairs)
+        scores.append(
+            Score(
+                stage,
+                planted=len(planted) + len(repairs),
+                found=len(planted & acted) + restored,
+                wrong=len(acted - planted) + len(repairs) - restored,
+            )
+        )
+    return scores

@@ -20,7 +20,7 @@ from mcbench.data.audit import Ledger, Rule, apply_rules
 from mcbench.data.language import detect_language
 from mcbench.data.pipeline import Outcome, Stage
 from mcbench.data.schema import Problem
-from mcbench.data.text import has_entities, has_html, has_latex, html_to_text, latex_to_text
+from mcbench.data.text import has_entities, has_html, has_latex, html_to_text, latex_to_text, tidy
 from mcbench.data.translate import Chat, Endpoint, translate
 from mcbench.errors import UserError
 from mcbench.settings import Settings
@@ -75,12 +75,9 @@ class Process(Stage):
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Apply the rules to every record."""
-        ledger = Ledger(self.name)
         chat = Chat(self.config.translator, self.answers) if self.config.translator else None
         rules: list[tuple[str, Rule]] = [
-            *((name, partial(_rewritten, name=name)) for name in _REPAIRS),
-            ("images", _images),
-            ("whitespace", partial(_rewritten, name="whitespace")),
+            *((name, partial(_rewritten, name=name)) for name in _REWRITES),
             ("language", _language),
             ("translation", partial(_translation, target=self.config.language, chat=chat)),
             ("starter_code", _starter_code),
@@ -88,7 +85,7 @@ class Process(Stage):
         ]
         if self.config.state_form:
             rules.append(("form", _state_form))
-        return apply_rules(batch, rules, ledger), ledger.entries
+        return apply_rules(self.name, batch, rules)
 
 
 # Text --------------------------------------------------------------------------------------------
@@ -100,7 +97,12 @@ def _rewritten(record: Problem, ledger: Ledger, name: str) -> Problem:
     if statement == record.statement:
         return record
     sizes = f"{len(record.statement)} to {len(statement)} characters"
-    return ledger.change(record, name, f"{detail}; {sizes}", statement=statement)
+    removed = len(_IMAGE.findall(record.statement)) if name == "images" else 0
+    record = ledger.change(record, name, f"{detail}; {sizes}", statement=statement)
+    if removed:
+        told = f"{removed} images cannot be shown to a model"
+        record = ledger.flag(record, "image_removed", told)
+    return record
 
 
 def _unicode(text: str) -> str:
@@ -116,9 +118,7 @@ def _latex(text: str) -> str:
 
 
 def _whitespace(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
-    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).lstrip("\n")
-    return re.sub(r"\n{2,}\Z", "\n", re.sub(r"\n{3,}", "\n\n", text))
+    return re.sub(r"\n{2,}\Z", "\n", tidy(text).lstrip("\n"))
 
 
 # Whole lines that say nothing about the task: links, counters, credits of contest sites.
@@ -144,21 +144,11 @@ _URL = re.compile(r"(?:\s*\(\s*)?\bhttps?://[^\s)>\]]+(?:\s*\))?")
 
 def _noise(text: str) -> str:
     parts = re.split(r"(```.*?```)", text, flags=re.DOTALL)
-    return "".join(p if p.startswith("```") else _without_noise(p) for p in parts)
+    for number, part in enumerate(parts):
+        if not part.startswith("```"):
+            parts[number] = _URL.sub("", _LINK.sub(r"\1", _NOISE_LINE.sub("", part)))
+    return "".join(parts)
 
-
-def _without_noise(text: str) -> str:
-    return _URL.sub("", _LINK.sub(r"\1", _NOISE_LINE.sub("", text)))
-
-
-_REPAIRS = ("unicode", "html", "latex", "noise")
-_REWRITES: dict[str, tuple[Callable[[str], str], str]] = {
-    "unicode": (_unicode, "repaired encoding or invisible characters"),
-    "html": (_html, "converted HTML"),
-    "latex": (_latex, "converted LaTeX"),
-    "noise": (_noise, "removed links or contest boilerplate"),
-    "whitespace": (_whitespace, "white space"),
-}
 
 _IMAGE = re.compile(
     r"!\[[^\]\n]*\]\([^)\n]*\)|<img\b[^>]*>|\[(?:image|img|figure|picture)(?:[^\]\n]{0,60})\]"
@@ -166,14 +156,14 @@ _IMAGE = re.compile(
     re.IGNORECASE,
 )
 
-
-def _images(record: Problem, ledger: Ledger) -> Problem:
-    statement, removed = _IMAGE.subn("", record.statement)
-    if not removed:
-        return record
-    record = ledger.change(record, "images", f"removed {removed} images", statement=statement)
-    return ledger.flag(record, "image_removed", f"{removed} images cannot be shown to a model")
-
+_REWRITES: dict[str, tuple[Callable[[str], str], str]] = {
+    "unicode": (_unicode, "repaired encoding or invisible characters"),
+    "html": (_html, "converted HTML"),
+    "latex": (_latex, "converted LaTeX"),
+    "noise": (_noise, "removed links or contest boilerplate"),
+    "images": (partial(_IMAGE.sub, ""), "removed images"),
+    "whitespace": (_whitespace, "white space"),
+}
 
 # Language ----------------------------------------------------------------------------------------
 

@@ -7,12 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from mcbench.data.difficulty import Difficulty
-from mcbench.data.features import DIMENSIONS, spread
+from mcbench.data.features import DIMENSIONS
 from mcbench.data.schema import DIFFICULTIES
 from mcbench.data.storage import dataset_shards, read_manifest
 from mcbench.errors import UserError
@@ -23,6 +22,9 @@ _OWN_WORDS = (
     + ", ".join(DIMENSIONS)
     + "), not from those of the MicroCoder paper, which are unpublished."
 )
+
+
+_QUARTILES = {"min": 0.0, "q1": 0.25, "median": 0.5, "q3": 0.75, "max": 1.0}
 
 
 def check_files(out: Path, manifest: dict[str, Any]) -> None:
@@ -54,41 +56,32 @@ def funnel_rows(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 def examples(out: Path, per_rule: int = 2, action: str = "drop") -> list[dict[str, str]]:
     """The first entries of every rule that dropped something: record, rule, detail, excerpt."""
-    table = pq.read_table(out / "audit.parquet")
-    table = table.filter(pc.equal(table["action"], action))
-    seen: Counter[tuple[str, str]] = Counter()
-    found = []
-    for batch in table.to_batches(max_chunksize=4096):
-        for row in batch.to_pylist():
-            key = (row["stage"], row["rule"])
-            seen[key] += 1
-            if seen[key] <= per_rule:
-                found.append(row)
-    return found
+    log = pd.read_parquet(out / "audit.parquet", filters=[("action", "==", action)])
+    shown = log.groupby(["stage", "rule"]).head(per_rule)
+    return [{str(name): text for name, text in row.items()} for row in shown.to_dict("records")]
 
 
 def overlap(out: Path) -> dict[tuple[str, str], int]:
     """Near-duplicates between sources: (source of the dropped one, of the kept one) -> number."""
-    table = pq.read_table(out / "audit.parquet")
-    chosen = pc.and_(pc.equal(table["rule"], "near_duplicate"), pc.equal(table["action"], "drop"))
-    pairs: Counter[tuple[str, str]] = Counter()
-    for row in table.filter(chosen).to_pylist():
-        kept = row["detail"].rpartition(" similar to ")[2]
-        pairs[row["record"].partition("/")[0], kept.partition("/")[0]] += 1
-    return dict(sorted(pairs.items()))
+    chosen = [("rule", "==", "near_duplicate"), ("action", "==", "drop")]
+    log = pd.read_parquet(out / "audit.parquet", filters=chosen)
+    kept = [detail.rpartition(" similar to ")[2] for detail in log.detail]
+    sources = ([name.partition("/")[0] for name in names] for names in (log.record, kept))
+    return dict(sorted(Counter(zip(*sources, strict=True)).items()))
 
 
 def describe_difficulty(stage: Difficulty, summary: pa.Table) -> dict[str, Any]:
     """Labels and scores before the selection, and the calibration curve."""
     rows = stage.label(summary)
+    counts = rows.difficulty.value_counts()
+    quartiles = rows.score.quantile(list(_QUARTILES.values()), interpolation="nearest")
     calibration = stage.calibrate(summary)
     return {
-        "before": {name: sum(r["difficulty"] == name for r in rows) for name in DIFFICULTIES},
-        "score": spread([row["score"] for row in rows]),
-        "provenance": dict(Counter(row["provenance"] for row in rows)),
-        "calibration": None
-        if calibration is None
-        else {
+        "before": {name: int(counts.get(name, 0)) for name in DIFFICULTIES},
+        "score": {name: float(quartiles[q]) for name, q in _QUARTILES.items()},
+        "provenance": rows.provenance.value_counts().to_dict(),
+        "calibration": calibration
+        and {
             "measured": calibration.measured,
             "scores": list(calibration.scores),
             "pass_rates": list(calibration.rates),

@@ -17,7 +17,7 @@ FORMS = ("stdin", "call", "assert")
 DIFFICULTIES = ("easy", "medium", "hard")
 PROVENANCES = ("", "source", "predicted", "calibrated", "measured")
 
-_INPUT_KEY = {"stdin": "stdin", "call": "args", "assert": "code"}
+INPUT_KEY: dict[Form, str] = {"stdin": "stdin", "call": "args", "assert": "code"}
 _OPTIONS = {"expected", "rtol", "atol", "any_order"}
 _TEST_KEYS = {
     "stdin": {"stdin", "case_sensitive", "space_sensitive"} | _OPTIONS,
@@ -224,10 +224,10 @@ def _check_number(name: str, value: Any) -> None:
         raise UserError(f"{name} must lie between 0 and 1, got {value!r}")
 
 
-def _check_test(number: int, test: Any, form: str) -> None:
+def _check_test(number: int, test: Any, form: Form) -> None:
     if not isinstance(test, dict):
         raise UserError(f"test {number} must be a dict, got {type(test).__name__}")
-    key = _INPUT_KEY[form]
+    key = INPUT_KEY[form]
     if key not in test:
         raise UserError(f"test {number} of form {form!r} lacks {key!r}")
     if extra := sorted(test.keys() - _TEST_KEYS[form]):

@@ -85,7 +85,7 @@ def html_to_text(text: str) -> str:
     text = re.sub(r"(?is)<(script|style)\b.*?</\1\s*>", "", text)
     text = re.sub(r"<br\s*/?>", "\n", text, flags=re.IGNORECASE)
     text = _NO_TAG.sub("&lt;", _without_letters(text))
-    return tidy(_converter.convert(text).replace("\\\n", "\n"))
+    return tidy(_converter.convert(text).replace("\\\n", "\n")).strip()
 
 
 # LaTeX -------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def latex_to_text(text: str) -> str:
     Outside formulas only known commands are converted, so that a path or an escape stays.
     """
     parts = re.split(r"(```.*?```|`[^`\n]*`)", text, flags=re.DOTALL)
-    return tidy("".join(p if p.startswith("`") else _latex_part(p) for p in parts))
+    return tidy("".join(p if p.startswith("`") else _latex_part(p) for p in parts)).strip()
 
 
 def _latex_part(text: str) -> str:
@@ -226,7 +226,7 @@ def _latex_part(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Unix line ends, no trailing white space, at most one empty line in a row."""
+    """Unix line ends, no white space at their ends, at most one empty line in a row."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
-    text = re.sub(r"[ \t]+\n", "\n", text)
-    return re.sub(r"\n{3,}", "\n\n", text).strip()
+    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\n{3,}", "\n\n", text)

@@ -75,11 +75,22 @@ class Chat:
 
     def _request(self, prompt: str) -> str:
         reason = ""
+        key = os.environ.get(self.endpoint.api_key_env) if self.endpoint.api_key_env else None
         for attempt in range(self.endpoint.attempts):
             if attempt:
                 time.sleep(self.pause_s * 2 ** (attempt - 1))
             try:
-                response = self._post(prompt)
+                response = httpx.post(
+                    f"{self.endpoint.base_url.rstrip('/')}/chat/completions",
+                    json={
+                        "model": self.endpoint.model,
+                        "messages": [{"role": "user", "content": prompt}],
+                        "temperature": 0,
+                        "max_tokens": self.endpoint.max_tokens,
+                    },
+                    headers={"Authorization": f"Bearer {key}"} if key else {},
+                    timeout=self.endpoint.timeout_s,
+                )
             except httpx.HTTPError as error:
                 reason = f"{type(error).__name__}: {error}"
                 continue
@@ -90,20 +101,6 @@ class Chat:
         raise StageFailed(
             f"{self.endpoint.base_url} does not answer ({reason}); start the server and repeat the "
             "command: answers so far are kept"
-        )
-
-    def _post(self, prompt: str) -> httpx.Response:
-        key = os.environ.get(self.endpoint.api_key_env) if self.endpoint.api_key_env else None
-        return httpx.post(
-            f"{self.endpoint.base_url.rstrip('/')}/chat/completions",
-            json={
-                "model": self.endpoint.model,
-                "messages": [{"role": "user", "content": prompt}],
-                "temperature": 0,
-                "max_tokens": self.endpoint.max_tokens,
-            },
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=self.endpoint.timeout_s,
         )
 
 

@@ -13,17 +13,16 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from mcbench.data.audit import Ledger
 from mcbench.data.judge import Answer, Job, Judge, accepts, expected_of, failure, is_told
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import Outcome, Stage
 from mcbench.data.schema import Problem
-from mcbench.errors import UserError
-from mcbench.settings import Settings, Share
+from mcbench.settings import Settings, Share, ordered
 
 _SLOW = ("TLE", "MLE", "OLE")
 _MIN_MUTANTS = 3
@@ -70,11 +69,7 @@ class VerifyConfig(Settings):
     time_limit_s: PositiveFloat = 4.0
     memory_limit_mb: PositiveFloat = 512
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.max_tests is not None and self.max_tests < self.min_tests:
-            raise UserError("max_tests must be at least min_tests")
-        return self
+    _in_order = ordered(("min_tests", "max_tests"))
 
 
 @dataclass(frozen=True)
@@ -140,20 +135,22 @@ class Verify(Stage):
         answers = iter(self.judge.answers(jobs))
         kept = []
         for record, codes in zip(records, programs, strict=True):
-            runs = [_Reference(record, code, [next(answers) for _ in repeats]) for code in codes]
-            rows = [row for reference in runs for row in reference.rows]
-            if reason := next(filter(None, map(failure, rows)), ""):
+            runs = [[next(answers) for _ in repeats] for _ in codes]
+            if reason := next(filter(None, (failure(row) for rows in runs for row in rows)), ""):
                 ledger.drop(record, "not_judged", f"the evaluator itself failed twice: {reason}")
-            elif (checked := self._agree(record, runs, ledger)) is not None:
-                kept.append((checked, max((a.time_s for a in rows[0]), default=0.0)))
+                continue
+            columns = [list(zip(*rows, strict=True)) for rows in runs]
+            references = [_Reference(*given) for given in zip(codes, columns, strict=True)]
+            if (checked := self._agree(record, references, ledger)) is not None:
+                kept.append((checked, max(answer.time_s for answer in runs[0][0])))
         return kept
 
     def _agree(
         self, problem: Problem, references: list[_Reference], ledger: Ledger
     ) -> Problem | None:
-        good = [reference for reference in references if reference.right]
+        good = [reference for reference in references if reference.may_be_right(problem)]
         if not good:
-            return ledger.drop(problem, "wrong_reference", _endings(references))
+            return ledger.drop(problem, "wrong_reference", references[0].endings(problem))
         found = [self._test(test, good, number) for number, test in enumerate(problem.tests)]
         kept = {number: test for number, (test, _) in enumerate(found) if test is not None}
         reasons = Counter(reason for test, reason in found if test is None)
@@ -179,9 +176,6 @@ class Verify(Stage):
             left = (*full, *problem.references[len(references) :])
             detail = f"{wrong} of {len(references)} fail a test"
             problem = ledger.change(problem, "references", detail, references=left)
-        return self._not_trivial(problem, ledger)
-
-    def _not_trivial(self, problem: Problem, ledger: Ledger) -> Problem | None:
         name, share = most_trivial(problem)
         if share == 1:
             return ledger.drop(problem, "trivial", f"{name} passes every test")
@@ -193,7 +187,7 @@ class Verify(Stage):
         self, test: dict[str, Any], references: list[_Reference], number: int
     ) -> tuple[dict[str, Any] | None, str]:
         """The test, complete; or None and why it cannot be used."""
-        answers = [reference.column(number) for reference in references]
+        answers = [reference.answers[number] for reference in references]
         if all(any(a.verdict in _SLOW for a in column) for column in answers):
             return None, "too slow"
         if any(_varies(test, column) for column in answers):
@@ -235,8 +229,11 @@ class Verify(Stage):
             if not jobs:
                 break
             for job, (answer,) in zip(jobs, self.judge.answers(jobs), strict=True):
+                trial = trials[job.problem.id]
                 if not _holds(job.tests[0], answer):
-                    trials[job.problem.id].notice(job.code, number)
+                    trial.alive.remove(job.code)
+                    if number not in trial.telling:
+                        trial.telling.append(number)
         checked = (self._strength(trial, ledger) for trial in trials.values())
         return [problem for problem in checked if problem is not None]
 
@@ -249,7 +246,7 @@ class Verify(Stage):
 
     def _strength(self, trial: _Trial, ledger: Ledger) -> Problem | None:
         """Store the share of noticed mutants."""
-        problem, made, telling = trial.problem, len(trial.mutants), trial.telling
+        problem, made, telling = trial.problem, trial.made, trial.telling
         if made < _MIN_MUTANTS:
             if self.config.mutants:
                 problem = ledger.flag(problem, "no_mutants", f"only {made} mutants")
@@ -273,57 +270,54 @@ class Verify(Stage):
         )
 
 
+@dataclass
 class _Trial:
     """The mutants of one problem: those that are left, and the tests that noticed one first.
 
     ``time_s`` is the slowest time of the reference on a test.
     """
 
-    def __init__(self, problem: Problem, time_s: float, mutants: list[str]) -> None:
-        self.problem = problem
-        self.time_s = time_s
-        self.mutants = mutants
-        self.alive = list(mutants)
-        self.telling: list[int] = []
+    problem: Problem
+    time_s: float
+    alive: list[str]
+    telling: list[int] = field(default_factory=list)
 
-    def notice(self, code: str, number: int) -> None:
-        self.alive.remove(code)
-        if number not in self.telling:
-            self.telling.append(number)
+    def __post_init__(self) -> None:
+        self.made = len(self.alive)
 
 
 def _holds(test: dict[str, Any], answer: Answer) -> bool:
     return answer.ended_well and accepts(test, expected_of(test), answer.value)
 
 
+@dataclass(frozen=True)
 class _Reference:
-    """The answers of one reference: one row per repetition, one column per test."""
+    """A reference and its answers: for every test those of the repetitions."""
 
-    def __init__(self, record: Problem, code: str, rows: list[list[Answer]]) -> None:
-        self.code = code
-        self.rows = rows
-        known = [n for n, test in enumerate(record.tests) if is_told(test)]
-        passed = sum(self.passes(n, record.tests[n]) for n in known)
-        ended = sum(answer.ended_well for answer in rows[0])
-        # A source calls it right; one that fails most of the tests is not.
-        self.right = 2 * passed >= len(known) if known else ended > 0
-        self.right = self.right and ended > 0
-        self.summary = f"passes {passed} of {len(known)} tests"
-
-    def column(self, number: int) -> list[Answer]:
-        return [row[number] for row in self.rows]
+    code: str
+    answers: Sequence[Sequence[Answer]]
 
     def passes(self, number: int, test: dict[str, Any]) -> bool:
-        return all(_holds(test, answer) for answer in self.column(number))
+        return all(_holds(test, answer) for answer in self.answers[number])
+
+    def _passed(self, problem: Problem) -> tuple[int, int]:
+        """Tests that it passes, of those whose output the source tells."""
+        known = [(n, test) for n, test in enumerate(problem.tests) if is_told(test)]
+        return sum(self.passes(n, test) for n, test in known), len(known)
+
+    def may_be_right(self, problem: Problem) -> bool:
+        """A source calls it right; one that fails most of the tests is not."""
+        passed, known = self._passed(problem)
+        return 2 * passed >= known and any(column[0].ended_well for column in self.answers)
+
+    def endings(self, problem: Problem) -> str:
+        passed, known = self._passed(problem)
+        verdicts = Counter(answer.verdict for column in self.answers for answer in column)
+        ended = ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items()))
+        return f"passes {passed} of {known} tests (endings: {ended.replace('AC', 'well')})"
 
 
-def _endings(references: list[_Reference]) -> str:
-    verdicts = Counter(answer.verdict for r in references for row in r.rows for answer in row)
-    ended = ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items()))
-    return f"{references[0].summary} (endings: {ended.replace('AC', 'well')})"
-
-
-def _varies(test: dict[str, Any], answers: list[Answer]) -> bool:
+def _varies(test: dict[str, Any], answers: Sequence[Answer]) -> bool:
     first = answers[0]
     return any(
         answer.ended_well != first.ended_well

@@ -11,14 +11,7 @@ from typing import Any
 from mcbench.errors import UserError
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
-from mcbench.evaluator.submission import (
-    AssertTest,
-    CallTest,
-    Result,
-    StdioTest,
-    Submission,
-    Test,
-)
+from mcbench.evaluator.submission import Result, Submission, Test, make_test
 
 LogExtra = Callable[[str, list[str]], None]
 _OWN = ("preamble", "time_limit_s", "memory_limit_mb")  # columns that a problem may have
@@ -182,14 +175,7 @@ def parse_tests(text: str, form: str, fn_name: str | None) -> list[Test]:
         raise UserError("the column tests must hold a JSON list of tests") from None
     if not isinstance(rows, list) or not rows:
         raise UserError("a dataset row has no tests; at least one is needed to score a response")
-    try:
-        if form == "stdin":
-            return [StdioTest(**row) for row in rows]
-        if form == "assert":
-            return [AssertTest(**row) for row in rows]
-        return [CallTest(fn_name=fn_name or "", **row) for row in rows]
-    except TypeError as error:
-        raise UserError(f"a test of form {form!r} does not fit: {error}") from None
+    return [make_test(form, fn_name or "", row) for row in rows]
 
 
 def _text_of(completion: Any) -> str:

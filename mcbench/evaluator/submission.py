@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -170,6 +170,20 @@ class AssertTest:
 
 
 Test = StdioTest | CallTest | AssertTest
+
+
+def make_test(form: str, fn_name: str, row: Mapping[str, Any]) -> Test:
+    """The test of a problem of ``form`` in whose ``row`` are ``stdin``, ``args`` or ``code``.
+
+    Raises:
+        UserError: a field that is missing, unknown or does not fit.
+    """
+    try:
+        if form == "assert":
+            return AssertTest(**row)
+        return CallTest(fn_name=fn_name, **row) if form == "call" else StdioTest(**row)
+    except TypeError as error:
+        raise UserError(f"a test of form {form!r} does not fit: {error}") from None
 
 
 @dataclass(frozen=True)

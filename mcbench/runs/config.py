@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
+from pydantic import ConfigDict, Field, StrictInt, model_validator
 
 from mcbench.errors import UserError, meant, unknown
 from mcbench.files import digest, plain
@@ -25,6 +25,7 @@ from mcbench.runs.problems import (
     problems_digest,
 )
 from mcbench.runs.shares import without_shares
+from mcbench.settings import Settings
 
 Backend = Literal["transformers", "transformers_continuous", "vllm_colocate", "vllm_server"]
 RewardEvaluator = Literal["microcoder", "single_threaded", "process_per_sample"]
@@ -48,7 +49,7 @@ def _algorithm(family: str, help: str, **limits: Any) -> Any:
     return _setting(family, None, help, "algorithm", **limits)
 
 
-class Config(BaseModel):
+class Config(Settings):
     """Everything that decides what a run computes, and how it is executed.
 
     Lengths are in tokens; ``steps``, ``eval_every`` and ``warmup_steps`` in optimizer updates;
@@ -56,7 +57,7 @@ class Config(BaseModel):
     algorithm that are None are left to the trainer.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
+    model_config = ConfigDict(protected_namespaces=())
 
     profile: str = _setting("run", ..., "the preset of the scale", "name")
     recipe: str = _setting("run", "microcoder", "the preset of the algorithm", "name")
@@ -175,6 +176,10 @@ class Config(BaseModel):
                 )
         return self
 
+    @classmethod
+    def _unknown(cls, name: str) -> UserError:
+        return _unknown_setting(name)
+
     @property
     def run_id(self) -> str:
         """Hash of what the run computes and its seed, 12 hexadecimal digits."""
@@ -245,7 +250,7 @@ class Config(BaseModel):
             UserError: an unknown name, or a value that is not allowed.
         """
         _known(settings)
-        return checked({**self.model_dump(), **settings})
+        return Config(**{**self.model_dump(), **settings})
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, without what is left to the trainer; :meth:`from_dict` reads it."""
@@ -269,9 +274,9 @@ class Config(BaseModel):
                     **{name: data.get(name, "") for name in ("model_digest", "data_digest")},
                 }
                 data.pop("name")
-        except (KeyError, TypeError) as error:
+            return cls(**data)
+        except (KeyError, TypeError, UserError) as error:
             raise UserError(f"not a run configuration: {error}") from error
-        return checked(data)
 
 
 SETTINGS = Config.model_fields
@@ -290,57 +295,6 @@ def family_of(name: str) -> str:
 
 
 CHANGEABLE = tuple(n for n in SETTINGS if part_of(n) != "digest" and n not in ("profile", "seed"))
-
-
-def checked(values: Mapping[str, Any]) -> Config:
-    """The configuration with these values.
-
-    Raises:
-        UserError: the first value that is not allowed, in one sentence.
-    """
-    try:
-        return Config(**values)
-    except ValidationError as error:
-        raise UserError(_sentence(error)) from None
-
-
-_WANTED = {
-    "int": "a whole number",
-    "float": "a number",
-    "string": "a text",
-    "bool": "true or false",
-    "list": "a list",
-    "tuple": "a list",
-}
-_COMPARED = {
-    "greater_than": ("greater than", "gt"),
-    "greater_than_equal": ("at least", "ge"),
-    "less_than_equal": ("at most", "le"),
-}
-
-
-def _sentence(error: ValidationError) -> str:
-    """pydantic's first complaint as a sentence for people."""
-    first = error.errors()[0]
-    name, kind, given = str(first["loc"][0]) if first["loc"] else "", first["type"], first["input"]
-    if kind == "value_error":  # a UserError of our own
-        return str(first["ctx"]["error"])
-    if kind == "missing":
-        return f"not a run configuration: {name} is missing"
-    if kind == "extra_forbidden":
-        return str(_unknown_setting(name))
-    if kind == "literal_error":
-        allowed = next(
-            get_args(option)
-            for option in (SETTINGS[name].annotation, *get_args(SETTINGS[name].annotation))
-            if get_args(option) and all(isinstance(one, str) for one in get_args(option))
-        )
-        return str(unknown(name, given, allowed))
-    if kind in _COMPARED:
-        words, limit = _COMPARED[kind]
-        return f"{name} must be {words} {first['ctx'][limit]}, got {given!r}"
-    wanted = _WANTED.get(kind.partition("_")[0], "another value")
-    return f"{name} must be {wanted}, got {given!r}"
 
 
 def _unknown_setting(name: str) -> UserError:
@@ -378,7 +332,7 @@ def preset(profile: str, recipe: str = "microcoder", seed: int = 0) -> Config:
     # A number of tokens, so it follows the profile's scale and not the recipe.
     algorithm.pop("repeat_window", None)
     scale = PROFILES[profile]
-    return checked({**scale, **algorithm, "profile": profile, "recipe": recipe, "seed": seed})
+    return Config(**scale, **algorithm, profile=profile, recipe=recipe, seed=seed)
 
 
 def resolve(

@@ -342,6 +342,14 @@ def test_any_rows_through_a_mapping(tmp_path):
         ({"adapter": "livecodebench", "subset": "v7"}, "unknown subset of livecodebench 'v7'"),
         ({"adapter": "problem-package"}, "needs a path"),
         ({"adapter": "mapping", "name": "m", "path": "x"}, "columns.statement"),
+        (
+            {"adapter": "mapping", "columns": {"tets": "x"}},
+            "unknown columns 'tets'; did you mean t",
+        ),
+        (
+            {"adapter": "mapping", "levels": {"A": "eazy"}},
+            "unknown levels: A 'eazy'; did you mean easy?; allowed: easy, hard, medium",
+        ),
         ({"adapter": "taco", "path": "/nowhere/at/all"}, "does not exist"),
     ],
 )

@@ -162,7 +162,7 @@ def labelled(measured, **options):
 
 def test_without_pass_rates_labels_are_thirds_of_the_prediction():
     stage, summary, records = labelled({})
-    rows = stage.label(summary)
+    rows = stage.label(summary).to_dict("records")
     assert {r["provenance"] for r in rows} == {"predicted"}
     hard = [records[r["id"]].difficulty_score for r in rows if r["difficulty"] == "hard"]
     others = [records[r["id"]].difficulty_score for r in rows if r["difficulty"] != "hard"]
@@ -175,13 +175,20 @@ def test_measured_rates_are_kept_and_the_rest_is_estimated():
     truth = {r.id: round(1 - r.difficulty_score, 3) for r in records}
     measured = {name: truth[name] for name in list(truth)[::2]}
     stage, summary, _ = labelled(measured)
-    rows = {r["id"]: r for r in stage.label(summary)}
+    rows = {r["id"]: r for r in stage.label(summary).to_dict("records")}
     for name, row in rows.items():
         expected = "measured" if name in measured else "calibrated"
         assert row["provenance"] == expected
         assert row["pass_rate"] == pytest.approx(truth[name], abs=0.05)
         easy = row["pass_rate"] >= 2 / 3
         assert (row["difficulty"] == "easy") == easy
+
+
+def test_a_bound_belongs_to_the_easier_label():
+    _, records = predicted()
+    measured = {r.id: (1 / 3, 2 / 3)[i % 2] for i, r in enumerate(records)}
+    stage, summary, _ = labelled(measured)
+    assert set(stage.label(summary).difficulty) == {"medium", "easy"}
 
 
 def test_too_few_measurements_are_refused():
@@ -210,7 +217,7 @@ def test_what_is_always_or_never_solved_is_dropped():
     measured = {r.id: (0.0, 0.5, 1.0)[i % 3] for i, r in enumerate(records)}
     stage, summary, _ = labelled(measured, min_pass_rate=0.1, max_pass_rate=0.9)
     decisions = stage.decide(summary)
-    dropped = {i for i, d in decisions.items() if any(e.action == "drop" for e in d.entries)}
+    dropped = {i for i, d in decisions.items() if any(note[0] == "drop" for note in d.notes)}
     assert dropped == {i for i, rate in measured.items() if rate != 0.5}
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from mcbench.data import Problem, storage
-from mcbench.data.audit import AuditEntry, Ledger, apply_rules
+from mcbench.data.audit import apply_rules
 from mcbench.data.pipeline import (
     Decision,
     GlobalStage,
@@ -51,12 +51,11 @@ class DropOdd(Stage):
         if self.log:
             with Path(self.log).open("a") as file:
                 file.write(f"{len(batch)}\n")
-        ledger = Ledger(self.name)
 
         def rule(r, ledger):
             return ledger.drop(r, self.word, "odd") if int(r.id[2:]) % 2 else r
 
-        return apply_rules(batch, [(self.word, rule)], ledger), ledger.entries
+        return apply_rules(self.name, batch, [(self.word, rule)])
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,8 @@ class KeepSmallest(GlobalStage):
 
     def decide(self, summary):
         ids = sorted(summary["id"].to_pylist(), key=lambda i: int(i[2:]))
-        drops = {i: Decision((AuditEntry(i, self.name, "large", "drop", "x"),)) for i in ids[2:]}
-        mark = AuditEntry(ids[0], self.name, "first", "flag", "x")
-        return {**drops, ids[0]: Decision((mark,), {"difficulty": "easy"})}
+        drops = {i: Decision((("drop", "large", "x"),)) for i in ids[2:]}
+        return {**drops, ids[0]: Decision((("flag", "first", "x"),), {"difficulty": "easy"})}
 
 
 def ids(shards):
@@ -84,7 +82,9 @@ def test_stages_over_shards(tmp_path, workers):
     pipeline = Pipeline(tmp_path / "cache", workers)
     even = pipeline.run(DropOdd(), shards)
     assert ids(even) == [f"t/{n}" for n in range(0, 11, 2)]
-    assert [shard.counts for shard in even] == [{"odd": {"drop": 2}}, {}, {"odd": {"drop": 3}}]
+    assert [[(e.rule, e.action) for e in read_audit(shard)] for shard in even] == [
+        [("odd", "drop")] * 2, [], [("odd", "drop")] * 3,
+    ]  # fmt: skip
     first, *others = [r for s in pipeline.run(KeepSmallest(), even) for r in read_problems(s.path)]
     assert (first.id, first.flags, first.difficulty) == ("t/0", ("first",), "easy")
     assert [r.id for r in others] == ["t/2"]
@@ -166,10 +166,10 @@ def test_a_rule_that_fails_costs_one_record():
             raise RecursionError("too deep")
         return r
 
-    ledger = Ledger("s")
-    assert [r.id for r in apply_rules([record(0), record(1)], [("deep", rule)], ledger)] == ["t/0"]
-    assert (ledger.entries[0].rule, ledger.entries[0].action) == ("deep", "drop")
-    assert "too deep" in ledger.entries[0].detail
+    kept, [entry] = apply_rules("s", [record(0), record(1)], [("deep", rule)])
+    assert [r.id for r in kept] == ["t/0"]
+    assert (entry.stage, entry.rule, entry.action) == ("s", "deep", "drop")
+    assert "too deep" in entry.detail
 
 
 def test_our_own_mistakes_end_the_build():
@@ -177,7 +177,7 @@ def test_our_own_mistakes_end_the_build():
         return r.no_such_field
 
     with pytest.raises(AttributeError):
-        apply_rules([record(0)], [("wrong", rule)], Ledger("s"))
+        apply_rules("s", [record(0)], [("wrong", rule)])
 
 
 def test_files_of_another_layout_are_refused(tmp_path):

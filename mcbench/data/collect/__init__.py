@@ -11,7 +11,6 @@ goes on where it was killed. Add an adapter in a file of its own and name it in 
 
 from mcbench.data.collect.adapter import Adapter, RowReader
 from mcbench.data.collect.decode import Limits, Unusable
-from mcbench.data.collect.mapping import ColumnMapping
 from mcbench.data.collect.source import (
     ADAPTERS,
     Item,
@@ -24,7 +23,6 @@ from mcbench.data.collect.source import (
 __all__ = [
     "ADAPTERS",
     "Adapter",
-    "ColumnMapping",
     "Item",
     "Limits",
     "OpenSource",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.data.collect.decode import MB, Limits, Unusable, is_plain, type_name
-from mcbench.data.schema import Problem
+from mcbench.data.schema import INPUT_KEY, Problem
 from mcbench.errors import unknown
 
 _SHOWN = 10  # reasons kept in a record for tests that were left out
@@ -76,48 +76,49 @@ class RowReader:
     tests: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
-    def stdio(self, number: int, stdin: Any, expected: Any, **options: Any) -> None:
+    def stdio(self, stdin: Any, expected: Any, **options: Any) -> None:
         """Add a test of standard input; texts may come as lists of lines."""
         stdin, expected = _joined(stdin), _joined(expected)
         for name, value in (("input", stdin), ("output", expected)):
             if not isinstance(value, str):
-                self.left_out.append(f"test {number}: {name} should be text, is {type_name(value)}")
+                self.leave_out(f"{name} should be text, is {type_name(value)}")
                 return
-        if self._fits(number, stdin, expected):
-            self.tests.append({"stdin": stdin, "expected": expected, **options})
+        self._add({"stdin": stdin, "expected": expected, **options}, stdin, expected)
 
-    def call(self, number: int, args: Any, expected: Any) -> None:
+    def call(self, args: Any, expected: Any) -> None:
         """Add a test that calls the method with ``args``, a list."""
         if not isinstance(args, list):
-            self.left_out.append(f"test {number}: arguments should be a list, are {args!r:.60}")
-            return
-        if _lost_keys([*args, expected]):
-            self.left_out.append(f"test {number}: an object whose keys were ints before JSON")
+            self.leave_out(f"arguments should be a list, are {args!r:.60}")
+        elif _lost_keys([*args, expected]):
+            self.leave_out("an object whose keys were ints before JSON")
         elif not is_plain([args, expected]):
-            self.left_out.append(f"test {number}: nested too deep, or no JSON data")
-        elif self._fits(number, json.dumps([args, expected], ensure_ascii=False)):
-            self.tests.append({"args": args, "expected": expected})
+            self.leave_out("nested too deep, or no JSON data")
+        else:
+            text = json.dumps([args, expected], ensure_ascii=False)
+            self._add({"args": args, "expected": expected}, text)
 
-    def check(self, code: Any, setup: Any = "", entry_point: str = "") -> None:
+    def check(self, code: str, setup: Any = "", entry_point: str = "") -> None:
         """Add Python statements that check the submission."""
-        number = len(self.tests) + len(self.left_out)
-        if not isinstance(code, str) or not isinstance(setup, str):
-            self.left_out.append(f"test {number}: should be text, is {type_name(code)}")
-        elif self._fits(number, code, setup):
+        if isinstance(setup, str):
             test = {"code": code, "entry_point": entry_point, "setup": setup}
-            self.tests.append({key: value for key, value in test.items() if value})
+            self._add({key: value for key, value in test.items() if value}, code, setup)
+        else:
+            self.leave_out(f"its setup should be text, is {type_name(setup)}")
 
-    def _fits(self, number: int, *texts: str) -> bool:
+    def leave_out(self, reason: str) -> None:
+        """Note why the test that comes next is not added."""
+        self.left_out.append(f"test {len(self.tests) + len(self.left_out)}: {reason}")
+
+    def _add(self, test: dict[str, Any], *texts: str) -> None:
         try:
             size = sum(len(text.encode()) for text in texts) / MB
         except UnicodeEncodeError:
-            self.left_out.append(f"test {number}: not valid Unicode (a lone surrogate)")
-            return False
+            self.leave_out("not valid Unicode (a lone surrogate)")
+            return
         if size > self.limits.test_mb:
-            limit = f"{self.limits.test_mb:g} MB"
-            self.left_out.append(f"test {number}: {size:.1f} MB, more than {limit}")
-            return False
-        return True
+            self.leave_out(f"{size:.1f} MB, more than {self.limits.test_mb:g} MB")
+        else:
+            self.tests.append(test)
 
     def record(
         self,
@@ -128,6 +129,8 @@ class RowReader:
     ) -> Problem:
         """The record of this row; ``key`` names it in the source, None: its subset and place.
 
+        Its form is that of the tests.
+
         Raises:
             Unusable: no test is left.
         """
@@ -135,20 +138,22 @@ class RowReader:
             reason = f": {self.left_out[0]}" if self.left_out else ""
             raise Unusable("no_tests", f"no usable test{reason}")
         extra = {k: v for k, v in metadata.items() if v not in (None, "", [], {}) and is_plain(v)}
-        flags: tuple[str, ...] = ()
+        flags = tuple(also_flags)
         if self.left_out:
-            flags = ("tests_left_out",)
+            flags = ("tests_left_out", *flags)
             extra["tests_left_out"] = [f"{len(self.left_out)} in all", *self.left_out[:_SHOWN]]
-        place = f"{self.subset}/{self.index}" if self.subset else f"{self.index}"
-        name = place if key is None else key
+        if key is None:
+            key = f"{self.subset}/{self.index}" if self.subset else self.index
+        form = next(form for form, name in INPUT_KEY.items() if name in self.tests[0])
         return Problem(
-            id=f"{self.source}/{name}",
+            id=f"{self.source}/{key}",
+            form=form,
             source=self.source,
             kind=str(metadata.get("platform") or self.source),
             tests=tuple(self.tests),
             licence=self.licence,
             metadata=extra,
-            flags=(*flags, *also_flags),
+            flags=flags,
             **values,
         )
 
@@ -188,11 +193,8 @@ def pairs(inputs: Any, outputs: Any, field_name: str) -> list[tuple[Any, Any]]:
 
 def texts(value: Any) -> tuple[str, ...]:
     """The texts of a list, with nothing else."""
-    return tuple(item for item in value if isinstance(item, str)) if _is_list(value) else ()
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
+    listed = value if isinstance(value, (list, tuple)) else ()
+    return tuple(item for item in listed if isinstance(item, str))
 
 
 def level(value: Any, names: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,9 @@ from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level
 from mcbench.data.collect.decode import (
     Unusable,
     iso_date,
+    json_or_itself,
     mebibytes,
+    object_or_none,
     parse_json,
     parse_literal,
     seconds,
@@ -24,46 +26,17 @@ from mcbench.data.schema import Problem
 from mcbench.evaluator import extract_code
 
 
-def add_input_output(reader: RowReader, tests: Any) -> str:
-    """Add the tests of ``{"inputs": [...], "outputs": [...], "fn_name": optional}``.
-
-    An input is a list of arguments where there is a method, else text or a list of lines. Where
-    every output is a list of one element, that element is what the method returns: the set wraps
-    results so, and its judge takes both readings.
-
-    Returns:
-        The method's name, empty for standard input.
-
-    Raises:
-        Unusable: not of this form.
-    """
-    if not isinstance(tests, dict):
-        raise Unusable("malformed", f"the tests should be an object, found {type_name(tests)}")
-    fn_name = method_name(tests.get("fn_name"))
-    rows = pairs(tests.get("inputs"), tests.get("outputs"), "the tests")
-    add_pairs(reader, rows, fn_name)
-    return fn_name
-
-
-def add_pairs(reader: RowReader, rows: list[tuple[Any, Any]], fn_name: str) -> None:
-    """Add pairs of input and output as `add_input_output` reads them."""
-    if not fn_name:
-        for number, (stdin, expected) in enumerate(rows):
-            reader.stdio(number, stdin, expected)
-        return
-    wrapped = all(isinstance(output, list) and len(output) == 1 for _, output in rows)
-    for number, (args, output) in enumerate(rows):
-        reader.call(number, args, output[0] if wrapped else output)
-
-
-def add_cases(
+def add_tests(
     reader: RowReader,
-    cases: Any,
+    tests: Any,
     where: str,
     fn_name: str = "",
     keys: tuple[str, str] = ("input", "output"),
 ) -> str:
-    """Add tests that are objects of their own, with JSON text as values where a method is called.
+    """Add the tests of ``{"inputs": [...], "outputs": [...]}`` or of a list of objects.
+
+    Both may name the method to call as "fn_name". An input is then a list of arguments (as JSON
+    text in a list of objects), else text or a list of lines.
 
     Returns:
         The method's name, empty for standard input.
@@ -71,19 +44,37 @@ def add_cases(
     Raises:
         Unusable: not of this form.
     """
-    if not isinstance(cases, list):
-        raise Unusable("malformed", f"{where} should be a list, found {type_name(cases)}")
-    for number, case in enumerate(cases):
+    if isinstance(tests, dict):
+        fn_name = method_name(tests.get("fn_name")) or fn_name
+        add_pairs(reader, pairs(tests.get("inputs"), tests.get("outputs"), where), fn_name)
+        return fn_name
+    if not isinstance(tests, list):
+        raise Unusable("malformed", f"{where} should be a list, found {type_name(tests)}")
+    for number, case in enumerate(tests):
         if not isinstance(case, dict) or set(keys) - case.keys():
-            lacks = ", ".join(keys)
-            raise Unusable("malformed", f"test {number} of {where} lacks {lacks}")
-    if not fn_name and cases:
-        fn_name = method_name(cases[0].get("fn_name"))
-    rows = [(case[keys[0]], case[keys[1]]) for case in cases]
-    if fn_name:
-        rows = [(json_or_itself(args), json_or_itself(output)) for args, output in rows]
-    add_pairs(reader, rows, fn_name)
+            raise Unusable("malformed", f"test {number} of {where} lacks {', '.join(keys)}")
+    if not fn_name and tests:
+        fn_name = method_name(tests[0].get("fn_name"))
+    add_pairs(reader, [(case[keys[0]], case[keys[1]]) for case in tests], fn_name, as_json=True)
     return fn_name
+
+
+def add_pairs(
+    reader: RowReader, rows: list[tuple[Any, Any]], fn_name: str, as_json: bool = False
+) -> None:
+    """Add pairs of input and output, for a method in JSON text or as they are.
+
+    Where every output of a method is a list of one element, that element is what it returns: the
+    sets wrap results so, and their judge takes both readings.
+    """
+    if fn_name and as_json:
+        rows = [(json_or_itself(args), json_or_itself(output)) for args, output in rows]
+    wrapped = all(isinstance(output, list) and len(output) == 1 for _, output in rows)
+    for given, output in rows:
+        if fn_name:
+            reader.call(given, output[0] if wrapped else output)
+        else:
+            reader.stdio(given, output)
 
 
 def add_functional(reader: RowReader, tests: Any, name: Any) -> str:
@@ -102,7 +93,7 @@ def add_functional(reader: RowReader, tests: Any, name: Any) -> str:
         except (AttributeError, KeyError, ValueError, RecursionError):
             told = f"arguments are not JSON lines: {test.get('input')!r:.60}"
             raise Unusable("malformed", told) from None
-        reader.call(number, args, expected)
+        reader.call(args, expected)
     return fn_name
 
 
@@ -117,19 +108,6 @@ def method_name(value: Any) -> str:
     if not isinstance(value, str) or not value.isidentifier():
         raise Unusable("malformed", f"fn_name is no Python name: {value!r:.60}")
     return value
-
-
-def json_or_itself(value: Any) -> Any:
-    """The data of a JSON text; any other value as it is."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return value
-
-
-def form_of(fn_name: str) -> dict[str, Any]:
-    """The record's form and method."""
-    return {"form": "call", "fn_name": fn_name} if fn_name else {"form": "stdin"}
 
 
 def python_only(solutions: Any) -> tuple[str, ...]:
@@ -155,7 +133,8 @@ LEVELS = {  # of APPS and of TACO
 def taco(row: dict[str, Any], reader: RowReader) -> Problem:
     """A row of TACO."""
     statement = text_field(row, "question")
-    fn_name = add_input_output(reader, parse_json(row.get("input_output"), "input_output"))
+    tests = parse_json(row.get("input_output"), "input_output")
+    fn_name = add_tests(reader, tests, "input_output")
     return reader.record(
         None,
         {
@@ -166,9 +145,9 @@ def taco(row: dict[str, Any], reader: RowReader) -> Problem:
             "pictures": row.get("picture_num"),
         },
         statement=statement,
-        **form_of(fn_name),
+        fn_name=fn_name,
         starter_code=row.get("starter_code") or "",
-        references=python_only(_solutions(row.get("solutions"))),
+        references=python_only(json_or_itself(row.get("solutions"))),
         time_limit_s=seconds(row.get("time_limit")),
         memory_limit_mb=mebibytes(row.get("memory_limit")),
         url=row.get("url") or "",
@@ -176,14 +155,6 @@ def taco(row: dict[str, Any], reader: RowReader) -> Problem:
         tags=_names(row.get("tags")),
         **level(row.get("difficulty"), LEVELS),
     )
-
-
-def _solutions(value: Any) -> Any:
-    """The list in a JSON text. A row without a readable one is kept: its tests are whole."""
-    try:
-        return parse_json(value, "solutions")
-    except Unusable:
-        return ()
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -220,22 +191,18 @@ def deepcoder(row: dict[str, Any], reader: RowReader) -> Problem:
     statement = text_field(row, "problem")
     tests = row.get("tests")
     tests = parse_json(tests, "tests") if isinstance(tests, str) else tests
-    metadata = json_or_itself(row.get("metadata"))
-    metadata = metadata if isinstance(metadata, dict) else {}
-    first: Any = tests[0] if isinstance(tests, list) and tests else {}
-    if isinstance(tests, dict):
-        fn_name = add_input_output(reader, tests)
-    elif isinstance(first, dict) and first.get("testtype") == "functional":
-        own = first.get("metadata")
-        name = own.get("func_name") if isinstance(own, dict) else None
-        fn_name = add_functional(reader, tests, name or metadata.get("func_name"))
+    metadata = object_or_none(row.get("metadata"))
+    first = object_or_none(tests[0]) if isinstance(tests, list) and tests else {}
+    if first.get("testtype") == "functional":
+        own = object_or_none(first.get("metadata"))
+        fn_name = add_functional(reader, tests, own.get("func_name") or metadata.get("func_name"))
     else:
-        fn_name = add_cases(reader, tests, "tests")
+        fn_name = add_tests(reader, tests, "tests")
     return reader.record(
         None,
         {"source_metadata": metadata},
         statement=statement,
-        **form_of(fn_name),
+        fn_name=fn_name,
         starter_code=row.get("starter_code") or "",
         references=python_only(row.get("solutions")),
     )
@@ -267,11 +234,15 @@ DEEPCODER = Adapter(
 def verifiable(row: dict[str, Any], reader: RowReader) -> Problem:
     """A row of open-r1/verifiable-coding-problems-python or of the sets made from it."""
     statement = text_field(row, "problem_statement", "problem", "prompt")
-    info = _object(row.get("verification_info"), "verification_info")
+    info = row.get("verification_info")
+    info = parse_json(info, "verification_info") if isinstance(info, str) else info
+    if not isinstance(info, dict):
+        found = type_name(info)
+        raise Unusable("malformed", f"verification_info should be an object, found {found}")
     if info.get("language", "python") != "python":
         raise Unusable("unsupported", f"its tests are for {info['language']}, not Python")
-    fn_name = add_cases(reader, info.get("test_cases"), "verification_info.test_cases")
-    about = _object(row.get("metadata") or {}, "metadata")
+    fn_name = add_tests(reader, info.get("test_cases"), "verification_info.test_cases")
+    about = object_or_none(row.get("metadata"))
     solution = row.get("gold_standard_solution")
     return reader.record(
         row.get("problem_id") or None,
@@ -281,20 +252,13 @@ def verifiable(row: dict[str, Any], reader: RowReader) -> Problem:
             "source_difficulty": about.get("difficulty"),
         },
         statement=statement,
-        **form_of(fn_name),
+        fn_name=fn_name,
         references=python_only([solution]),
         time_limit_s=seconds(about.get("time_limit")),
         memory_limit_mb=mebibytes(about.get("memory_limit")),
         url=about.get("problem_url") or "",
         **level(about.get("difficulty"), LEVELS),
     )
-
-
-def _object(value: Any, field: str) -> dict[str, Any]:
-    data = parse_json(value, field) if isinstance(value, str) else value
-    if not isinstance(data, dict):
-        raise Unusable("malformed", f"{field} should be an object, found {type_name(data)}")
-    return data
 
 
 _VERIFIABLE = "https://huggingface.co/datasets/open-r1/verifiable-coding-problems-python"

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, texts
 from mcbench.data.collect.decode import Unusable, mebibytes, seconds, type_name
-from mcbench.data.collect.rows import Row, read_rows, text_field
+from mcbench.data.collect.rows import read_rows, text_field
 from mcbench.data.schema import Problem
 
 # Codeforces ratings; 1200 and 1900 are where its divisions of contestants begin.
@@ -35,12 +35,14 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
     for number, test in enumerate(tests):
         if not isinstance(test, dict):
             raise Unusable("malformed", f"test {number} should be an object")
-        reader.stdio(number, test.get("input"), test.get("output"))
+        reader.stdio(test.get("input"), test.get("output"))
     if reader.other is not None and row.get("generated_tests"):
         _add_generated(reader, reader.other, text_field(row, "id"))
     checker = row.get("generated_checker") or ""
+    key = text_field(row, "id")
+    contest, _, index = key.partition("/")
     return reader.record(
-        text_field(row, "id"),
+        key,
         {
             "title": row.get("title"),
             "rating": row.get("rating"),
@@ -48,7 +50,6 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
             "tests_complete": row.get("official_tests_complete"),
         },
         statement=statement,
-        form="stdin",
         checker=checker,
         checker_language="python" if checker else "",
         time_limit_s=seconds(row.get("time_limit")),
@@ -56,7 +57,7 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
         date=_day(row.get("contest_start")),
         language="en",
         tags=texts(row.get("tags")),
-        url=_url(row["id"]),
+        url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else "",
         **_rated(row.get("rating")),
     )
 
@@ -72,9 +73,8 @@ def _add_generated(reader: RowReader, other: Callable[[str], Path], problem: str
     path = other(f"generated_tests/test_cases_{int(contest):04}.parquet")
     columns = ("problem_id", "input", "output")
     for row in read_rows(path, columns, reader.limits):
-        if isinstance(row, Row) and row.data.get("problem_id") == problem:
-            number = len(reader.tests) + len(reader.left_out)
-            reader.stdio(number, row.data.get("input"), row.data.get("output"))
+        if isinstance(row.data, dict) and row.data.get("problem_id") == problem:
+            reader.stdio(row.data.get("input"), row.data.get("output"))
 
 
 def _statement(row: dict[str, Any]) -> str:
@@ -83,15 +83,14 @@ def _statement(row: dict[str, Any]) -> str:
     headings = {"input_format": "Input", "output_format": "Output", "note": "Note"}
     for name, heading in headings.items():
         if name == "note":
-            parts += _examples(row.get("examples"))
+            parts += [
+                f"Example input\n{example.get('input')}\nExample output\n{example.get('output')}"
+                for example in row.get("examples") or []
+                if isinstance(example, dict)
+            ]
         if row.get(name):
             parts.append(f"{heading}\n\n{row[name]}")
     return "\n\n".join(parts)
-
-
-def _examples(examples: Any) -> list[str]:
-    shown = [e for e in examples or [] if isinstance(e, dict)]
-    return [f"Example input\n{e.get('input')}\nExample output\n{e.get('output')}" for e in shown]
 
 
 def _rated(rating: Any) -> dict[str, str]:
@@ -107,11 +106,6 @@ def _day(timestamp: Any) -> str:
         return datetime.fromtimestamp(timestamp, UTC).date().isoformat()
     except (TypeError, ValueError, OverflowError, OSError):
         return ""
-
-
-def _url(problem: str) -> str:
-    contest, _, index = problem.partition("/")
-    return f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else ""
 
 
 CODEFORCES = Adapter(

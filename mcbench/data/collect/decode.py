@@ -26,7 +26,6 @@ MB = 1024 * 1024
 # Opcodes of a pickle that holds one str. None of them can name, build or call anything.
 _TEXT = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"})
 _BOOKKEEPING = frozenset({"PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "STOP"})
-_PLAIN = (str, int, float, bool, type(None), dict, list)
 _DEPTH = 100
 _LITERAL_MAX = 20_000  # characters; ast.literal_eval is neither fast nor frugal
 
@@ -68,6 +67,20 @@ def parse_json(text: Any, field: str) -> Any:
     except (ValueError, RecursionError) as error:
         reason = str(error).partition(":")[0] or type(error).__name__
         raise Unusable("malformed", f"{field} is not JSON ({reason})") from None
+
+
+def json_or_itself(value: Any) -> Any:
+    """The data of a JSON text; any other value as it is."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+def object_or_none(value: Any) -> dict[str, Any]:
+    """An object, also in a JSON text; an empty one where there is none."""
+    data = json_or_itself(value)
+    return data if isinstance(data, dict) else {}
 
 
 def parse_literal(text: str, field: str) -> Any:
@@ -146,33 +159,29 @@ def pickled_text(data: bytes, field: str) -> str:
     return found[0]
 
 
+_SECONDS = {"ms": 1e-3, "millisecond": 1e-3, "milliseconds": 1e-3}
+_MEBIBYTES = {"b": 1 / MB, "byte": 1 / MB, "bytes": 1 / MB, "k": 1 / 1024, "g": 1024.0}
+
+
 def seconds(value: Any) -> float | None:
     """A time limit in seconds from a number or a text such as "2.0 seconds" or "500 ms"."""
     number, unit = _quantity(value)
-    if number is None:
-        return None
-    return number / 1000 if unit in ("ms", "millisecond", "milliseconds") else number
+    return number and number * _SECONDS.get(unit, 1)
 
 
 def mebibytes(value: Any) -> float | None:
     """A memory limit in MiB from a number of MiB or a text such as "256.0 megabytes"."""
     number, unit = _quantity(value)
-    if number is None:
-        return None
-    if unit in ("b", "byte", "bytes"):
-        return number / MB
-    if unit[:1] == "k":
-        return number / 1024
-    return number * 1024 if unit[:1] == "g" else number
+    unit = unit[:1] if unit[:1] in ("k", "g") else unit
+    return number and number * _MEBIBYTES.get(unit, 1)
 
 
 def _quantity(value: Any) -> tuple[float | None, str]:
+    """A positive number and the unit that follows it in a text."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return (float(value) if 0 < value < 1e9 else None), ""
-    if not isinstance(value, str):
-        return None, ""
-    match = re.match(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([A-Za-z]*)", value, re.ASCII)
-    if not match or not float(match[1]):
+    match = re.match(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([A-Za-z]*)", str(value), re.ASCII)
+    if not isinstance(value, str) or not match or not float(match[1]):
         return None, ""
     return float(match[1]), match[2].lower()
 
@@ -183,25 +192,16 @@ def iso_date(value: Any) -> str:
     return text if is_date(text) else ""
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: Any, depth: int = _DEPTH) -> bool:
     """Whether a value is JSON data nested no deeper than any reader of it can follow.
 
     A parquet column may hold bytes or times, and JSON text may nest up to Python's own limit, which
     writing it again from deeper in a program would exceed.
     """
-    level = [value]
-    for _ in range(_DEPTH):
-        if not level:
-            return True
-        if not all(isinstance(item, _PLAIN) for item in level):
-            return False
-        inner = [
-            item.values() if isinstance(item, dict) else item
-            for item in level
-            if isinstance(item, (dict, list))
-        ]
-        level = [item for items in inner for item in items]
-    return not level
+    if isinstance(value, (dict, list)):
+        inner = value.values() if isinstance(value, dict) else value
+        return depth > 0 and all(is_plain(item, depth - 1) for item in inner)
+    return value is None or isinstance(value, (str, int, float))
 
 
 def type_name(value: Any) -> str:

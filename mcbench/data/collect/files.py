@@ -18,16 +18,15 @@ from mcbench.errors import UserError
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file: its name, what identifies its content, and how to get it.
+    """One file of a set: its name, what identifies its content, and how files of the set are got.
 
-    ``fetch`` raises :class:`Disappeared` when the file can no longer be had. So does ``other``,
-    which gets another file of the same set by its path there.
+    ``get`` takes the path of a file in the set and raises :class:`Disappeared` when that can no
+    longer be had.
     """
 
     name: str
     identity: str
-    fetch: Callable[[], Path]
-    other: Callable[[str], Path]
+    get: Callable[[str], Path]
 
 
 def local_files(path: Path, patterns: Sequence[str]) -> list[SourceFile]:
@@ -40,18 +39,18 @@ def local_files(path: Path, patterns: Sequence[str]) -> list[SourceFile]:
         UserError: nothing there, or nothing that matches.
     """
     if path.is_file():
-        return [_local(path, path.parent)]
+        return [_local(path.parent, path.name)]
     if not path.is_dir():
         raise UserError(
             f"{path} does not exist; give a file or folder, or leave the path out to read the hub"
         )
-    names = {p.relative_to(path).as_posix(): p for p in sorted(path.rglob("*")) if _is_data(p)}
-    chosen = _matching(list(names), patterns)
+    names = [p.relative_to(path).as_posix() for p in sorted(path.rglob("*")) if _is_data(p)]
+    chosen = _matching(names, patterns)
     if not chosen:
-        found = ", ".join(list(names)[:8]) or f"no {', '.join(SUFFIXES)} files"
+        found = ", ".join(names[:8]) or f"no {', '.join(SUFFIXES)} files"
         wanted = " or ".join(patterns) or "data files"
         raise UserError(f"{path} holds no {wanted}; found: {found}")
-    return [_local(names[name], path) for name in chosen]
+    return [_local(path, name) for name in chosen]
 
 
 def local_folder(path: Path) -> SourceFile:
@@ -64,31 +63,28 @@ def local_folder(path: Path) -> SourceFile:
         raise UserError(f"{path} is no folder; name one with problem packages")
     files = ((p.relative_to(path), p.lstat()) for p in sorted(path.rglob("*")))
     lines = (f"{name} {about.st_size} {about.st_mtime_ns}" for name, about in files)
-    return SourceFile(path.name, "\n".join(lines), lambda: path, path.joinpath)
+    return SourceFile(".", "\n".join(lines), path.joinpath)
 
 
 def _is_data(path: Path) -> bool:
     return path.name.endswith(SUFFIXES) and path.is_file() and ".cache" not in path.parts
 
 
-def _local(path: Path, folder: Path) -> SourceFile:
-    def other(name: str) -> Path:
+def _local(folder: Path, name: str) -> SourceFile:
+    def get(name: str) -> Path:
         if not (folder / name).is_file():
             raise Disappeared(f"{folder / name} does not exist")
         return folder / name
 
-    about = path.stat()
-    identity = f"{path.name} {about.st_size} {about.st_mtime_ns}"
-    return SourceFile(path.name, identity, lambda: path, other)
+    about = (folder / name).stat()
+    return SourceFile(name, f"{name} {about.st_size} {about.st_mtime_ns}", get)
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """Names that match, by pattern; within a pattern in the order of the names."""
-    if not patterns:
-        return sorted(names)
     found = (
         name
-        for pattern in patterns
+        for pattern in patterns or ["*"]
         for name in sorted(names)
         if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")
     )
@@ -104,7 +100,7 @@ def hub_files(
         UserError: the hub cannot be reached, or the data set is not there, needs a login or holds
             no such file.
     """
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, hf_hub_download
 
     try:
         about = HfApi(endpoint=endpoint).dataset_info(repo, revision=revision)
@@ -123,13 +119,8 @@ def hub_files(
             f"found: {found}. Its layout has changed: name a revision that still has it"
         )
     commit = about.sha or revision
-    return [_remote(repo, commit, name, endpoint) for name in chosen]
 
-
-def _remote(repo: str, commit: str, name: str, endpoint: str | None) -> SourceFile:
-    def fetch(name: str) -> Path:
-        from huggingface_hub import hf_hub_download
-
+    def get(name: str) -> Path:
         try:
             return Path(
                 hf_hub_download(repo, name, repo_type="dataset", revision=commit, endpoint=endpoint)
@@ -137,7 +128,7 @@ def _remote(repo: str, commit: str, name: str, endpoint: str | None) -> SourceFi
         except Exception as error:
             raise Disappeared(f"{name} cannot be fetched ({_reason(error)})") from error
 
-    return SourceFile(name, f"{repo}@{commit} {name}", lambda: fetch(name), fetch)
+    return [SourceFile(name, f"{repo}@{commit} {name}", get) for name in chosen]
 
 
 def _reason(error: Exception) -> str:

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, texts
-from mcbench.data.collect.decode import Unusable, type_name
+from mcbench.data.collect.decode import Unusable, object_or_none, type_name
 from mcbench.data.collect.rows import field, text_field
 from mcbench.data.schema import Problem
 
@@ -28,7 +28,6 @@ def humaneval(row: dict[str, Any], reader: RowReader) -> Problem:
         text_field(row, "task_id").rpartition("/")[2],
         {"entry_point": name},
         statement=prompt,
-        form="assert",
         fn_name=name,
         starter_code=prompt,
         preamble=before,
@@ -64,7 +63,6 @@ def mbpp(row: dict[str, Any], reader: RowReader) -> Problem:
         row.get("task_id"),
         {"entry_point": name, "shown_tests": list(texts(asserts))},
         statement=statement.replace("\r\n", "\n"),
-        form="assert",
         fn_name=name,
         language="en",
         references=(solution,),
@@ -106,29 +104,25 @@ MBPP_SPLITS = {
 }
 
 
-def _mbpp_files(version: str, split: str) -> tuple[str, ...]:
-    whole = {"full": "mbpp.jsonl", "sanitized": "sanitized-mbpp.json"}[version]
-    return f"{version}/{split}-*.parquet", whole
-
-
-def _of_mbpp_split(row: dict[str, Any], subset: str) -> bool:
-    return row.get("task_id") in MBPP_SPLITS[subset.partition("-")[2] or "test"]
-
-
 MBPP = Adapter(
     name="mbpp",
     about="MBPP (https://huggingface.co/datasets/google-research-datasets/mbpp)",
     repo="google-research-datasets/mbpp",
     licence="CC-BY-4.0",
     subsets={
-        version if split == "test" else f"{version}-{split}": _mbpp_files(version, split)
-        for version in ("full", "sanitized")
+        version if split == "test" else f"{version}-{split}": (
+            f"{version}/{split}-*.parquet",
+            whole,
+        )
+        for version, whole in (("full", "mbpp.jsonl"), ("sanitized", "sanitized-mbpp.json"))
         for split in MBPP_SPLITS
     },
     needs=(("task_id",), ("text", "prompt"), ("code",), ("test_list",)),
     reads=("test_setup_code", "test_imports"),
     convert=mbpp,
-    belongs=_of_mbpp_split,
+    belongs=lambda row, subset: (
+        row.get("task_id") in MBPP_SPLITS[subset.partition("-")[2] or "test"]
+    ),
 )
 
 
@@ -141,11 +135,10 @@ def kodcode(row: dict[str, Any], reader: RowReader) -> Problem:
     statement = text_field(row, "question")
     setup, names, imported = _pytest_module(text_field(row, "test", "test_code"))
     info = field(row, "test_info")
-    info = info[0] if isinstance(info, list) and info else info
-    declared = info.get("function_declaration") if isinstance(info, dict) else None
-    entry = (info.get("function_name") if isinstance(info, dict) else None) or imported
+    info = object_or_none(info[0] if isinstance(info, list) and info else info)
+    entry = info.get("function_name") or imported
     for name in names:
-        reader.check(f"{name}()", setup=setup, entry_point=entry or "")
+        reader.check(f"{name}()", setup=setup, entry_point=entry)
     solution = row.get("solution")
     return reader.record(
         row.get("question_id"),
@@ -156,9 +149,8 @@ def kodcode(row: dict[str, Any], reader: RowReader) -> Problem:
             "source_pass_rate": row.get("gpt_pass_percentage"),
         },
         statement=statement,
-        form="assert",
-        fn_name=entry or "",
-        starter_code=declared or "",
+        fn_name=entry,
+        starter_code=info.get("function_declaration") or "",
         language="en",
         references=(solution,) if isinstance(solution, str) and solution.strip() else (),
         **level(row.get("gpt_difficulty"), THREE_LEVELS),
@@ -179,20 +171,12 @@ def _pytest_module(source: str) -> tuple[str, list[str], str]:
     used = {node.id for node in ast.walk(ast.Module(kept, [])) if isinstance(node, ast.Name)}
     if foreign := used & {"pytest", "solution"}:
         raise Unusable("unsupported", f"its tests need the module {sorted(foreign)[0]}")
-    tests = [
-        node.name
-        for node in kept
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test")
-    ]
-    for node in kept:
-        if isinstance(node, ast.FunctionDef) and node.name in tests and _has_arguments(node):
+    functions = [node for node in kept if isinstance(node, ast.FunctionDef)]
+    tests = [node for node in functions if node.name.startswith("test")]
+    for node in tests:
+        if node.args.posonlyargs or node.args.args or node.args.kwonlyargs:
             raise Unusable("unsupported", f"its test {node.name} needs a fixture")
-    return ast.unparse(ast.Module(kept, [])), tests, imported
-
-
-def _has_arguments(node: ast.FunctionDef) -> bool:
-    arguments = node.args
-    return bool(arguments.posonlyargs or arguments.args or arguments.kwonlyargs)
+    return ast.unparse(ast.Module(kept, [])), [node.name for node in tests], imported
 
 
 KODCODE = Adapter(

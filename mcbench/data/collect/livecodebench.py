@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level
-from mcbench.data.collect.apps import add_functional, form_of
+from mcbench.data.collect.apps import add_functional
 from mcbench.data.collect.decode import (
     Unusable,
     iso_date,
+    object_or_none,
     parse_json,
     type_name,
     unpack_pickled_json,
@@ -44,15 +45,15 @@ INTERACTIVE = frozenset(["abc337_e", "abc355_e"])
 def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     """A row of any release, all tests together, the public ones first."""
     statement = text_field(row, "question_content")
-    metadata = _metadata(row.get("metadata"))
     tests = _tests(row, "public_test_cases", reader) + _tests(row, "private_test_cases", reader)
     kinds = {test.get("testtype") for test in tests}
     if kinds == {"functional"}:
+        metadata = object_or_none(row.get("metadata"))
         fn_name = add_functional(reader, tests, metadata.get("func_name"))
     elif kinds == {"stdin"}:
         fn_name = ""
-        for number, test in enumerate(tests):
-            reader.stdio(number, test.get("input"), test.get("output"))
+        for test in tests:
+            reader.stdio(test.get("input"), test.get("output"))
     else:
         found = ", ".join(sorted(map(str, kinds))) or "no tests"
         raise Unusable("malformed", f"tests should be all stdin or all functional, found {found}")
@@ -63,7 +64,7 @@ def convert(row: dict[str, Any], reader: RowReader) -> Problem:
         {"title": title, "platform": row.get("platform"), "contest": row.get("contest_id")},
         _errata(key, title),
         statement=statement,
-        **form_of(fn_name),
+        fn_name=fn_name,
         starter_code=row.get("starter_code") or "",
         date=iso_date(row.get("contest_date")),
         language="en",
@@ -82,11 +83,6 @@ def _tests(row: dict[str, Any], column: str, reader: RowReader) -> list[dict[str
     if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
         raise Unusable("malformed", f"{column} should hold a list of objects")
     return tests
-
-
-def _metadata(value: Any) -> dict[str, Any]:
-    data = parse_json(value, "metadata") if isinstance(value, str) else value
-    return data if isinstance(data, dict) else {}
 
 
 def _errata(key: str, title: str) -> tuple[str, ...]:

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from mcbench.data.collect.adapter import Adapter, RowReader, level, pairs, texts
-from mcbench.data.collect.apps import (
-    add_cases,
-    add_input_output,
-    add_pairs,
-    form_of,
-    json_or_itself,
-    method_name,
-    python_only,
-)
-from mcbench.data.collect.decode import Unusable, mebibytes, seconds
-from mcbench.data.schema import DIFFICULTIES, Problem
-from mcbench.errors import UserError, unknown
+from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, pairs, texts
+from mcbench.data.collect.apps import add_pairs, add_tests, method_name, python_only
+from mcbench.data.collect.decode import Unusable, json_or_itself, mebibytes, seconds
+from mcbench.data.schema import Difficulty, Problem
+from mcbench.errors import UserError
 
-FIELDS = (
+MappedField = Literal[
     "id", "statement", "tests", "inputs", "outputs", "fn_name", "starter_code", "references",
     "difficulty", "url", "date", "language", "tags", "licence", "time_limit_s", "memory_limit_mb",
-)  # fmt: skip
-TEST_KEYS = ("input", "output")
+]  # fmt: skip
+TestKey = Literal["input", "output"]
 
 
-@dataclass(frozen=True)
-class ColumnMapping:
-    """Where each field of a record is found in a row.
+def mapping_adapter(
+    name: str,
+    columns: dict[MappedField, str],
+    test_keys: dict[TestKey, str],
+    levels: dict[str, Difficulty],
+) -> Adapter:
+    """An adapter that reads rows through a mapping from fields of a record to columns.
 
     Args:
         columns: from field to column; dots lead into objects ("info.test_cases"), and columns may
@@ -41,86 +35,52 @@ class ColumnMapping:
         levels: from the source's words for difficulty to easy, medium and hard.
 
     Raises:
-        UserError: an unknown field, test key or level, or a needed one is missing.
+        UserError: a needed column is missing.
     """
+    if "statement" not in columns:
+        raise UserError("a mapping needs the column of the statement: columns.statement")
+    if "tests" not in columns and not {"inputs", "outputs"} <= columns.keys():
+        raise UserError("a mapping needs columns.tests, or columns.inputs and columns.outputs")
+    needed = ("statement", "tests", "inputs", "outputs")
+    tops = {key: path.partition(".")[0] for key, path in columns.items()}
+    words = {key.lower().replace(" ", "_"): value for key, value in levels.items()}
 
-    columns: Mapping[str, str]
-    test_keys: Mapping[str, str] = field(default_factory=dict)
-    levels: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in self.columns:
-            if name not in FIELDS:
-                raise unknown("field in the mapping", name, FIELDS)
-        for name in self.test_keys:
-            if name not in TEST_KEYS:
-                raise unknown("test key in the mapping", name, TEST_KEYS)
-        for name in self.levels.values():
-            if name not in DIFFICULTIES:
-                raise unknown("difficulty in the mapping", name, DIFFICULTIES)
-        if "statement" not in self.columns:
-            raise UserError("a mapping needs the column of the statement: columns.statement")
-        if "tests" not in self.columns and not {"inputs", "outputs"} <= self.columns.keys():
-            raise UserError("a mapping needs columns.tests, or columns.inputs and columns.outputs")
-
-    def adapter(self, name: str) -> Adapter:
-        """An adapter that reads rows through this mapping."""
-        needed = ("statement", "tests", "inputs", "outputs")
-        tops = {key: path.partition(".")[0] for key, path in self.columns.items()}
-        return Adapter(
-            name=name,
-            about="rows read through a mapping",
-            subsets={"": ()},
-            needs=tuple((tops[key],) for key in needed if key in tops),
-            reads=tuple(top for key, top in tops.items() if key not in needed),
-            convert=self._convert,
-        )
-
-    def _convert(self, row: dict[str, Any], reader: RowReader) -> Problem:
-        values = {key: _at(row, path) for key, path in self.columns.items()}
-        statement = values["statement"]
+    def convert(row: dict[str, Any], reader: RowReader) -> Problem:
+        values: dict[str, Any] = {key: _at(row, path) for key, path in columns.items()}
+        statement, references = values["statement"], values.get("references")
         if not isinstance(statement, str) or not statement.strip():
-            raise Unusable("malformed", f"{self.columns['statement']} should be text")
-        fn_name = self._add_tests(reader, values)
-        plain = {
-            key: str(values[key])
-            for key in ("starter_code", "url", "date", "language")
-            if values.get(key) is not None
-        }
-        references = values.get("references")
-        if values.get("licence"):
-            reader.licence = str(values["licence"])
+            raise Unusable("malformed", f"{columns['statement']} should be text")
+        fn_name = method_name(values.get("fn_name"))
+        if "tests" in columns:
+            keys = (test_keys.get("input", "input"), test_keys.get("output", "output"))
+            tests = json_or_itself(values["tests"])
+            fn_name = add_tests(reader, tests, columns["tests"], fn_name, keys)
+        else:
+            inputs, outputs = (json_or_itself(values[key]) for key in ("inputs", "outputs"))
+            add_pairs(reader, pairs(inputs, outputs, "the mapping"), fn_name, as_json=True)
+        reader.licence = str(values.get("licence") or reader.licence)
+        plain = ("starter_code", "url", "date", "language")
         return reader.record(
             values.get("id"),
             {"source_difficulty": values.get("difficulty")},
             statement=statement,
-            **form_of(fn_name),
+            fn_name=fn_name,
             references=python_only([references] if isinstance(references, str) else references),
             time_limit_s=seconds(values.get("time_limit_s")),
             memory_limit_mb=mebibytes(values.get("memory_limit_mb")),
             tags=texts(values.get("tags")),
-            **plain,
-            **self._level(values.get("difficulty")),
+            **{key: str(values[key]) for key in plain if values.get(key) is not None},
+            **level(values.get("difficulty"), words or THREE_LEVELS),
         )
 
-    def _level(self, value: Any) -> dict[str, str]:
-        names = self.levels or {name: name for name in DIFFICULTIES}
-        return level(value, {key.lower().replace(" ", "_"): name for key, name in names.items()})
-
-    def _add_tests(self, reader: RowReader, values: dict[str, Any]) -> str:
-        fn_name = method_name(values.get("fn_name"))
-        if "tests" in self.columns:
-            tests = json_or_itself(values["tests"])
-            if isinstance(tests, dict):
-                return add_input_output(reader, {"fn_name": fn_name, **tests})
-            given, expected = (self.test_keys.get(key, key) for key in TEST_KEYS)
-            return add_cases(reader, tests, self.columns["tests"], fn_name, (given, expected))
-        inputs, outputs = (json_or_itself(values[key]) for key in ("inputs", "outputs"))
-        rows = pairs(inputs, outputs, "the mapping")
-        if fn_name:
-            rows = [(json_or_itself(args), json_or_itself(output)) for args, output in rows]
-        add_pairs(reader, rows, fn_name)
-        return fn_name
+    return Adapter(
+        name=name,
+        about="rows read through a mapping",
+        subsets={"": ()},
+        needs=tuple((tops[key],) for key in needed if key in tops),
+        reads=tuple(top for key, top in tops.items() if key not in needed),
+        convert=convert,
+    )
 
 
 def _at(row: Any, path: str) -> Any:

@@ -15,10 +15,9 @@ import yaml
 
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader, texts
-from mcbench.data.collect.decode import MB, Unusable, seconds, type_name
+from mcbench.data.collect.decode import MB, Unusable, object_or_none, seconds, type_name
 from mcbench.data.schema import Problem
 
-_YAML_MAX = MB  # bytes of a configuration file
 _STATEMENT = re.compile(r"problem(?:\.([a-z]{2,3}(?:-[A-Za-z]{2})?))?\.(tex|md)")
 _NO_ANSWER_FILE = {"interactive", "multi-pass", "submit-answer"}
 
@@ -26,7 +25,7 @@ _NO_ANSWER_FILE = {"interactive", "multi-pass", "submit-answer"}
 def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     """A package of type pass-fail, or scoring where full points count as passing."""
     package: Path = row["folder"]
-    settings = _yaml(package / "problem.yaml")
+    settings = _yaml(package, package / "problem.yaml")
     kinds = set(_words(settings.get("type"))) | set(_words(settings.get("validation")))
     if refused := sorted(kinds & _NO_ANSWER_FILE):
         raise Unusable("unsupported", f"{refused[0]}: answers cannot be compared with a file")
@@ -35,8 +34,7 @@ def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     flags = _words(settings.get("validator_flags"))
     for part in ("sample", "secret"):
         _add_tests(reader, package, package / "data" / part, flags)
-    limits = settings.get("limits")
-    limits = limits if isinstance(limits, dict) else {}
+    limits = object_or_none(settings.get("limits"))
     source = settings.get("source")
     source = source[0] if isinstance(source, list) and source else source
     url = source.get("url") if isinstance(source, dict) else settings.get("source_url")
@@ -52,7 +50,6 @@ def convert(row: dict[str, Any], reader: RowReader) -> Problem:
             "checker_protocol": "icpc" if checker else None,
         },
         statement=statement,
-        form="stdin",
         checker=checker,
         checker_language=checker_language,
         time_limit_s=_time_limit(package, limits),
@@ -64,13 +61,10 @@ def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     )
 
 
-def _yaml(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    if path.stat().st_size > _YAML_MAX:
-        raise Unusable("oversized", f"{path.name} has more than {_YAML_MAX // MB} MB")
+def _yaml(package: Path, path: Path) -> dict[str, Any]:
+    text = _read(package, path, 1.0) if path.is_file() else ""
     try:
-        data = yaml.safe_load(path.read_bytes())
+        data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise Unusable("malformed", f"{path.name} is no YAML ({shorten(str(error))})") from None
     if data is None:
@@ -148,7 +142,7 @@ def _add_tests(reader: RowReader, package: Path, folder: Path, flags: list[str])
     if not folder.is_dir():
         return
     for name in ("testdata.yaml", "test_group.yaml"):
-        settings = _yaml(folder / name)
+        settings = _yaml(package, folder / name)
         own = settings.get("output_validator_flags", settings.get("output_validator_args"))
         flags = _words(own) if own else flags
     for path in sorted(folder.iterdir()):
@@ -159,7 +153,6 @@ def _add_tests(reader: RowReader, package: Path, folder: Path, flags: list[str])
 
 
 def _add_test(reader: RowReader, package: Path, path: Path, options: dict[str, Any]) -> None:
-    number = len(reader.tests) + len(reader.left_out)
     name = path.relative_to(package / "data").with_suffix("").as_posix()
     needs = [suffix for suffix in (".args", ".files") if path.with_suffix(suffix).exists()]
     if needs:
@@ -171,7 +164,7 @@ def _add_test(reader: RowReader, package: Path, path: Path, options: dict[str, A
     except Unusable as error:
         reader.left_out.append(f"test {name}: {error}")
         return
-    reader.stdio(number, stdin, expected, **options)
+    reader.stdio(stdin, expected, **options)
 
 
 def _options(flags: list[str]) -> dict[str, Any]:

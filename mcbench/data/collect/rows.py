@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,31 +28,18 @@ _BATCH_ROWS = 8  # of a parquet file; a row of tests may have many megabytes
 
 @dataclass(frozen=True)
 class Row:
-    """Row ``number`` (from 1) of a file as published; ``where`` names it for people."""
+    """A row of a file: its data, or why it cannot be read; ``where`` names it for people."""
 
-    number: int
     where: str
-    data: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class BrokenRow:
-    """A row that cannot be read, and why; ``rule`` as in :class:`decode.Unusable`."""
-
-    number: int
-    where: str
-    rule: str
-    reason: str
+    data: dict[str, Any] | Unusable
 
 
 class Disappeared(Exception):
     """A source ended before its end: the rest of it is missing, what was read is sound."""
 
 
-def read_rows(
-    path: Path, columns: Sequence[str] | None, limits: Limits, start: int = 0
-) -> Iterator[Row | BrokenRow]:
-    """The rows of a file, or the packages of a folder, in their order from ``start`` on (from 0).
+def read_rows(path: Path, columns: Sequence[str] | None, limits: Limits) -> Iterator[Row]:
+    """The rows of a file, or the packages of a folder, in their order.
 
     Args:
         columns: which columns of a parquet or arrow file to read, None for all; those that it lacks
@@ -65,85 +52,87 @@ def read_rows(
     name = path.name
     try:
         if path.is_dir():
-            yield from _packages(path, start)
+            yield from _packages(path)
         elif name.endswith((".parquet", ".arrow")):
-            yield from _table_rows(path, columns, start)
-        elif name.endswith(".jsonl.gz"):
-            with gzip.open(path) as file:
-                yield from _json_lines(file, name, limits, start)
-        elif name.endswith(".jsonl"):
-            with path.open("rb") as file:
-                yield from _json_lines(file, name, limits, start)
+            yield from _table_rows(path, columns)
+        elif name.endswith((".jsonl", ".jsonl.gz")):
+            with gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
+                yield from _json_lines(file, name, limits)
         elif name.endswith(".json"):
-            yield from _json_array(path, limits, start)
+            yield from _json_array(path, limits)
         else:
             raise UserError(f"{path} is of no kind that is read; allowed: {', '.join(SUFFIXES)}")
     except (OSError, EOFError, zlib.error) as error:
         raise Disappeared(f"{name} breaks off ({shorten(str(error)) or 'unreadable'})") from error
 
 
-def column_names(path: Path, needed: Sequence[tuple[str, ...]], limits: Limits) -> list[str]:
-    """The columns that a file has.
+def check_columns(
+    path: Path, needed: Sequence[tuple[str, ...]], limits: Limits, source: str, hint: str
+) -> None:
+    """Check that a file has its columns; a tuple of names means that any one of them will do.
 
     Rows of JSON may differ: they are read until all that is needed was seen, or for a few rows.
+
+    Raises:
+        UserError: names the missing column, what was found and what to do.
     """
-    if path.name.endswith((".parquet", ".arrow")):
-        return _schema(path)
     found: set[str] = set()
-    rows = (row for row in read_rows(path, None, limits) if isinstance(row, Row))
-    for row in islice(rows, _ROWS_TO_JUDGE):
-        found |= row.data.keys()
-        if all(found & set(names) for names in needed):
-            break
-    return sorted(found)
-
-
-def _packages(folder: Path, start: int) -> Iterator[Row]:
-    """The problem packages below a folder, in the order of their paths."""
-    found = sorted(path.parent for path in folder.rglob("problem.yaml") if path.is_file())
-    for number, package in enumerate(found[start:], start=start + 1):
-        name = package.relative_to(folder).as_posix()
-        yield Row(number, f"package {name}", {"folder": package, "name": name})
-
-
-def _json_lines(
-    file: BinaryIO | gzip.GzipFile, name: str, limits: Limits, start: int
-) -> Iterator[Row | BrokenRow]:
-    limit = int(limits.row_mb * MB)
-    number = 0
-    while line := file.readline(limit + 1):
-        number += 1
-        where = f"line {number} of {name}"
-        whole = line.endswith(b"\n") or len(line) <= limit
-        if not whole:
-            _skip_line(file, limit)
-        if number <= start or not line.strip():
-            continue
-        if whole:
-            yield _json_row(line, number, where)
-        else:
-            reason = f"the line has more than {limits.row_mb:g} MB"
-            yield BrokenRow(number, where, "oversized", reason)
-
-
-def _skip_line(file: BinaryIO | gzip.GzipFile, limit: int) -> None:
-    """Read on to the end of a line that is too long to keep, a piece at a time."""
-    while piece := file.readline(min(limit, MB)):
-        if piece.endswith(b"\n"):
+    missing = list(needed)
+    for columns in _columns(path, limits):
+        found |= set(columns)
+        missing = [names for names in needed if not found & set(names)]
+        if not missing:
             return
+    if not found:
+        raise UserError(f"{source} holds no readable row; is it the right file?")
+    column, shown = " or ".join(missing[0]), ", ".join(sorted(found))
+    raise UserError(f"{source} has no column {column}; found: {shown}. {hint}")
 
 
-def _json_row(line: bytes, number: int, where: str) -> Row | BrokenRow:
+def _columns(path: Path, limits: Limits) -> Iterator[Iterable[str]]:
+    """The columns of a table, or of the first rows of JSON."""
+    if path.name.endswith((".parquet", ".arrow")):
+        yield _schema(path)
+        return
+    rows = (row.data for row in read_rows(path, None, limits) if isinstance(row.data, dict))
+    yield from islice(rows, _ROWS_TO_JUDGE)
+
+
+def _packages(folder: Path) -> Iterator[Row]:
+    """The problem packages below a folder, in the order of their paths."""
+    for package in sorted(p.parent for p in folder.rglob("problem.yaml") if p.is_file()):
+        name = package.relative_to(folder).as_posix()
+        yield Row(f"package {name}", {"folder": package, "name": name})
+
+
+def _json_lines(file: BinaryIO | gzip.GzipFile, name: str, limits: Limits) -> Iterator[Row]:
+    limit = int(limits.row_mb * MB)
+    for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
+        where = f"line {number} of {name}"
+        if len(line) > limit and not line.endswith(b"\n"):
+            reason = f"the line has more than {limits.row_mb:g} MB"
+            yield Row(where, Unusable("oversized", reason))
+            while piece := file.readline(min(limit, MB)):  # to its end, not kept
+                if piece.endswith(b"\n"):
+                    break
+        elif line.strip():
+            yield Row(where, _parsed(line))
+
+
+def _parsed(line: bytes) -> dict[str, Any] | Unusable:
     try:
-        data = json.loads(line)
+        return _object(json.loads(line))
     except (ValueError, RecursionError) as error:
-        return BrokenRow(number, where, "malformed", f"not JSON ({shorten(str(error))})")
-    if not isinstance(data, dict):
-        return BrokenRow(number, where, "malformed", f"holds {type_name(data)}, not an object")
-    return Row(number, where, data)
+        return Unusable("malformed", f"not JSON ({shorten(str(error))})")
 
 
-def _json_array(path: Path, limits: Limits, start: int) -> Iterator[Row | BrokenRow]:
+def _object(data: Any) -> dict[str, Any] | Unusable:
+    if isinstance(data, dict):
+        return data
+    return Unusable("malformed", f"holds {type_name(data)}, not an object")
+
+
+def _json_array(path: Path, limits: Limits) -> Iterator[Row]:
     """A file with one JSON array; it is parsed as a whole, so ``row_mb`` bounds the file."""
     if path.stat().st_size > limits.row_mb * MB:
         raise UserError(
@@ -156,12 +145,8 @@ def _json_array(path: Path, limits: Limits, start: int) -> Iterator[Row | Broken
         raise Disappeared(f"{path.name} is not JSON ({shorten(str(error))})") from error
     if not isinstance(items, list):
         raise UserError(f"{path} holds {type_name(items)}; a list of objects is needed")
-    for number, item in enumerate(items[start:], start=start + 1):
-        where = f"item {number} of {path.name}"
-        if isinstance(item, dict):
-            yield Row(number, where, item)
-        else:
-            yield BrokenRow(number, where, "malformed", f"holds {type_name(item)}, not an object")
+    for number, item in enumerate(items, start=1):
+        yield Row(f"item {number} of {path.name}", _object(item))
 
 
 def _schema(path: Path) -> list[str]:
@@ -174,66 +159,33 @@ def _schema(path: Path) -> list[str]:
         raise Disappeared(f"{path.name} is damaged ({shorten(str(error))})") from error
 
 
-def _table_rows(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[Row]:
-    batches = _parquet if path.name.endswith(".parquet") else _arrow
+def _table_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     number = 0
     try:
-        for before, batch in batches(path, columns, start):
+        for batch in _batches(path, columns):
             for index in range(batch.num_rows):
-                number = before + index + 1
-                if number > start:
-                    data = {name: batch[name][index].as_py() for name in batch.schema.names}
-                    yield Row(number, f"row {number} of {path.name}", data)
+                number += 1
+                (data,) = batch.slice(index, 1).to_pylist()
+                yield Row(f"row {number} of {path.name}", data)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise Disappeared(
             f"{path.name} is damaged after row {number} ({shorten(str(error))})"
         ) from error
 
 
-def _arrow(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[tuple[int, Any]]:
-    """Batches of what `datasets` writes with save_to_disk, and how many rows come before each."""
-    before = 0
-    with path.open("rb") as stream:
-        reader = pa.ipc.open_stream(stream)
-        names = [name for name in reader.schema.names if columns is None or name in columns]
-        for batch in reader:
-            yield before, batch.select(names)
-            before += batch.num_rows
-
-
-def _parquet(path: Path, columns: Sequence[str] | None, start: int) -> Iterator[tuple[int, Any]]:
-    """Batches, and how many rows come before each; groups of rows before ``start`` are skipped."""
-    before = 0
+def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    """Batches of a parquet file, or of what `datasets` writes with save_to_disk."""
+    chosen = [name for name in _schema(path) if columns is None or name in columns]
+    if path.name.endswith(".arrow"):
+        with path.open("rb") as stream:
+            for batch in pa.ipc.open_stream(stream):
+                yield batch.select(chosen)
+        return
     with pq.ParquetFile(path, buffer_size=MB, pre_buffer=False) as file:
-        present = file.schema_arrow.names
-        wanted = None if columns is None else [name for name in columns if name in present]
         for group in range(file.num_row_groups):
-            size = file.metadata.row_group(group).num_rows
-            if before + size <= start:
-                before += size
-                continue
-            for batch in file.iter_batches(
-                _BATCH_ROWS, row_groups=[group], columns=wanted, use_threads=False
-            ):
-                yield before, batch
-                before += batch.num_rows
-
-
-def require_columns(
-    found: Sequence[str], needed: Sequence[tuple[str, ...]], source: str, hint: str
-) -> None:
-    """Check that a source has its columns; a tuple of names means that any one of them will do.
-
-    Raises:
-        UserError: names the missing column, what was found and what to do.
-    """
-    missing = [names for names in needed if not set(names) & set(found)]
-    if missing:
-        column = " or ".join(missing[0])
-        raise UserError(
-            f"{source} has no column {column}; found: {', '.join(sorted(found)) or 'no columns'}. "
-            f"{hint}"
-        )
+            yield from file.iter_batches(
+                _BATCH_ROWS, row_groups=[group], columns=chosen, use_threads=False
+            )
 
 
 def field(row: dict[str, Any], *names: str) -> Any:

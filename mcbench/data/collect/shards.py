@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 
 from mcbench.data.audit import Ledger
 from mcbench.data.collect.decode import MB, Limits
-from mcbench.data.collect.source import Item, OpenSource, Position, Source, first_only
+from mcbench.data.collect.source import Item, OpenSource, Source, first_only
 from mcbench.data.pipeline import Outcome, Shard, code_version, load_shard, store_shard
 from mcbench.data.schema import Problem, Rejected
-from mcbench.data.storage import encode
 from mcbench.errors import UserError
 from mcbench.files import digest, write_atomic
 
@@ -23,12 +22,8 @@ STAGE = "collect"
 ROWS, TEXT_MB = 1000, 64  # a shard ends at either; the second bounds memory where tests are large
 
 _MODULES = tuple(
-    f"mcbench.data.collect.{name}"
-    for name in (
-        "adapter", "apps", "codeforces", "decode", "files", "functions", "livecodebench", "mapping",
-        "problem_package", "rows", "source",
-    )
-)  # fmt: skip
+    f"mcbench.data.collect.{path.stem}" for path in sorted(Path(__file__).parent.glob("[a-z]*.py"))
+)
 
 
 def collect(
@@ -40,9 +35,10 @@ def collect(
 ) -> list[Shard]:
     """Read the sources into shards under ``cache``/collect, in order.
 
-    Shards that are there already are not read again; killed at any point, it goes on after the last
-    whole shard and ends in the same bytes. A source that lacks a column or ends early costs what it
-    lacks: one entry in the audit log says so, and the others are read.
+    Killed at any point, it goes on after the last whole shard and ends in the same bytes: a
+    finished source is not read again, and of another the rows before are only skipped over. A
+    source that lacks a column or ends early costs what it lacks: one entry in the audit log says
+    so, and the others are read.
 
     Raises:
         UserError: a source is not there at all, before any is read.
@@ -62,25 +58,21 @@ def collect_pool(pool: Iterable[Problem], cache: Path) -> list[Shard]:
     A problem whose id came before, or that is larger than a shard may be, is dropped.
     """
     seen: set[str] = set()
-    items = (Item(_fitting(first_only(problem, seen, "pool"))) for problem in pool)
+    items = (Item(first_only(_fitting(problem), seen, "pool")) for problem in pool)
     shards = []
     for number, batch in enumerate(batches(items, ROWS, TEXT_MB)):
         if batch:
-            contents = (json.dumps(_plain(item.value), sort_keys=True) for item in batch)
+            contents = (json.dumps(asdict(item.value), sort_keys=True) for item in batch)
             base = cache / STAGE / digest(["pool", str(number), *contents])
             shards.append(load_shard(base) or store_shard(base, *_outcome(batch)))
     return shards
 
 
-def _plain(value: Problem | Rejected) -> dict[str, object]:
-    return encode(value) if isinstance(value, Problem) else asdict(value)
-
-
-def _fitting(value: Problem | Rejected) -> Problem | Rejected:
-    if isinstance(value, Problem) and (size := _size(value)) > TEXT_MB * MB:
-        detail = f"{size // MB} MiB of statement and tests, more than {TEXT_MB}"
-        return Rejected(value.id, "too_large", detail)
-    return value
+def _fitting(problem: Problem) -> Problem | Rejected:
+    if (size := _size(problem)) <= TEXT_MB * MB:
+        return problem
+    detail = f"{size // MB} MiB of statement and tests, more than {TEXT_MB}"
+    return Rejected(problem.id, "too_large", detail)
 
 
 def batches(items: Iterable[Item], rows: int, megabytes: float) -> Iterator[list[Item]]:
@@ -124,43 +116,45 @@ def _shards(source: OpenSource, cache: Path, seen: set[str], progress: bool) -> 
     """The shards of one source; ``seen`` are the ids that sources before it took."""
     version = code_version(_MODULES, ())
     base = cache / STAGE / digest([version, source.identity, *sorted(seen)])
-    number, position = 0, Position()
+    number = start = 0
     while done := _finished(base / f"{number:05}"):
         shard, after = done
         seen.update(pq.read_table(shard.path, columns=["id"])["id"].to_pylist())
         yield shard
         if after is None:
             return
-        number, position = number + 1, after
+        number, start = number + 1, after
     last = None
-    for batch in batches(_items(source, position, seen, progress), ROWS, TEXT_MB):
+    for batch in batches(_items(source, start, seen, progress), ROWS, TEXT_MB):
         if last is not None:
             yield _store(base / f"{number:05}", last, last[-1].after)
+            if last[-1].after is None:
+                return
             number += 1
         last = batch
     assert last is not None
     yield _store(base / f"{number:05}", last, None)
 
 
-def _items(source: OpenSource, start: Position, seen: set[str], progress: bool) -> Iterator[Item]:
+def _items(source: OpenSource, start: int, seen: set[str], progress: bool) -> Iterator[Item]:
     """The source's items, the last one a rejection where the source itself is at fault."""
     try:
         yield from source.items(start, seen, progress=progress)
     except UserError as error:
-        yield Item(Rejected(source.label, "source_unreadable", str(error)), start)
+        yield Item(Rejected(source.label, "source_unreadable", str(error)))
 
 
-def _finished(name: Path) -> tuple[Shard, Position | None] | None:
-    """A whole shard of a source, and where to go on after it: None where the source is finished."""
+def _finished(name: Path) -> tuple[Shard, int | None] | None:
+    """A whole shard of a source, and the rows read until its end: None where the source ends."""
     shard = load_shard(name)
     try:
         after = json.loads(name.with_suffix(".next.json").read_text())
     except (OSError, ValueError):
         return None
-    return None if shard is None else (shard, Position(**after) if after else None)
+    return None if shard is None else (shard, after)
 
 
-def _store(name: Path, batch: Sequence[Item], after: Position | None) -> Shard:
+def _store(name: Path, batch: Sequence[Item], after: int | None) -> Shard:
     shard = store_shard(name, *_outcome(batch))
-    write_atomic(name.with_suffix(".next.json"), json.dumps(asdict(after) if after else None))
+    write_atomic(name.with_suffix(".next.json"), json.dumps(after))
     return shard

@@ -18,17 +18,10 @@ from mcbench.data.collect.decode import Limits, Unusable
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
 from mcbench.data.collect.functions import HUMANEVAL, KODCODE, MBPP
 from mcbench.data.collect.livecodebench import LIVECODEBENCH
-from mcbench.data.collect.mapping import ColumnMapping
+from mcbench.data.collect.mapping import MappedField, TestKey, mapping_adapter
 from mcbench.data.collect.problem_package import PROBLEM_PACKAGE
-from mcbench.data.collect.rows import (
-    BrokenRow,
-    Disappeared,
-    Row,
-    column_names,
-    read_rows,
-    require_columns,
-)
-from mcbench.data.schema import Problem, Rejected
+from mcbench.data.collect.rows import Disappeared, Row, check_columns, read_rows
+from mcbench.data.schema import Difficulty, Problem, Rejected
 from mcbench.errors import UserError, unknown
 from mcbench.settings import Settings
 
@@ -38,6 +31,10 @@ _ALL = (
 )
 ADAPTERS: dict[str, Adapter] = {adapter.name: adapter for adapter in _ALL}
 MAPPING = "mapping"
+_OTHER_LAYOUT = (
+    "The published set has it ({}): check that this is that set, name a revision with the old "
+    f"layout, or read it through adapter: {MAPPING}"
+)
 
 
 class Source(Settings):
@@ -52,7 +49,7 @@ class Source(Settings):
         files: patterns of the files to read, instead of the adapter's.
         limit: only the first rows.
         name: of the source in ids, for ``mapping``.
-        columns, test_keys, levels: of a `ColumnMapping`, for ``mapping``.
+        columns, test_keys, levels: as `mapping.mapping_adapter` takes them, for ``mapping``.
         generated_tests: read tests that lie in files of their own too (codeforces: those that
             open-r1 generated, 110 GB for the whole set).
         endpoint: another hub's address.
@@ -69,9 +66,9 @@ class Source(Settings):
     files: tuple[str, ...] = ()
     limit: PositiveInt | None = None
     name: str = ""
-    columns: dict[str, str] = Field(default_factory=dict)
-    test_keys: dict[str, str] = Field(default_factory=dict)
-    levels: dict[str, str] = Field(default_factory=dict)
+    columns: dict[MappedField, str] = Field(default_factory=dict)
+    test_keys: dict[TestKey, str] = Field(default_factory=dict)
+    levels: dict[str, Difficulty] = Field(default_factory=dict)
     generated_tests: bool = False
     endpoint: str | None = None
 
@@ -98,25 +95,16 @@ class Source(Settings):
     def reader(self) -> Adapter:
         """The adapter that reads the rows."""
         if self.adapter == MAPPING:
-            return ColumnMapping(self.columns, self.test_keys, self.levels).adapter(self.name)
+            return mapping_adapter(self.name, self.columns, self.test_keys, self.levels)
         return ADAPTERS[self.adapter]
 
 
 @dataclass(frozen=True)
-class Position:
-    """How far a source is read: the file, the rows of it, and the rows of all files."""
-
-    file: int = 0
-    row: int = 0
-    index: int = 0
-
-
-@dataclass(frozen=True)
 class Item:
-    """A problem or a rejection, and the position in its source after it."""
+    """A problem or a rejection, and the rows read until then; None: nothing comes after it."""
 
     value: Problem | Rejected
-    after: Position | None = None
+    after: int | None = None
 
 
 class OpenSource:
@@ -154,13 +142,9 @@ class OpenSource:
         return json.dumps(about, sort_keys=True)
 
     def items(
-        self,
-        start: Position | None = None,
-        seen: set[str] | None = None,
-        *,
-        progress: bool = False,
+        self, start: int = 0, seen: set[str] | None = None, *, progress: bool = False
     ) -> Iterator[Item]:
-        """Problems and rejections from ``start`` on.
+        """Problems and rejections after the first ``start`` rows.
 
         A row that cannot be used becomes a rejection, so does a problem whose id is in ``seen`` or
         came before, and a source that ends early ends in one. ``progress`` shows a bar on standard
@@ -171,61 +155,48 @@ class OpenSource:
         """
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-        at, seen, refused = start or Position(), set() if seen is None else seen, 0
-        with tqdm(desc=self.label, unit=" rows", initial=at.index, disable=not progress) as bar:
-            for value, after in self._read(at):
-                value = first_only(value, seen, self.label)
-                bar.update(after.index - bar.n)
+        seen, refused = set() if seen is None else seen, 0
+        with tqdm(desc=self.label, unit=" rows", initial=start, disable=not progress) as bar:
+            for item in self._read(start):
+                value = first_only(item.value, seen, self.label)
+                bar.update((item.after or bar.n) - bar.n)
                 if isinstance(value, Rejected):
                     refused += 1
                     bar.set_postfix(refused=refused, refresh=False)
-                yield Item(value, after)
+                yield Item(value, item.after)
 
-    def _read(self, at: Position) -> Iterator[tuple[Problem | Rejected, Position]]:
-        for number in range(at.file, len(self.files)):
-            file = self.files[number]
-            at = Position(number, at.row if number == at.file else 0, at.index)
+    def _read(self, start: int) -> Iterator[Item]:
+        done = 0
+        for file in self.files:
             try:
-                path = file.fetch()
-                if at.row == 0 and self.adapter.needs:
-                    self._check_columns(path, file.name)
-                for row in read_rows(path, self.adapter.columns, self.limits, at.row):
-                    if self.source.limit is not None and at.index >= self.source.limit:
+                path = file.get(file.name)
+                if self.adapter.needs:
+                    hint = _OTHER_LAYOUT.format(self.adapter.about)
+                    where = f"{file.name} of {self.label}"
+                    check_columns(path, self.adapter.needs, self.limits, where, hint)
+                for row in read_rows(path, self.adapter.columns, self.limits):
+                    if done == self.source.limit:
                         return
-                    index = at.index
-                    at = Position(number, row.number, index + 1)
-                    value = self._convert(row, index, file)
+                    done += 1
+                    value = self._convert(row, done - 1, file) if done > start else None
                     if value is not None:
-                        yield value, at
+                        yield Item(value, done)
             except Disappeared as error:
                 detail = f"{error}; what was read before it is kept"
-                end = Position(len(self.files), 0, at.index)
-                yield Rejected(self.label, "source_disappeared", detail), end
+                yield Item(Rejected(self.label, "source_disappeared", detail))
                 return
 
-    def _check_columns(self, path: Path, name: str) -> None:
-        found = column_names(path, self.adapter.needs, self.limits)
-        if not found:
-            raise UserError(f"{name} of {self.label} holds no readable row; is it the right file?")
-        hint = (
-            f"The published set has it ({self.adapter.about}): check that this is that set, name a "
-            f"revision with the old layout, or read it through adapter: {MAPPING}"
-        )
-        require_columns(found, self.adapter.needs, f"{name} of {self.label}", hint)
-
-    def _convert(
-        self, row: Row | BrokenRow, index: int, file: SourceFile
-    ) -> Problem | Rejected | None:
-        if isinstance(row, BrokenRow):
-            return Rejected(f"{self.label}: {row.where}", row.rule, row.reason)
+    def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected | None:
         adapter = self.adapter
-        if adapter.belongs is not None and not adapter.belongs(row.data, self.subset):
-            return None
-        other = file.other if self.source.generated_tests else None
-        reader = RowReader(adapter.name, self.subset, index, self.limits, adapter.licence, other)
         where = f"{self.label}: {row.where}"
         try:
-            return adapter.convert(row.data, reader)
+            if isinstance(row.data, Unusable):
+                raise row.data
+            if adapter.belongs is not None and not adapter.belongs(row.data, self.subset):
+                return None
+            other = file.get if self.source.generated_tests else None
+            given = (adapter.name, self.subset, index, self.limits, adapter.licence, other)
+            return adapter.convert(row.data, RowReader(*given))
         except Unusable as error:
             return Rejected(where, error.rule, str(error))
         except UserError as error:
