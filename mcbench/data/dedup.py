@@ -78,15 +78,15 @@ def signature(statement: str, config: DedupConfig) -> NDArray[np.uint32]:
 
 def _test_hashes(record: Problem) -> tuple[list[int], list[int]]:
     """Hashes of the first tests' inputs and of input and answer together."""
-    inputs, pairs = [], []
-    for test in record.tests[:_COMPARED_TESTS]:
-        given = test.get("stdin", test.get("args", test.get("code")))
-        key = " ".join(given.split()) if isinstance(given, str) else json.dumps(given)
-        answer = test.get("expected", "")
-        told = " ".join(answer.split()) if isinstance(answer, str) else json.dumps(answer)
-        inputs.append(_hash(key))
-        pairs.append(_hash(f"{key}\0{told}"))
-    return inputs, pairs
+    tests = record.tests[:_COMPARED_TESTS]
+    given = [_plain(test.get("stdin", test.get("args", test.get("code")))) for test in tests]
+    told = [_plain(test.get("expected", "")) for test in tests]
+    pairs = [_hash(f"{key}\0{answer}") for key, answer in zip(given, told, strict=True)]
+    return [_hash(key) for key in given], pairs
+
+
+def _plain(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
 
 
 def _hash(text: str) -> int:

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from itertools import starmap
 from multiprocessing.connection import wait
@@ -132,35 +132,35 @@ class Pipeline:
         self.cache = cache
         self.workers = workers
         self.progress = progress or (lambda stage, done, of: None)
-        self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Pipeline:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._pool is not None:
+        if "_pool" in vars(self):
             self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+            del self._pool
 
     def run(self, stage: Stage, shards: Sequence[Shard]) -> list[Shard]:
         """One stage over all shards, in order; a shard that is in the cache is not computed."""
         decided: list[dict[str, Decision] | None] = [None] * len(shards)
         if isinstance(stage, GlobalStage):
             tables = self._summaries(stage, shards)
-            found = stage.decide(pa.concat_tables(tables or [stage.summarise([])]))
-            ids = [table["id"].to_pylist() for table in tables]
+            found = stage.decide(pa.concat_tables(tables))
+            ids = [table["id"].to_pylist() for table in tables[: len(shards)]]
             decided = [{i: found[i] for i in of_shard if i in found} for of_shard in ids]
         jobs = [(stage, shard, self.cache, d) for shard, d in zip(shards, decided, strict=True)]
         return self._done(stage, stage.name, _work, jobs)
 
     def summary(self, stage: GlobalStage, shards: Sequence[Shard]) -> pa.Table:
         """What a global stage sees of all shards."""
-        return pa.concat_tables(self._summaries(stage, shards) or [stage.summarise([])])
+        return pa.concat_tables(self._summaries(stage, shards))
 
     def _summaries(self, stage: GlobalStage, shards: Sequence[Shard]) -> list[pa.Table]:
+        """One table for each shard, and an empty one where there is none."""
         jobs = [(stage, shard, self.cache) for shard in shards]
         paths = self._done(stage, f"{stage.name}: scan", _summarise, jobs)
-        return [pq.read_table(path) for path in paths]
+        return [pq.read_table(path) for path in paths] or [stage.summarise([])]
 
     def _done(
         self, stage: Stage, name: str, work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]
@@ -168,19 +168,18 @@ class Pipeline:
         """The results of the jobs, in order."""
         results: Iterator[Any] = starmap(work, jobs)
         if self.workers > 1 and len(jobs) > 1 and stage.in_workers:
-            results = self._workers().map(work, *zip(*jobs, strict=True))
+            results = self._pool.map(work, *zip(*jobs, strict=True))
         found = []
         for result in results:
             found.append(result)
             self.progress(name, len(found), len(jobs))
         return found
 
-    def _workers(self) -> ProcessPoolExecutor:
+    @cached_property
+    def _pool(self) -> ProcessPoolExecutor:
         """Started when first needed, and kept: starting takes longer than most shards."""
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, context, initializer=_end_with_parent)
-        return self._pool
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.workers, context, initializer=_end_with_parent)
 
 
 def _end_with_parent() -> None:

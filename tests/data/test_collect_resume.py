@@ -86,6 +86,19 @@ def test_finished_shards_are_not_read_again(tmp_path, monkeypatch):
     assert collect([source], tmp_path / "cache") == first
 
 
+def test_a_source_that_ends_early_with_a_full_shard_is_finished(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards_module, "ROWS", 3)
+    jsonl(tmp_path / "train-0.jsonl", published.taco(), published.taco())
+    cut = parquet(tmp_path / "train-1.parquet", published.taco())
+    cut.write_bytes(cut.read_bytes()[:-100])
+    source = Source(adapter="taco", path=str(tmp_path), files=("train-*",))
+    first = collect([source], tmp_path / "cache")
+    assert [shard.rows for shard in first] == [2]
+    assert [entry.rule for entry in log(first)] == ["source_disappeared"]
+    monkeypatch.setattr(shards_module, "_items", None)
+    assert collect([source], tmp_path / "cache") == first
+
+
 def test_a_changed_file_is_read_again(tmp_path):
     path = jsonl(tmp_path / "t.jsonl", published.taco())
     source = Source(adapter="taco", path=str(path))

@@ -58,7 +58,7 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
         language="en",
         tags=texts(row.get("tags")),
         url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else "",
-        **_rated(row.get("rating")),
+        **level(_level(row.get("rating")), THREE_LEVELS),
     )
 
 
@@ -93,11 +93,10 @@ def _statement(row: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _rated(rating: Any) -> dict[str, str]:
+def _level(rating: Any) -> str:
     if not isinstance(rating, (int, float)):
-        return {}
-    name = "easy" if rating < EASY_BELOW else "hard" if rating >= HARD_FROM else "medium"
-    return level(name, THREE_LEVELS)
+        return ""
+    return "easy" if rating < EASY_BELOW else "hard" if rating >= HARD_FROM else "medium"
 
 
 def _day(timestamp: Any) -> str:
