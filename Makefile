@@ -12,6 +12,8 @@ DRY ?= 0
 RUNS ?= runs
 # Copies of the notebooks that the tests executed, with what came out.
 EXECUTED := build/executed
+# A file's tests share what they set up, so a file stays with one process; one thread each.
+QUICK := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 # Runs that train side by side take one thread each, whatever stands here (docs/lab-log.md).
 export OMP_NUM_THREADS ?= 2
@@ -47,11 +49,12 @@ demo: setup  ## train GRPO, GRPO+ and MicroCoder-GRPO, write an HTML report (FRE
 	  -p seeds '[0]' -p use_records false -p fresh $(if $(filter 1 yes true,$(FRESH)),true,false)
 
 test: setup  ## run the quick tests: every part once, a few minutes
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(QUICK)
 
 test-all: setup  ## run everything: each notebook twice, a Ray cluster, browsers at all widths, soak
 	@rm -rf $(EXECUTED)
-	@MCBENCH_EXECUTED=$(EXECUTED) $(BIN)/python -m pytest
+	@$(QUICK)
+	@MCBENCH_EXECUTED=$(EXECUTED) $(BIN)/python -m pytest -m slow
 	@$(BIN)/python -m pytest --nbval --nbval-sanitize-with tests/notebooks/sanitize.cfg \
 	  -p no:cacheprovider $(EXECUTED)/*.ipynb
 

@@ -70,7 +70,7 @@ def _how_much(name: str, plan: Plan, store: RunStore) -> str:
     kept = len(plan.distinct) - len(plan.missing) - here
     parts = [f"{name}: {len(plan.distinct)} runs"]
     parts += [f"{here} finished before and reused"] if here or not kept else []
-    parts += [f"{kept} from committed records"] if kept else []
+    parts += [f"{kept} from records"] if kept else []
     return ", ".join([*parts, f"{len(plan.missing)} to train"])
 
 

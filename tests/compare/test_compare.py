@@ -47,6 +47,7 @@ def test_a_finished_comparison_trains_nothing_and_gives_the_same_page(
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_the_same_arms_through_papermill_are_the_same_runs(study, tiny_settings, tmp_path):
     runs_dir = str(study.records[0].path.parent)
     notebook = nbformat.v4.new_notebook()

@@ -26,6 +26,7 @@ def one_experiment(monkeypatch, tiny_settings):
         monkeypatch.setattr(module, "EXPERIMENTS", small)
 
 
+@pytest.mark.slow
 def test_a_deleted_record_is_the_one_run_that_is_trained(one_experiment, tmp_path, capsys):
     records = tmp_path / "reports" / "records"
     records.mkdir(parents=True)
@@ -55,6 +56,7 @@ def test_a_dry_run_needs_something_to_plan(tmp_path):
     assert main(["report", str(tmp_path), "--dry-run"]) == 2
 
 
+@pytest.mark.slow
 def test_checkpoints_are_measured_once_and_go_on_where_interrupted(
     tiny_settings, tmp_path, monkeypatch
 ):

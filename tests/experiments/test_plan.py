@@ -36,6 +36,7 @@ def test_an_arm_of_two_experiments_is_one_run(asked, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_what_is_kept_as_a_record_is_finished_and_gives_the_pace(asked, tmp_path):
     store, kept, lines = RunStore(tmp_path / "runs"), tmp_path / "kept", []
     train_missing("both", asked[:1], store.root, lines.append, keep=kept)
@@ -48,7 +49,7 @@ def test_what_is_kept_as_a_record_is_finished_and_gives_the_pace(asked, tmp_path
     assert "(by finished runs: 1 of tiny)" in plan.describe()[2]
     before = record.read_bytes()
     train_missing("both", asked, elsewhere.root, lines.append, keep=kept)
-    assert "both: 2 runs, 1 finished before and reused, 1 to train" in lines
+    assert "both: 2 runs, 1 from records, 1 to train" in lines
     assert not elsewhere.run(asked[0].config).path.exists()
     assert len(list(kept.iterdir())) == 2
     assert record.read_bytes() == before

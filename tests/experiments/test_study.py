@@ -24,7 +24,7 @@ def recorded(tmp_path):
 
 def test_committed_records_stand_in_for_runs_and_it_is_said(recorded):
     study, lines = recorded(None, experiment="truncation_mask", seeds=[0, 1, 2, 3, 4])
-    assert lines == ["truncation_mask: 35 runs, 35 from committed records, 0 to train"]
+    assert lines == ["truncation_mask: 35 runs, 35 from records, 0 to train"]
     assert {arm: len(runs) for arm, runs in study.arms.items()} == dict.fromkeys(
         ARMS["truncation_mask"], 5
     )

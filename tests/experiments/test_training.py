@@ -51,17 +51,19 @@ def test_missing_runs_are_trained_finished_ones_reused(plan, tmp_path):
     assert again.meta["started"] > plain.meta["started"]
 
 
+@pytest.mark.slow
 def test_a_record_stands_in_for_a_run_that_is_not_in_the_folder(plan, tmp_path):
     kept, lines = tmp_path / "kept", []
     train_missing("one", plan()[:1], tmp_path / "runs", lines.append, keep=kept)
     elsewhere = tmp_path / "elsewhere"
     found = train_missing("both", plan(), elsewhere, lines.append, records=[kept])
-    assert "both: 2 runs, 1 from committed records, 1 to train" in lines
+    assert "both: 2 runs, 1 from records, 1 to train" in lines
     assert [one.config.run_id for one in plan()] == [one.run_id for one in found]
     assert len(list(kept.iterdir())) == 1  # only `keep` adds records
     assert len(list(elsewhere.glob("*/run.json"))) == 1
 
 
+@pytest.mark.slow
 def test_side_by_side_runs_report_and_a_failure_names_the_run(plan, tmp_path):
     arms = {"good": {"recipe": "grpo"}, "bad": {"recipe": "grpo", "backend": "vllm_server"}}
     lines = []
@@ -72,6 +74,7 @@ def test_side_by_side_runs_report_and_a_failure_names_the_run(plan, tmp_path):
     assert [run.state for run in RunStore(tmp_path)] == ["finished"]
 
 
+@pytest.mark.slow
 def test_side_by_side_runs_end_when_the_experiment_is_killed(tiny_settings, tmp_path):
     command = [sys.executable, "-m", "mcbench", "sweep", "results", "--profile", "tiny"]
     command += ["--seeds", "0", "--steps", "2000", "--workers", "2", "--runs-dir", str(tmp_path)]

@@ -104,6 +104,7 @@ def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -
         assert "6 measurements, 0 made before, 6 to make" in text
 
 
+@pytest.mark.slow
 def test_an_arm_of_ones_own_beside_the_paper_s_is_one_line(executed: Path) -> None:
     """The batch section is the quick one: one arm of the paper, one of the user."""
     mine = {"recipe": "grpo_plus", "train_batch_size": "50%", "temperature": 1.2}

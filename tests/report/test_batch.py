@@ -38,6 +38,7 @@ def stopped(folder: Path) -> str:
     return (folder / "demo.unfinished.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_plain_papermill_leaves_a_page_with_what_was_computed(tmp_path: Path) -> None:
     with pytest.raises(papermill.PapermillExecutionError):
         plain(notebook(tmp_path, BEGIN, FIGURE, "1 / 0"), seeds=[1, 2])
