@@ -117,7 +117,7 @@ def test_train_refuses_a_row_without_tests(settings, tmp_path, capsys, in_an_emp
         (["report"], "no run or record at reports"),
         (
             ["nano", "build", "nano-x"],
-            "unknown nano model 'nano-x'; did you mean nano-s or nano-m?; allowed: nano-m, nano-old",
+            "unknown nano model 'nano-x'; did you mean nano-s or nano-m?",
         ),
     ],
 )
