@@ -1,4 +1,5 @@
-# `make` alone lists what there is. Everything happens in .venv; nothing else on the machine is touched.
+# `make` alone lists what there is. Everything happens in .venv; beside it, generated problem sets are
+# kept in ~/.cache/mcbench.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,16 +12,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mcbench import nano
 from mcbench.data import benchmarks
 from mcbench.data.benchmarks import NANO, BenchmarkSet
 from mcbench.data.collect import read_source
 from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import Problem, Rejected
-from mcbench.data.storage import iter_dataset, read_manifest, read_problems
+from mcbench.data.storage import iter_dataset, read_manifest, read_problems, write_problems
 from mcbench.errors import UserError, unknown
 from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
+from mcbench.nano.graded import GRADED_FILE
 
+NANO_SOURCES = Path(nano.__file__).parent
 SETS = (
     *("nano:train", "nano:test", "nano-formats:train", "nano-formats:test"),
     *("nano-harder:train", "nano-easier:train"),
@@ -65,6 +70,24 @@ def load_problems(name: str) -> tuple[Problem, ...]:
 
 @cache
 def _nano(name: str) -> tuple[Problem, ...]:
+    """An embedded set. To generate one takes seconds, and every run is a process of its own: so it
+    is kept in the user's cache folder, under a name that changes with the code that generates it.
+    """
+    sources = sorted([*NANO_SOURCES.glob("*.py"), NANO_SOURCES / GRADED_FILE])
+    key = digest([name, *(path.read_bytes() for path in sources)])
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcbench"
+    kept = folder / f"{name.replace(':', '-')}-{key}.parquet"
+    if kept.exists():
+        with contextlib.suppress(UserError, OSError):  # damaged: it is generated again
+            return tuple(read_problems(kept))
+    problems = _generated(name)
+    with contextlib.suppress(OSError):  # a home that cannot be written
+        folder.mkdir(parents=True, exist_ok=True)
+        write_problems(kept, problems)
+    return problems
+
+
+def _generated(name: str) -> tuple[Problem, ...]:
     from mcbench.nano.formats import load_formats
     from mcbench.nano.graded import LEVELS, load_graded
     from mcbench.nano.problems import load_split

@@ -12,6 +12,7 @@ from mcbench.data.schema import Problem
 from mcbench.data.storage import iter_dataset, write_problems
 from mcbench.errors import UserError
 from mcbench.evaluator import CodeReward, Evaluator
+from mcbench.runs import problems
 from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
 
 from . import published
@@ -184,3 +185,18 @@ def test_problems_from_json_lines(tmp_path):
 def test_a_set_that_is_not_there_is_one_sentence_with_what_is_allowed(name, message):
     with pytest.raises(UserError, match=message):
         load_problems(name)
+
+
+def test_an_embedded_set_is_kept_and_generated_again_where_its_file_is_damaged(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    generated = problems._generated("nano:test")
+    problems._nano.cache_clear()
+    assert problems._nano("nano:test") == generated
+    (kept,) = tmp_path.rglob("*.parquet")
+    for content in (kept.read_bytes(), b"no parquet"):
+        kept.write_bytes(content)
+        problems._nano.cache_clear()
+        assert problems._nano("nano:test") == generated
+    problems._nano.cache_clear()
