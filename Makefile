@@ -22,7 +22,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-vllm lint size format lab reports clean
+.PHONY: help setup demo test test-all nbval test-vllm lint size format lab reports clean
 
 help:  ## list the commands
 	@echo "mcbench: reinforcement learning of code models, on two CPU cores or on GPUs"
@@ -52,10 +52,12 @@ demo: setup  ## train GRPO, GRPO+ and MicroCoder-GRPO, write an HTML report (FRE
 test: setup  ## run the quick tests: every part once, a few minutes
 	@$(QUICK)
 
-test-all: setup  ## run everything: each notebook twice, a Ray cluster, browsers at all widths, soak
+test-all: setup  ## run everything: all notebooks, a Ray cluster, browsers at all widths, soak
 	@rm -rf $(EXECUTED)
 	@$(QUICK)
 	@MCBENCH_EXECUTED=$(EXECUTED) $(BIN)/python -m pytest -m slow
+
+nbval:  ## run the notebooks that test-all executed again and compare what comes out
 	@$(BIN)/python -m pytest --nbval --nbval-sanitize-with tests/notebooks/sanitize.cfg \
 	  -p no:cacheprovider $(EXECUTED)/*.ipynb
 

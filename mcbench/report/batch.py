@@ -79,7 +79,7 @@ def unfinished_page(
         ]
     if parameters:
         blocks.append(facts(sorted(parameters.items()), "Parameters"))
-    so_far = [panel for cell in cells if (panel := _shown(cell))]
+    so_far = [panel for place, cell in enumerate(cells) if (panel := _shown(cell, place))]
     nothing = Panel("Nothing", "No cell showed anything before.")
     return Page(
         title=f"{name}: not finished",
@@ -93,8 +93,10 @@ def unfinished_page(
     )
 
 
-def _shown(cell: Cell) -> Panel | None:
-    """What a cell showed: figures, then text; None where that is nothing."""
+def _shown(cell: Cell, place: int) -> Panel | None:
+    """What the cell at a place showed: figures, then text; None where that is nothing. Cells are
+    told apart by their place: where a kernel keeps no history, all have one execution count.
+    """
     plots: list[Plot] = []
     texts: list[str] = []
     for index, output in enumerate(cell.outputs):
@@ -105,7 +107,7 @@ def _shown(cell: Cell) -> Panel | None:
             title = layout.get("title", {}).get("text") or f"Figure {len(plots) + 1}"
             tall = layout["height"] if layout.get("height", 0) > 320 else None
             figure = Figure(traces, layout)
-            plots.append(Plot(f"cell-{cell.count}-{index}", str(title), figure, tall))
+            plots.append(Plot(f"cell-{place}-{index}", str(title), figure, tall))
         elif output["output_type"] == "stream":
             texts.append(_joined(output["text"]))
         elif "text/plain" in data:
