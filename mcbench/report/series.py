@@ -310,9 +310,3 @@ def smooth(curve: Curve, window: int) -> Curve:
     values = running_mean(curve.runs, window)
     mean, half = values.mean(axis=0), half_width(values)
     return replace(curve, mean=mean, low=mean - half, high=mean + half)
-
-
-def last_evaluations(curve: Curve, count: int) -> np.ndarray:
-    """Mean of each seed's last ``count`` values, (S,)."""
-    tails = [row[~np.isnan(row)][-count:] for row in curve.runs]
-    return np.array([tail.mean() if tail.size else np.nan for tail in tails])

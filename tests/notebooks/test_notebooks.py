@@ -1,7 +1,7 @@
 """Every notebook runs from its first to its last cell, as ``mcbench run`` and papermill run it.
 
-With ``MCBENCH_EXECUTED`` set to a folder the executed copies are kept there: ``make test-all`` runs
-them again with nbval, which compares what comes out.
+With ``MCBENCH_EXECUTED`` set to a folder the executed copies are kept there: ``make nbval`` runs
+them again and compares what comes out.
 """
 
 import ast

@@ -70,13 +70,6 @@ def test_the_quantile_is_students_t(seeds: int) -> None:
     assert series.t_quantile(seeds) == pytest.approx(stats.t.ppf(0.975, seeds - 1))
 
 
-def test_each_seed_ends_at_its_own_last_evaluations() -> None:
-    runs = {0: pd.Series([1.0, 2.0, 4.0]), 1: pd.Series([1.0, 3.0])}
-    curve = series.make_curve("a", runs)
-    assert curve is not None
-    assert series.last_evaluations(curve, 2).tolist() == [3.0, 2.0]
-
-
 # Evaluations that measure something else ---------------------------------------------------------
 
 
