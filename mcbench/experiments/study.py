@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
-from mcbench.claims.measurements import GRID, read_measurements
+from mcbench.claims.measurements import GRID, SUITE, read_measurements
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import (
@@ -373,6 +373,9 @@ def _measured(
     if experiment == "truncation_mask":
         measure_repetition(found, folders[0], experiment, progress)
     ids = {"", *(one.run_id for one in found)}
-    rows = [row for folder in folders for row in read_measurements(folder)]
+    rows: list[Mapping[str, Any]] = []
+    for folder in folders:
+        judged = any(row["kind"] == SUITE for row in rows)  # the first folder's suite is the one
+        rows += [row for row in read_measurements(folder) if not (judged and row["kind"] == SUITE)]
     kept = [row for row in rows if row.get("run_id", "") in ids]
     return list({json.dumps(row, sort_keys=True): row for row in kept}.values())
