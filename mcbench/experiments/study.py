@@ -37,7 +37,7 @@ OWN = "comparison"
 """The name of a comparison that is none of the experiments."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Study:
     """What is known about a comparison.
 
@@ -60,6 +60,10 @@ class Study:
     planned: Sequence[PlannedRun] = ()
     settings: Arms = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        seeds = {arm: len(runs) for arm, runs in self.arms.items()}
+        return f"{type(self).__name__} {self.name} at {self.profile}, seeds by arm: {seeds}"
 
     @property
     def records(self) -> list[RunRecord]:
