@@ -82,7 +82,8 @@ class Study:
         frame = self._rows(lambda run: run.step_lines)
         for name, column in _SHORT.items():
             if column in frame:
-                frame.insert(3, name, frame[column])
+                values = frame.pop(name) if name == column else frame[column]
+                frame.insert(3, name, values)
         return frame
 
     @cached_property
@@ -160,6 +161,7 @@ _SHORT = {
     "truncated": "mask/truncated",
     "diversity": "diversity/distinct_4",
     "length": "completions/mean_length",
+    "reward": "reward",
 }
 
 
