@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from scipy import stats
@@ -21,8 +22,9 @@ from mcbench.claims.evidence import (
     difference,
     mean_of,
     part,
-    trend_of,
 )
+from mcbench.claims.margins import CLIPPED as CLIPPED_TOKENS
+from mcbench.claims.margins import DISTINCT, NATS, POINTS, RANK, TOKENS
 from mcbench.claims.statistics import (
     Statistic,
     area_under_curve,
@@ -51,11 +53,11 @@ def generations(evidence: Evidence) -> list[Part]:
     the gain in pass@1 (last minus first window) on easy, medium and hard problems.
     """
     lengths = (evidence.length("newer"), evidence.length("older"))
-    found = [difference("growth of responses, newer minus older", "tokens", *lengths, growth)]
+    found = [difference("growth of responses, newer minus older", TOKENS, *lengths, growth)]
     for level in LEVELS:
         ours, other = (evidence.accuracy(arm, difficulty=level) for arm in ("newer", "older"))
         name = f"gain on {level} problems, newer minus older"
-        found.append(difference(name, "points", ours, other, _gain))
+        found.append(difference(name, POINTS, ours, other, _gain))
     return found
 
 
@@ -86,7 +88,7 @@ def readings(evidence: Evidence) -> list[Part]:
         for arm in ("when_correct", "when_non_incorrect")
     ]
     return [
-        difference(f"growth, {name}", "tokens", length[ours], length[other], growth)
+        difference(f"growth, {name}", TOKENS, length[ours], length[other], growth)
         for ours, other, name in pairs
     ]
 
@@ -142,7 +144,7 @@ def early_warning(evidence: Evidence) -> list[Part]:
             losses = np.stack([loss(one.x, one.y) for one in series])
             values = np.array([_spearman(a, b) for a, b in zip(losses.T, drops.T, strict=True)])
             name = f"{NAMES[column]} after {share:.0%} of training"
-            found.append(Part(name, estimate(values), "rank corr."))
+            found.append(Part(name, estimate(values), RANK))
     return found
 
 
@@ -170,9 +172,9 @@ def one_at_a_time(evidence: Evidence) -> list[Part]:
     """
     found = []
     for name, unit, measure in (
-        ("pass@1", "points", evidence.accuracy),
-        ("Distinct-4", "Distinct-4", evidence.diversity),
-        ("length", "tokens", evidence.length),
+        ("pass@1", POINTS, evidence.accuracy),
+        ("Distinct-4", DISTINCT, evidence.diversity),
+        ("length", TOKENS, evidence.length),
     ):
         old, high, free, both = (measure(arm) for arm in CELLS)
         end = last_window
@@ -203,7 +205,7 @@ def thirds(evidence: Evidence) -> list[Part]:
     for level in LEVELS:
         ours, other = (evidence.accuracy(arm, difficulty=level) for arm in ("harder", "easier"))
         name = f"pass@1 on {level} problems, harder minus easier set"
-        found.append(difference(name, "points", ours, other, last_window))
+        found.append(difference(name, POINTS, ours, other, last_window))
     return found
 
 
@@ -224,7 +226,7 @@ def signal(evidence: Evidence) -> list[Part]:
     for name, column in zip(names, GROUPS, strict=True):
         shares = (evidence.logged(arm, column) for arm in ("microcoder", "livecodebench"))
         ours, theirs = (series.percent() for series in shares)
-        found.append(difference(name, "points", ours, theirs, area_under_curve))
+        found.append(difference(name, POINTS, ours, theirs, area_under_curve))
     return found
 
 
@@ -255,14 +257,14 @@ def steps_to_plus(evidence: Evidence) -> list[Part]:
     return [
         difference(f"{what}, {name}", unit, curves[a], curves[b], last_window)
         for what, unit, curves in (
-            ("pass@1 at the longest length", "points", rates),
-            ("response length", "tokens", lengths),
+            ("pass@1 at the longest length", POINTS, rates),
+            ("response length", TOKENS, lengths),
         )
         for name, a, b in pairs
     ]
 
 
-SIZES, DOUBLINGS = ("small", "medium", "large"), (0.0, 1.0, 2.0)
+SIZES = ("small", "medium", "large")
 
 
 def _clipped(evidence: Evidence, arm: str) -> tuple[Series, Series]:
@@ -283,19 +285,21 @@ def _clipped(evidence: Evidence, arm: str) -> tuple[Series, Series]:
 )
 def off_policy(evidence: Evidence) -> list[Part]:
     """How far updates get from the policy that sampled: share of tokens clipped, mean over all
-    updates and over the last update of each generation, and last-window entropy, from the small to
-    the large batch by the straight line over the doublings.
+    updates and over the last update of each generation, and last-window entropy, from each batch
+    size to the next.
     """
-    every, last = zip(*(_clipped(evidence, arm) for arm in SIZES), strict=True)
-    entropy = [evidence.logged(arm, ENTROPY) for arm in SIZES]
+    every, last = (dict(zip(SIZES, found, strict=True)) for found in zip(
+        *(_clipped(evidence, arm) for arm in SIZES), strict=True))  # fmt: skip
+    entropy = {arm: evidence.logged(arm, ENTROPY) for arm in SIZES}
     return [
-        part(f"{name}, small to large", unit, *trend_of(series, DOUBLINGS, statistic))
+        difference(f"{name}, {arm} to {larger}", unit, series[larger], series[arm], statistic)
         for name, unit, series, statistic in (
-            ("tokens clipped", "% of tokens", every, area_under_curve),
-            ("tokens clipped in the last update of a generation", "% of tokens", last,
+            ("tokens clipped", CLIPPED_TOKENS, every, area_under_curve),
+            ("tokens clipped in the last update of a generation", CLIPPED_TOKENS, last,
              area_under_curve),
-            ("entropy at the end", "nats", entropy, last_window),
+            ("entropy at the end", NATS, entropy, last_window),
         )
+        for arm, larger in pairwise(SIZES)
     ]  # fmt: skip
 
 
@@ -314,9 +318,9 @@ def repair(evidence: Evidence) -> list[Part]:
     return [
         difference(f"{name}, {what}", unit, measure(ours), measure(other), last_window)
         for name, unit, measure in (
-            ("pass@1", "points", evidence.accuracy),
-            ("length", "tokens", evidence.length),
-            ("Distinct-4", "Distinct-4", evidence.diversity),
+            ("pass@1", POINTS, evidence.accuracy),
+            ("length", TOKENS, evidence.length),
+            ("Distinct-4", DISTINCT, evidence.diversity),
         )
         for what, ours, other in (
             ("mask minus no mask at half the limit", "short_masked", "short"),
