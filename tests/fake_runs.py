@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mcbench.claims.evidence import (
+    ALL_ENTROPY,
     CLIPPED,
     DIVERSITIES,
     DIVERSITY,
@@ -51,6 +52,7 @@ USUAL: dict[str, Column] = {
     LENGTH: Column(50.0, 2.0, 2.0),
     DIVERSITY: Column(0.5, 0.01, 0.02),
     ENTROPY: Column(0.4, 0.0, 0.01),
+    ALL_ENTROPY: Column(0.4, 0.0, 0.01),
     CLIPPED: Column(0.002, 0.0, 0.0002),
     GROUPS[0]: Column(0.5, 0.0, 0.02),
     GROUPS[1]: Column(0.3, 0.0, 0.02),

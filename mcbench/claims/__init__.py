@@ -1,4 +1,4 @@
-"""The 34 claims of the paper and nine questions of our own: ``assess(experiment, runs)``.
+"""The 34 claims of the paper and thirteen questions of our own: ``assess(experiment, runs)``.
 
 One module a section holds claims and their statistics, :mod:`.ours` the questions, which predict
 no direction; :mod:`.rules` the rules that decide, :mod:`.measurements` what claims need beside

@@ -17,7 +17,7 @@ import numpy as np
 
 from mcbench.claims import protocol, rules
 from mcbench.claims.claim import CLAIMS, Claim, claims_of
-from mcbench.claims.evidence import Evidence, Part, RunCurves, run_curves
+from mcbench.claims.evidence import Evidence, Part, RunCurves, alike, duplicates, run_curves
 from mcbench.claims.margins import POINTS, TOKENS, UPDATES
 from mcbench.claims.measurements import Measurements
 from mcbench.claims.rules import (
@@ -82,13 +82,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim measured by itself; ``missing`` says why there can be no decision, where that is."""
+    """A claim measured by itself; ``missing`` says why there can be no decision, where that is,
+    ``same`` which arms are one.
+    """
 
     claim: Claim
     parts: tuple[Part, ...]
     n_seeds: int
     missing: str = ""
     basis: str = ""
+    same: str = ""
 
     @property
     def deciding(self) -> tuple[Part, ...]:
@@ -158,11 +161,14 @@ def measure(claim: Claim, curves: Curves, measurements: Measurements = ()) -> Fi
     count = count if claim.seeds else 0
     needed = protocol.needed(evidence.seeds, claim.seeds)
     few = f"{count} of the {needed} seeds it needs" if count < needed else ""
+    same = alike(duplicates({arm: curves[arm] for arm in claim.arms}))
+    if same and claim.directed and not few:
+        few = f"{same}: there is nothing to compare"
     if claim.directed and not few:
         parts = tuple(
             replace(part, state=rules.part_state(part.estimate, part.margin)) for part in parts
         )
-    return Finding(claim, parts, count, few, basis)
+    return Finding(claim, parts, count, few, basis, same)
 
 
 def decide(found: Finding, p: float, claims: int) -> Result:
@@ -223,7 +229,8 @@ def answer(found: Finding) -> Result:
     )
     at = int(np.argmin(single))
     return Result(
-        found.claim, found.n_seeds, parts[at].state, found.missing, float(p[at]), parts[at], parts,
+        found.claim, found.n_seeds, parts[at].state,
+        found.missing or found.same, float(p[at]), parts[at], parts,
         found.basis,
     )  # fmt: skip
 

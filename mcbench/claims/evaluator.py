@@ -28,7 +28,8 @@ claim = partial(register, section="evaluator", experiment="code_evaluator", sour
 @claim(
     "E1",
     "On solutions known to be right, the multi-strategy evaluator measures higher accuracy than "
-    "the LiveCodeBench rules, without accepting wrong ones in return.",
+    "the LiveCodeBench rules, without accepting wrong ones in return (here on the suite that it "
+    "was debugged on).",
     (),
     seeds=0,
 )

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 REWARD, LENGTH, DIVERSITY = "reward", "completions/mean_length", "diversity/distinct_4"
 HEAD_DIVERSITY, UNIQUE = "diversity/distinct_4_head", "diversity/unique_programs"
 CLIPPED, ENTROPY = "clip_ratio/region_mean", "entropy"
+ALL_ENTROPY = "entropy/sampled"  # of responses that are removed from the loss, too
 GROUPS = ("group/mixed", "group/all_fail")
 DIVERSITIES = (
     *(f"diversity/distinct_{n}" for n in (1, 2, 3, 4)),
     "diversity/self_bleu",
     UNIQUE,
 )
-LOGGED = (REWARD, LENGTH, *DIVERSITIES, HEAD_DIVERSITY, CLIPPED, ENTROPY, *GROUPS)
+LOGGED = (REWARD, LENGTH, *DIVERSITIES, HEAD_DIVERSITY, CLIPPED, ENTROPY, ALL_ENTROPY, *GROUPS)
 LEVELS = ("easy", "medium", "hard")
 MIN_POINTS = 5  # of a curve; a trial of a few steps decides nothing
 
@@ -126,6 +127,36 @@ def _pass_rates(lines: Sequence[Mapping[str, Any]]) -> PassRates:
 
 
 _OF_PROBLEMS = ("difficulty", "kind")
+
+
+def duplicates(arms: Mapping[str, Mapping[int, RunCurves]]) -> dict[str, str]:
+    """Arms that trained exactly as an earlier one did: all that was logged is equal, for every seed
+    that both have.
+    """
+    found: dict[str, str] = {}
+    names = list(arms)
+    for place, arm in enumerate(names):
+        for earlier in names[:place]:
+            seeds = arms[arm].keys() & arms[earlier].keys()
+            if seeds and all(_logged_alike(arms[arm][s], arms[earlier][s]) for s in seeds):
+                found[arm] = found.get(earlier, earlier)
+                break
+    return found
+
+
+def _logged_alike(ours: RunCurves, other: RunCurves) -> bool:
+    if not ours.logged or ours.logged.keys() != other.logged.keys():
+        return False
+    return all(
+        np.array_equal(np.stack(ours.logged[name]), np.stack(other.logged[name]), equal_nan=True)
+        for name in ours.logged
+    )
+
+
+def alike(same: Mapping[str, str]) -> str:
+    """A sentence on duplicates; empty without any."""
+    told = [f"{arm} trained as {other} did" for arm, other in same.items()]
+    return f"{', '.join(told)}, update by update" if told else ""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
-"""Beyond the paper: one question a section that it leaves open (Q1-Q9)."""
+"""Beyond the paper: a question a section that it leaves open (Q1-Q9), and how much of what
+(Q10-Q13)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -10,21 +12,25 @@ from scipy import stats
 
 from mcbench.claims.claim import register
 from mcbench.claims.evidence import (
+    ALL_ENTROPY,
     CLIPPED,
     DIVERSITIES,
     ENTROPY,
     GROUPS,
+    LENGTH,
     LEVELS,
     REWARD,
+    UNIQUE,
     Evidence,
     Part,
     Series,
     difference,
+    gap,
     mean_of,
     part,
 )
 from mcbench.claims.margins import CLIPPED as CLIPPED_TOKENS
-from mcbench.claims.margins import DISTINCT, NATS, POINTS, RANK, TOKENS
+from mcbench.claims.margins import DISTINCT, NATS, POINTS, PROGRAMS, RANK, TOKENS
 from mcbench.claims.statistics import (
     Statistic,
     area_under_curve,
@@ -104,7 +110,7 @@ NAMES = {
     **{f"diversity/distinct_{n}": f"Distinct-{n}" for n in (1, 2, 3, 4)},
     "diversity/self_bleu": "self-BLEU",
     "diversity/unique_programs": "unique programs",
-    ENTROPY: "token entropy",
+    ALL_ENTROPY: "token entropy",
 }
 
 
@@ -138,7 +144,7 @@ def early_warning(evidence: Evidence) -> list[Part]:
     drops = np.stack([drop_from_peak(one.x, one.y) for one in accuracies])
     found = []
     for share in SO_FAR:
-        for column in (*DIVERSITIES, ENTROPY):
+        for column in (*DIVERSITIES, ALL_ENTROPY):
             loss = _loss_until(share, column)
             series = [evidence.logged(arm, column) for arm in evidence.arms]
             losses = np.stack([loss(one.x, one.y) for one in series])
@@ -327,3 +333,88 @@ def repair(evidence: Evidence) -> list[Part]:
             ("full limit minus masked half", "long", "short_masked"),
         )
     ]
+
+
+dose = partial(question, section="doses", experiment="doses")
+
+
+def _effects(evidence: Evidence, pairs: Sequence[tuple[str, str, str]]) -> list[Part]:
+    """For each named pair of arms: last-window pass@1 at both lengths, response length, and the
+    share of unique programs; the first arm minus the second.
+    """
+    found = []
+    for name, ours, other in pairs:
+        ends = evidence.accuracy_parts(f"pass@1, {name}", gap(ours, other))
+        found += [one for one in ends if not one.beside]
+        for what, unit, column in (
+            ("length", TOKENS, LENGTH),
+            ("unique programs", PROGRAMS, UNIQUE),
+        ):
+            a, b = (evidence.logged(arm, column) for arm in (ours, other))
+            found.append(difference(f"{what}, {name}", unit, a, b, last_window))
+    return found
+
+
+@dose(
+    "Q10",
+    "Does masking more pay, up to every wrong cut answer?",
+    ("none", "rho_03", "rho_10"),
+    source="The paper stops at rho 0.3, which touches 3 to 10 % of the answers here.",
+)
+def mask_dose(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs: rho 1 minus no mask,
+    and minus rho 0.3.
+    """
+    return _effects(
+        evidence,
+        [("rho 1 minus no mask", "rho_10", "none"), ("rho 1 minus rho 0.3", "rho_10", "rho_03")],
+    )
+
+
+@dose(
+    "Q11",
+    "What of masking all is the mask, and what the normaliser?",
+    ("none", "rho_10", "cut_kept", "all"),
+    source="Masking all also takes the cut answers' tokens out of the loss's denominator; the "
+    "conditional mask keeps them, so that the paper compares two changes at once.",
+)
+def normaliser(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs: every cut answer
+    without its advantage, tokens kept, minus no mask (the mask); tokens dropped minus kept (the
+    normaliser); every cut answer minus those that Eq. 2 names (its conditions).
+    """
+    return _effects(
+        evidence,
+        [
+            ("the mask", "cut_kept", "none"),
+            ("the normaliser", "all", "cut_kept"),
+            ("the conditions", "cut_kept", "rho_10"),
+        ],
+    )
+
+
+@dose(
+    "Q12",
+    "From which coefficient on does a KL term cost or keep anything?",
+    ("none", "kl_0001", "kl_004", "kl_03"),
+    source="§2.5 has one coefficient, and does not say which.",
+)
+def kl_dose(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs, at the high clip:
+    each coefficient minus none.
+    """
+    named = (("0.001", "kl_0001"), ("0.04", "kl_004"), ("0.3", "kl_03"))
+    return _effects(evidence, [(f"KL {told} minus none", arm, "none") for told, arm in named])
+
+
+@dose(
+    "Q13",
+    "Does the upper clip do anything?",
+    ("none", "no_upper_clip"),
+    source="§2.5 raises it; nobody takes it away.",
+)
+def upper_clip(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs: without an upper
+    clip minus with the high one.
+    """
+    return _effects(evidence, [("no upper clip minus high", "no_upper_clip", "none")])

@@ -11,6 +11,7 @@ from fake_runs import make_config, make_curves, make_record
 
 from mcbench.claims import CLAIMS
 from mcbench.claims.evidence import (
+    ALL_ENTROPY,
     CLIPPED,
     DIVERSITY,
     ENTROPY,
@@ -28,7 +29,7 @@ COLUMNS = {
     "reward": [REWARD],
     "length": [LENGTH],
     "diversity": [DIVERSITY, HEAD_DIVERSITY, UNIQUE],
-    "entropy": [ENTROPY],
+    "entropy": [ENTROPY, ALL_ENTROPY],
     "clipped": [CLIPPED],
     "mixed": [GROUPS[0]],
 }
@@ -217,6 +218,10 @@ EFFECTS |= {
     "Q8": lambda arm, t, e: {
         "clipped": 0.01 * (1 + 0.4 * e * (("small", "medium", "large").index(arm) - 1)) + 0 * t
     },
+    "Q10": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "rho_10")},
+    "Q11": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "all")},
+    "Q12": lambda arm, t, e: {"length": 50 + 15 * e * t * ours(arm, "kl_03")},
+    "Q13": lambda arm, t, e: {"diversity": 0.5 + 0.1 * e * t * ours(arm, "no_upper_clip")},
     "Q9": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "short_masked")},
 }
 

@@ -17,6 +17,7 @@ from mcbench.claims import (
     summary_rows,
 )
 from mcbench.claims.assess import Curves, answer, decide, measure
+from mcbench.claims.evidence import duplicates, run_curves
 from mcbench.runs.store import RunRecord
 
 from .effects import EFFECTS, OWN_SEEDS, arm_curves, make_measurements, make_runs
@@ -38,6 +39,10 @@ PARTS = {
     "Q7": "pass@1 at the longest length, loss averaged by response minus by token",
     "Q8": "tokens clipped, small to medium",
     "Q9": "pass@1, mask minus no mask at half the limit",
+    "Q10": "pass@1, rho 1 minus rho 0.3",
+    "Q11": "pass@1, the normaliser",
+    "Q12": "length, KL 0.3 minus none",
+    "Q13": "unique programs, no upper clip minus high",
 }
 """The part of a question of ours in which its effect is planted."""
 
@@ -67,8 +72,8 @@ def states(one: Result) -> dict[str, str]:
     return {part.name: part.state for part in one.parts}
 
 
-def test_there_are_34_claims_of_the_paper_and_nine_questions_of_ours() -> None:
-    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "Q": 9}
+def test_there_are_34_claims_of_the_paper_and_thirteen_questions_of_ours() -> None:
+    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "Q": 13}
     assert list(CLAIMS) == [f"{letter}{i + 1}" for letter, n in counts.items() for i in range(n)]
     assert list(PARTS) == OURS
     for one in CLAIMS.values():
@@ -103,8 +108,9 @@ def test_a_planted_effect_is_found_absent_or_reversed(name: str, effect: int) ->
 @pytest.mark.parametrize("effect", OUR_STATES)
 @pytest.mark.parametrize("name", OURS)
 def test_a_planted_difference_is_higher_lower_or_inconclusive(name: str, effect: int) -> None:
-    found = judged(name, effect)
-    assert found.n_seeds == 9
+    seeds = 9 if effect else 12
+    found = judged(name, effect, seeds)
+    assert found.n_seeds == seeds
     assert states(found)[PARTS[name]] in OUR_STATES[effect]
     assert found.state == found.decisive.state
 
@@ -319,3 +325,19 @@ def test_the_summary_has_a_row_a_claim_and_one_a_part_of_our_questions() -> None
 
 def test_every_claim_with_runs_has_a_planted_effect() -> None:
     assert set(EFFECTS) == {name for name, one in CLAIMS.items() if one.arms}
+
+
+def test_arms_that_trained_alike_are_said_and_not_compared() -> None:
+    runs = make_runs("D2", 1)
+    runs["harder"] = runs["easier"]
+    for name, state in (("D2", "inconclusive"), ("Q5", "inconclusive")):
+        found = assess("data_quality", runs)[name]
+        assert found.state == state
+        assert "easier trained as harder did, update by update" in found.reason
+    assert duplicates({}) == {}
+    other = make_runs("D2", 1)
+    curves = {
+        arm: {seed: run_curves(record) for seed, record in seeds.items()}
+        for arm, seeds in (("a", other["harder"]), ("b", other["easier"]), ("c", other["harder"]))
+    }
+    assert duplicates(curves) == {"c": "a"}
