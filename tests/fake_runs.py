@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mcbench.claims.evidence import (
+    ALL_ENTROPY,
     CLIPPED,
     DIVERSITIES,
     DIVERSITY,
     ENTROPY,
     GROUPS,
+    HEAD_DIVERSITY,
     LENGTH,
     REWARD,
     PassRates,
@@ -32,6 +34,7 @@ Curve = float | Callable[[T], T | float]
 ATTEMPTS = 4
 PROBLEMS = tuple(f"p{i:03d}" for i in range(120))
 LEVELS = tuple(("easy", "medium", "hard")[i % 3] for i in range(len(PROBLEMS)))
+KINDS = tuple(("described", "induced")[i % 2] for i in range(len(PROBLEMS)))
 EASE = np.random.default_rng(7).uniform(-0.2, 0.2, len(PROBLEMS))
 """What a problem adds to the chance to pass it."""
 
@@ -49,10 +52,15 @@ USUAL: dict[str, Column] = {
     LENGTH: Column(50.0, 2.0, 2.0),
     DIVERSITY: Column(0.5, 0.01, 0.02),
     ENTROPY: Column(0.4, 0.0, 0.01),
+    ALL_ENTROPY: Column(0.4, 0.0, 0.01),
     CLIPPED: Column(0.002, 0.0, 0.0002),
     GROUPS[0]: Column(0.5, 0.0, 0.02),
     GROUPS[1]: Column(0.3, 0.0, 0.02),
-    **{column: Column(0.5, 0.0, 0.01) for column in DIVERSITIES if column != DIVERSITY},
+    **{
+        column: Column(0.5, 0.0, 0.01)
+        for column in (*DIVERSITIES, HEAD_DIVERSITY)
+        if column != DIVERSITY
+    },
 }
 
 
@@ -90,11 +98,15 @@ def make_curves(
         noise = rng.normal(0, usual.run_noise) + rng.normal(0, usual.point_noise, len(steps))
         logged[name] = (steps, level + noise)
     short = values(accuracy, evals / config.steps)
-    rates = [
-        PassRates(evals, PROBLEMS, 100 / ATTEMPTS * _passes(level, rng), LEVELS)
-        for level in (short, short + values(longer, evals / config.steps))
-    ]
-    return RunCurves(logged, *rates)
+    levels = (short, short + values(longer, evals / config.steps))
+    lengths = (min(config.eval_lengths), max(config.eval_lengths))
+    rates = {
+        (length, config.eval_temperature): PassRates(
+            evals, PROBLEMS, 100 / ATTEMPTS * _passes(level, rng), LEVELS, KINDS
+        )
+        for length, level in zip(lengths, levels, strict=True)
+    }
+    return RunCurves(logged, rates)
 
 
 def _passes(accuracy: T, rng: np.random.Generator) -> T:
@@ -113,27 +125,27 @@ def make_record(curves: RunCurves, config: Config, **meta: Any) -> RunRecord:
     for column, (steps, of_step) in curves.logged.items():
         for step, value in zip(steps, of_step, strict=True):
             lines.setdefault(int(step), {"step": int(step)})[column] = float(value)
-    shortest, longest = min(config.eval_lengths), max(config.eval_lengths)
     evals = [
         {
             "step": int(step),
             "max_completion_length": length,
+            "temperature": temperature,
             "pass_at_1": sum(passed) / ATTEMPTS / len(passed),
             "per_problem": [
                 {
                     "id": problem,
                     "form": "stdin" if index % 2 else "call",
                     "difficulty": level,
-                    "kind": "described",
+                    "kind": kind,
                     "passes": passes,
                     "attempts": ATTEMPTS,
                 }
-                for index, (problem, level, passes) in enumerate(
-                    zip(found.problems, found.difficulties, passed, strict=True)
+                for index, (problem, level, kind, passes) in enumerate(
+                    zip(found.problems, found.difficulties, found.kinds, passed, strict=True)
                 )
             ],
         }
-        for length, found in ((shortest, curves.rates), (longest, curves.longest))
+        for (length, temperature), found in curves.rates.items()
         for step, passed in zip(
             found.steps, np.rint(found.values * ATTEMPTS / 100).astype(int).tolist(), strict=True
         )

@@ -1,8 +1,8 @@
-"""The 34 claims of the paper and nine questions of our own: ``assess(experiment, runs)``.
+"""The 34 claims of the paper and thirteen questions of our own: ``assess(experiment, runs)``.
 
 One module a section holds claims and their statistics, :mod:`.ours` the questions, which predict
-no direction; :mod:`.assess` the rule that decides, :mod:`.measurements` what claims need beside
-run records.
+no direction; :mod:`.rules` the rules that decide, :mod:`.measurements` what claims need beside
+run records, :mod:`.margins` what counts as no effect, :mod:`.protocol` which seeds count.
 """
 
 # isort: off
@@ -10,9 +10,10 @@ run records.
 from mcbench.claims import evaluator, temperature, data, context, mask, batch, kl, ours  # noqa: F401
 
 # isort: on
-from mcbench.claims.assess import STATES, Result, assess, count_states, summary_rows
+from mcbench.claims.assess import Result, assess, count_states, summary_rows
 from mcbench.claims.claim import CLAIMS, Claim, arms_elsewhere, claims_of
 from mcbench.claims.measurements import grid_measurements, read_measurements, write_measurements
+from mcbench.claims.rules import STATES
 
 __all__ = [
     "CLAIMS",

@@ -1,19 +1,9 @@
-"""From finished runs to results: the rule that decides a claim.
+"""From finished runs to results: claims are measured, then decided by :mod:`mcbench.claims.rules`.
 
-A claim is measured in parts, numbers that are positive when it holds. One of the paper's is
-
-- **supported** when every part's 95 % interval lies above 0 and the claim's p-value stays at or
-  under 5 % after Holm's correction over all claims of the paper on the experiment;
-- **contradicted** when some part's interval lies below 0 and the p-value of the opposite does;
-- **inconclusive** otherwise, and always with too few seeds or without the runs that it needs.
-
-All parts must hold, so the largest of their one-sided p-values is the claim's own
-(intersection-union test). One failing part is enough against it, so there the smallest counts,
-times the number of parts, and two-sided, as nobody predicted which part would turn around.
-
-Our questions predict no direction. Each of their parts is **higher** or **lower** when its interval
-excludes 0 and its two-sided p-value stays at or under 5 % after Holm's correction over the parts of
-the question, **inconclusive** otherwise.
+A claim of the paper's predicts the sign of every part. Our questions predict no direction: each of
+their parts is **no effect** by the same margins, **higher** or **lower** when its 95 % interval
+excludes 0, after Holm's correction over the parts of the question (two-sided), **inconclusive**
+otherwise.
 """
 
 from __future__ import annotations
@@ -25,35 +15,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mcbench.claims import protocol, rules
 from mcbench.claims.claim import CLAIMS, Claim, claims_of
-from mcbench.claims.evidence import INCONCLUSIVE, Evidence, Part, RunCurves, run_curves
+from mcbench.claims.evidence import Evidence, Part, RunCurves, alike, duplicates, run_curves
+from mcbench.claims.margins import POINTS, TOKENS, UPDATES
 from mcbench.claims.measurements import Measurements
+from mcbench.claims.rules import (
+    ALPHA,
+    HIGHER,
+    INCONCLUSIVE,
+    LOWER,
+    NO_EFFECT,
+    STATES,
+    SUPPORTED,
+)
 from mcbench.claims.statistics import Estimate, holm
 from mcbench.errors import UserError
 
 if TYPE_CHECKING:
     from mcbench.runs.store import RunRecord
 
-SUPPORTED, CONTRADICTED = "supported", "contradicted"
-HIGHER, LOWER = "higher", "lower"
-STATES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE)
-"""The states of the paper's claims."""
-ALPHA = 0.05
-
 Curves = Mapping[str, Mapping[int, RunCurves]]
 
-
-NOTHING = Part("", Estimate(np.nan, np.nan, np.nan, 1.0, 1.0, 0), "")
+NOTHING = Part("", Estimate(np.nan, 0), POINTS)
 
 
 @dataclass(frozen=True)
 class Result:
     """What runs say about a claim.
 
-    ``decisive`` is the part that decides: of the paper's claims the weakest one, or the one that
-    contradicts; of our questions the clearest one. ``p`` goes with it, after Holm's correction.
-    ``parts`` holds every part with its own state; in a claim of the paper's that is by its interval
-    alone. ``reason`` says why nothing is decided.
+    ``decisive`` is the part that decides (:func:`mcbench.claims.rules.decisive`); of our questions
+    the clearest one. ``p`` goes with the state, after Holm's correction. ``parts`` holds every part
+    with its own state, which is by its intervals alone in a claim of the paper's. ``reason`` says
+    why nothing is decided and how many seeds would; ``basis`` what the seeds are to the protocol.
     """
 
     claim: Claim
@@ -63,6 +57,7 @@ class Result:
     p: float = 1.0
     decisive: Part = NOTHING
     parts: tuple[Part, ...] = ()
+    basis: str = ""
 
     @property
     def effect(self) -> float:
@@ -87,24 +82,33 @@ class Result:
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim measured by itself; ``missing`` says why there can be no decision, where that is."""
+    """A claim measured by itself; ``missing`` says why there can be no decision, where that is,
+    ``same`` which arms are one.
+    """
 
     claim: Claim
     parts: tuple[Part, ...]
     n_seeds: int
     missing: str = ""
+    basis: str = ""
+    same: str = ""
 
     @property
-    def p_for(self) -> float:
-        """The p-value for "all parts hold"."""
-        return 1.0 if self.missing else max(part.estimate.p_above for part in self.parts)
+    def deciding(self) -> tuple[Part, ...]:
+        """The parts that are not only told beside the others."""
+        return tuple(part for part in self.parts if not part.beside)
 
     @property
-    def p_against(self) -> float:
-        """The p-value for "some part is reversed"."""
+    def state(self) -> str:
+        """Before any correction."""
         if self.missing:
-            return 1.0
-        return min(1.0, 2 * min(part.estimate.p_below for part in self.parts) * len(self.parts))
+            return INCONCLUSIVE
+        return rules.claim_state([part.state for part in self.deciding])
+
+    @property
+    def p(self) -> float:
+        """The p-value of the state; 1 where there is none."""
+        return rules.claim_p(self.state, self.deciding)
 
 
 def assess(
@@ -122,6 +126,8 @@ def assess(
             ``home/arm`` (:func:`mcbench.claims.claim.arms_elsewhere`), those of ``cross_model`` are
             the model generations ``older`` and ``newer``.
     """
+    runs = {arm: protocol.counted(seeds) for arm, seeds in runs.items()}
+    measurements = protocol.counted_rows(measurements)
     claims = claims_of(experiment)
     needed = {arm for one in claims for arm in one.arms}
     curves = {
@@ -131,11 +137,9 @@ def assess(
     }
     findings = [measure(one, curves, measurements) for one in claims]
     family = [found for found in findings if found.claim.directed]
-    p_for = holm([found.p_for for found in family])
-    p_against = holm([found.p_against for found in family])
+    corrected = holm([found.p for found in family])
     results = [
-        decide(found, float(above), float(below), len(family))
-        for found, above, below in zip(family, p_for, p_against, strict=True)
+        decide(found, float(p), len(family)) for found, p in zip(family, corrected, strict=True)
     ]
     results += [answer(found) for found in findings if not found.claim.directed]
     return {one.claim.id: one for one in results}
@@ -148,66 +152,92 @@ def measure(claim: Claim, curves: Curves, measurements: Measurements = ()) -> Fi
     evidence = Evidence({arm: curves[arm] for arm in claim.arms}, measurements, claim.experiment)
     if claim.arms and not evidence.seeds:
         return Finding(claim, (), 0, f"no seed was run in all of {_names(claim.arms)}")
+    basis = protocol.basis(evidence.seeds)
     try:
         parts = tuple(claim.statistic(evidence))
     except UserError as error:
-        return Finding(claim, (), len(evidence.seeds), str(error))
+        return Finding(claim, (), len(evidence.seeds), str(error), basis)
     count = len(evidence.seeds) if claim.arms else min(part.estimate.seeds for part in parts)
     count = count if claim.seeds else 0
-    few = f"{count} of the {claim.seeds} seeds it needs" if count < claim.seeds else ""
-    return Finding(claim, parts, count, few)
+    needed = protocol.needed(evidence.seeds, claim.seeds)
+    few = f"{count} of the {needed} seeds it needs" if count < needed else ""
+    same = alike(duplicates({arm: curves[arm] for arm in claim.arms}))
+    if same and claim.directed and not few:
+        few = f"{same}: there is nothing to compare"
+    if claim.directed and not few:
+        parts = tuple(
+            replace(part, state=rules.part_state(part.estimate, part.margin)) for part in parts
+        )
+    return Finding(claim, parts, count, few, basis, same)
 
 
-def decide(found: Finding, p_for: float, p_against: float, claims: int) -> Result:
-    """The result of a claim of the paper's, given its p-values as corrected over ``claims``."""
+def decide(found: Finding, p: float, claims: int) -> Result:
+    """The result of a claim of the paper's, given its p-value as corrected over ``claims``."""
     if not found.parts:
-        return Result(found.claim, found.n_seeds, reason=found.missing)
-    parts = found.parts
-    if not found.missing:
-        parts = tuple(replace(one, state=_side(one, SUPPORTED, CONTRADICTED)) for one in parts)
-    weakest = max(parts, key=lambda part: part.estimate.p_above)
-    worst = min(parts, key=lambda part: part.estimate.p_below)
-    above = all(part.estimate.low > 0 for part in parts)
-    below = worst.estimate.high < 0
-    state, reason = INCONCLUSIVE, found.missing
-    decisive, p = (worst, p_against) if below else (weakest, p_for)
-    if not reason and (above or below):
-        if p <= ALPHA:
-            state = CONTRADICTED if below else SUPPORTED
-        else:
-            reason = f"not after Holm's correction over {claims} claims (p = {p:.3f})"
-    return Result(found.claim, found.n_seeds, state, reason, p, decisive, parts)
+        return Result(found.claim, found.n_seeds, reason=found.missing, basis=found.basis)
+    state, reason = found.state, found.missing
+    decisive = rules.decisive(state, found.deciding)
+    if state != INCONCLUSIVE and p > ALPHA:
+        reason = f"{state} but for Holm's correction over {claims} claims (p = {p:.3f})"
+        state = INCONCLUSIVE
+    parts = tuple(_with_seeds(part, claims) for part in found.parts)
+    if state == INCONCLUSIVE and (more := _seeds_needed(found.state, parts)):
+        reason = "; ".join(filter(None, [reason, more]))
+    decisive = next(part for part in parts if part.name == decisive.name)
+    return Result(found.claim, found.n_seeds, state, reason, p, decisive, parts, found.basis)
+
+
+def _with_seeds(part: Part, tests: int) -> Part:
+    """A part with the number of seeds that would decide it."""
+    return replace(part, seeds_needed=rules.seeds_to_decide(part.estimate, part.margin, tests))
+
+
+def _seeds_needed(state: str, parts: Sequence[Part]) -> str:
+    """How many seeds would decide a claim: those of its undecided parts, or of all where only the
+    correction stands against it.
+    """
+    open_parts = [one for one in parts if not one.beside
+                  and (state != INCONCLUSIVE or one.state == INCONCLUSIVE)]  # fmt: skip
+    if any(np.isnan(one.estimate.seed_variance) for one in open_parts):
+        return ""
+    counts = [one.seeds_needed for one in open_parts]
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
+        return f"no number of seeds up to {rules.MOST_SEEDS} would decide it"
+    return f"about {max(known)} seeds would decide it" if known else ""
 
 
 def answer(found: Finding) -> Result:
     """The result of a question of ours."""
     if not found.parts:
-        return Result(found.claim, found.n_seeds, reason=found.missing)
-    ends = [part.estimate for part in found.parts]
-    single = [min(1.0, 2 * min(one.p_above, one.p_below)) for one in ends]
+        return Result(found.claim, found.n_seeds, reason=found.missing, basis=found.basis)
+    kinds = [rules.part_state(one.estimate, one.margin, HIGHER, LOWER) for one in found.parts]
+    ends = [rules.p_values(part) for part in found.parts]
+    sided = [min(1.0, 2 * min(one[SUPPORTED], one[rules.CONTRADICTED])) for one in ends]
+    single = [
+        one[NO_EFFECT] if kind == NO_EFFECT else two
+        for kind, one, two in zip(kinds, ends, sided, strict=True)
+    ]
     p = holm(single)
+    tests = len(found.parts)
     parts = tuple(
-        replace(part, state=_side(part, HIGHER, LOWER))
-        if not found.missing and corrected <= ALPHA
-        else part
-        for part, corrected in zip(found.parts, p, strict=True)
+        replace(
+            _with_seeds(part, tests),
+            state=kind if not found.missing and corrected <= ALPHA else INCONCLUSIVE,
+        )
+        for part, kind, corrected in zip(found.parts, kinds, p, strict=True)
     )
     at = int(np.argmin(single))
     return Result(
-        found.claim, found.n_seeds, parts[at].state, found.missing, float(p[at]), parts[at], parts
-    )
-
-
-def _side(part: Part, above: str, below: str) -> str:
-    """On which side of 0 the interval of a part lies."""
-    if part.estimate.low > 0:
-        return above
-    return below if part.estimate.high < 0 else INCONCLUSIVE
+        found.claim, found.n_seeds, parts[at].state,
+        found.missing or found.same, float(p[at]), parts[at], parts,
+        found.basis,
+    )  # fmt: skip
 
 
 def digits_of(unit: str) -> int:
     """Decimals that a number of this unit is shown with."""
-    return 1 if unit in ("points", "tokens", "updates") else 3
+    return 1 if unit in (POINTS, TOKENS, UPDATES) else 3
 
 
 def describe(part: Part) -> str:
@@ -238,6 +268,7 @@ def summary_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
             "seeds": one.n_seeds,
             "note": one.note,
             "reason": one.reason,
+            "basis": one.basis,
         }
         whole = one.claim.directed or not one.parts
         rows += [
@@ -256,6 +287,6 @@ def summary_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
 
 
 def count_states(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """How many of the paper's claims in a summary are in each state, all three of them."""
+    """How many of the paper's claims in a summary are in each state, all five of them."""
     found = Counter(row["state"] for row in rows if row["directed"])
     return {state: found[state] for state in STATES}

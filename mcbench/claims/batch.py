@@ -7,8 +7,9 @@ from functools import partial
 import numpy as np
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, difference, mean_of, part
-from mcbench.claims.statistics import change_point, fall_from_peak, last_window, rise_to_peak
+from mcbench.claims.evidence import Evidence, Part, gap, mean_of, part
+from mcbench.claims.margins import TOKENS, UPDATES
+from mcbench.claims.statistics import change_point, fall_from_peak, rise_to_peak
 
 SMALL, MEDIUM, LARGE = ARMS = ("small", "medium", "large")
 claim = partial(register, section="batch", experiment="batch_size", source="§7.1, Fig. 8")
@@ -31,23 +32,20 @@ def on_policy(evidence: Evidence) -> list[Part]:
     sooner = [*mean_of(others, change_point), (-1.0, small, change_point)]
     length = evidence.length(SMALL)
     return [
-        part("diversity settles sooner", "updates", *sooner, resolution=spacing),
-        part("length rises", "tokens", (1, length, rise_to_peak)),
-        part("length falls", "tokens", (1, length, fall_from_peak)),
+        part("diversity settles sooner", UPDATES, *sooner, resolution=spacing),
+        part("length rises", TOKENS, (1, length, rise_to_peak)),
+        part("length falls", TOKENS, (1, length, fall_from_peak)),
     ]
 
 
 @claim("B2", "The intermediate batch size performs best.", ARMS)
 def intermediate(evidence: Evidence) -> list[Part]:
     """Last-window pass@1: medium minus small, and medium minus large."""
-    medium = evidence.accuracy(MEDIUM)
     return [
-        difference(
-            f"pass@1 at the end, medium minus {arm}",
-            "points",
-            medium,
-            evidence.accuracy(arm),
-            last_window,
-        )
+        one
         for arm in (SMALL, LARGE)
+        for one in evidence.accuracy_parts(
+            f"pass@1 at the end, medium minus {arm}",
+            gap(MEDIUM, arm),
+        )
     ]

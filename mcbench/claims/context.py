@@ -7,28 +7,31 @@ from functools import partial
 import numpy as np
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, Series, Term, mean_of, part, trend_of
+from mcbench.claims.evidence import Evidence, Part, Terms, difference, gap, mean_of, part
+from mcbench.claims.margins import TOKENS
 from mcbench.claims.statistics import Curve, Statistic, growth, last_window, mean_between
 
 CONSTANT = ("short", "middle", "long")
-SHARES = (0.5, 0.75, 1.0)
+STEPS = (("short", "middle"), ("middle", "long"))
 FROM_SHORT = ("short_early", "short_late")
 FROM_MIDDLE = ("middle_early", "middle_late")
 EARLY, LATE = 0.2, 0.6  # when these arms are extended, as shares of the steps
 claim = partial(register, section="context", experiment="context_length", source="§7.2, Fig. 9")
 
 
-def _trend(series: list[Series], statistic: Statistic) -> list[Term]:
-    return trend_of(series, SHARES, statistic)
-
-
 @claim("C1", "A longer maximum output gives higher final accuracy.", CONSTANT)
 def accuracy(evidence: Evidence) -> list[Part]:
-    """Last-window pass@1 at the longest arm's limit: rise from the shortest to the longest arm, by
-    the straight line over the three.
+    """Last-window pass@1: rise from the shortest to the middle arm, and from there to the longest.
+    The three points of a straight line would give the middle arm no weight.
     """
-    series = [evidence.accuracy(arm) for arm in CONSTANT]
-    return [part("pass@1 at the end, short to long", "points", *_trend(series, last_window))]
+    return [
+        one
+        for shorter, longer in STEPS
+        for one in evidence.accuracy_parts(
+            f"pass@1 at the end, {shorter} to {longer}",
+            gap(longer, shorter),
+        )
+    ]
 
 
 @claim(
@@ -37,27 +40,34 @@ def accuracy(evidence: Evidence) -> list[Part]:
     CONSTANT,
 )
 def length(evidence: Evidence) -> list[Part]:
-    """Growth by the slope, and last-window length: rise from the shortest to the longest arm."""
-    series = [evidence.length(arm) for arm in CONSTANT]
+    """Growth by the slope, and last-window length: rise from each arm to the next longer one."""
     return [
-        part("length growth, short to long", "tokens", *_trend(series, growth)),
-        part("length at the end, short to long", "tokens", *_trend(series, last_window)),
-    ]
+        difference(f"{name}, {shorter} to {longer}", TOKENS, evidence.length(longer),
+                   evidence.length(shorter), statistic)
+        for name, statistic in (("length growth", growth), ("length at the end", last_window))
+        for shorter, longer in STEPS
+    ]  # fmt: skip
 
 
 @claim("C3", "A longer maximum output goes with higher diversity.", CONSTANT)
 def diversity(evidence: Evidence) -> list[Part]:
-    """Last-window Distinct-4: rise from the shortest to the longest arm."""
-    series = [evidence.diversity(arm) for arm in CONSTANT]
-    return [part("diversity at the end, short to long", "Distinct-4", *_trend(series, last_window))]
+    """Last-window diversity: rise from each arm to the next longer one."""
+    return [
+        one
+        for shorter, longer in STEPS
+        for one in evidence.diversity_parts(
+            f"diversity at the end, {shorter} to {longer}",
+            gap(longer, shorter),
+        )
+    ]
 
 
-def _both(evidence: Evidence) -> tuple[tuple[str, str, dict[str, Series]], ...]:
-    """Length and diversity with their units, for every arm of the evidence."""
-    return (
-        ("length", "tokens", {arm: evidence.length(arm) for arm in evidence.arms}),
-        ("diversity", "Distinct-4", {arm: evidence.diversity(arm) for arm in evidence.arms}),
-    )
+def _both(evidence: Evidence, name: str, terms: Terms) -> list[Part]:
+    """A statement on length and the same on diversity; ``name`` has a place for which."""
+    return [
+        part(name.format("length"), TOKENS, *terms(evidence.length, last_window)),
+        *evidence.diversity_parts(name.format("diversity"), terms),
+    ]
 
 
 @claim(
@@ -69,15 +79,14 @@ def lasting_deficit(evidence: Evidence) -> list[Part]:
     """Last-window length and diversity: the arm that was always long minus the mean of the two that
     began short and were extended.
     """
-    return [
-        part(
-            f"{name} lacking at the end",
-            unit,
-            (1, series["long"], last_window),
-            *mean_of([series[arm] for arm in FROM_SHORT], last_window, -1),
-        )
-        for name, unit, series in _both(evidence)
-    ]
+    return _both(
+        evidence,
+        "{} lacking at the end",
+        lambda of, _: [
+            (1, of("long"), last_window),
+            *mean_of([of(arm) for arm in FROM_SHORT], last_window, -1),
+        ],
+    )
 
 
 @claim(
@@ -89,15 +98,14 @@ def deficit_by_start(evidence: Evidence) -> list[Part]:
     """Last-window length and diversity: mean of the two arms extended from middle minus mean of
     the two extended from short, so the larger deficit of the latter.
     """
-    return [
-        part(
-            f"{name} lacking, from short minus from middle",
-            unit,
-            *mean_of([series[arm] for arm in FROM_MIDDLE], last_window),
-            *mean_of([series[arm] for arm in FROM_SHORT], last_window, -1),
-        )
-        for name, unit, series in _both(evidence)
-    ]
+    return _both(
+        evidence,
+        "{} lacking, from short minus from middle",
+        lambda of, _: [
+            *mean_of([of(arm) for arm in FROM_MIDDLE], last_window),
+            *mean_of([of(arm) for arm in FROM_SHORT], last_window, -1),
+        ],
+    )
 
 
 def _after(extension: float) -> Statistic:
@@ -120,14 +128,13 @@ def recovery(evidence: Evidence) -> list[Part]:
     extension: late minus early extension, averaged over the two initial limits.
     """
     early, late = _after(EARLY), _after(LATE)
-    return [
-        part(
-            f"{name} lacking, late minus early extension",
-            unit,
-            (1, series["long"], late),
-            *mean_of([series["short_late"], series["middle_late"]], late, -1),
-            (-1, series["long"], early),
-            *mean_of([series["short_early"], series["middle_early"]], early),
-        )
-        for name, unit, series in _both(evidence)
-    ]
+    return _both(
+        evidence,
+        "{} lacking, late minus early extension",
+        lambda of, _: [
+            (1, of("long"), late),
+            *mean_of([of("short_late"), of("middle_late")], late, -1),
+            (-1, of("long"), early),
+            *mean_of([of("short_early"), of("middle_early")], early),
+        ],
+    )

@@ -6,6 +6,7 @@ from functools import partial
 
 from mcbench.claims.claim import register
 from mcbench.claims.evidence import Evidence, Part, difference, part
+from mcbench.claims.margins import POINTS, TOKENS
 from mcbench.claims.statistics import area_under_curve, first_window, growth, last_window
 
 ARMS = ("harder", "easier")
@@ -17,12 +18,22 @@ def gain(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 minus the untrained model's: above 0 on the harder set, and more than
     twice the easier set's ("almost none" there; the paper's ratio is about three).
     """
-    harder, easier = map(evidence.accuracy, ARMS)
-    gained = [(1.0, harder, last_window), (-1.0, harder, first_window)]
-    twice = [(-2.0, easier, last_window), (2.0, easier, first_window)]
+    harder, easier = ARMS
     return [
-        part("gain on the harder set", "points", *gained),
-        part("gain on the harder set minus twice the easier's", "points", *gained, *twice),
+        *evidence.accuracy_parts(
+            "gain on the harder set",
+            lambda of, end: [(1.0, of(harder), end), (-1.0, of(harder), first_window)],
+        ),
+        *evidence.accuracy_parts(
+            "gain on the harder set minus twice the easier's",
+            lambda of, end: [
+                (1.0, of(harder), end),
+                (-1.0, of(harder), first_window),
+                (-2.0, of(easier), end),
+                (2.0, of(easier), first_window),
+            ],
+            threshold=True,
+        ),
     ]
 
 
@@ -31,7 +42,7 @@ def reward(evidence: Evidence) -> list[Part]:
     """Mean reward over the run, easier minus harder set."""
     harder, easier = map(evidence.reward, ARMS)
     name = "reward, easier minus harder set"
-    return [difference(name, "points", easier, harder, area_under_curve)]
+    return [difference(name, POINTS, easier, harder, area_under_curve)]
 
 
 @claim("D3", "Reward grows alike on both sets, test accuracy only on the harder one.", ARMS)
@@ -40,18 +51,25 @@ def growth_of_both(evidence: Evidence) -> list[Part]:
     much as on the other. "Only": pass@1 grows on the harder set, by more than twice the easier's.
     """
     harder, easier = map(evidence.reward, ARMS)
-    accurate, little = map(evidence.accuracy, ARMS)
     return [
-        part(name, "points", (1, ours, growth), (-factor, other, growth))
+        part(name, POINTS, (1, ours, growth), (-factor, other, growth), threshold=True)
         for name, ours, factor, other in (
             ("reward growth, harder minus half the easier's", harder, 0.5, easier),
             ("reward growth, easier minus half the harder's", easier, 0.5, harder),
         )
     ] + [
-        part("pass@1 growth on the harder set", "points", (1, accurate, growth)),
-        part("pass@1 growth, harder minus twice the easier's", "points", (1, accurate, growth),
-             (-2, little, growth)),
-    ]  # fmt: skip
+        *evidence.accuracy_parts(
+            "pass@1 growth on the harder set",
+            lambda of, _: [(1, of(ARMS[0]), growth)],
+            shape=True,
+        ),
+        *evidence.accuracy_parts(
+            "pass@1 growth, harder minus twice the easier's",
+            lambda of, _: [(1, of(ARMS[0]), growth), (-2, of(ARMS[1]), growth)],
+            shape=True,
+            threshold=True,
+        ),
+    ]
 
 
 @claim(
@@ -67,7 +85,7 @@ def response_length(evidence: Evidence) -> list[Part]:
     harder, easier = map(evidence.length, ARMS)
     room = [(1.2, easier, first_window), (-1.0, harder, first_window)]
     return [
-        difference("length growth", "tokens", harder, easier, growth),
-        difference("length at the end", "tokens", harder, easier, last_window),
-        part("room below 1.2 times the easier set's first length", "tokens", *room),
+        difference("length growth", TOKENS, harder, easier, growth),
+        difference("length at the end", TOKENS, harder, easier, last_window),
+        part("room below 1.2 times the easier set's first length", TOKENS, *room, threshold=True),
     ]

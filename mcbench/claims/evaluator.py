@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, difference, part
+from mcbench.claims.evidence import Evidence, Part, Series, Term, difference, gap, minus
+from mcbench.claims.margins import POINTS
 from mcbench.claims.measurements import SUITE
 from mcbench.claims.statistics import (
     Curve,
     Statistic,
     area_under_curve,
     estimate,
-    last_window,
     mean_between,
 )
 from mcbench.errors import UserError
@@ -27,7 +28,8 @@ claim = partial(register, section="evaluator", experiment="code_evaluator", sour
 @claim(
     "E1",
     "On solutions known to be right, the multi-strategy evaluator measures higher accuracy than "
-    "the LiveCodeBench rules, without accepting wrong ones in return.",
+    "the LiveCodeBench rules, without accepting wrong ones in return (here on the suite that it "
+    "was debugged on).",
     (),
     seeds=0,
 )
@@ -54,8 +56,8 @@ def labelled_set(evidence: Evidence) -> list[Part]:
     shares = [judged[rows].mean() for rows in (right, ~right)]
     text = [f"{share[OURS]:.1f} % against {share[THEIRS]:.1f} %" for share in shares]
     return [
-        Part(f"right solutions accepted ({text[0]})", estimate(gaps[right]), "points"),
-        Part(f"right minus wrong accepted (wrong: {text[1]})", estimate(signed), "points"),
+        Part(f"right solutions accepted ({text[0]})", estimate(gaps[right]), POINTS),
+        Part(f"right minus wrong accepted (wrong: {text[1]})", estimate(signed), POINTS),
     ]
 
 
@@ -63,7 +65,7 @@ def labelled_set(evidence: Evidence) -> list[Part]:
 def training_reward(evidence: Evidence) -> list[Part]:
     """Mean reward over the run, ours minus theirs, paired by seed."""
     ours, theirs = map(evidence.reward, ARMS)
-    return [difference("reward", "points", ours, theirs, area_under_curve)]
+    return [difference("reward", POINTS, ours, theirs, area_under_curve)]
 
 
 @claim(
@@ -75,10 +77,13 @@ def test_accuracy(evidence: Evidence) -> list[Part]:
     """Area under the pass@1 curve ("faster") and last-window pass@1 ("higher"), ours minus theirs,
     paired by seed and problem.
     """
-    ours, theirs = map(evidence.accuracy, ARMS)
     return [
-        difference("mean pass@1", "points", ours, theirs, area_under_curve),
-        difference("pass@1 at the end", "points", ours, theirs, last_window),
+        *evidence.accuracy_parts(
+            "mean pass@1",
+            lambda of, _: minus(of(OURS), of(THEIRS), area_under_curve),
+            shape=True,
+        ),
+        *evidence.accuracy_parts("pass@1 at the end", gap(OURS, THEIRS)),
     ]
 
 
@@ -97,10 +102,14 @@ def early_gap(evidence: Evidence) -> list[Part]:
     """The gap in pass@1, ours minus theirs: in the first third of training, and how much larger it
     is there than in the last third.
     """
-    ours, theirs = map(evidence.accuracy, ARMS)
-    first = [(1.0, ours, _third(0)), (-1.0, theirs, _third(0))]
-    last = [(-1.0, ours, _third(2)), (1.0, theirs, _third(2))]
+
+    def first(of: Callable[[str], Series], _: Statistic) -> list[Term]:
+        return minus(of(OURS), of(THEIRS), _third(0))
+
+    def both(of: Callable[[str], Series], end: Statistic) -> list[Term]:
+        return [*first(of, end), *minus(of(THEIRS), of(OURS), _third(2))]
+
     return [
-        part("gap in the first third", "points", *first),
-        part("gap in the first third minus the last", "points", *first, *last),
+        *evidence.accuracy_parts("gap in the first third", first, shape=True),
+        *evidence.accuracy_parts("gap in the first third minus the last", both, shape=True),
     ]

@@ -5,15 +5,24 @@ Axis letters: S seeds, N points of a curve, P problems, R resampled problem sets
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mcbench.claims.margins import DISTINCT, MARGINS, POINTS, PROGRAMS
 from mcbench.claims.measurements import Measurements, table_of
-from mcbench.claims.statistics import HELD_OUT, Estimate, Statistic, estimate, resample_problems
+from mcbench.claims.statistics import (
+    HELD_OUT,
+    Estimate,
+    Statistic,
+    area_under_curve,
+    estimate,
+    last_window,
+    resample_problems,
+)
 from mcbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,44 +31,51 @@ if TYPE_CHECKING:
     from mcbench.runs.store import RunRecord
 
 REWARD, LENGTH, DIVERSITY = "reward", "completions/mean_length", "diversity/distinct_4"
+HEAD_DIVERSITY, UNIQUE = "diversity/distinct_4_head", "diversity/unique_programs"
 CLIPPED, ENTROPY = "clip_ratio/region_mean", "entropy"
+ALL_ENTROPY = "entropy/sampled"  # of responses that are removed from the loss, too
 GROUPS = ("group/mixed", "group/all_fail")
 DIVERSITIES = (
     *(f"diversity/distinct_{n}" for n in (1, 2, 3, 4)),
     "diversity/self_bleu",
-    "diversity/unique_programs",
+    UNIQUE,
 )
-LOGGED = (REWARD, LENGTH, *DIVERSITIES, CLIPPED, ENTROPY, *GROUPS)
+LOGGED = (REWARD, LENGTH, *DIVERSITIES, HEAD_DIVERSITY, CLIPPED, ENTROPY, ALL_ENTROPY, *GROUPS)
 LEVELS = ("easy", "medium", "hard")
 MIN_POINTS = 5  # of a curve; a trial of a few steps decides nothing
 
 
 @dataclass(frozen=True)
 class PassRates:
-    """Held-out pass rates of a run at one maximum length.
+    """Held-out pass rates of a run at one maximum length and temperature.
 
     ``values`` (N, P) is the share of attempts that passed, in percent, at ``steps`` (N,) and for
-    ``problems`` (P,), sorted, of these ``difficulties`` (P,).
+    ``problems`` (P,), sorted, of these ``difficulties`` and ``kinds`` (P,).
     """
 
     steps: np.ndarray
     problems: tuple[str, ...]
     values: np.ndarray
     difficulties: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
+
+
+How = tuple[int, float]
+"""How answers were drawn: the maximum length and the temperature."""
 
 
 @dataclass(frozen=True)
 class RunCurves:
     """What claims read of one run.
 
-    ``logged`` maps a column to its steps and values, (N,) each. ``rates`` are those with responses
-    of up to the shortest evaluated length, which is the training length; ``longest`` those with the
-    longest, where there are several.
+    ``logged`` maps a column to its steps and values, (N,) each. ``rates`` are the held-out pass
+    rates of the evaluations on all problems, by length and temperature; ``shapes`` those of all
+    evaluations, on the problems that every one of them has, where some have fewer.
     """
 
     logged: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    rates: PassRates
-    longest: PassRates
+    rates: Mapping[How, PassRates]
+    shapes: Mapping[How, PassRates] = field(default_factory=dict)
 
 
 def run_curves(record: RunRecord) -> RunCurves:
@@ -74,30 +90,73 @@ def run_curves(record: RunRecord) -> RunCurves:
         if points:
             steps = sorted(points)
             logged[column] = (np.array(steps, float), np.array([points[step] for step in steps]))
-    lengths = {line["max_completion_length"] for line in record.eval_lines}
-    shortest, longest = (pick(lengths, default=None) for pick in (min, max))
-    return RunCurves(logged, _pass_rates(record, shortest), _pass_rates(record, longest))
+    rates, shapes = {}, {}
+    for how in {_how(line) for line in record.eval_lines}:
+        lines = [line for line in record.eval_lines if _how(line) == how]
+        most = max(len(line["per_problem"]) for line in lines)
+        whole = [line for line in lines if len(line["per_problem"]) == most]
+        rates[how] = _pass_rates(whole)
+        if len(whole) < len(lines):
+            shapes[how] = _pass_rates(lines)
+    return RunCurves(logged, rates, shapes)
 
 
-def _pass_rates(record: RunRecord, length: int | None) -> PassRates:
-    lines = {
+def _how(line: Mapping[str, Any]) -> How:
+    return int(line["max_completion_length"]), float(line.get("temperature", 1.0))
+
+
+def _pass_rates(lines: Sequence[Mapping[str, Any]]) -> PassRates:
+    judged = {
         int(line["step"]): {row["id"]: row for row in line["per_problem"] if row["attempts"]}
-        for line in record.eval_lines
-        if line["max_completion_length"] == length
+        for line in lines
     }
-    steps = sorted(lines)
+    steps = sorted(judged)
     # A problem whose attempts were all lost to our own infrastructure is left out everywhere.
-    problems = sorted(set.intersection(*map(set, lines.values()))) if lines else []
+    problems = sorted(set.intersection(*map(set, judged.values())))
     values = [
-        [100 * lines[step][one]["passes"] / lines[step][one]["attempts"] for one in problems]
+        [100 * judged[step][one]["passes"] / judged[step][one]["attempts"] for one in problems]
         for step in steps
     ]
+    first = judged[steps[0]]
     return PassRates(
         np.array(steps, float),
         tuple(problems),
         np.array(values).reshape(len(steps), -1),
-        tuple(str(lines[steps[0]][one].get("difficulty", "")) for one in problems),
+        *(tuple(str(first[one].get(name, "")) for one in problems) for name in _OF_PROBLEMS),
     )
+
+
+_OF_PROBLEMS = ("difficulty", "kind")
+
+
+def duplicates(arms: Mapping[str, Mapping[int, RunCurves]]) -> dict[str, str]:
+    """Arms that trained exactly as an earlier one did: all that was logged is equal, for every seed
+    that both have.
+    """
+    found: dict[str, str] = {}
+    names = list(arms)
+    for place, arm in enumerate(names):
+        for earlier in names[:place]:
+            seeds = arms[arm].keys() & arms[earlier].keys()
+            if seeds and all(_logged_alike(arms[arm][s], arms[earlier][s]) for s in seeds):
+                found[arm] = found.get(earlier, earlier)
+                break
+    return found
+
+
+def _logged_alike(ours: RunCurves, other: RunCurves) -> bool:
+    if not ours.logged or ours.logged.keys() != other.logged.keys():
+        return False
+    return all(
+        np.array_equal(np.stack(ours.logged[name]), np.stack(other.logged[name]), equal_nan=True)
+        for name in ours.logged
+    )
+
+
+def alike(same: Mapping[str, str]) -> str:
+    """A sentence on duplicates; empty without any."""
+    told = [f"{arm} trained as {other} did" for arm, other in same.items()]
+    return f"{', '.join(told)}, update by update" if told else ""
 
 
 @dataclass(frozen=True)
@@ -120,26 +179,43 @@ INCONCLUSIVE = "inconclusive"
 class Part:
     """One statement of a claim, as a number that is positive when the statement holds.
 
-    ``state`` is given when the claim is assessed.
+    ``threshold`` marks a comparison with something else than nothing ("twice as much"), which
+    therefore has no margin. What is ``beside`` is measured and told, and decides nothing. ``state``
+    and ``seeds_needed`` (for a decision; None where unknown) are given when the claim is assessed.
     """
 
     name: str
     estimate: Estimate
     unit: str
+    threshold: bool = False
+    beside: bool = False
     state: str = INCONCLUSIVE
+    seeds_needed: int | None = None
+
+    @property
+    def margin(self) -> float | None:
+        """Within which there is no effect; None where a threshold is asked for."""
+        return None if self.threshold else MARGINS[self.unit].value
 
 
 Term = tuple[float, Series, Statistic]
 
 
 def part(
-    name: str, unit: str, *terms: Term, constant: float = 0.0, resolution: float = 0.0
+    name: str,
+    unit: str,
+    *terms: Term,
+    constant: float = 0.0,
+    resolution: float = 0.0,
+    threshold: bool = False,
+    beside: bool = False,
 ) -> Part:
     """``constant`` plus the sum of factor x statistic of a series: per seed, then over seeds.
 
     Args:
         terms: (factor, series, statistic); the series of all terms have the same seeds.
         resolution: the spacing of the values that a statistic can take, such as steps.
+        threshold, beside: see :class:`Part`.
     """
     values = constant + sum(factor * statistic(s.x, s.y) for factor, s, statistic in terms)
     resampled = None
@@ -152,12 +228,18 @@ def part(
     assert isinstance(values, np.ndarray)
     assert resampled is None or isinstance(resampled, np.ndarray)
     held_out = any(statistic in HELD_OUT for _, _, statistic in terms)
-    return Part(name, estimate(values, resampled, spacing, held_out), unit)
+    found = estimate(values, resampled, spacing, held_out)
+    return Part(name, found, unit, threshold, beside)
+
+
+def minus(ours: Series, other: Series, statistic: Statistic) -> list[Term]:
+    """Terms for a statistic of ours minus that of the other."""
+    return [(1.0, ours, statistic), (-1.0, other, statistic)]
 
 
 def difference(name: str, unit: str, ours: Series, other: Series, statistic: Statistic) -> Part:
     """The part ``statistic`` of ours minus of the other."""
-    return part(name, unit, (1, ours, statistic), (-1, other, statistic))
+    return part(name, unit, *minus(ours, other, statistic))
 
 
 def mean_of(series: Sequence[Series], statistic: Statistic, factor: float = 1.0) -> list[Term]:
@@ -179,6 +261,15 @@ def trend_of(
     return [(float(weight), one, statistic) for weight, one in zip(weights, series, strict=True)]
 
 
+Terms = Callable[[Callable[[str], Series], Statistic], list[Term]]
+"""What is compared, given the curve of an arm by its name and the statistic of its end."""
+
+
+def gap(ours: str, other: str) -> Terms:
+    """The end of one arm minus that of another."""
+    return lambda of, end: minus(of(ours), of(other), end)
+
+
 @dataclass(frozen=True)
 class Evidence:
     """The runs of a claim's arms, ``arms[arm][seed]``, and measurements beside them."""
@@ -189,8 +280,11 @@ class Evidence:
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
-        """Those that every arm was run with."""
-        return tuple(sorted(set.intersection(*map(set, self.arms.values())) if self.arms else ()))
+        """Those that every arm was run with; without arms those that were measured."""
+        if self.arms:
+            return tuple(sorted(set.intersection(*map(set, self.arms.values()))))
+        rows = [row for row in self.measurements if row["experiment"] == self.experiment]
+        return tuple(sorted({int(row["seed"]) for row in rows if "seed" in row}))
 
     def reward(self, arm: str) -> Series:
         """Mean reward of a generation, in points (percent)."""
@@ -212,30 +306,52 @@ class Evidence:
         """
         runs = [self.arms[arm][seed] for seed in self.seeds]
         if any(column not in run.logged for run in runs):
-            raise UserError(f"arm {arm} has runs that did not log {column}")
+            raise NotLogged(f"arm {arm} has runs that did not log {column}")
         return _aligned([run.logged[column] for run in runs], f"{column} of arm {arm}")
 
-    def accuracy(self, arm: str, longest: bool = False, difficulty: str | None = None) -> Series:
+    def accuracy(
+        self,
+        arm: str,
+        longest: bool = False,
+        cool: bool = False,
+        shape: bool = False,
+        **kind: str,
+    ) -> Series:
         """Held-out pass@1 in percent, with resampled problems: those that all runs of all arms were
         evaluated on.
 
         Args:
             longest: with responses of up to the longest evaluated length, not the training length.
-            difficulty: of the problems of this difficulty alone.
+            cool: sampled at the lowest evaluated temperature, not the highest.
+            shape: at every evaluation, on the problems that all have; not only at those on all.
+            kind: ``difficulty`` or ``kind`` of the problems that count.
 
         Raises:
-            UserError: a run has no evaluations.
+            UserError: a run has no such evaluations.
         """
+        key = (arm, longest, cool, shape, *sorted(kind.items()))
+        if key not in self._accuracies:
+            self._accuracies[key] = self._accuracy(arm, longest, cool, shape, kind)
+        return self._accuracies[key]
+
+    @cached_property
+    def _accuracies(self) -> dict[Any, Series]:
+        return {}
+
+    def _accuracy(
+        self, arm: str, longest: bool, cool: bool, shape: bool, kind: Mapping[str, str]
+    ) -> Series:
         rates = {
-            (name, seed): self.arms[name][seed].longest if longest else self.arms[name][seed].rates
+            (name, seed): _chosen(self.arms[name][seed], longest, cool, shape)
             for name in self.arms
             for seed in self.seeds
         }
-        problems = _common_problems(rates.values(), difficulty)
-        runs = [rates[arm, seed] for seed in self.seeds]
-        if not all(len(run.steps) for run in runs) or not problems:
-            kind = f" {difficulty}" if difficulty else ""
-            raise UserError(f"arm {arm} has runs without evaluations on common{kind} problems")
+        known = [one for one in rates.values() if one is not None]
+        problems = _common_problems(known, kind) if len(known) == len(rates) else []
+        if not problems:
+            which = "".join(f" {value}" for value in kind.values())
+            raise UserError(f"arm {arm} has runs without evaluations on common{which} problems")
+        runs = [run for seed in self.seeds if (run := rates[arm, seed]) is not None]
         tables = [run.values[:, np.searchsorted(run.problems, problems)] for run in runs]
         curves = [(run.steps, table.mean(axis=1)) for run, table in zip(runs, tables, strict=True)]
         series = _aligned(curves, f"accuracy of arm {arm}")
@@ -243,6 +359,94 @@ class Evidence:
         weights = resample_problems(len(problems))
         resampled = np.einsum("snp,rp->rsn", np.stack(shared), weights, optimize=True)
         return Series(series.x, series.y, resampled)
+
+    @cached_property
+    def views(self) -> list[tuple[str, dict[str, Any], bool]]:
+        """The ways in which accuracy is measured here: what to add to a name, arguments for
+        :meth:`accuracy`, and whether it is beside those that decide (all problems at the highest
+        temperature, at the training length and at the longest).
+        """
+        hows = [set(self.arms[arm][seed].rates) for arm in self.arms for seed in self.seeds]
+        lengths, temperatures = (set.union(*({h[i] for h in one} for one in hows)) for i in (0, 1))
+        kinds = {k for a in self.arms for s in self.seeds for r in self.arms[a][s].rates.values()
+                 for k in r.kinds}  # fmt: skip
+        long: list[tuple[str, dict[str, Any]]] = [("", {})]
+        if len(lengths) > 1:
+            long.append((" at the longest length", {"longest": True}))
+        beside: list[tuple[str, dict[str, Any]]] = []
+        if len(kinds) > 1 and INDUCED in kinds:
+            beside.append((", induced problems", {"kind": INDUCED}))
+        if len(temperatures) > 1:
+            beside.append((f", at T = {min(temperatures):g}", {"cool": True}))
+        return [
+            (at + which, {**length, **more}, bool(which))
+            for which, more in [("", {}), *beside]
+            for at, length in long
+        ]
+
+    def accuracy_parts(
+        self,
+        name: str,
+        terms: Terms,
+        *,
+        shape: bool = False,
+        **options: Any,
+    ) -> list[Part]:
+        """A statement on pass@1 at the training length and at the longest, which decide, and beside
+        them on induced problems, at the lower temperature, and by the area under the curve.
+
+        Args:
+            terms: what is compared, given an arm's accuracy by name and the statistic of its end.
+            shape: the statement is about the course of a curve: every evaluation counts, and
+                nothing stands beside it.
+            options: as for :func:`part`.
+        """
+        made = []
+        for at, view, beside in self.views:
+            if beside and shape:
+                continue
+
+            def accuracy(arm: str, view: Mapping[str, Any] = view) -> Series:
+                return self.accuracy(arm, shape=shape, **view)
+
+            made.append(
+                part(name + at, POINTS, *terms(accuracy, last_window), beside=beside, **options)
+            )
+            if not beside and not shape:
+                area = terms(accuracy, area_under_curve)
+                made.append(part(f"{name}{at}, area", POINTS, *area, beside=True, **options))
+        return sorted(made, key=lambda one: one.beside)
+
+    def diversity_parts(self, name: str, terms: Terms, **options: Any) -> list[Part]:
+        """A statement on diversity by unique programs and by Distinct-4 of the first tokens, which
+        decide, and beside them by Distinct-4 of whole responses, which falls with their length.
+
+        Args:
+            terms: as for :meth:`accuracy_parts`, given an arm's curve of a measure.
+
+        A measure that some run did not log is a part without a number, so that the claim stays
+        open.
+        """
+        made = []
+        for what, unit, column in (
+            ("unique programs", PROGRAMS, UNIQUE),
+            ("Distinct-4 of the first tokens", DISTINCT, HEAD_DIVERSITY),
+            ("Distinct-4", DISTINCT, DIVERSITY),
+        ):
+            beside = column == DIVERSITY
+
+            def of(arm: str, column: str = column) -> Series:
+                return self.logged(arm, column)
+
+            try:
+                one = part(
+                    f"{name}, {what}", unit, *terms(of, last_window), beside=beside, **options
+                )
+            except NotLogged:
+                nothing = Estimate(np.nan, len(self.seeds))
+                one = Part(f"{name}, {what} (not logged)", nothing, unit, beside=beside)
+            made.append(one)
+        return made
 
     def table(self, kind: str) -> pd.DataFrame:
         """Measurements of one kind.
@@ -253,13 +457,31 @@ class Evidence:
         return table_of(self.measurements, kind, self.experiment)
 
 
-def _common_problems(rates: Collection[PassRates], difficulty: str | None) -> list[str]:
-    """Problems that all runs were evaluated on; of one difficulty, where that is given."""
+INDUCED = "induced"
+
+
+class NotLogged(UserError):
+    """Runs lack a column."""
+
+
+def _chosen(run: RunCurves, longest: bool, cool: bool, shape: bool) -> PassRates | None:
+    """A run's pass rates at one length and temperature; None where there are none."""
+    if not run.rates:
+        return None
+    length = (max if longest else min)(length for length, _ in run.rates)
+    temperatures = [temperature for at, temperature in run.rates if at == length]
+    how = length, (min if cool else max)(temperatures)
+    return run.shapes.get(how, run.rates[how]) if shape else run.rates[how]
+
+
+def _common_problems(rates: Collection[PassRates], wanted: Mapping[str, str]) -> list[str]:
+    """Problems that all runs were evaluated on; of one difficulty or kind, where that is given."""
     shared = set.intersection(*(set(run.problems) for run in rates))
-    if difficulty is not None:
-        first = next(iter(rates))
-        level = dict(zip(first.problems, first.difficulties, strict=True))
-        shared = {problem for problem in shared if level[problem] == difficulty}
+    first = next(iter(rates))
+    for name, value in wanted.items():
+        labels = {"difficulty": first.difficulties, "kind": first.kinds}[name]
+        found = dict(zip(first.problems, labels, strict=True))
+        shared = {problem for problem in shared if found[problem] == value}
     return sorted(shared)
 
 

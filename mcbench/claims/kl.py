@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, difference, part
+from mcbench.claims.evidence import Evidence, Part, difference, gap
+from mcbench.claims.margins import DISTINCT, TOKENS
 from mcbench.claims.statistics import (
     estimate,
     fall_from_peak,
@@ -30,19 +31,27 @@ claim = partial(register, section="kl", experiment="kl_and_clip", source="§2.5,
     (KL, NO_KL),
 )
 def diversity_length_accuracy(evidence: Evidence) -> list[Part]:
-    """No KL with high clip: last-window Distinct-4 and length above the other arm's, pass@1 grows.
-    KL with low clip: Distinct-4 falls from first to last window, and pass@1 falls from its peak,
+    """No KL with high clip: last-window diversity and length above the other arm's, pass@1 grows.
+    KL with low clip: diversity falls from first to last window, and pass@1 falls from its peak,
     whose place is found on the other seeds.
     """
-    kept, lost = evidence.diversity(NO_KL), evidence.diversity(KL)
     long, short = evidence.length(NO_KL), evidence.length(KL)
-    loss = [(1.0, lost, first_window), (-1.0, lost, last_window)]
     return [
-        difference("diversity at the end, no KL minus KL", "Distinct-4", kept, lost, last_window),
-        difference("length at the end, no KL minus KL", "tokens", long, short, last_window),
-        part("pass@1 growth, no KL", "points", (1, evidence.accuracy(NO_KL), growth)),
-        part("diversity lost, KL", "Distinct-4", *loss),
-        part("pass@1 fall, KL", "points", (1, evidence.accuracy(KL), fall_from_peak)),
+        *evidence.diversity_parts(
+            "diversity at the end, no KL minus KL",
+            gap(NO_KL, KL),
+        ),
+        difference("length at the end, no KL minus KL", TOKENS, long, short, last_window),
+        *evidence.accuracy_parts(
+            "pass@1 growth, no KL", lambda of, _: [(1, of(NO_KL), growth)], shape=True
+        ),
+        *evidence.diversity_parts(
+            "diversity lost, KL",
+            lambda of, end: [(1, of(KL), first_window), (-1, of(KL), end)],
+        ),
+        *evidence.accuracy_parts(
+            "pass@1 fall, KL", lambda of, _: [(1, of(KL), fall_from_peak)], shape=True
+        ),
     ]
 
 
@@ -55,7 +64,7 @@ def loss_before_fall(evidence: Evidence) -> list[Part]:
     """KL with low clip: pass@1 rises to its peak and falls from it, the peak's place found on the
     other seeds; Distinct-4 has fallen by that place ("precedes") and falls on ("continued").
     """
-    accuracy, diversity = evidence.accuracy(KL), evidence.diversity(KL)
+    accuracy, diversity = evidence.accuracy(KL, shape=True), evidence.diversity(KL)
     steps = accuracy.x[held_out_peak(accuracy.x, accuracy.y)]
     smoothed = smooth(diversity.x, diversity.y)
     at_peak = np.array(
@@ -64,8 +73,12 @@ def loss_before_fall(evidence: Evidence) -> list[Part]:
     before = estimate(first_window(diversity.x, diversity.y) - at_peak, held_out=True)
     after = estimate(at_peak - last_window(diversity.x, diversity.y), held_out=True)
     return [
-        part("pass@1 rise", "points", (1, accuracy, rise_to_peak)),
-        part("pass@1 fall", "points", (1, accuracy, fall_from_peak)),
-        Part("diversity lost before the peak of pass@1", before, "Distinct-4"),
-        Part("diversity lost after it", after, "Distinct-4"),
+        *evidence.accuracy_parts(
+            "pass@1 rise", lambda of, _: [(1, of(KL), rise_to_peak)], shape=True
+        ),
+        *evidence.accuracy_parts(
+            "pass@1 fall", lambda of, _: [(1, of(KL), fall_from_peak)], shape=True
+        ),
+        Part("diversity lost before the peak of pass@1", before, DISTINCT),
+        Part("diversity lost after it", after, DISTINCT),
     ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, mean_of, part, trend_of
+from mcbench.claims.evidence import Evidence, Part, Series, Term, Terms, mean_of, part, trend_of
+from mcbench.claims.margins import TOKENS, UPDATES
 from mcbench.claims.statistics import (
+    Statistic,
     drop_from_peak,
     fall_from_peak,
     first_peak_step,
@@ -32,15 +36,22 @@ def rise_fall_settle(evidence: Evidence) -> list[Part]:
     """Mean over the four masked arms, with the peak's place found on the other seeds: pass@1 rises
     to it, has fallen by the last window, and within that window loses less than half as much again.
     """
-    series = [evidence.accuracy(arm) for arm in MASKED]
+
+    def over(*factors: tuple[Statistic, float]) -> Terms:
+        def terms(of: Callable[[str], Series], _: Statistic) -> list[Term]:
+            series = [of(arm) for arm in MASKED]
+            return [t for statistic, factor in factors for t in mean_of(series, statistic, factor)]
+
+        return terms
+
     return [
-        part("rise to the peak", "points", *mean_of(series, rise_to_peak)),
-        part("fall from the peak", "points", *mean_of(series, fall_from_peak)),
-        part(
+        *evidence.accuracy_parts("rise to the peak", over((rise_to_peak, 1.0)), shape=True),
+        *evidence.accuracy_parts("fall from the peak", over((fall_from_peak, 1.0)), shape=True),
+        *evidence.accuracy_parts(
             "half the fall minus what the last window still loses",
-            "points",
-            *mean_of(series, fall_from_peak, 0.5),
-            *mean_of(series, late_fall, -1),
+            over((fall_from_peak, 0.5), (late_fall, -1.0)),
+            shape=True,
+            threshold=True,
         ),
     ]
 
@@ -61,16 +72,29 @@ def length_by_rho(evidence: Evidence) -> list[Part]:
     above = [(1.0, most, growth), (-0.5, none, growth), (-0.5, everything, growth)]
     below = [(1.5, everything, growth), (-0.5, none, growth), (-1.0, most, growth)]
     return [
-        part("length growth, rho 0 to 0.3", "tokens", *trend_of(series, RHO, growth)),
-        part("length at the end, rho 0 to 0.3", "tokens", *trend_of(series, RHO, last_window)),
-        part("growth at rho 0.3 above the middle of none and all", "tokens", *above),
-        part("growth at rho 0.3 below all by as much above", "tokens", *below),
+        part("length growth, rho 0 to 0.3", TOKENS, *trend_of(series, RHO, growth)),
+        part("length at the end, rho 0 to 0.3", TOKENS, *trend_of(series, RHO, last_window)),
+        part("growth at rho 0.3 above the middle of none and all", TOKENS, *above, threshold=True),
+        part("growth at rho 0.3 below all by as much above", TOKENS, *below, threshold=True),
     ]
 
 
 def _spacing(evidence: Evidence) -> float:
-    steps = evidence.accuracy("all").x
+    steps = evidence.accuracy("all", shape=True).x
     return float(steps[-1] - steps[0]) / max(1, len(steps) - 1)
+
+
+def _steps(evidence: Evidence, name: str, statistic: Statistic) -> list[Part]:
+    """How much less of a statistic that is a step there is, from rho 0.1 to masking all."""
+    return [
+        replace(one, unit=UPDATES)
+        for one in evidence.accuracy_parts(
+            name,
+            lambda of, _: trend_of([of(arm) for arm in MASKED], ORDER, statistic, -1),
+            shape=True,
+            resolution=_spacing(evidence),
+        )
+    ]
 
 
 @claim("M3", "More masking reaches the first peak sooner.", MASKED)
@@ -78,9 +102,7 @@ def first_peak(evidence: Evidence) -> list[Part]:
     """Step of the first maximum of pass@1 that stands out by half of the curve's range: how much
     earlier from rho 0.1 to masking all, by the straight line over the four masked arms in order.
     """
-    series = [evidence.accuracy(arm) for arm in MASKED]
-    sooner = trend_of(series, ORDER, first_peak_step, -1)
-    return [part("first peak sooner", "updates", *sooner, resolution=_spacing(evidence))]
+    return _steps(evidence, "first peak sooner", first_peak_step)
 
 
 @claim("M4", "Less masking reaches a higher peak later.", MASKED)
@@ -88,11 +110,13 @@ def higher_and_later(evidence: Evidence) -> list[Part]:
     """Height and step of the highest smoothed pass@1, from masking all down to rho 0.1, by the
     straight line over the four masked arms in order.
     """
-    series = [evidence.accuracy(arm) for arm in MASKED]
-    later = trend_of(series, ORDER, peak_step, -1)
     return [
-        part("higher peak", "points", *trend_of(series, ORDER, peak, -1)),
-        part("later peak", "updates", *later, resolution=_spacing(evidence)),
+        *evidence.accuracy_parts(
+            "higher peak",
+            lambda of, _: trend_of([of(arm) for arm in MASKED], ORDER, peak, -1),
+            shape=True,
+        ),
+        *_steps(evidence, "later peak", peak_step),
     ]
 
 
@@ -103,16 +127,21 @@ def higher_and_later(evidence: Evidence) -> list[Part]:
     EVERY,
 )
 def diversity_by_mask(evidence: Evidence) -> list[Part]:
-    """Distinct-4: fall by the slope and low last window from rho 0 to 0.3; under masking all a rise
+    """Diversity: fall by the slope and low last window from rho 0 to 0.3; under masking all a rise
     above the start and then a fall, with the peak's place found on the other seeds.
     """
-    series = [evidence.diversity(arm) for arm in BY_RHO]
-    everything = evidence.diversity("all")
+
+    def by_rho(statistic: Statistic) -> Terms:
+        return lambda of, _: trend_of([of(arm) for arm in BY_RHO], RHO, statistic, -1)
+
+    def of_all(statistic: Statistic) -> Terms:
+        return lambda of, _: [(1.0, of("all"), statistic)]
+
     return [
-        part("faster fall, rho 0 to 0.3", "Distinct-4", *trend_of(series, RHO, growth, -1)),
-        part("lower end, rho 0 to 0.3", "Distinct-4", *trend_of(series, RHO, last_window, -1)),
-        part("masking all: rise to the peak", "Distinct-4", (1, everything, rise_to_peak)),
-        part("masking all: fall from the peak", "Distinct-4", (1, everything, fall_from_peak)),
+        *evidence.diversity_parts("faster fall, rho 0 to 0.3", by_rho(growth)),
+        *evidence.diversity_parts("lower end, rho 0 to 0.3", by_rho(last_window)),
+        *evidence.diversity_parts("masking all: rise to the peak", of_all(rise_to_peak)),
+        *evidence.diversity_parts("masking all: fall from the peak", of_all(fall_from_peak)),
     ]
 
 
@@ -126,14 +155,23 @@ def stability(evidence: Evidence) -> list[Part]:
     """Mean of the three conditional arms against none and against all: last-window pass@1 higher,
     and the drop from each run's own smoothed peak smaller.
     """
-    conditional = [evidence.accuracy(arm) for arm in CONDITIONAL]
+
+    def minus_conditional(arm: str, sign: float, statistic: Statistic | None) -> Terms:
+        def terms(of: Callable[[str], Series], end: Statistic) -> list[Term]:
+            what = statistic or end
+            conditional = mean_of([of(one) for one in CONDITIONAL], what, -sign)
+            return [(sign, of(arm), what), *conditional]
+
+        return terms
+
     parts = []
     for arm in ("none", "all"):
-        other = evidence.accuracy(arm)
-        higher = [*mean_of(conditional, last_window), (-1.0, other, last_window)]
-        smaller = [(1.0, other, drop_from_peak), *mean_of(conditional, drop_from_peak, -1)]
-        parts += [
-            part(f"pass@1 at the end, conditional minus {arm}", "points", *higher),
-            part(f"drop from the peak, {arm} minus conditional", "points", *smaller),
-        ]
+        parts += evidence.accuracy_parts(
+            f"pass@1 at the end, conditional minus {arm}", minus_conditional(arm, -1.0, None)
+        )
+        parts += evidence.accuracy_parts(
+            f"drop from the peak, {arm} minus conditional",
+            minus_conditional(arm, 1.0, drop_from_peak),
+            shape=True,
+        )
     return parts

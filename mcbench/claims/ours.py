@@ -1,28 +1,36 @@
-"""Beyond the paper: one question a section that it leaves open (Q1-Q9)."""
+"""Beyond the paper: a question a section that it leaves open (Q1-Q9), and how much of what
+(Q10-Q13)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from scipy import stats
 
 from mcbench.claims.claim import register
 from mcbench.claims.evidence import (
+    ALL_ENTROPY,
     CLIPPED,
     DIVERSITIES,
     ENTROPY,
     GROUPS,
+    LENGTH,
     LEVELS,
     REWARD,
+    UNIQUE,
     Evidence,
     Part,
     Series,
     difference,
+    gap,
     mean_of,
     part,
-    trend_of,
 )
+from mcbench.claims.margins import CLIPPED as CLIPPED_TOKENS
+from mcbench.claims.margins import DISTINCT, NATS, POINTS, PROGRAMS, RANK, TOKENS
 from mcbench.claims.statistics import (
     Statistic,
     area_under_curve,
@@ -51,11 +59,11 @@ def generations(evidence: Evidence) -> list[Part]:
     the gain in pass@1 (last minus first window) on easy, medium and hard problems.
     """
     lengths = (evidence.length("newer"), evidence.length("older"))
-    found = [difference("growth of responses, newer minus older", "tokens", *lengths, growth)]
+    found = [difference("growth of responses, newer minus older", TOKENS, *lengths, growth)]
     for level in LEVELS:
         ours, other = (evidence.accuracy(arm, difficulty=level) for arm in ("newer", "older"))
         name = f"gain on {level} problems, newer minus older"
-        found.append(difference(name, "points", ours, other, _gain))
+        found.append(difference(name, POINTS, ours, other, _gain))
     return found
 
 
@@ -86,7 +94,7 @@ def readings(evidence: Evidence) -> list[Part]:
         for arm in ("when_correct", "when_non_incorrect")
     ]
     return [
-        difference(f"growth, {name}", "tokens", length[ours], length[other], growth)
+        difference(f"growth, {name}", TOKENS, length[ours], length[other], growth)
         for ours, other, name in pairs
     ]
 
@@ -102,7 +110,7 @@ NAMES = {
     **{f"diversity/distinct_{n}": f"Distinct-{n}" for n in (1, 2, 3, 4)},
     "diversity/self_bleu": "self-BLEU",
     "diversity/unique_programs": "unique programs",
-    ENTROPY: "token entropy",
+    ALL_ENTROPY: "token entropy",
 }
 
 
@@ -136,13 +144,13 @@ def early_warning(evidence: Evidence) -> list[Part]:
     drops = np.stack([drop_from_peak(one.x, one.y) for one in accuracies])
     found = []
     for share in SO_FAR:
-        for column in (*DIVERSITIES, ENTROPY):
+        for column in (*DIVERSITIES, ALL_ENTROPY):
             loss = _loss_until(share, column)
             series = [evidence.logged(arm, column) for arm in evidence.arms]
             losses = np.stack([loss(one.x, one.y) for one in series])
             values = np.array([_spearman(a, b) for a, b in zip(losses.T, drops.T, strict=True)])
             name = f"{NAMES[column]} after {share:.0%} of training"
-            found.append(Part(name, estimate(values), "rank corr."))
+            found.append(Part(name, estimate(values), RANK))
     return found
 
 
@@ -170,9 +178,9 @@ def one_at_a_time(evidence: Evidence) -> list[Part]:
     """
     found = []
     for name, unit, measure in (
-        ("pass@1", "points", evidence.accuracy),
-        ("Distinct-4", "Distinct-4", evidence.diversity),
-        ("length", "tokens", evidence.length),
+        ("pass@1", POINTS, evidence.accuracy),
+        ("Distinct-4", DISTINCT, evidence.diversity),
+        ("length", TOKENS, evidence.length),
     ):
         old, high, free, both = (measure(arm) for arm in CELLS)
         end = last_window
@@ -203,7 +211,7 @@ def thirds(evidence: Evidence) -> list[Part]:
     for level in LEVELS:
         ours, other = (evidence.accuracy(arm, difficulty=level) for arm in ("harder", "easier"))
         name = f"pass@1 on {level} problems, harder minus easier set"
-        found.append(difference(name, "points", ours, other, last_window))
+        found.append(difference(name, POINTS, ours, other, last_window))
     return found
 
 
@@ -224,7 +232,7 @@ def signal(evidence: Evidence) -> list[Part]:
     for name, column in zip(names, GROUPS, strict=True):
         shares = (evidence.logged(arm, column) for arm in ("microcoder", "livecodebench"))
         ours, theirs = (series.percent() for series in shares)
-        found.append(difference(name, "points", ours, theirs, area_under_curve))
+        found.append(difference(name, POINTS, ours, theirs, area_under_curve))
     return found
 
 
@@ -255,14 +263,14 @@ def steps_to_plus(evidence: Evidence) -> list[Part]:
     return [
         difference(f"{what}, {name}", unit, curves[a], curves[b], last_window)
         for what, unit, curves in (
-            ("pass@1 at the longest length", "points", rates),
-            ("response length", "tokens", lengths),
+            ("pass@1 at the longest length", POINTS, rates),
+            ("response length", TOKENS, lengths),
         )
         for name, a, b in pairs
     ]
 
 
-SIZES, DOUBLINGS = ("small", "medium", "large"), (0.0, 1.0, 2.0)
+SIZES = ("small", "medium", "large")
 
 
 def _clipped(evidence: Evidence, arm: str) -> tuple[Series, Series]:
@@ -283,19 +291,21 @@ def _clipped(evidence: Evidence, arm: str) -> tuple[Series, Series]:
 )
 def off_policy(evidence: Evidence) -> list[Part]:
     """How far updates get from the policy that sampled: share of tokens clipped, mean over all
-    updates and over the last update of each generation, and last-window entropy, from the small to
-    the large batch by the straight line over the doublings.
+    updates and over the last update of each generation, and last-window entropy, from each batch
+    size to the next.
     """
-    every, last = zip(*(_clipped(evidence, arm) for arm in SIZES), strict=True)
-    entropy = [evidence.logged(arm, ENTROPY) for arm in SIZES]
+    every, last = (dict(zip(SIZES, found, strict=True)) for found in zip(
+        *(_clipped(evidence, arm) for arm in SIZES), strict=True))  # fmt: skip
+    entropy = {arm: evidence.logged(arm, ENTROPY) for arm in SIZES}
     return [
-        part(f"{name}, small to large", unit, *trend_of(series, DOUBLINGS, statistic))
+        difference(f"{name}, {arm} to {larger}", unit, series[larger], series[arm], statistic)
         for name, unit, series, statistic in (
-            ("tokens clipped", "% of tokens", every, area_under_curve),
-            ("tokens clipped in the last update of a generation", "% of tokens", last,
+            ("tokens clipped", CLIPPED_TOKENS, every, area_under_curve),
+            ("tokens clipped in the last update of a generation", CLIPPED_TOKENS, last,
              area_under_curve),
-            ("entropy at the end", "nats", entropy, last_window),
+            ("entropy at the end", NATS, entropy, last_window),
         )
+        for arm, larger in pairwise(SIZES)
     ]  # fmt: skip
 
 
@@ -314,12 +324,97 @@ def repair(evidence: Evidence) -> list[Part]:
     return [
         difference(f"{name}, {what}", unit, measure(ours), measure(other), last_window)
         for name, unit, measure in (
-            ("pass@1", "points", evidence.accuracy),
-            ("length", "tokens", evidence.length),
-            ("Distinct-4", "Distinct-4", evidence.diversity),
+            ("pass@1", POINTS, evidence.accuracy),
+            ("length", TOKENS, evidence.length),
+            ("Distinct-4", DISTINCT, evidence.diversity),
         )
         for what, ours, other in (
             ("mask minus no mask at half the limit", "short_masked", "short"),
             ("full limit minus masked half", "long", "short_masked"),
         )
     ]
+
+
+dose = partial(question, section="doses", experiment="doses")
+
+
+def _effects(evidence: Evidence, pairs: Sequence[tuple[str, str, str]]) -> list[Part]:
+    """For each named pair of arms: last-window pass@1 at both lengths, response length, and the
+    share of unique programs; the first arm minus the second.
+    """
+    found = []
+    for name, ours, other in pairs:
+        ends = evidence.accuracy_parts(f"pass@1, {name}", gap(ours, other))
+        found += [one for one in ends if not one.beside]
+        for what, unit, column in (
+            ("length", TOKENS, LENGTH),
+            ("unique programs", PROGRAMS, UNIQUE),
+        ):
+            a, b = (evidence.logged(arm, column) for arm in (ours, other))
+            found.append(difference(f"{what}, {name}", unit, a, b, last_window))
+    return found
+
+
+@dose(
+    "Q10",
+    "Does masking more pay, up to every wrong cut answer?",
+    ("none", "rho_03", "rho_10"),
+    source="The paper stops at rho 0.3, which touches 3 to 10 % of the answers here.",
+)
+def mask_dose(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs: rho 1 minus no mask,
+    and minus rho 0.3.
+    """
+    return _effects(
+        evidence,
+        [("rho 1 minus no mask", "rho_10", "none"), ("rho 1 minus rho 0.3", "rho_10", "rho_03")],
+    )
+
+
+@dose(
+    "Q11",
+    "What of masking all is the mask, and what the normaliser?",
+    ("none", "rho_10", "cut_kept", "all"),
+    source="Masking all also takes the cut answers' tokens out of the loss's denominator; the "
+    "conditional mask keeps them, so that the paper compares two changes at once.",
+)
+def normaliser(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs: every cut answer
+    without its advantage, tokens kept, minus no mask (the mask); tokens dropped minus kept (the
+    normaliser); every cut answer minus those that Eq. 2 names (its conditions).
+    """
+    return _effects(
+        evidence,
+        [
+            ("the mask", "cut_kept", "none"),
+            ("the normaliser", "all", "cut_kept"),
+            ("the conditions", "cut_kept", "rho_10"),
+        ],
+    )
+
+
+@dose(
+    "Q12",
+    "From which coefficient on does a KL term cost or keep anything?",
+    ("none", "kl_0001", "kl_004", "kl_03"),
+    source="§2.5 has one coefficient, and does not say which.",
+)
+def kl_dose(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs, at the high clip:
+    each coefficient minus none.
+    """
+    named = (("0.001", "kl_0001"), ("0.04", "kl_004"), ("0.3", "kl_03"))
+    return _effects(evidence, [(f"KL {told} minus none", arm, "none") for told, arm in named])
+
+
+@dose(
+    "Q13",
+    "Does the upper clip do anything?",
+    ("none", "no_upper_clip"),
+    source="§2.5 raises it; nobody takes it away.",
+)
+def upper_clip(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs: without an upper
+    clip minus with the high one.
+    """
+    return _effects(evidence, [("no upper clip minus high", "no_upper_clip", "none")])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -212,19 +212,65 @@ def late_fall(x: np.ndarray, y: Curve) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds with its 95 % interval.
+    """A mean over seeds, and what is known of its error.
 
-    ``p_above`` is the one-sided p-value of "not greater than 0" (small: the effect is positive),
-    ``p_below`` that of "not less than 0". One seed, or seeds without any spread, give no interval
-    (NaN) and p-values of 1.
+    ``seed_variance`` and ``problem_variance`` are those of the mean. One seed, or seeds without any
+    spread, have no variance (NaN): no interval, and p-values of 1.
     """
 
     value: float
-    low: float
-    high: float
-    p_above: float
-    p_below: float
     seeds: int
+    seed_variance: float = np.nan
+    problem_variance: float = 0.0
+
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """The two-sided interval at a confidence; NaN where nothing is known of the error."""
+        if np.isnan(self.seed_variance):
+            return np.nan, np.nan
+        inside = (1 + confidence) / 2
+        scale = np.sqrt(self.seed_variance + self.problem_variance)
+        seed_half = special.stdtrit(self.seeds - 1, inside) * np.sqrt(self.seed_variance)
+        half = optimize.brentq(lambda h: self._below(h) - inside, 0.0, seed_half + 3 * scale)
+        return self.value - half, self.value + half
+
+    @cached_property
+    def _usual(self) -> tuple[float, float]:
+        return self.interval()
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95 % interval."""
+        return self._usual[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95 % interval."""
+        return self._usual[1]
+
+    @cached_property
+    def p_above(self) -> float:
+        """One-sided p-value of "not greater than 0" (small: the effect is positive)."""
+        return self._below(-self.value)
+
+    @cached_property
+    def p_below(self) -> float:
+        """One-sided p-value of "not less than 0" (small: the effect is negative)."""
+        return self._below(self.value)
+
+    def p_inside(self, margin: float) -> float:
+        """p-value of "at least ``margin`` away from 0": the larger of two one-sided tests.
+
+        It is at most 5 % just when the 90 % interval lies between -margin and margin.
+        """
+        return max(self._below(-(self.value + margin)), self._below(self.value - margin))
+
+    def _below(self, distance: float) -> float:
+        """Probability of an error of the mean of at most ``distance``; 1 without a variance."""
+        if np.isnan(self.seed_variance):
+            return 1.0
+        return float(
+            tail_probability(distance, self.seed_variance, self.problem_variance, self.seeds)
+        )
 
 
 def tail_probability(
@@ -265,25 +311,14 @@ def estimate(
     values = np.asarray(values, dtype=float)
     seeds = len(values)
     mean = float(values.mean())
-    none = Estimate(mean, np.nan, np.nan, 1.0, 1.0, seeds)
     if seeds < 2 or not np.isfinite(values).all():
-        return none
+        return Estimate(mean, seeds)
     seed_variance = (values.var(ddof=1) + resolution**2 / 12) / seeds
     seed_variance *= HELD_OUT_INFLATION if held_out else 1.0
-    problem_variance = 0.0 if resampled is None else _problem_variance(resampled)
-    scale = np.sqrt(seed_variance + problem_variance)
     if not seed_variance > (1e-9 * max(1.0, abs(mean))) ** 2:
-        return none
-    inside = (1 + CONFIDENCE) / 2
-    widest = special.stdtrit(seeds - 1, inside) * np.sqrt(seed_variance) + 3 * scale
-    half = optimize.brentq(
-        lambda h: float(tail_probability(h, seed_variance, problem_variance, seeds)) - inside,
-        0.0,
-        widest,
-    )
-    below = float(tail_probability(mean, seed_variance, problem_variance, seeds))
-    above = float(tail_probability(-mean, seed_variance, problem_variance, seeds))
-    return Estimate(mean, mean - half, mean + half, above, below, seeds)
+        return Estimate(mean, seeds)
+    problem_variance = 0.0 if resampled is None else _problem_variance(resampled)
+    return Estimate(mean, seeds, float(seed_variance), problem_variance)
 
 
 def _problem_variance(resampled: np.ndarray) -> float:

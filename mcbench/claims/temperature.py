@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, difference, mean_of, part, trend_of
+from mcbench.claims.evidence import Evidence, Part, Terms, difference, gap, mean_of, part, trend_of
+from mcbench.claims.margins import DISTINCT, DISTINCT_SLOPE, TEMPERATURE
 from mcbench.claims.measurements import GRID
 from mcbench.claims.statistics import (
     Curve,
@@ -66,7 +67,7 @@ def stable_bound(evidence: Evidence) -> list[Part]:
     """
     steps, temperatures, accuracy = _grids(evidence, "accuracy")
     bounds = np.array([[_bound(temperatures, row) for row in seed] for seed in accuracy])
-    return [Part("growth of the stable bound", estimate(growth(steps, bounds)), "T")]
+    return [Part("growth of the stable bound", estimate(growth(steps, bounds)), TEMPERATURE)]
 
 
 @claim("T2", "Higher temperature gives higher output diversity.", ())
@@ -75,17 +76,20 @@ def diversity_slope(evidence: Evidence) -> list[Part]:
     steps, temperatures, diversity = _grids(evidence, "distinct_4")
     slopes = slope(temperatures, diversity)
     return [
-        Part(f"slope at step {step:.0f}", estimate(slopes[:, index]), "Distinct-4 per unit of T")
+        Part(f"slope at step {step:.0f}", estimate(slopes[:, index]), DISTINCT_SLOPE)
         for index, step in enumerate(steps)
     ]
 
 
+def _fall(arm: str) -> Terms:
+    return lambda of, _: [(-1.0, of(arm), growth)]
+
+
 @claim("T3", "At a fixed temperature diversity falls as training goes on.", CONSTANT)
 def diversity_falls(evidence: Evidence) -> list[Part]:
-    """Fall of Distinct-4 over the run by the slope, in every constant arm."""
+    """Fall of diversity over the run by the slope, in every constant arm."""
     return [
-        part(f"fall at {arm}", "Distinct-4", (-1, evidence.diversity(arm), growth))
-        for arm in CONSTANT
+        one for arm in CONSTANT for one in evidence.diversity_parts(f"fall at {arm}", _fall(arm))
     ]
 
 
@@ -97,7 +101,7 @@ def diversity_falls(evidence: Evidence) -> list[Part]:
 )
 def low_start_fails(evidence: Evidence) -> list[Part]:
     """Arms whose first-window Distinct-4 is below D*, the mean last-window value of the other
-    constant arms (both means over seeds): on average over these arms Distinct-4 falls further, and
+    constant arms (both means over seeds): on average over these arms diversity falls further, and
     pass@1 falls from its peak, whose place is found on the other seeds.
     """
     diversity = {arm: evidence.diversity(arm) for arm in CONSTANT}
@@ -108,19 +112,28 @@ def low_start_fails(evidence: Evidence) -> list[Part]:
     if not low:
         pairs = ", ".join(f"{arm} {start[arm]:.2f} / {target[arm]:.2f}" for arm in CONSTANT)
         raise UserError(f"no arm starts below the diversity that the others end with ({pairs})")
-    series = [diversity[arm] for arm in low]
-    lost = [*mean_of(series, first_window), *mean_of(series, last_window, -1)]
-    fall = mean_of([evidence.accuracy(arm) for arm in low], fall_from_peak)
     return [
-        part(f"diversity lost by {', '.join(low)}", "Distinct-4", *lost),
-        part(f"pass@1 fall of {', '.join(low)}", "points", *fall),
+        *evidence.diversity_parts(
+            f"diversity lost by {', '.join(low)}",
+            lambda of, _: [
+                *mean_of([of(arm) for arm in low], first_window),
+                *mean_of([of(arm) for arm in low], last_window, -1),
+            ],
+        ),
+        *evidence.accuracy_parts(
+            f"pass@1 fall of {', '.join(low)}",
+            lambda of, _: mean_of([of(arm) for arm in low], fall_from_peak),
+            shape=True,
+        ),
     ]
 
 
 @claim("T5", "The conventional T = 0.6 fails.", (COLD,))
 def cold_fails(evidence: Evidence) -> list[Part]:
     """Fall of pass@1 at T = 0.6 from its peak, whose place is found on the other seeds."""
-    return [part("pass@1 fall at T = 0.6", "points", (1, evidence.accuracy(COLD), fall_from_peak))]
+    return evidence.accuracy_parts(
+        "pass@1 fall at T = 0.6", lambda of, _: [(1, of(COLD), fall_from_peak)], shape=True
+    )
 
 
 @claim("T6", "T = 1.8 trains stably with little effect on the final value.", (USUAL, HOT))
@@ -128,14 +141,26 @@ def hot_is_stable(evidence: Evidence) -> list[Part]:
     """At T = 1.8 pass@1 falls less than 5 points from its peak (place found on the other seeds),
     and its last window is within 5 points of that at T = 1.2, both ways.
     """
-    hot, usual = evidence.accuracy(HOT), evidence.accuracy(USUAL)
-    gap = [(1.0, hot, last_window), (-1.0, usual, last_window)]
-    away = [(-factor, one, statistic) for factor, one, statistic in gap]
-    fall = (-1.0, hot, fall_from_peak)
     return [
-        part("fall from the peak stays under 5 by", "points", fall, constant=LITTLE),
-        part("end of T = 1.8 is above T = 1.2 less 5 by", "points", *gap, constant=LITTLE),
-        part("end of T = 1.8 is under T = 1.2 plus 5 by", "points", *away, constant=LITTLE),
+        *evidence.accuracy_parts(
+            "fall from the peak stays under 5 by",
+            lambda of, _: [(-1.0, of(HOT), fall_from_peak)],
+            shape=True,
+            constant=LITTLE,
+            threshold=True,
+        ),
+        *evidence.accuracy_parts(
+            "end of T = 1.8 is above T = 1.2 less 5 by",
+            gap(HOT, USUAL),
+            constant=LITTLE,
+            threshold=True,
+        ),
+        *evidence.accuracy_parts(
+            "end of T = 1.8 is under T = 1.2 plus 5 by",
+            gap(USUAL, HOT),
+            constant=LITTLE,
+            threshold=True,
+        ),
     ]
 
 
@@ -147,7 +172,7 @@ def diversity_converges(evidence: Evidence) -> list[Part]:
     series = [evidence.diversity(arm) for arm in CONSTANT]
     first = trend_of(series, TEMPERATURES, first_window)
     return [
-        part(f"first spread {sign} last", "Distinct-4", *first, *last)
+        part(f"first spread {sign} last", DISTINCT, *first, *last, threshold=sign == "plus")
         for sign, last in (
             ("minus", trend_of(series, TEMPERATURES, last_window, -1)),
             ("plus", trend_of(series, TEMPERATURES, last_window)),
@@ -166,12 +191,14 @@ def chosen_avoids_failures(evidence: Evidence) -> list[Part]:
     (the failure of too low a temperature), Distinct-4 fluctuating less from one generation to the
     next than at T = 1.8 (that of too high a one).
     """
-    chosen, cold = evidence.accuracy("t_of_d"), evidence.accuracy(COLD)
     steady, restless = evidence.diversity("t_of_d"), evidence.diversity(HOT)
     what = "fluctuation of diversity, T = 1.8 minus T(D)"
     return [
-        difference("pass@1 at the end, T(D) minus T = 0.6", "points", chosen, cold, last_window),
-        difference(what, "Distinct-4", restless, steady, _fluctuation),
+        *evidence.accuracy_parts(
+            "pass@1 at the end, T(D) minus T = 0.6",
+            gap("t_of_d", COLD),
+        ),
+        difference(what, DISTINCT, restless, steady, _fluctuation),
     ]
 
 
@@ -184,10 +211,13 @@ def staging_wins(evidence: Evidence) -> list[Part]:
     """Last-window pass@1: mean of the arms that jump from 0.6 to 1.2 and to 1.8 minus mean of the
     arms at 1.2 and at 1.8 from the start.
     """
-    staged = [evidence.accuracy(arm) for arm in ("step_06_12", "step_06_18")]
-    constant = [evidence.accuracy(arm) for arm in (USUAL, HOT)]
-    terms = [*mean_of(staged, last_window), *mean_of(constant, last_window, -1)]
-    return [part("pass@1 at the end, staged minus constant", "points", *terms)]
+    return evidence.accuracy_parts(
+        "pass@1 at the end, staged minus constant",
+        lambda of, end: [
+            *mean_of([of(arm) for arm in ("step_06_12", "step_06_18")], end),
+            *mean_of([of(arm) for arm in (USUAL, HOT)], end, -1),
+        ],
+    )
 
 
 @claim(
@@ -202,4 +232,4 @@ def ramps_destabilise(evidence: Evidence) -> list[Part]:
     series = [evidence.diversity(arm) for arm in ("ramp_06_18", "step_06_18", HOT)]
     ramp, step, hot = (last_window(one.x, one.y) for one in series)
     ramp, step = np.abs(ramp - hot), np.abs(step - hot)
-    return [Part("shift of diversity, ramp minus jump", estimate(ramp - step), "Distinct-4")]
+    return [Part("shift of diversity, ramp minus jump", estimate(ramp - step), DISTINCT)]

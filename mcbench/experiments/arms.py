@@ -99,6 +99,24 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "grpo_plus": {"recipe": "grpo_plus"},
         "microcoder": {"recipe": "microcoder"},
     },
+    # ours: how much of a mask and of a KL term, one at a time. `cut_kept` takes the advantage of
+    # the same responses as `all`, but keeps their tokens in the normaliser of the loss.
+    "doses": {
+        "none": {"recipe": "grpo_plus"},
+        "rho_03": {"recipe": "microcoder", "mask_ratio": 0.3},
+        "rho_10": {"recipe": "microcoder", "mask_ratio": 1.0},
+        "cut_kept": {
+            "recipe": "microcoder",
+            "mask_ratio": 1.0,
+            "mask_when": "any",
+            "repeat_rule": "none",
+        },
+        "all": {"recipe": "deepcoder"},
+        "kl_0001": {"recipe": "grpo_plus", "beta": 0.001},
+        "kl_004": {"recipe": "grpo_plus", "beta": 0.04},
+        "kl_03": {"recipe": "grpo_plus", "beta": 0.3},
+        "no_upper_clip": {"recipe": "grpo_plus", "epsilon_high": 1000.0},
+    },
     # Problems a generation at one mini batch; the paper's 32, 64 and 128 around its default of 64.
     "batch_size": {
         "small": {"recipe": "grpo_plus", "train_batch_size": "50%"},

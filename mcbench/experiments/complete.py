@@ -44,8 +44,15 @@ def all_runs(experiments: Sequence[str] | None = None) -> list[PlannedRun]:
     Raises:
         UserError: an unknown experiment.
     """
-    names = list(EXPERIMENTS if experiments is None else experiments)
+    names = _names(experiments)
     return planned_together(sorted(names, key=lambda name: name == TIMING))
+
+
+def _names(experiments: Sequence[str] | None) -> list[str]:
+    """Of all experiments, where None, those that the pages have records of."""
+    if experiments is not None:
+        return list(experiments)
+    return [name for name, one in EXPERIMENTS.items() if one.recorded]
 
 
 def missing_of(
@@ -63,7 +70,7 @@ def missing_of(
     folder, store = Path(records), RunStore(runs_dir)
     plan = make_plan(all_runs(experiments), store, [folder])
     # A finished run is no record yet: `plan` counts it as finished, and its record is written.
-    names = list(EXPERIMENTS if experiments is None else experiments)
+    names = _names(experiments)
     rows = read_measurements(folder / FILE)
     lacking = []
     if "code_evaluator" in names and not (folder / SUITE_FILE).exists():
@@ -99,7 +106,7 @@ def complete(
     """
     progress = progress or say
     folder = Path(records)
-    names = list(EXPERIMENTS if experiments is None else experiments)
+    names = _names(experiments)
     for title, group, count in (
         ("all experiments", [name for name in names if name != TIMING], workers),
         (TIMING, [name for name in names if name == TIMING], 1),

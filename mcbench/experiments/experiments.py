@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import ARMS, TIMING, Arms, arm_config, check_arms
 from mcbench.runs.config import Config
@@ -18,7 +19,8 @@ class Experiment:
     """Arms by name, the profiles (sizes) they are trained at, and the seeds of the full run.
 
     ``notebook`` is the name of its notebook and page, without the ending. ``ours`` names the arms
-    that answer a question which the paper leaves open.
+    that answer a question which the paper leaves open. What is not ``recorded`` yet is trained by a
+    sweep or its notebook alone, not to complete the committed pages.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Experiment:
     seeds: tuple[int, ...] = THREE
     profiles: tuple[str, ...] = ("nano",)
     ours: tuple[str, ...] = ()
+    recorded: bool = True
 
     @property
     def arms(self) -> Arms:
@@ -87,6 +90,14 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Fig. 9: maximum response length and its extension",
             "09_context_length",
             ours=("short_masked",),
+        ),
+        Experiment(
+            "doses",
+            "How much of a mask, of a KL term, and no upper clip",
+            "13_doses",
+            SEEDS,
+            ours=tuple(ARMS["doses"]),
+            recorded=False,
         ),
     )
 }

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.runs.config import Config, part_of
@@ -94,12 +95,16 @@ def _of_one_model(runs: Runs) -> Runs:
 
 
 def largest(found: Mapping[Scope, Runs]) -> tuple[Scope, Runs] | None:
-    """The scope with the most finished runs, then the one trained longest; None without any."""
+    """The scope with the most finished runs of the protocol's seeds, then of any, then the one
+    trained longest; None without any.
+    """
 
-    def extent(item: tuple[Scope, Runs]) -> tuple[int, int, str]:
+    def extent(item: tuple[Scope, Runs]) -> tuple[int, int, int, str]:
         records = [record for seeds in item[1].values() for record in seeds.values()]
-        done = sum(record.state == "finished" for record in records)
-        return done, max(record.config.steps for record in records), item[0].profile
+        finished = [record for record in records if record.state == "finished"]
+        fresh = sum(record.seed in SEEDS for record in finished)
+        done = len(finished)
+        return fresh, done, max(record.config.steps for record in records), item[0].profile
 
     return max(found.items(), key=extent, default=None)
 

@@ -21,6 +21,7 @@ from mcbench.claims.measurements import (
 from mcbench.runs.say import Say
 from mcbench.runs.store import RunRecord
 
+RULES = ("window", "periodic")
 PARTS = 4  # a run is divided into so many spans of equal length
 
 
@@ -51,16 +52,16 @@ def repetition_rows(record: RunRecord, experiment: str) -> list[dict[str, Any]]:
 def _counts(record: RunRecord, step: int, window: int) -> dict[str, int]:
     import torch
 
-    from mcbench.grpo.masking import REPEAT_RULES, repeats
+    from mcbench.grpo.masking import repeats
 
     table = record.completions(step)
     cut = [torch.as_tensor(np.array(ids)) for ids in table["tokens"][table["truncated"]]]
     counts = {"responses": len(table), "truncated": len(cut)}
     if not cut:
-        return {**counts, **dict.fromkeys(REPEAT_RULES, 0)}
+        return {**counts, **dict.fromkeys(RULES, 0)}
     ids = torch.nn.utils.rnn.pad_sequence(cut, batch_first=True)
     lengths = torch.tensor([len(one) for one in cut])
-    found = {rule: int(repeats(ids, lengths, window, rule).sum()) for rule in REPEAT_RULES}
+    found = {rule: int(repeats(ids, lengths, window, rule).sum()) for rule in RULES}
     return {**counts, **found}
 
 

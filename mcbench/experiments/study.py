@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
+from mcbench.claims.evidence import duplicates, run_curves
 from mcbench.claims.measurements import GRID, SUITE, read_measurements
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
@@ -69,6 +70,16 @@ class Study:
     def records(self) -> list[RunRecord]:
         """All runs, each once."""
         return list({one.run_id: one for runs in self.arms.values() for one in runs}.values())
+
+    @property
+    def duplicates(self) -> dict[str, str]:
+        """Arms that trained exactly as an earlier one did, by that one."""
+        return duplicates(
+            {
+                arm: {one.seed: run_curves(one) for one in runs if one.state == "finished"}
+                for arm, runs in self.arms.items()
+            }
+        )
 
     @cached_property
     def curves(self) -> pd.DataFrame:

@@ -29,6 +29,7 @@ _RANGES = {
     "top_entropy_quantile": (0, 1),
     "top_p": (0, 1),
     "num_iterations": (1, math.inf),
+    "diversity_head": (4, math.inf),
 }
 
 
@@ -61,7 +62,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         default="incorrect",
         metadata={
             "help": "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or "
-            "'non_incorrect' responses (everything that is not a scored failure)."
+            "'non_incorrect' responses (everything that is not a scored failure), or 'any' (ours)."
         },
     )
     repeat_window: int = field(
@@ -72,7 +73,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         default="window",
         metadata={
             "help": "'window': the last m tokens equal the m before. 'periodic': any period up to "
-            "m explains the last 2m tokens."
+            "m explains the last 2m tokens. 'none': no response counts as repeating."
         },
     )
     correct_threshold: float = field(
@@ -114,6 +115,13 @@ class MicroCoderGRPOConfig(GRPOConfig):
     )
     temperature_probe_prompts: int = field(
         default=16, metadata={"help": "Training prompts used to measure D(T)."}
+    )
+    diversity_head: int = field(
+        default=48,
+        metadata={
+            "help": "Tokens at the start of every response that diversity/distinct_4_head counts; "
+            "half of the longest limit, so that responses of any length fill it alike."
+        },
     )
     record_columns: list[str] = field(
         default_factory=lambda: ["problem_id"],
@@ -168,6 +176,11 @@ class MicroCoderGRPOConfig(GRPOConfig):
         for name, allowed in _NAMES.items():
             if getattr(self, name) not in allowed:
                 raise unknown(name, getattr(self, name), allowed)
+        if self.loss_type == "cispo" and (self.epsilon_high or self.epsilon) < 1:
+            raise UserError(
+                "loss_type='cispo' cuts the importance weights themselves at epsilon_high, so that "
+                f"it must be at least 1 (5 is usual), got {self.epsilon_high}"
+            )
 
     def _check_ranges(self) -> None:
         for name, (low, high) in _RANGES.items():

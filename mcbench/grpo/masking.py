@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 TRUNCATION_MASKS = ("none", "conditional", "all")
-MASK_WHEN = ("incorrect", "correct", "non_incorrect")
-REPEAT_RULES = ("window", "periodic")
+MASK_WHEN = ("incorrect", "correct", "non_incorrect", "any")
+REPEAT_RULES = ("window", "periodic", "none")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ class Correctness:
         - ``non_incorrect`` (the authors' later equation): everything that is not a scored failure,
           so successes, partial rewards and responses without a reward (the evaluator itself
           failed). With a 0/1 reward it differs from ``correct`` only in the unscored responses.
+        - ``any`` (ours): every response. With ``repeat_rule="none"`` and rho 1 the same responses
+          lose their advantage as under ``truncation_mask="all"``, but keep their tokens in the
+          normaliser of the loss.
         """
         if mask_when == "incorrect":
             return self.incorrect
@@ -47,6 +50,8 @@ class Correctness:
             return self.correct
         if mask_when == "non_incorrect":
             return ~self.incorrect
+        if mask_when == "any":
+            return torch.ones_like(self.incorrect)
         raise ValueError(f"mask_when {mask_when!r}; allowed: {', '.join(MASK_WHEN)}")
 
 
@@ -84,6 +89,7 @@ def repeats(ids: Tensor, lengths: Tensor, window: int = 128, rule: str = "window
     - ``periodic``: some period p, 1 ≤ p ≤ m, explains the last 2m tokens: token[t] = token[t-p] for
       all of the last 2m - p. It contains the paper's rule (p = m) and finds loops of any period up
       to m.
+    - ``none``: nothing is held to repeat.
 
     A response shorter than 2m tokens never repeats.
     """
@@ -94,7 +100,7 @@ def repeats(ids: Tensor, lengths: Tensor, window: int = 128, rule: str = "window
         return result
     starts = lengths[long_enough, None] - span
     tails = ids[long_enough].gather(1, starts + torch.arange(span, device=ids.device))
-    periods = {"window": [window], "periodic": range(1, window + 1)}[rule]
+    periods = {"window": [window], "periodic": range(1, window + 1), "none": []}[rule]
     found = torch.zeros(len(long_enough), dtype=torch.bool, device=ids.device)
     for period in periods:
         found |= (tails[:, period:] == tails[:, :-period]).all(dim=1)

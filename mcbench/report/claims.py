@@ -6,9 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mcbench.claims import CLAIMS, Result, assess, count_states, summary_rows
+from mcbench.claims.assess import digits_of
+from mcbench.claims.evidence import Part
+from mcbench.claims.rules import ALPHA, INCONCLUSIVE, MOST_SEEDS
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
 from mcbench.report.ends import FULL_SEEDS, interval, signed
@@ -16,22 +20,32 @@ from mcbench.report.page import Block, Facts, Link, Section, Table, Tile
 from mcbench.runs.store import RunRecord
 
 MEANING = (
-    "Supported: every part of the claim shows with a 95 % interval above 0, after Holm's "
-    "correction over the claims of its experiment. Contradicted: some part is reversed as clearly. "
-    "Inconclusive: anything else, also too few seeds or runs that are missing. These states are "
-    "about models of less than two million parameters on generated problems, trained for some "
-    "hundred updates: a supported claim says that the mechanism shows here, a contradicted one "
-    "that it works the other way here, and neither says anything about the paper's models."
+    "Supported: every part of the claim shows with a 95 % interval above 0. No effect: the 90 % "
+    "interval of every part lies inside the margin of its measure. Contradicted: some part is "
+    "reversed and none holds. Mixed: some part holds, another is reversed or shows no effect. All "
+    "of these after Holm's correction over the claims of the experiment; inconclusive is anything "
+    "else, also too few seeds or missing runs. These states are about models of less than two "
+    "million parameters on generated problems, trained for some hundred updates: they say whether "
+    "the mechanism shows here, and nothing about the paper's models."
 )
 RULE = (
-    "Numbers are positive in the direction of the claim; the rule that decides was fixed in "
-    "code before the runs. A state holds at this scale only."
+    "Numbers are positive in the direction of the claim. Each part has a state of its own: no "
+    "effect where its 90 % interval lies inside the margin, supported or contradicted where its "
+    "95 % interval lies above or below 0. The rules and margins were fixed in code before the runs "
+    "of the protocol (docs/protocol.md); a state holds at this scale only."
 )
 OUR_RULE = (
-    "A question of ours that the paper leaves open. It predicts no direction: a part is higher "
-    "or lower when its 95 % interval excludes 0 after Holm's correction over the question's "
-    "parts, two-sided, and inconclusive otherwise. Statistics were fixed before the runs."
+    "A question of ours that the paper leaves open. It predicts no direction: a part shows no "
+    "effect when its 90 % interval lies inside the margin of its measure, is higher or lower when "
+    "its 95 % interval excludes 0, after Holm's correction over the question's parts (two-sided), "
+    "and inconclusive otherwise."
 )
+BASES = {
+    "protocol": "",
+    "first round": "first round: seeds 0 to 4, looked at before the protocol; no verdict of it",
+    "pilot": "pilot: seeds looked at while designing; no verdict of the protocol",
+}
+"""What is said of the seeds a result rests on, :func:`mcbench.claims.protocol.basis`."""
 Results = Mapping[str, Result]
 
 
@@ -47,7 +61,7 @@ def ours(results: Results) -> dict[str, Result]:
 
 def numbers(value: float, low: float, high: float, unit: str) -> dict[str, str]:
     """An effect and its interval as texts; decimals follow the unit."""
-    digits = 1 if unit in ("points", "tokens", "updates") else 3
+    digits = digits_of(unit)
     effect = signed(value, digits)
     return {
         "Effect": effect if effect == "–" else f"{effect} {unit}".strip(),
@@ -55,19 +69,55 @@ def numbers(value: float, low: float, high: float, unit: str) -> dict[str, str]:
     }
 
 
-def result_table(results: Results) -> pd.DataFrame:
-    """One row per part of each claim: positive in the direction of the claim, or of its name."""
+def result_table(results: Results, beside: bool = False) -> pd.DataFrame:
+    """One row per part of each claim: positive in the direction of the claim, or of its name.
+
+    Args:
+        beside: the parts that are told beside those that decide, not these.
+    """
     rows = []
     for name, one in results.items():
         for part in one.parts:
-            found = part.estimate
-            state = one.state if CLAIMS[name].directed else part.state
-            shown = numbers(found.value, found.low, found.high, part.unit)
-            rows.append({"Claim": name, "State": state, "What": part.name, **shown})
-        if not one.parts:
-            nothing = {"Effect": "–", "95 % interval": "–"}
+            if part.beside == beside:
+                found = part.estimate
+                shown = numbers(found.value, found.low, found.high, part.unit)
+                rows.append({"Claim": name, "State": part.state, "What": part.name, **shown,
+                             "Margin": _margin(part), "Seeds to decide": _seeds(part)})  # fmt: skip
+        if not one.parts and not beside:
+            nothing = dict.fromkeys(COLUMNS[3:], "–")
             rows.append({"Claim": name, "State": one.state, "What": one.note, **nothing})
-    return pd.DataFrame(rows, columns=["Claim", "State", "What", "Effect", "95 % interval"])
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+COLUMNS = ["Claim", "State", "What", "Effect", "95 % interval", "Margin", "Seeds to decide"]
+
+
+def _margin(part: Part) -> str:
+    return "–" if part.margin is None else f"±{part.margin:g}"
+
+
+def _seeds(part: Part) -> str:
+    """How many seeds would decide a part that is open."""
+    if part.state != INCONCLUSIVE or np.isnan(part.estimate.seed_variance):
+        return "–"
+    return str(part.seeds_needed or f"over {MOST_SEEDS}")
+
+
+def state_table(results: Results) -> pd.DataFrame:
+    """One row a claim: its state, what it rests on, why there is no decision."""
+    return pd.DataFrame(
+        [
+            {
+                "Claim": name,
+                "State": one.state,
+                "Seeds": str(one.n_seeds or "–"),
+                "p, corrected": "–" if one.p >= 1 else f"{one.p:.3f}",
+                "Rests on": BASES.get(one.basis, one.basis) or "–",
+                "Why there is no decision": one.reason or "–",
+            }
+            for name, one in results.items()
+        ]
+    )
 
 
 def result_lines(results: Results) -> list[str]:
@@ -77,6 +127,7 @@ def result_lines(results: Results) -> list[str]:
         few = 0 < one.n_seeds < FULL_SEEDS and one.parts
         note = re.sub(r"(?<!\w)-(?=\d)", "−", one.note)
         lines.append(f"{name} {one.state}{' (exploratory)' if few else ''}: {note}")
+        lines += [f"   {part.state}: {part.name}" for part in one.parts if not part.beside]
     for name, one in ours(results).items():
         lines.append(f"{name} {CLAIMS[name].claim}")
         lines += [
@@ -88,10 +139,13 @@ def result_lines(results: Results) -> list[str]:
 
 def states_sentence(results: Results) -> str:
     """The states in a sentence or two; empty where nothing is claimed."""
-    states = ", ".join(f"{name} {one.state}" for name, one in papers(results).items())
+    found = papers(results)
+    states = ", ".join(f"{name} {one.state}" for name, one in found.items())
     told = [f"The paper's claims on this scale: {states}."] if states else []
+    if found and {one.basis for one in found.values()} & {"first round"}:
+        told.append("These are runs of the first round, before the protocol.")
     for name, one in ours(results).items():
-        decided = [f"{p.name}: {p.state}" for p in one.parts if p.state != "inconclusive"]
+        decided = [f"{p.name}: {p.state}" for p in one.parts if p.state != INCONCLUSIVE]
         told.append(f"{name} (ours): {'; '.join(decided) or 'nothing is decided'}.")
     return " ".join(told)
 
@@ -112,13 +166,14 @@ def claim_sections(results: Results) -> list[Section]:
     if not found:
         return []
     names = list(found)
-    reasons = [(name, one.reason) for name, one in found.items() if one.parts and one.reason]
     blocks: list[Block] = [
         Facts([(name, CLAIMS[name].claim) for name in names]),
-        Table(result_table(found)),
+        Table(state_table(found)),
+        Table(result_table(found), "Every part"),
     ]
-    if reasons:
-        blocks.append(Facts(reasons, "Why there is no decision"))
+    beside = result_table(found, beside=True)
+    if len(beside):
+        blocks.append(Table(beside, fold="Measured beside them; these decide nothing"))
     title = f"Claims {names[0]} to {names[-1]}" if len(names) > 1 else f"Claim {names[0]}"
     return [Section("verdicts", title, RULE, blocks)]
 
@@ -131,6 +186,7 @@ def our_sections(results: Results) -> list[Section]:
         measured = " ".join((claim.statistic.__doc__ or "").replace("``", "").split())
         about = [("question", f"{name}: {claim.claim}"), ("left open", claim.source)]
         about += [("measured", measured), ("seeds", str(one.n_seeds))]
+        about += [("rests on", told)] if (told := BASES.get(one.basis, one.basis)) else []
         about += [("inconclusive", one.reason)] if one.reason else []
         blocks.append(Facts(about))
         if one.parts:
@@ -171,6 +227,7 @@ def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
         found["Seeds"] = str(row["seeds"] or "–")
         if row["directed"]:
             first = {"Id": Link(row["id"], f"{page}#verdicts"), "Claim": row["claim"]}
+            found["Rests on"] = row["basis"] or "–"
             claims.append({**first, **found, "Why there is no decision": row["reason"]})
         else:
             first = {"Id": Link(row["id"], f"{page}#beyond"), "Question": row["claim"]}
@@ -187,10 +244,22 @@ def _told(results: Results) -> str:
     return ", ".join(f"{count} {state}" for state, count in states_of(results).items())
 
 
+def whole_sentence(results: Results) -> str:
+    """What the states mean as one set, as the correction is within experiments."""
+    found = papers(results)
+    experiments = len({CLAIMS[name].experiment for name in found})
+    return (
+        f"The {len(found)} claims stand in {experiments} experiments, and in each the chance that "
+        f"any claim is supported wrongly is at most {ALPHA:.0%}: of all that are supported fewer "
+        f"than one ({experiments * ALPHA:.1f}) is expected to be so by chance alone, and the same "
+        "holds for each other state; a single one may still be."
+    )
+
+
 def summary_lines(results: Results) -> list[str]:
     """A text table, one line a claim of the paper and one a part of our questions."""
     claims, questions = summary_tables(results)
-    lines = [f"{len(claims)} claims: {_told(results)}", ""]
+    lines = [f"{len(claims)} claims: {_told(results)}", whole_sentence(results), ""]
     for row in claims.to_dict("records"):
         reason = row["Why there is no decision"]
         said = f"{row['Claim']} ({reason})" if reason else row["Claim"]
@@ -214,6 +283,6 @@ def summary_section(results: Results) -> Section:
     return Section(
         "claims",
         f"The paper's {len(claims)} claims",
-        f"{_told(results)} at this scale. {MEANING}",
+        f"{_told(results)} at this scale. {whole_sentence(results)} {MEANING}",
         [Table(claims), Table(questions, fold="Beyond the paper (ours)")],
     )

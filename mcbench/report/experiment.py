@@ -272,7 +272,11 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
         lead=lead(sources),
         tiles=tiles(sources),
         arms=styles,
-        notes=[*notes, *filter(None, map(unfinished_runs, sizes.values()))],
+        notes=[
+            *notes,
+            *filter(None, map(unfinished_runs, sizes.values())),
+            *(text for one in studies if (text := _duplicates(one))),
+        ],
         sections=[
             *claims.claim_sections(results),
             *_parts(sources),
@@ -282,6 +286,17 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
             provenance(where, reproduce),
         ],
     )
+
+
+def _duplicates(study: Study) -> str:
+    """A note on arms that are one computation; empty without any."""
+    drawn = [prose_of(study).styles.get(arm, arm) for arm in study.arms]
+    labels = [style.label for style in arm_styles(drawn).values()]
+    label = dict(zip(study.arms, labels, strict=True))
+    told = [f"{label[arm]} is {label[other]}" for arm, other in study.duplicates.items()]
+    if not told:
+        return ""
+    return f"Trained alike, update by update: {'; '.join(told)}. One computation each."
 
 
 def slug(name: str) -> str:

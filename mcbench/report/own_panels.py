@@ -14,6 +14,7 @@ import pandas as pd
 from mcbench.claims.measurements import GRID, REPETITION
 from mcbench.experiments.study import OWN
 from mcbench.report import data_panels, evaluator_panels
+from mcbench.report.coverage import coverage
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import Record
 from mcbench.report.sources import Sources
@@ -171,13 +172,18 @@ def papers_table_one(sources: Sources) -> ScoreTable:
 
 Draw = Callable[[Sources], Panel | ScoreTable]
 _TABLES: dict[str, Draw] = {"table-1": table_one, "table-1-paper": papers_table_one}
+_EVERY: dict[str, Draw] = {"coverage": coverage}
 OWN_PANELS: dict[str, Mapping[str, Draw]] = {
-    "truncation_mask": {"readings": readings, "repetition": repetition},
-    "temperature": {"grid": grid},
-    "data_quality": data_panels.PANELS,
-    "code_evaluator": evaluator_panels.PANELS,
-    "results": _TABLES,
-    "batch_size": {"clip-by-update": clip_by_update},
-    OWN: _TABLES,
+    "cross_model": _EVERY,
+    "truncation_mask": {**_EVERY, "readings": readings, "repetition": repetition},
+    "temperature": {**_EVERY, "grid": grid},
+    "kl_and_clip": _EVERY,
+    "data_quality": {**_EVERY, **data_panels.PANELS},
+    "code_evaluator": {**_EVERY, **evaluator_panels.PANELS},
+    "results": {**_EVERY, **_TABLES},
+    "batch_size": {**_EVERY, "clip-by-update": clip_by_update},
+    "context_length": _EVERY,
+    "doses": _EVERY,
+    OWN: {**_EVERY, **_TABLES},
 }
 """By experiment and name."""

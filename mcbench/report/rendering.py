@@ -17,11 +17,13 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from mcbench.claims.rules import HIGHER, LOWER, STATES
 from mcbench.report import paper
 from mcbench.report.base import Figure
 from mcbench.report.numbers import figure_table
 from mcbench.report.style import NEUTRAL_TEXT, ArmStyle
 
+COLOURED = {*STATES, HIGHER, LOWER}
 LONG_TEXT = 32  # characters; longer cells of a table are broken into lines
 _DASHES = {
     "solid": "",
@@ -91,7 +93,11 @@ def heads(frame: pd.DataFrame) -> Iterator[tuple[str, bool]]:
 
 
 def kind(value: object) -> str:
-    """The class of a cell: numbers stand to the right, long text is broken into lines."""
+    """The class of a cell: numbers stand to the right, long text is broken into lines, states of
+    claims have colours.
+    """
+    if isinstance(value, str) and value in COLOURED:
+        return f"text state {value.replace(' ', '-')}"
     if isinstance(value, str):
         return "text long" if len(value) > LONG_TEXT else "text"
     return "text" if isinstance(value, Link) else ""

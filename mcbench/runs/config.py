@@ -106,10 +106,10 @@ class Config(Settings):
         "mask", "which cut responses do not count: none, by Eq. 2, or all"
     )
     mask_ratio: float | None = _algorithm("mask", "rho of Eq. 2: share that is spared", ge=0, le=1)
-    mask_when: Literal["incorrect", "correct", "non_incorrect"] | None = _algorithm(
+    mask_when: Literal["incorrect", "correct", "non_incorrect", "any"] | None = _algorithm(
         "mask", "reading of Eq. 2's condition on the reward"
     )
-    repeat_rule: Literal["window", "periodic"] | None = _algorithm(
+    repeat_rule: Literal["window", "periodic", "none"] | None = _algorithm(
         "mask", "how a repeating response is found, which is never spared"
     )
     repeat_window: Positive = _setting("mask", ..., "m: tokens compared by the repetition rule")
@@ -134,6 +134,10 @@ class Config(Settings):
     eval_temperature: float = _setting("evaluation", 1.0, "of held-out responses", gt=0)
     eval_batch_size: Positive = _setting("evaluation", 256, "responses sampled at once")
     test_limit: Positive | None = _setting("evaluation", None, "problems used, evenly spread")
+
+    diversity_head: int = _setting(
+        "evaluation", 48, "first tokens that length-free Distinct-4 counts", "execution", ge=4
+    )
 
     reward_rules: str = _setting(
         "reward", "microcoder", "comparison rules of the training reward", "later"

@@ -16,16 +16,19 @@ from mcbench.claims import (
     count_states,
     summary_rows,
 )
-from mcbench.claims.assess import Curves, decide, measure
+from mcbench.claims.assess import Curves, answer, decide, measure
+from mcbench.claims.evidence import duplicates, run_curves
 from mcbench.runs.store import RunRecord
 
-from .effects import EFFECTS, arm_curves, make_measurements, make_runs
+from .effects import EFFECTS, OWN_SEEDS, arm_curves, make_measurements, make_runs
 
 PAPER = [name for name, one in CLAIMS.items() if one.directed]
 OURS = [name for name, one in CLAIMS.items() if not one.directed]
 EXPERIMENTS = {one.experiment for one in CLAIMS.values()}
-PAPER_STATES = {1: "supported", 0: "inconclusive", -1: "contradicted"}
-OUR_STATES = {1: "higher", 0: "inconclusive", -1: "lower"}
+STILL_HOLDS = ("T6", "T7", "D3", "D4", "M1", "M5", "B1", "K2")
+"""Claims of which some part holds although the effect is reversed, such as "reward grows"."""
+UNDECIDED = ("inconclusive", "no effect", "mixed")
+OUR_STATES = {1: ("higher",), 0: ("inconclusive", "no effect"), -1: ("lower",)}
 PARTS = {
     "Q1": "growth of responses, newer minus older",
     "Q2": "growth, incorrect minus no mask",
@@ -34,8 +37,12 @@ PARTS = {
     "Q5": "pass@1 on hard problems, harder minus easier set",
     "Q6": "prompts with a gradient",
     "Q7": "pass@1 at the longest length, loss averaged by response minus by token",
-    "Q8": "tokens clipped, small to large",
+    "Q8": "tokens clipped, small to medium",
     "Q9": "pass@1, mask minus no mask at half the limit",
+    "Q10": "pass@1, rho 1 minus rho 0.3",
+    "Q11": "pass@1, the normaliser",
+    "Q12": "length, KL 0.3 minus none",
+    "Q13": "unique programs, no upper clip minus high",
 }
 """The part of a question of ours in which its effect is planted."""
 
@@ -46,12 +53,27 @@ def result(name: str, effect: int, seeds: int = 5) -> Result:
     return assess(experiment, make_runs(name, effect, seeds), make_measurements(effect))[name]
 
 
+@cache
+def judged(name: str, effect: int, seeds: int = 9) -> Result:
+    """As :func:`result`, without the detour over records."""
+    claim = CLAIMS[name]
+    curves = {
+        arm: {seed: arm_curves(name, arm, effect, seed) for seed in OWN_SEEDS[:seeds]}
+        for arm in claim.arms
+    }
+    found = measure(claim, curves, make_measurements(effect, seeds))
+    if not claim.directed:
+        return answer(found)
+    family = sum(one.directed for one in claims_of(claim.experiment))
+    return decide(found, min(1.0, family * found.p), family)
+
+
 def states(one: Result) -> dict[str, str]:
     return {part.name: part.state for part in one.parts}
 
 
-def test_there_are_34_claims_of_the_paper_and_nine_questions_of_ours() -> None:
-    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "Q": 9}
+def test_there_are_34_claims_of_the_paper_and_thirteen_questions_of_ours() -> None:
+    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "Q": 13}
     assert list(CLAIMS) == [f"{letter}{i + 1}" for letter, n in counts.items() for i in range(n)]
     assert list(PARTS) == OURS
     for one in CLAIMS.values():
@@ -67,52 +89,50 @@ def test_arms_of_other_experiments_are_named_with_their_home() -> None:
         assert homes <= EXPERIMENTS - {experiment}
 
 
-@pytest.mark.parametrize("effect", PAPER_STATES)
+@pytest.mark.parametrize("effect", [1, 0, -1])
 @pytest.mark.parametrize("name", PAPER)
 def test_a_planted_effect_is_found_absent_or_reversed(name: str, effect: int) -> None:
-    # That a difference stays under five points takes more seeds than that there is one.
-    found = result(name, effect, 8 if name == "T6" else 5)
-    assert found.state == PAPER_STATES[effect], found.note
+    found = judged(name, effect)
     if effect:
+        reverse = {"mixed", "contradicted"} if name in STILL_HOLDS else {"contradicted"}
+        assert found.state in ({"supported"} if effect == 1 else reverse), found.note
         assert min(effect * end for end in found.interval) > 0
         assert found.p <= 0.05
         assert found.decisive in found.parts
-        assert found.decisive.state == found.state
+        assert found.decisive.state == ("supported" if effect == 1 else "contradicted")
+    else:
+        assert found.state in UNDECIDED, found.note
+        assert found.state != "mixed" or name in STILL_HOLDS
 
 
 @pytest.mark.parametrize("effect", OUR_STATES)
 @pytest.mark.parametrize("name", OURS)
 def test_a_planted_difference_is_higher_lower_or_inconclusive(name: str, effect: int) -> None:
-    found = result(name, effect)
-    assert found.n_seeds == 5
-    assert states(found)[PARTS[name]] == OUR_STATES[effect]
-    clearest = min(min(part.estimate.p_above, part.estimate.p_below) for part in found.parts)
-    assert clearest in (found.decisive.estimate.p_above, found.decisive.estimate.p_below)
+    seeds = 9 if effect else 12
+    found = judged(name, effect, seeds)
+    assert found.n_seeds == seeds
+    assert states(found)[PARTS[name]] in OUR_STATES[effect]
     assert found.state == found.decisive.state
 
 
 def test_parts_without_an_effect_stay_inconclusive() -> None:
-    others = {state for part, state in states(result("Q4", 1)).items() if "Distinct-4" not in part}
-    assert others == {"inconclusive"}
+    others = {state for part, state in states(judged("Q4", 1)).items() if "Distinct-4" not in part}
+    assert others <= {"inconclusive", "no effect"}
     same = "pass@1 at the longest length, KL and low clip minus neither"
-    assert states(result("Q7", 1))[same] == "inconclusive"
+    assert states(judged("Q7", 1))[same] in ("inconclusive", "no effect")
 
 
 def test_a_part_has_its_own_state() -> None:
     """Pass@1 at T = 1.8 ends 16 points under T = 1.2: only the other side of the margin holds."""
-    found = result("T6", -1, 8)
+    found = judged("T6", -1)
     below, above = (states(found)[f"end of T = 1.8 is {end}"] for end in (
         "above T = 1.2 less 5 by", "under T = 1.2 plus 5 by"))  # fmt: skip
     assert (below, above) == ("contradicted", "supported")
-    assert found.state == "contradicted"
+    assert found.state == "mixed"
 
 
-# The middle of three equally spaced points has no weight in the slope of a straight line; the
-# other arms of T4 only choose which ones are judged.
-NO_WEIGHT = {
-    "C1": {"middle"}, "C2": {"middle"}, "C3": {"middle"}, "Q8": {"medium"},
-    "T4": {"t_10", "t_12", "t_18"},
-}  # fmt: skip
+# The other arms of T4 only choose which ones are judged.
+NO_WEIGHT = {"T4": {"t_10", "t_12", "t_18"}}
 
 
 @pytest.mark.parametrize("name", [name for name, one in CLAIMS.items() if one.arms])
@@ -147,11 +167,7 @@ def test_without_an_effect_at_most_5_percent_are_supported(name: str, seeds: int
         )
         for draw in range(100)
     ]
-    supported = [
-        all(part.estimate.low > 0 for part in found.parts) and found.p_for <= 0.05
-        for found in findings
-    ]
-    assert np.mean(supported) <= 0.05
+    assert np.mean([found.state == "supported" for found in findings]) <= 0.05
 
 
 @pytest.mark.slow
@@ -164,7 +180,8 @@ def test_intervals_from_runs_cover_the_true_effect(seeds: int) -> None:
             arm: {seed: arm_curves("E3", arm, 1, seed, draw) for seed in range(seeds)}
             for arm in CLAIMS["E3"].arms
         }
-        found = measure(CLAIMS["E3"], curves).parts[1].estimate
+        parts = {part.name: part.estimate for part in measure(CLAIMS["E3"], curves).parts}
+        found = parts["pass@1 at the end"]
         covered.append(found.low <= 12 <= found.high)
     assert 0.93 <= np.mean(covered) <= 0.97
 
@@ -197,8 +214,8 @@ def test_without_runs_every_claim_is_inconclusive_and_says_why(name: str) -> Non
 def test_too_few_seeds_show_the_effect_and_decide_nothing() -> None:
     found = result("M2", 1, 4)
     assert found.state == "inconclusive"
-    assert found.note.startswith("4 of the 5 seeds it needs; ")
-    assert found.reason == "4 of the 5 seeds it needs"
+    assert found.reason.startswith("4 of the 5 seeds it needs; about ")
+    assert found.note.startswith(f"{found.reason}; ")
     assert found.n_seeds == 4
     assert found.interval[0] > 0
     single = result("D2", 1, 1)
@@ -233,27 +250,29 @@ def test_missing_arms_and_seeds_are_named() -> None:
     runs = make_runs("C1", 1)
     without = {arm: of_arm for arm, of_arm in runs.items() if arm != "middle"}
     assert assess("context_length", without)["C1"].note == "no finished run of arm middle"
-    runs["middle"] = {seed + 5: record for seed, record in runs["middle"].items()}
+    runs["middle"] = {seed + 50: record for seed, record in runs["middle"].items()}
     note = assess("context_length", runs)["C1"].note
     assert note == "no seed was run in all of arms short, middle, long"
 
 
 def test_only_seeds_that_all_arms_have_are_compared() -> None:
     runs = make_runs("D2", 1)
-    del runs["harder"][3]
+    del runs["harder"][33]
     assert assess("data_quality", runs)["D2"].n_seeds == 4
 
 
 def test_holm_counts_all_claims_of_the_paper_on_the_experiment() -> None:
     curves = {
-        arm: {seed: arm_curves("D2", arm, 1, seed) for seed in range(5)}
+        arm: {seed: arm_curves("D2", arm, 1, seed) for seed in OWN_SEEDS[:5]}
         for arm in CLAIMS["D2"].arms
     }
     alone = measure(CLAIMS["D2"], curves)
-    assert result("D2", 1).p == pytest.approx(4 * alone.p_for)
-    found = decide(alone, 0.08, 1.0, claims=4)
+    assert result("D2", 1).p == pytest.approx(4 * alone.p)
+    found = decide(alone, 0.08, claims=4)
     assert found.state == "inconclusive"
-    assert found.reason == "not after Holm's correction over 4 claims (p = 0.080)"
+    assert found.reason.startswith(
+        "supported but for Holm's correction over 4 claims (p = 0.080); about "
+    )
 
 
 def test_results_do_not_depend_on_other_claims_runs() -> None:
@@ -292,15 +311,33 @@ def test_the_summary_has_a_row_a_claim_and_one_a_part_of_our_questions() -> None
     assert count_states(rows) == {
         "supported": 2,
         "contradicted": 2,  # less diversity without KL is the opposite of K1, too
-        "inconclusive": sum(CLAIMS[name].directed for name in results) - 4,
+        "no effect": 1,  # of the limit on diversity
+        "mixed": 0,
+        "inconclusive": sum(CLAIMS[name].directed for name in results) - 5,
     }
     assert {frozenset(row) for row in rows} == {
         frozenset(
-            ("id", "section", "claim", "experiment", "directed", "seeds", "note", "reason", "part",
-             "state", "effect", "low", "high", "unit")
+            ("id", "section", "claim", "experiment", "directed", "seeds", "note", "reason", "basis",
+             "part", "state", "effect", "low", "high", "unit")
         )
     }  # fmt: skip
 
 
 def test_every_claim_with_runs_has_a_planted_effect() -> None:
     assert set(EFFECTS) == {name for name, one in CLAIMS.items() if one.arms}
+
+
+def test_arms_that_trained_alike_are_said_and_not_compared() -> None:
+    runs = make_runs("D2", 1)
+    runs["harder"] = runs["easier"]
+    for name, state in (("D2", "inconclusive"), ("Q5", "inconclusive")):
+        found = assess("data_quality", runs)[name]
+        assert found.state == state
+        assert "easier trained as harder did, update by update" in found.reason
+    assert duplicates({}) == {}
+    other = make_runs("D2", 1)
+    curves = {
+        arm: {seed: run_curves(record) for seed, record in seeds.items()}
+        for arm, seeds in (("a", other["harder"]), ("b", other["easier"]), ("c", other["harder"]))
+    }
+    assert duplicates(curves) == {"c": "a"}

@@ -70,7 +70,7 @@ def test_incomplete_measurements_are_inconclusive() -> None:
     without = [row for row in rows if row.get("rules") != "livecodebench"]
     note = assess("code_evaluator", {}, without)["E1"].note
     assert "not judged under the rules livecodebench" in note
-    short = [row for row in rows if row.get("seed") != 2 or row["step"] < 160]
+    short = [row for row in rows if row.get("seed") != 32 or row["step"] < 160]
     assert "every seed needs the same" in assess("temperature", {}, short)["T1"].note
-    two = [row for row in rows if row.get("seed", 0) < 2]
+    two = [row for row in rows if row.get("seed", 30) < 32]
     assert assess("temperature", {}, two)["T2"].note.startswith("2 of the 3 seeds")

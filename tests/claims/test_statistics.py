@@ -98,6 +98,12 @@ def test_without_problems_the_interval_is_students() -> None:
     test = stats.ttest_1samp(values, 0, alternative="greater")
     assert found.p_above == pytest.approx(test.pvalue)
     assert found.p_above + found.p_below == pytest.approx(1)
+    inner = stats.t.interval(0.90, 4, values.mean(), stats.sem(values))
+    assert found.interval(0.90) == pytest.approx(inner)
+    assert found.p_inside(inner[1]) == pytest.approx(0.05)
+    assert found.p_inside(4.0) == pytest.approx(
+        stats.ttest_1samp(values, 4.0, alternative="less").pvalue
+    )
 
 
 def test_a_slope_has_an_interval_over_seeds() -> None:

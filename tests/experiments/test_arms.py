@@ -97,7 +97,7 @@ def test_the_evaluator_experiments_differ_in_the_reward_only():
 
 def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(records):
     found = set()
-    for experiment in EXPERIMENTS.values():
+    for experiment in (one for one in EXPERIMENTS.values() if one.recorded):
         for profile in experiment.profiles:
             own = {
                 s: r for s, r in scopes(experiment.arms, records).items() if s.profile == profile

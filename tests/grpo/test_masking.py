@@ -69,10 +69,23 @@ def test_readings(make_trainer, reading, masked):
     metrics = {k: v[-1] for k, v in trainer._metrics["train"].items()}
     expected = {"truncated": 4, "truncated_incorrect": 2, "repeating": 2, "share": 1}
     for name in masking.MASK_WHEN:
-        expected[f"eligible_{name}"] = 1
+        expected[f"eligible_{name}"] = 2 if name == "any" else 1
     assert {k: metrics[f"mask/{k}"] * 32 for k in expected} == expected
     assert metrics["group/mixed"] == 1.0
     assert metrics["length/max_allowed"] == table.LIMIT
+
+
+def test_every_cut_response_can_be_masked_with_its_tokens_kept(make_trainer):
+    """The same responses as under "all", but they stay in the denominators of the loss."""
+    _, output, record = generate(make_trainer, mask_ratio=1.0, mask_when="any", repeat_rule="none")
+    assert record.masked.tolist() == record.truncated.tolist()
+    assert record.truncated.sum() == 4
+    rows = torch.from_numpy(record.masked)
+    assert (output["advantages"][rows] == 0).all()
+    assert (output["completion_mask"][rows].sum(dim=1) == table.LIMIT).all()
+    _, dropped, other = generate(make_trainer, truncation_mask="all")
+    assert other.masked[record.masked].all()  # and what something else cut before the limit
+    assert dropped["completion_mask"][rows].sum() == 0
 
 
 def long_enough(completions, **_):

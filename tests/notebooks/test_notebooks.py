@@ -78,6 +78,11 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "B2",
         "no finished run of arms small, large",
     ),
+    "13_doses": (
+        {"arms": some("doses", "rho_10", "cut_kept")},
+        "Q11",
+        "no finished run of arms none, all",
+    ),
     "09_context_length": (
         {"arms": some("context_length", "long", "short")},
         "C1",

@@ -111,7 +111,7 @@ def test_checkpoints_over_temperature_are_drawn_where_measured() -> None:
 def test_repetition_by_both_rules_is_counted_by_arm() -> None:
     runs = make_runs("M2", 1, 1)
     counts = {"responses": 100, "truncated": 20, "window": 3, "periodic": 5}
-    row = {"kind": REPETITION, "run_id": runs["all"][0].run_id, "seed": 0, **counts}
+    row = {"kind": REPETITION, "run_id": runs["all"][30].run_id, "seed": 30, **counts}
     # The arms of the fake runs share their run ids.
     only = {"all": runs["all"]}
     rows = [{**row, "step": 80}, {**row, "step": 160}, {**row, "run_id": "other", "step": 160}]

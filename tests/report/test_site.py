@@ -36,7 +36,8 @@ def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
     folder_of(tmp_path, "results", "kl_and_clip")
     (tmp_path / "other.html").write_text("<title>A &amp; B</title>")
     paths = site.build_site(tmp_path)
-    pages = ["02_truncation_mask.html", "04_kl_and_clip.html", "07_results.html"]  # 02 shares arms
+    pages = ["02_truncation_mask.html", "04_kl_and_clip.html", "07_results.html"]
+    pages += ["13_doses.html"]  # 02 and 13 share arms
     assert [path.name for path in paths] == ["index.html", *pages]
     index = paths[0].read_text(encoding="utf-8")
     assert '<a href="other.html">A &amp; B</a>' in index
@@ -122,7 +123,10 @@ def test_the_table_of_claims_is_printed(tmp_path: Path, capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert main(["report", str(tmp_path / "records"), "--insights"]) == 0
     assert capsys.readouterr().out == printed
-    assert printed.startswith("34 claims: 0 supported, 0 contradicted, 34 inconclusive")
+    assert printed.startswith(
+        "34 claims: 0 supported, 0 contradicted, 0 no effect, 0 mixed, 34 inconclusive\n"
+        "The 34 claims stand in 7 experiments, "
+    )
 
 
 def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
@@ -143,7 +147,7 @@ def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
     assert links[0] == "06_code_evaluator.html#verdicts"
     html = build_index([], [section])
     assert html.count('href="02_truncation_mask.html#verdicts"') == 6
-    assert "neither says anything about the paper&#39;s models" in html
+    assert "nothing about the paper&#39;s models" in html
 
 
 def test_command_quotes_lists_and_leaves_out_what_is_default() -> None:

@@ -1,0 +1,68 @@
+"""The protocol: its page agrees with the code, its runs name a commit that contains it, its rules
+err as rarely as it says.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcbench.claims import protocol
+from mcbench.errors import UserError
+from mcbench.runs.compact import read_compact
+
+ROOT = Path(__file__).parents[2]
+RECORDS = sorted((ROOT / "reports" / "records").glob("*.parquet"))
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_tables_of_the_page_are_those_of_the_code() -> None:
+    script = ROOT / "benchmarks" / "protocol.py"
+    made = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+
+
+def test_every_run_of_the_protocol_names_a_commit_that_contains_it() -> None:
+    for path in RECORDS:
+        record = read_compact(path)
+        if record.seed in protocol.SEEDS:
+            protocol.check_commit(record.meta, ROOT)
+
+
+def test_a_run_from_before_the_protocol_is_refused(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "other").write_text("")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "before")
+    before = git(tmp_path, "rev-parse", "HEAD")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / protocol.FILE).write_text("rules")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "protocol")
+    after = git(tmp_path, "rev-parse", "HEAD")
+    protocol.check_commit({"run_id": "a", "commit": after, "diff_hash": None}, tmp_path)
+    for meta, why in (
+        ({"commit": before, "diff_hash": None}, "does not contain docs/protocol.md"),
+        ({"commit": None, "diff_hash": None}, "names no commit"),
+        ({"commit": "0" * 40, "diff_hash": None}, "is not in this repository"),
+        ({"commit": after, "diff_hash": "1234"}, "with changes that were not committed"),
+    ):
+        with pytest.raises(UserError, match=why):
+            protocol.check_commit({"run_id": "a", **meta}, tmp_path)
+
+
+def test_the_rules_err_as_rarely_as_the_page_says() -> None:
+    found = json.loads((ROOT / "benchmarks" / "claim_rates.json").read_text())
+    assert found["seeds"] == len(protocol.SEEDS)
+    # Of 4000 draws the standard error of 5 % is 0.34: two of them are allowed.
+    assert found["draws"] >= 4000
+    for row in found["parts"].values():
+        assert 93 <= row["covers"] <= 97
+    for row in (*found["parts"].values(), *found["claims"].values()):
+        assert max(row[state] for state in ("supported", "contradicted", "no effect")) <= 5.7
