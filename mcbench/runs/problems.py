@@ -17,7 +17,7 @@ from mcbench.data import benchmarks
 from mcbench.data.benchmarks import NANO, BenchmarkSet
 from mcbench.data.collect import read_source
 from mcbench.data.prompts import prompt_for
-from mcbench.data.schema import Problem, Rejected
+from mcbench.data.schema import NUMBERS, OPTIONAL, Problem, Rejected
 from mcbench.data.storage import iter_dataset, read_manifest, read_problems, write_problems
 from mcbench.errors import UserError, unknown
 from mcbench.files import digest
@@ -180,7 +180,7 @@ def training_row(problem: Problem, style: str) -> dict[str, Any]:
 
     All rows have the same columns, of which a data set has those of its first row.
     """
-    unset = {"time_limit_s": None, "memory_limit_mb": None, "preamble": ""}
+    unset: dict[str, Any] = {name: None if name in NUMBERS else "" for name in OPTIONAL}
     return {**unset, **problem.to_row(), "prompt": prompt_for(problem, style)}
 
 

@@ -52,6 +52,7 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
         statement=statement,
         checker=checker,
         checker_language="python" if checker else "",
+        checker_protocol="score" if checker else "",
         time_limit_s=seconds(row.get("time_limit")),
         memory_limit_mb=mebibytes(row.get("memory_limit")),
         date=_day(row.get("contest_start")),
