@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -90,10 +90,14 @@ class VerifyConfig(Settings):
 
 @dataclass(frozen=True)
 class Verify(Stage):
-    """The stage; it runs in the calling process, and the sandboxes beside it."""
+    """The stage; it runs in the calling process, and the sandboxes beside it.
+
+    ``told`` gets the number of problems of every batch that is done.
+    """
 
     judge: Judge = field(repr=False)
     config: VerifyConfig = field(default_factory=VerifyConfig)
+    told: Callable[[int], None] = field(default=lambda done: None, repr=False)
 
     name: ClassVar[str] = "verify"
     modules: ClassVar[tuple[str, ...]] = tuple(
@@ -117,6 +121,7 @@ class Verify(Stage):
                 (others if "unverified" in checked.flags else ready).append(checked)
         agreed = self._references(ready, ledger)
         strong = self._rewarded(self._mutants(agreed, ledger), ledger)
+        self.told(len(batch))
         done = {record.id: record for record in [*strong, *others]}
         return [done[record.id] for record in batch if record.id in done], ledger.entries
 
