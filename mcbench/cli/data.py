@@ -49,7 +49,7 @@ def build(config: str, out: str | None, workers: int | None, dry_run: bool) -> N
 
 
 class _Progress:
-    """A line for what is done, with the time that is left: always on a terminal, else now and then."""
+    """A line for what is done and the time that is left; off a terminal only now and then."""
 
     def __init__(self) -> None:
         self.stage, self.begun, self.told = "", 0.0, 0.0
