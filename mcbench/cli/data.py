@@ -1,16 +1,20 @@
-"""``mcbench data``: build a data set of verified problems, look into one."""
+"""``mcbench data``: build a data set of verified problems, look into one, hand it on."""
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import click
+
+_EVERY_S = 15.0
 
 
 @click.group()
 def data() -> None:
-    """Build a data set of verified problems, or look into one."""
+    """Build a data set of verified problems, look into one, or hand it on."""
 
 
 @data.command()
@@ -21,17 +25,19 @@ def data() -> None:
 def build(config: str, out: str | None, workers: int | None, dry_run: bool) -> None:
     """Build a data set from a YAML file; killed, the same command resumes it."""
     from mcbench.data.build import build as build_set
-    from mcbench.data.collect import load_sources
+    from mcbench.data.collect import load_sources, local_size
     from mcbench.data.config import load_config
 
     settings = load_config(Path(config))
     changes = {"out": out, "workers": workers}
     settings = settings.changed(**{name: v for name, v in changes.items() if v is not None})
     if dry_run:
-        load_sources([*settings.sources, *settings.against])
+        given = load_sources([*settings.sources, *settings.against])
         print(settings.model_dump_json(indent=1))
+        for source in given:
+            print(local_size(source), file=sys.stderr)
         return
-    built = build_set(settings, progress=_progress)
+    built = build_set(settings, progress=_Progress())
     print(built)
     if built.tests_run:
         rate = built.tests_run / built.evaluator_s
@@ -42,10 +48,26 @@ def build(config: str, out: str | None, workers: int | None, dry_run: bool) -> N
     print(f"written to {built.out}; mcbench data inspect {built.out} shows what was dropped")
 
 
-def _progress(stage: str, done: int, of: int) -> None:
-    end = "\n" if done == of or not sys.stderr.isatty() else "\r"
-    if sys.stderr.isatty() or done == of:
-        print(f"{stage}: {done} of {of} shards", end=end, file=sys.stderr, flush=True)
+class _Progress:
+    """A line for what is done and the time that is left; off a terminal only now and then."""
+
+    def __init__(self) -> None:
+        self.stage, self.begun, self.told = "", 0.0, 0.0
+
+    def __call__(self, stage: str, done: int, of: int) -> None:
+        now = time.monotonic()
+        if stage != self.stage:
+            self.stage, self.begun, self.told = stage, now, now
+        terminal = sys.stderr.isatty()
+        if not (terminal or done == of or now - self.told >= _EVERY_S):
+            return
+        self.told = now
+        left = (now - self.begun) / done * (of - done) if done else 0.0
+        text = f"{stage}: {done} of {of}" + (
+            f", about {left / 60:.0f} min left" if left > 60 else ""
+        )
+        end = "\r" if terminal and done < of else "\n"
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 @data.command()
@@ -56,3 +78,44 @@ def inspect(folder: str, examples: int) -> None:
     from mcbench.data.report import inspect as inspect_set
 
     print(inspect_set(Path(folder), examples))
+
+
+@data.command()
+@click.argument("name", required=False)
+def sources(name: str | None) -> None:
+    """List what problems are read from, or describe the one called NAME."""
+    from mcbench.data.collect import describe_sources
+
+    print(describe_sources(name))
+
+
+@data.command()
+@click.argument("folder")
+@click.option("--form", required=True, help="trl, verl, rllm or open-r1.")
+@click.option("--out", required=True, help="Folder of train.parquet and its card.")
+def export(folder: str, form: str, out: str) -> None:
+    """Write a built data set in the form another trainer reads."""
+    from mcbench.data.export import export as export_set
+
+    print(export_set(Path(folder), form, Path(out)))
+
+
+@data.command()
+@click.argument("problems")
+@click.option("--model", required=True, help="A checkpoint, a run directory or a hub id.")
+@click.option("--out", required=True, metavar="FILE.jsonl", help="Where the pass rates go.")
+@click.option("--attempts", type=int, default=8, show_default=True, help="Per problem.")
+@click.option("--length", type=int, default=4096, show_default=True, help="Tokens of a response.")
+@click.option("--temperature", type=float, default=1.0, show_default=True)
+@click.option("--limit", type=int, help="Only this many problems, evenly spread.")
+@click.option("--backend", type=click.Choice(["transformers", "vllm"]), default="transformers")
+@click.option("--batch-size", type=int, default=256, help="Responses sampled at once.")
+@click.option("--workers", type=int, default=2, help="Sandboxes that run programs.")
+def calibrate(problems: str, model: str, out: str, length: int, **options: Any) -> None:
+    """Measure pass rates of MODEL on PROBLEMS (a built set); killed, the same command resumes.
+
+    The file is what difficulty: {pass_rates: FILE.jsonl} of a build's configuration names.
+    """
+    from mcbench.runs.calibrate import calibrate as measure
+
+    print(measure(problems, model, Path(out), lengths=[length], **options))

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     "--test-set",
     default="nano:test",
     show_default=True,
-    help="livecodebench, humaneval, mbpp (from the hub, or livecodebench:FOLDER), nano:test, a "
-    "folder that mcbench data build wrote, or a .jsonl file of problems.",
+    help="livecodebench, humaneval, mbpp, evalplus, mbppplus (from the hub, or a local copy as "
+    "humaneval:PATH), nano:test, a folder that mcbench data build wrote, or a .jsonl file of "
+    "problems.",
 )
-@click.option("--data", default="", metavar="PATH", help="A local copy of the benchmark.")
+@click.option(
+    "--data", default="", metavar="PATH", help="A local copy of the benchmark (see below)."
+)
 @click.option("--from", "start", default="", metavar="DATE", help="Only problems from that day on.")
 @click.option("--to", "end", default="", metavar="DATE", help="Only problems up to that day.")
 @click.option("--limit", type=int, help="Only this many problems, evenly spread.")
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--prompt-style",
     type=click.Choice(["plain", "chat"]),
-    help="Default: chat for benchmarks, plain for any other set.",
+    help="Default: chat where the model's tokenizer has a chat template, else plain.",
 )
 @click.option("--backend", type=click.Choice(["transformers", "vllm"]), default="transformers")
 @click.option("--batch-size", type=int, default=256, help="Responses sampled at once.")
@@ -46,7 +49,18 @@ if TYPE_CHECKING:
 @click.option("--folder", help="Where samples and verdicts are kept.")
 @click.option("-o", "--output", help="Also write the results to this JSON file.")
 def evaluate(**options: Any) -> None:
-    """pass@1 of MODEL (nano-s, a checkpoint or run directory, a hub id) on a problem set."""
+    """pass@1 of MODEL (nano-s, a checkpoint or run directory, a hub id) on a problem set.
+
+    Without a network a benchmark is read from files of their published names, in a folder or named
+    themselves, with --data PATH or NAME:PATH:
+
+    \b
+      livecodebench  test6.jsonl (release v6; test.jsonl to test6.jsonl for release_v6)
+      humaneval      HumanEval.jsonl.gz
+      mbpp           mbpp.jsonl, or sanitized-mbpp.json for mbpp:sanitized
+      evalplus       HumanEvalPlus.jsonl.gz
+      mbppplus       MbppPlus.jsonl.gz
+    """
     from mcbench.report.table import paper_rows
     from mcbench.runs.evaluate_command import evaluate_request
 

@@ -79,12 +79,26 @@ HUMANEVAL = Benchmark(
 MBPP = Benchmark(
     "mbpp", "MBPP", "MBPP: the 500 problems of the test split", "mbpp", "full", time_limit_s=3.0
 )
+EVALPLUS = Benchmark(
+    "evalplus",
+    "HumanEval+",
+    "HumanEval+ of EvalPlus: HumanEval with many more tests",
+    "humanevalplus",
+    "test",
+    time_limit_s=6.0,
+)
+MBPP_PLUS = Benchmark(
+    "mbppplus", "MBPP+", "MBPP+ of EvalPlus: 378 problems of MBPP with many more tests",
+    "mbppplus", "test", time_limit_s=6.0,
+)  # fmt: skip
 # Its problems are generated: who opens it brings them.
 NANO = Benchmark(
     "nano:test", "nano", "the held-out problems of the nano world", "nano", "test", 2.0, 512
 )
 
-BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (LIVECODEBENCH, HUMANEVAL, MBPP, NANO)}
+BENCHMARKS: dict[str, Benchmark] = {
+    b.name: b for b in (LIVECODEBENCH, HUMANEVAL, MBPP, EVALPLUS, MBPP_PLUS, NANO)
+}
 
 
 def is_benchmark(name: str) -> bool:

@@ -28,6 +28,7 @@ from mcbench.data.judge import Judge
 from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage
 from mcbench.data.process import Process
 from mcbench.data.report import card, describe_difficulty, summary_text
+from mcbench.data.report_page import FUNNEL_PAGE, funnel_page
 from mcbench.data.schema import Problem
 from mcbench.data.storage import VERSION, read_problems, write_problems
 from mcbench.data.verify import Verify
@@ -94,7 +95,9 @@ def build(
     cost: tuple[int, float, float] = (0, 0.0, 0.0)
     with ExitStack() as stack:
         pipeline = stack.enter_context(Pipeline(cache, config.workers, progress))
-        for stage in _stages(config, evaluation, cache, stack):
+        count = _Count(progress or (lambda stage, done, of: None))
+        for stage in _stages(config, evaluation, cache, stack, count):
+            count.of, count.done = sum(shard.rows for shard in shards), 0
             if isinstance(stage, Difficulty):
                 extra["difficulty"] = describe_difficulty(stage, pipeline.summary(stage, shards))
             start = time.monotonic()
@@ -106,8 +109,23 @@ def build(
     return Built(Path(config.out), _write(config, shards, logs, funnel, extra), *cost)
 
 
+class _Count:
+    """Tells how many problems of a stage are done; shards are too large to wait for."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.of, self.done = progress, 0, 0
+
+    def __call__(self, number: int) -> None:
+        self.done += number
+        self.progress("verify: problems", self.done, self.of)
+
+
 def _stages(
-    config: BuildConfig, evaluation: Iterable[Problem], cache: Path, stack: ExitStack
+    config: BuildConfig,
+    evaluation: Iterable[Problem],
+    cache: Path,
+    stack: ExitStack,
+    count: _Count,
 ) -> Iterator[Stage]:
     """The stages in order, made when their turn comes: the evaluator starts processes."""
     answers = cache / "answers"
@@ -126,7 +144,7 @@ def _stages(
             yield Decontaminate(index, config.decontaminate)
         elif name == "verify":
             judge = Judge(stack.enter_context(Evaluator(config.workers)))
-            yield Verify(judge, config.verify)
+            yield Verify(judge, config.verify, count)
         else:
             yield Predict(config.difficulty, answers)
             rates = config.difficulty.pass_rates
@@ -174,15 +192,17 @@ def _write(
 ) -> dict[str, Any]:
     """The manifest of the finished set, which is written last: only then the set is finished."""
     out = Path(config.out)
-    if not sum(shard.rows for shard in shards):
-        raise UserError(f"no problem is left; {_losses(logs)}")
     manifest_path = out / "manifest.json"
     manifest_path.unlink(missing_ok=True)
+    _write_audit(out / "audit.parquet", logs)
+    write_atomic(out / FUNNEL_PAGE, funnel_page(config.name, funnel, out))
+    if not sum(shard.rows for shard in shards):
+        told = f"{out / FUNNEL_PAGE} shows examples of what every rule dropped"
+        raise UserError(f"no problem is left; {_losses(logs)}; {told}")
     for stale in (out / "data").glob("train-*.parquet"):
         stale.unlink()
     counts: dict[str, Counter[str]] = {"difficulty": Counter(), "source": Counter()}
     names = _write_problems(out, shards, counts)
-    _write_audit(out / "audit.parquet", logs)
     manifest = {
         "name": config.name,
         "record_version": VERSION,

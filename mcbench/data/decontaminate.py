@@ -1,7 +1,9 @@
-"""Decontamination: problems that share runs of words with evaluation sets.
+"""Decontamination: problems of evaluation sets, by their words and by function and example.
 
-A run of ``n`` normalised words (`mcbench.data.words`: case, punctuation, and the values of numbers
-do not count) that occurs in a record and in an evaluation problem is a hit. Runs that many
+A problem that calls a function of the same name with the same arguments, in a test or an example,
+is the same problem whatever its words: a rewritten statement keeps those. Others are found by their
+words. A run of ``n`` normalised words (`mcbench.data.words`: case, punctuation, and the values of
+numbers do not count) that occurs in a record and in an evaluation problem is a hit. Runs that many
 evaluation problems or many records share are phrases of the trade ("the input is given from
 standard input in the following format") and do not count; nor do runs that are mostly numbers.
 """
@@ -17,8 +19,9 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import Field, PositiveInt
 
-from mcbench.data.audit import Action
+from mcbench.data.audit import Action, shorten
 from mcbench.data.pipeline import Decision, GlobalStage
+from mcbench.data.programs import example_inputs
 from mcbench.data.schema import Problem
 from mcbench.data.words import NUMBER, Hashes, run_hashes, words
 from mcbench.files import digest
@@ -64,6 +67,7 @@ class Index:
     owners: pd.DataFrame  # columns hash and owner, the number of a problem
     ids: tuple[str, ...]
     sizes: np.ndarray  # distinct runs per evaluation problem
+    examples: dict[str, int]  # function and arguments, and the number of a problem
     fingerprint: str
 
     @classmethod
@@ -71,7 +75,10 @@ class Index:
         """Index evaluation problems; an empty collection gives an index that nothing hits."""
         ids: list[str] = []
         runs: list[Hashes] = []
+        examples: dict[str, int] = {}
         for problem in problems:
+            for given in _examples(problem):
+                examples.setdefault(given, len(ids))
             ids.append(problem.id)
             tokens = words(problem.statement, config.numbers)
             runs.append(np.unique(_telling(tokens, config)[0]))
@@ -83,7 +90,13 @@ class Index:
         sizes = np.bincount(owners.owner, minlength=len(ids))
         content = [owners[name].to_numpy().tobytes() for name in owners]
         known = pd.Index(owners.hash.unique())
-        return cls(known, owners, tuple(ids), sizes, digest([*content, *ids]))
+        fingerprint = digest([*content, *ids, *sorted(examples)])
+        return cls(known, owners, tuple(ids), sizes, examples, fingerprint)
+
+
+def _examples(problem: Problem) -> list[str]:
+    """What identifies a problem by the function that it asks for and an example of a call."""
+    return [f"{problem.fn_name}{given}" for given in sorted(example_inputs(problem))]
 
 
 def _telling(tokens: list[str], config: DecontaminateConfig) -> tuple[Hashes, np.ndarray]:
@@ -111,7 +124,9 @@ class Decontaminate(GlobalStage):
     config: DecontaminateConfig = field(default_factory=DecontaminateConfig)
 
     name: ClassVar[str] = "decontaminate"
-    modules: ClassVar[tuple[str, ...]] = ("mcbench.data.decontaminate", "mcbench.data.words")
+    modules: ClassVar[tuple[str, ...]] = tuple(
+        f"mcbench.data.{name}" for name in ("decontaminate", "words", "programs")
+    )
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")
 
     def configuration(self) -> Any:
@@ -133,6 +148,7 @@ class Decontaminate(GlobalStage):
             "places": where[hit],
             "hashes": hashes[hit],
             "runs": len(np.unique(hashes)),
+            "example": next((g for g in _examples(record) if g in self.index.examples), ""),
         }
 
     def decide(self, summary: pa.Table) -> dict[str, Decision]:
@@ -156,6 +172,11 @@ class Decontaminate(GlobalStage):
             (row,) = summary.slice(overlap["record"], 1).to_pylist()
             if note := self._note(row, overlap):
                 decisions[row["id"]] = Decision((note,))
+        for name, example in zip(*(summary[c].to_pylist() for c in ("id", "example")), strict=True):
+            if example:
+                owner = self.index.ids[self.index.examples[example]]
+                detail = f"calls {shorten(example, 120)} as {owner} does"
+                decisions[name] = Decision((("drop", "contaminated", detail),))
         return decisions
 
     def _passages(self, shared: pd.DataFrame) -> pd.DataFrame:
@@ -192,5 +213,6 @@ _HITS = pa.schema(
         ("places", pa.list_(pa.int64())),
         ("hashes", pa.list_(pa.uint64())),
         ("runs", pa.int64()),
+        ("example", pa.large_string()),
     ]
 )

@@ -1,14 +1,15 @@
-"""Near-duplicates: MinHash signatures, bands to find candidates, tests to decide close calls.
+"""Near-duplicates: MinHash signatures and bands to find candidates, tests to decide.
 
-Two statements are near-duplicates when the estimated Jaccard similarity of their word triples
-reaches ``threshold``, or a lower one when their tests agree as well. They are not when the same
-inputs have different answers: problems made from one template differ in just that. (One answer that
-differs among many is a broken test.)
+Two problems are near-duplicates when most of their tests agree and their statements are similar
+(the estimated Jaccard similarity of their word triples), or when all their tests agree whatever the
+words. Where they cannot be compared by tests (one has none, or they are of other forms) the
+statements have to be nearly identical; where their tests differ, the same text. They are no
+duplicates when the same inputs have different answers: variants of one problem and problems made
+from one template differ in just that. (One answer that differs among many is a broken test.)
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
 from mcbench.data.pipeline import Decision, GlobalStage
+from mcbench.data.programs import comparisons
 from mcbench.data.schema import Problem
 from mcbench.data.words import run_hashes, words
 from mcbench.errors import UserError
@@ -30,6 +32,8 @@ from mcbench.settings import Settings
 _ROWS = 6  # per band: 64 permutations fewer would miss pairs, fewer rows would find too many
 _MANY = 64  # in a bucket: beyond it only the best ranked are compared with the rest
 _COMPARED_TESTS = 64
+_MANY_TESTS = 5  # that agree say more than a few of functions of different names
+_TELLING = 60  # tests times characters that two problems hardly share by chance
 _RULE = "near_duplicate"
 
 
@@ -37,7 +41,7 @@ class DedupConfig(Settings):
     """When two problems are the same.
 
     Args:
-        threshold: Jaccard similarity of the statements, 0 to 1.
+        threshold: Jaccard similarity of the statements that is near identity, 0 to 1.
         threshold_same_tests: enough when the tests agree as well:
         min_shared_tests: share of the tests of the one with fewer that the other has, too.
         numbers: whether numbers tell statements apart; False: their values do not count.
@@ -48,7 +52,7 @@ class DedupConfig(Settings):
         UserError: a value out of range.
     """
 
-    threshold: float = 0.7
+    threshold: float = 0.95
     threshold_same_tests: float = 0.5
     min_shared_tests: Annotated[float, Field(gt=0, le=1)] = 0.5
     numbers: bool = True
@@ -76,17 +80,26 @@ def signature(statement: str, config: DedupConfig) -> NDArray[np.uint32]:
     return minhash.hashvalues.astype(np.uint32)
 
 
-def _test_hashes(record: Problem) -> tuple[list[int], list[int]]:
-    """Hashes of the first tests' inputs and of input and answer together."""
-    tests = record.tests[:_COMPARED_TESTS]
-    given = [_plain(test.get("stdin", test.get("args", test.get("code")))) for test in tests]
-    told = [_plain(test.get("expected", "")) for test in tests]
-    pairs = [_hash(f"{key}\0{answer}") for key, answer in zip(given, told, strict=True)]
-    return [_hash(key) for key in given], pairs
+def _test_hashes(record: Problem) -> tuple[list[int], list[int], int]:
+    """Hashes of the first tests' inputs, of input and answer together, and of all of those.
+
+    The last is 0 where the tests are too few and short to be more than a coincidence.
+    """
+    found = [pair for test in record.tests[:_COMPARED_TESTS] for pair in comparisons(test)]
+    pairs = [f"{given}\0{told}" for given, told in found]
+    distinct = sorted(set(pairs))
+    size = sum(map(len, distinct))
+    enough = len(distinct) > 1 and size * len(distinct) >= _TELLING
+    return (
+        [_hash(given) for given, _ in found],
+        [_hash(pair) for pair in pairs],
+        _hash("\1".join([record.form, *distinct])) if enough else 0,
+    )
 
 
-def _plain(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
+def _plain_name(record: Problem) -> str:
+    """The function's name as two authors would write it alike."""
+    return record.fn_name.lower().replace("_", "")
 
 
 def _hash(text: str) -> int:
@@ -100,7 +113,9 @@ class Dedup(GlobalStage):
     config: DedupConfig = field(default_factory=DedupConfig)
 
     name: ClassVar[str] = "dedup"
-    modules: ClassVar[tuple[str, ...]] = ("mcbench.data.dedup", "mcbench.data.words")
+    modules: ClassVar[tuple[str, ...]] = tuple(
+        f"mcbench.data.{name}" for name in ("dedup", "words", "programs")
+    )
     libraries: ClassVar[tuple[str, ...]] = ("datasketch", "numpy")
 
     def summarise(self, batch: list[Problem]) -> pa.Table:
@@ -113,6 +128,10 @@ class Dedup(GlobalStage):
                 "signature": pa.array(signatures, pa.binary(4 * self.config.permutations)),
                 "inputs": pa.array([t[0] for t in tests], pa.list_(pa.int64())),
                 "pairs": pa.array([t[1] for t in tests], pa.list_(pa.int64())),
+                "all_tests": pa.array([t[2] for t in tests], pa.int64()),
+                "text": pa.array([_hash(" ".join(r.statement.split())) for r in batch], pa.int64()),
+                "form": pa.array([record.form for record in batch], pa.string()),
+                "name": pa.array([_plain_name(record) for record in batch], pa.string()),
                 "references": pa.array([len(r.references) for r in batch], pa.int64()),
                 "tests": pa.array([len(r.tests) for r in batch], pa.int64()),
             }
@@ -150,15 +169,26 @@ class Dedup(GlobalStage):
         rank[_ranking(summary)] = np.arange(len(signatures))
         inputs, pairs = summary["inputs"].combine_chunks(), summary["pairs"].combine_chunks()
         found: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        for first, second, similarity in _candidates(signatures, rank, self.config):
+        whole = summary["all_tests"].to_numpy()
+        forms, names = (summary[c].to_numpy(zero_copy_only=False) for c in ("form", "name"))
+        texts = summary["text"].to_numpy()
+        for first, second, similarity in _candidates(signatures, whole, rank, self.config):
             mine, yours = (set(pairs[record].as_py()) for record in (first, second))
             given, given_too = (set(inputs[record].as_py()) for record in (first, second))
             same, common = len(mine & yours), len(given & given_too)
             if 4 * (common - same) > common:  # of the inputs they share have two answers
                 continue
             fewer = min(len(mine), len(yours))
-            agree = fewer > 0 and same >= self.config.min_shared_tests * fewer
-            if agree or similarity >= self.config.threshold:
+            telling = same >= _MANY_TESTS or (same == fewer and names[first] == names[second])
+            if telling and whole[first] == whole[second] != 0:
+                needed = 0.0
+            elif telling and fewer and same >= self.config.min_shared_tests * fewer:
+                needed = self.config.threshold_same_tests
+            elif fewer and forms[first] == forms[second]:  # tests that tell two problems apart
+                needed = 0.0 if texts[first] == texts[second] else 2.0
+            else:
+                needed = self.config.threshold
+            if similarity >= needed:
                 found[first][second] = found[second][first] = similarity
         return found
 
@@ -170,28 +200,37 @@ def _ranking(summary: pa.Table) -> NDArray[np.int64]:
 
 
 def _candidates(
-    signatures: NDArray[np.uint32], rank: NDArray[np.int64], config: DedupConfig
+    signatures: NDArray[np.uint32],
+    whole: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    config: DedupConfig,
 ) -> Iterator[tuple[int, int, float]]:
-    """Pairs that share a band and reach the lower threshold, each once."""
+    """Pairs that share a band and reach the lower threshold, or all tests; each once."""
     count = len(signatures)
     found = [np.empty(0, dtype=np.int64)]
     for start in range(0, signatures.shape[1] - _ROWS + 1, _ROWS):
         band = np.ascontiguousarray(signatures[:, start : start + _ROWS])
-        keys = band.view([("", band.dtype)] * _ROWS).ravel()
-        _, buckets = np.unique(keys, return_inverse=True)
-        order = np.lexsort((rank, buckets))
-        edges = np.flatnonzero(np.diff(buckets[order])) + 1
-        for bucket in np.split(order, edges):
-            if len(bucket) > 1:
-                found.append(_pairs(bucket, count))
+        found += _alike(band.view([("", band.dtype)] * _ROWS).ravel(), rank)
         if sum(map(len, found)) > 1 << 22:
             found = [np.unique(np.concatenate(found))]
-    codes = np.unique(np.concatenate(found))
+    alone = -1 - np.arange(count)  # nobody's tests are those of a record without any
+    same_tests = _alike(np.where(whole == 0, alone, whole), rank)
+    tested = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *same_tests]))
+    codes = np.unique(np.concatenate([*found, tested]))
     for part in np.array_split(codes, max(len(codes) // 65536, 1)):
         first, second = part // count, part % count
         similarity = (signatures[first] == signatures[second]).mean(axis=1)
-        for i in np.flatnonzero(similarity >= config.threshold_same_tests):
+        enough = (similarity >= config.threshold_same_tests) | np.isin(part, tested)
+        for i in np.flatnonzero(enough):
             yield int(first[i]), int(second[i]), float(similarity[i])
+
+
+def _alike(keys: NDArray[Any], rank: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Codes of the pairs of records with equal keys."""
+    _, buckets = np.unique(keys, return_inverse=True)
+    order = np.lexsort((rank, buckets))
+    edges = np.flatnonzero(np.diff(buckets[order])) + 1
+    return [_pairs(b, len(keys)) for b in np.split(order, edges) if len(b) > 1]
 
 
 def _pairs(bucket: NDArray[np.int64], count: int) -> NDArray[np.int64]:

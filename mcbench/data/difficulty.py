@@ -3,13 +3,17 @@
 Predict: a weighted mean of the dimensions of `mcbench.data.features`, or of a language model's
 ratings of the same dimensions, or of both. Calibrate: a monotone fit (isotonic regression) of
 measured pass rates of a reference model on the prediction; a problem that was itself measured keeps
-its own. Select: as many problems as the target distribution over easy, medium and hard allows.
+its own. Labels of the sources hold where nothing was measured. The prediction labels the rest,
+where it agrees with the sources' labels more often than their most frequent one does; if it does
+not, the rest has no label. Select: as many problems as the target distribution over easy, medium
+and hard allows.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -33,6 +37,7 @@ from mcbench.errors import UserError, unknown
 from mcbench.settings import Settings, Share, ordered
 
 _MIN_MEASURED = 10
+_MIN_LABELLED = 30
 
 
 def _equal_weights() -> dict[str, float]:
@@ -52,7 +57,8 @@ class DifficultyConfig(Settings):
         easy_from, hard_below: pass rates from which a problem is easy, below which it is hard.
         min_pass_rate, max_pass_rate: problems outside are dropped, where the rate is known: nothing
             is learned from what always or never succeeds.
-        keep_source_labels: whether a label from the source is kept where nothing was measured.
+        keep_source_labels: whether a label from the source is kept where nothing was measured, and
+            the prediction is held against such labels.
         target: shares of easy, medium and hard to select; empty: all are kept.
         size: how many to select at most; None: as many as the target allows.
         seed: of the choice among problems of one label.
@@ -69,7 +75,7 @@ class DifficultyConfig(Settings):
     hard_below: Share = 1 / 3
     min_pass_rate: Share = 0.0
     max_pass_rate: Share = 1.0
-    keep_source_labels: bool = False
+    keep_source_labels: bool = True
     target: dict[str, Share] = Field(default_factory=dict)
     size: PositiveInt | None = None
     seed: int = 0
@@ -256,7 +262,8 @@ class Difficulty(GlobalStage):
         reasons = self._select(labels[~labels.outside])
         decisions = {}
         for row in labels.to_dict("records"):
-            told = f"{row['difficulty']} ({row['provenance']}, predicted {row['score']:.3f}"
+            label = row["difficulty"] or "no label"
+            told = f"{label} ({row['provenance'] or 'prediction not used'}, {row['score']:.3f}"
             rate = None if np.isnan(row["pass_rate"]) else row["pass_rate"]
             told += ")" if rate is None else f", pass rate {rate:.2f})"
             notes: list[tuple[Action, str, str]] = [("change", "labelled", told)]
@@ -291,10 +298,34 @@ class Difficulty(GlobalStage):
             hard = rows.score > rows.score.quantile(2 / 3)
         rows["difficulty"] = np.select([easy, hard], ["easy", "hard"], "medium")
         if self.config.keep_source_labels:
+            if not calibration and not self.agreement(rows)["used"]:
+                rows["difficulty"] = rows["provenance"] = ""
             kept = measured.isna() & (rows.source != "")
             rows.loc[kept, "difficulty"] = rows.source[kept]
             rows.loc[kept, "provenance"] = "source"
         return rows
+
+    def agreement(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """How often thirds of the prediction are the source's labels, and what guessing gives.
+
+        It is not used where at least 30 labels show that it is no better than their most frequent
+        one, by more than the standard error.
+        """
+        known = rows[rows.source != ""]
+        if len(known) < _MIN_LABELLED:
+            return {"labelled": len(known), "used": True}
+        score = known.score.rank(pct=True, method="first")
+        shares = known.source.value_counts(normalize=True)
+        easy, hard = shares.get("easy", 0.0), shares.get("hard", 0.0)
+        guess = np.select([score <= easy, score > 1 - hard], ["easy", "hard"], "medium")
+        right, most = float((guess == known.source).mean()), float(shares.max())
+        error = math.sqrt(right * (1 - right) / len(known))
+        return {
+            "labelled": len(known),
+            "agreement": round(right, 4),
+            "majority": round(most, 4),
+            "used": right > most + error,
+        }
 
     def calibrate(self, summary: pa.Table) -> Calibration | None:
         """The fit on the measured records of the set; None when no pass rates were given."""
@@ -310,7 +341,7 @@ class Difficulty(GlobalStage):
         reasons: dict[str, str] = {}
         for label, size in (quota or {}).items():
             ids = sorted(rows.id[rows.difficulty == label], key=partial(_lot, self.config.seed))
-            detail = f"{size} of {len(ids)} {label} problems are selected"
+            detail = f"{size} of {len(ids)} {label or 'unlabelled'} problems are selected"
             reasons.update(dict.fromkeys(ids[size:], detail))
         return reasons
 
@@ -323,6 +354,7 @@ class Difficulty(GlobalStage):
         if not self.config.target and self.config.size is None:
             return None
         total = sum(available.values())
+        labels = (*DIFFICULTIES, *([""] if available.get("") else []))
         shares = self.config.target or {name: n / total for name, n in available.items()}
         wanted = {label: share for label, share in shares.items() if share > 0}
         if total and (none := [label for label in wanted if not available.get(label)]):
@@ -332,7 +364,7 @@ class Difficulty(GlobalStage):
             )
         size = min((available.get(label, 0) / share for label, share in wanted.items()), default=0)
         size = min(size, self.config.size or size)
-        return {label: int(size * shares.get(label, 0) + 1e-9) for label in DIFFICULTIES}
+        return {label: int(size * shares.get(label, 0) + 1e-9) for label in labels}
 
 
 def _lot(seed: int, name: str) -> bytes:

@@ -20,19 +20,25 @@ def submission(
     problem: Problem, code: str, time_limit_s: float = 2.0, memory_limit_mb: float = 512
 ) -> Submission:
     """A program with all tests of a problem; the limits are for problems that set none."""
-    return Submission(
-        f"{problem.preamble}\n{code}" if problem.preamble else code,
-        [make_test(problem.form, problem.fn_name, test) for test in problem.tests],
-        time_limit_s=problem.time_limit_s or time_limit_s,
-        memory_limit_mb=problem.memory_limit_mb or memory_limit_mb,
-    )
+    limits = problem.time_limit_s or time_limit_s, problem.memory_limit_mb or memory_limit_mb
+    return _submission(problem, code, problem.tests, *limits)
+
+
+def _submission(
+    problem: Problem, code: str, tests: Sequence[dict[str, Any]], *limits: float
+) -> Submission:
+    about = problem.form, problem.fn_name
+    checker = problem.checker, problem.checker_protocol
+    made = [make_test(*about, test, *checker) for test in tests]
+    return Submission(f"{problem.preamble}\n{code}" if problem.preamble else code, made, *limits)
 
 
 @dataclass(frozen=True)
 class Answer:
     """What a program did with one input: how it ended, and its output if it ended well.
 
-    The value of assertions is whether they hold. ``reason`` says why the evaluator itself failed
+    The value of assertions is whether they hold, that of a problem with a checker whether it
+    accepts. ``reason`` says why the evaluator itself failed
     (verdict IE).
     """
 
@@ -58,10 +64,10 @@ class _Capture:
         self.value = actual
         return True
 
-    def answer(self, result: TestResult, form: str) -> Answer:
+    def answer(self, result: TestResult, problem: Problem) -> Answer:
         if result.verdict == "IE":
             return Answer("IE", reason=result.message)
-        if form == "assert" and result.verdict in ("AC", "WA"):  # the test says whether it holds
+        if _is_judged(problem) and result.verdict in ("AC", "WA"):
             return Answer("AC", result.verdict == "AC", result.time_s)
         if result.verdict == "AC":
             return Answer("AC", self.value, result.time_s)
@@ -80,16 +86,21 @@ class Job:
 
     def submission(self, number: int, captures: Sequence[_Capture]) -> Submission:
         """The job for the evaluator; what the program answers goes to ``captures``."""
-        problem, code, tests = self.problem, self.code, self.tests
-        if problem.form == "assert":  # equal submissions are run once, a repetition runs again
+        code, tests = self.code, self.tests
+        if _is_judged(self.problem):  # equal submissions are run once, a repetition runs again
             code = f"{code}\n# {number}\n"
         else:
             tests = [
                 {**test, "expected": "", "checker": capture}
                 for test, capture in zip(tests, captures, strict=True)
             ]
-        made = [make_test(problem.form, problem.fn_name, test) for test in tests]
-        return Submission(code, made, self.time_limit_s, self.memory_limit_mb)
+        limits = self.time_limit_s, self.memory_limit_mb
+        return _submission(self.problem, code, tests, *limits)
+
+
+def _is_judged(problem: Problem) -> bool:
+    """Whether the tests say themselves if a program is right: nothing is there to compare."""
+    return problem.form == "assert" or problem.runs_checker
 
 
 class Judge:
@@ -125,6 +136,21 @@ class Judge:
             )
         return found
 
+    def endings(self, submissions: Sequence[Submission]) -> list[TestResult | None]:
+        """The test at which each submission fails, as a reward judges it; None where it passes.
+
+        Submissions on which the evaluator itself failed are run a second time.
+        """
+        start = time.monotonic()
+        results = self.evaluator.evaluate(submissions, early_exit=True)
+        failed = [n for n, result in enumerate(results) if "IE" in result.verdicts]
+        again = self.evaluator.evaluate([submissions[n] for n in failed], early_exit=True)
+        for number, result in zip(failed, again, strict=True):
+            results[number] = result
+        self.seconds += time.monotonic() - start
+        self.tests += sum(len(result.tests) for result in results)
+        return [None if result.passed else result.tests[-1] for result in results]
+
     def _answers(self, jobs: Sequence[Job]) -> list[list[Answer]]:
         captures = [[_Capture() for _ in job.tests] for job in jobs]
         numbered = enumerate(zip(jobs, captures, strict=True))
@@ -135,7 +161,7 @@ class Judge:
         self.tests += sum(len(job.tests) for job in jobs)
         return [
             [
-                capture.answer(one, job.problem.form)
+                capture.answer(one, job.problem)
                 for one, capture in zip(result.tests, kept, strict=True)
             ]
             for job, result, kept in zip(jobs, results, captures, strict=True)
@@ -159,8 +185,8 @@ def is_told(test: dict[str, Any]) -> bool:
 
 def accepts(test: dict[str, Any], expected: Any, value: Any) -> bool:
     """Whether ``value`` answers ``expected`` under the test's own options."""
-    if "code" in test:
-        return bool(value is expected)
+    if "code" in test or ("stdin" in test and isinstance(value, bool)):  # judged, not compared
+        return bool(value is (expected if isinstance(expected, bool) else True))
     rules = Rules(**{name: test[name] for name in RULE_NAMES if name in test})
     if "stdin" in test:
         return isinstance(value, str) and compare_text(expected, value, rules).accepted

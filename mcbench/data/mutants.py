@@ -8,6 +8,8 @@ import hashlib
 import random
 from itertools import islice
 
+from mcbench.data.programs import parsed
+
 _ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Add: (ast.Sub,),
     ast.Sub: (ast.Add,),
@@ -44,10 +46,12 @@ def mutants(code: str, count: int) -> list[str]:
     Operators are exchanged, comparisons shifted or turned around, whole numbers moved by one,
     conditions negated, assignments and calls removed.
     """
+    tree = parsed(code)
     try:
-        tree = ast.parse(code)
-        original = ast.unparse(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        original = ast.unparse(tree) if tree else ""
+    except (ValueError, RecursionError, MemoryError):
+        return []
+    if tree is None:
         return []
     edits = [(place, edit) for place, node in enumerate(ast.walk(tree)) for edit in _edits(node)]
     seed = int.from_bytes(hashlib.blake2b(code.encode(), digest_size=8).digest(), "little")

@@ -24,7 +24,7 @@ from mcbench.errors import UserError, unknown
 _TRUTH = (
     ("process", "repair", "mojibake html latex noise spaces"),
     ("process", "drop", "cut_off empty"),
-    ("filter", "drop", "foreign short repetitive needs_image irrelevant"),
+    ("filter", "drop", "foreign short repetitive irrelevant"),
     ("filter", "drop", "few_tests large_tests contradictory_tests old"),
     ("dedup", "drop", "copy reworded_copy"),
     ("decontaminate", "drop", "contaminated"),
@@ -36,6 +36,7 @@ TRUTH = {name: (stage, action) for stage, action, names in _TRUTH for name in na
 """Defect -> the stage that has to act, and what it has to do."""
 FIRST_DATE = "2015-01-01"  # of the window that "old" records lie outside of
 MAX_TEST_KB = 64.0  # that "large_tests" are above
+FEW = 2  # tests that "few_tests" leaves, at most
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def _foreign(record: Problem, rng: random.Random) -> Problem:
 
 
 def _short(record: Problem, rng: random.Random) -> Problem:
-    return replace(record, statement=f"Read n numbers, print case {rng.randint(1, 10**6)}.\n")
+    return replace(record, statement=f"Read n numbers, or {rng.randint(1, 10**6)}.\n")
 
 
 def _repetitive(record: Problem, rng: random.Random) -> Problem:
@@ -179,14 +180,10 @@ def _repetitive(record: Problem, rng: random.Random) -> Problem:
     return replace(record, statement=f"{text}{rng.randint(1, 10**6)}\n")
 
 
-def _needs_image(record: Problem, rng: random.Random) -> Problem:
-    return replace(record, statement=f"![figure](picture.png)\n\n{record.statement}")
-
-
 _IRRELEVANT = (
     "Write an SQL query to report the names of all customers in {place}. Table: orders.",
     "This is an interactive problem. You may ask at most {k} queries about {place}.",
-    "Prove that for every n the sum below is even, and explain why {place} matters. {k}",
+    "Write a program in Haskell that does so for the {k} people of {place}.",
     "Write a bash script that counts the words of all files below the folder {place}. {k}",
 )
 
@@ -210,7 +207,7 @@ def _another(answer: Any) -> Any:
 
 
 def _few_tests(record: Problem, rng: random.Random) -> Problem:
-    return replace(record, tests=record.tests[: rng.randint(0, 4)])
+    return replace(record, tests=record.tests[: rng.randint(0, FEW)])
 
 
 def _large_tests(record: Problem, rng: random.Random) -> Problem:

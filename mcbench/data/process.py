@@ -18,9 +18,17 @@ from pydantic import Field
 
 from mcbench.data.audit import Ledger, Rule, apply_rules
 from mcbench.data.language import detect_language
+from mcbench.data.latex import (
+    has_latex,
+    is_latex_document,
+    latex_document_to_text,
+    latex_to_text,
+)
 from mcbench.data.pipeline import Outcome, Stage
+from mcbench.data.programs import parsed
+from mcbench.data.prompts import BENCHMARK_PROMPTS
 from mcbench.data.schema import Problem
-from mcbench.data.text import has_entities, has_html, has_latex, html_to_text, latex_to_text, tidy
+from mcbench.data.text import html_to_text, is_html, outside_code, repair_inline, tidy
 from mcbench.data.translate import Chat, Endpoint, translate
 from mcbench.errors import UserError
 from mcbench.settings import Settings
@@ -61,7 +69,8 @@ class Process(Stage):
 
     name: ClassVar[str] = "process"
     modules: ClassVar[tuple[str, ...]] = tuple(
-        f"mcbench.data.{name}" for name in ("process", "text", "language", "translate")
+        f"mcbench.data.{name}"
+        for name in ("process", "text", "latex", "programs", "language", "translate")
     )
     libraries: ClassVar[tuple[str, ...]] = ("ftfy", "markdownify", "pylatexenc", "py3langid")
 
@@ -110,10 +119,12 @@ def _unicode(text: str) -> str:
 
 
 def _html(text: str) -> str:
-    return html_to_text(text) if has_html(text) or has_entities(text) else text
+    return html_to_text(text) if is_html(text) else outside_code(repair_inline, text)
 
 
 def _latex(text: str) -> str:
+    if is_latex_document(text):
+        return latex_document_to_text(text)
     return latex_to_text(text) if has_latex(text) else text
 
 
@@ -211,9 +222,7 @@ def _starter_code(record: Problem, ledger: Ledger) -> Problem:
 
 
 def _signature(code: str, name: str) -> str:
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if (tree := parsed(code)) is None:
         return ""
     owners: list[ast.ClassDef | ast.Module] = [n for n in tree.body if isinstance(n, ast.ClassDef)]
     for owner in [*owners, tree]:
@@ -239,7 +248,7 @@ def _state_form(record: Problem, ledger: Ledger) -> Problem:
         if _READS.search(statement):
             return record
         added = "Read the input from standard input and print the answer to standard output."
-    elif record.form == "call":
+    elif record.fn_name and record.source not in BENCHMARK_PROMPTS:
         # As code, not as an ordinary word: many a function is called count or merge.
         if re.search(rf"\b{record.fn_name}\s*\(|`{record.fn_name}`", statement):
             return record

@@ -17,6 +17,8 @@ from mcbench.errors import unknown
 Prompt = str | list[dict[str, str]]
 
 STYLES = ("chat", "plain")
+BENCHMARK_PROMPTS = ("humaneval", "humanevalplus", "mbpp", "mbppplus", "livecodebench")
+"""Sources whose problems are asked in the words of their benchmark."""
 
 # What a chat model is told beside the statement: the reward reads the last complete fenced block.
 CHAT_INSTRUCTION = (
@@ -58,9 +60,9 @@ def prompt_for(problem: Problem, style: str = "chat") -> Prompt:
 
 def _of_benchmark(problem: Problem) -> str:
     """The user's text for a problem of a benchmark; empty for any other."""
-    if problem.source == "humaneval":
+    if problem.source in ("humaneval", "humanevalplus"):
         return f"{_COMPLETE}\n\n```python\n{problem.starter_code.strip()}\n```\n"
-    if problem.source == "mbpp":
+    if problem.source in ("mbpp", "mbppplus") and problem.metadata.get("shown_tests"):
         shown = "\n".join(problem.metadata["shown_tests"])
         return f"{problem.statement.strip()}\n\n{_PASS}\n\n```python\n{shown}\n```\n"
     if problem.source == "livecodebench":

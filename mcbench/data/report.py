@@ -79,7 +79,8 @@ def describe_difficulty(stage: Difficulty, summary: pa.Table) -> dict[str, Any]:
     return {
         "before": {name: int(counts.get(name, 0)) for name in DIFFICULTIES},
         "score": {name: float(quartiles[q]) for name, q in _QUARTILES.items()},
-        "provenance": rows.provenance.value_counts().to_dict(),
+        "provenance": {name or "none": n for name, n in rows.provenance.value_counts().items()},
+        "prediction": stage.agreement(rows),
         "calibration": calibration
         and {
             "measured": calibration.measured,
@@ -106,7 +107,20 @@ def summary_text(manifest: dict[str, Any], full: bool = False) -> str:
     if before := manifest.get("difficulty", {}).get("before"):
         told = ", ".join(f"{n} {label}" for label, n in before.items())
         lines.append(f"difficulty before selection: {told}")
+        lines.append(f"predicted difficulty: {_prediction(manifest)}")
     return "\n".join(lines)
+
+
+def _prediction(manifest: dict[str, Any]) -> str:
+    """How good the prediction is, as far as the sources' labels tell."""
+    found = manifest["difficulty"]["prediction"]
+    if "agreement" not in found:
+        return f"not checked, {found['labelled']} labels of sources"
+    used = "used" if found["used"] else "not used, for it is no better"
+    return (
+        f"agrees with {found['agreement']:.0%} of {found['labelled']} labels of sources, of which "
+        f"the most frequent makes up {found['majority']:.0%}: {used}"
+    )
 
 
 def inspect(out: Path, per_rule: int = 2) -> str:
@@ -166,7 +180,7 @@ Every record names its source, address and licence.
 {funnel}
 
 `audit.parquet` has an entry for every record that a rule changed, flagged or dropped, with the
-reason. {_OWN_WORDS}
+reason; `funnel.html` shows examples of each rule. {_OWN_WORDS}
 
 The configuration, the hashes of all files and the calibration of difficulty are in `manifest.json`.
 Tests were run against reference solutions where `test_strength` is set: it is the share of mutants

@@ -9,6 +9,7 @@ from datetime import date
 from typing import Any, Literal
 
 from mcbench.errors import UserError, unknown
+from mcbench.evaluator.submission import CHECKER_PROTOCOLS
 
 Form = Literal["stdin", "call", "assert"]
 Difficulty = Literal["easy", "medium", "hard"]
@@ -20,7 +21,7 @@ PROVENANCES = ("", "source", "predicted", "calibrated", "measured")
 INPUT_KEY: dict[Form, str] = {"stdin": "stdin", "call": "args", "assert": "code"}
 _OPTIONS = {"expected", "rtol", "atol", "any_order"}
 _TEST_KEYS = {
-    "stdin": {"stdin", "case_sensitive", "space_sensitive"} | _OPTIONS,
+    "stdin": {"stdin", "case_sensitive", "space_sensitive", "checker_args"} | _OPTIONS,
     "call": {"args", "result_arg"} | _OPTIONS,
     "assert": {"code", "entry_point", "setup"},
 }
@@ -55,8 +56,9 @@ class Problem:
         id: unique in a set; starts with the name of its source, as in ``taco/train/17``.
         fn_name, starter_code: the method to write and the code that the statement shows, if any.
         preamble: Python that is run before a submission: what HumanEval's prompt defines.
-        checker, checker_language: source of a program that judges answers. It is foreign code: it
-            is kept, never run in the trusted process.
+        checker, checker_language, checker_protocol: source of a program that judges answers, and
+            how it is called (`mcbench.evaluator.CheckerProgram`). It is foreign code: it runs in a
+            sandbox, where it is in Python; a problem with another is not judged at all.
         time_limit_s, memory_limit_mb: per test; None when the source does not say.
         kind: sort of problem within its source: a platform, or induced and described in nano.
         date: of publication, ``YYYY-MM-DD``; empty when unknown.
@@ -83,6 +85,7 @@ class Problem:
     preamble: str = ""
     checker: str = ""
     checker_language: str = ""
+    checker_protocol: str = ""
     time_limit_s: float | None = None
     memory_limit_mb: float | None = None
     source: str = ""
@@ -148,18 +151,24 @@ class Problem:
         """Why programs for this problem cannot be judged; empty where they can."""
         if not self.tests:
             return "it has no tests; at least one is needed to judge it"
-        if self.checker:
-            return "its answers need a checker of its own, which is foreign code and never run"
+        if self.checker and not self.runs_checker:
+            return f"its answers need a checker in {self.checker_language or 'no known language'}"
         if self.form != "assert":
             for number, test in enumerate(self.tests):
                 if "expected" not in test:
                     return f"test {number} lacks 'expected'"
         return ""
 
+    @property
+    def runs_checker(self) -> bool:
+        """Whether it has a checker that the evaluator can run."""
+        known = self.checker_protocol in CHECKER_PROTOCOLS and self.form == "stdin"
+        return bool(self.checker) and known and self.checker_language == "python"
+
     def to_row(self) -> dict[str, Any]:
         """What decides how programs are rewarded, as columns of a data set that TRL trains on.
 
-        The tests travel as one JSON string. Limits and preamble are there where they are set.
+        The tests travel as one JSON string. What `OPTIONAL` names is there where it is set.
         """
         row = {
             "prompt": self.statement,
@@ -170,8 +179,7 @@ class Problem:
             "kind": self.kind,
             "tests": json.dumps(list(self.tests)),
         }
-        optional = ("time_limit_s", "memory_limit_mb", "preamble")
-        return row | {name: value for name in optional if (value := getattr(self, name))}
+        return row | {name: value for name in OPTIONAL if (value := getattr(self, name))}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Problem:
@@ -192,6 +200,8 @@ class Problem:
         return cls(**values)
 
 
+OPTIONAL = ("time_limit_s", "memory_limit_mb", "preamble", "checker", "checker_protocol")
+"""Columns of a row that not every problem has."""
 JSON_FIELDS = ("tests", "dimensions", "metadata")
 TEXT_LISTS = ("tags", "references", "flags")
 _LIMITS = ("time_limit_s", "memory_limit_mb")

@@ -15,7 +15,7 @@ from mcbench.data.schema import JSON_FIELDS, NUMBERS, TEXT_LISTS, Problem
 from mcbench.errors import UserError
 from mcbench.files import replacing
 
-VERSION = 2
+VERSION = 3
 """Of the columns: a set of another version has to be built again."""
 _LONG = ("statement", "tests", "metadata")  # may pass 2 GiB in a column
 

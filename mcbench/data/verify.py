@@ -10,21 +10,34 @@ notice.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from mcbench.data.audit import Ledger
-from mcbench.data.judge import Answer, Job, Judge, accepts, expected_of, failure, is_told
+from mcbench.data.judge import (
+    Answer,
+    Job,
+    Judge,
+    accepts,
+    expected_of,
+    failure,
+    is_told,
+    submission,
+)
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import Outcome, Stage
+from mcbench.data.programs import cases, is_python
 from mcbench.data.schema import Problem
 from mcbench.settings import Settings, Share, ordered
 
 _SLOW = ("TLE", "MLE", "OLE")
+_NEXT = ("wrong_reference", "unreliable", "too_few_tests")  # other references may do better
+_ROOM = 2.0  # of a reference's slowest run, in the problem's time limit
 _MIN_MUTANTS = 3
 
 
@@ -32,7 +45,7 @@ class VerifyConfig(Settings):
     """What a verified problem has to pass.
 
     Args:
-        references: solutions that are run, at most.
+        references: solutions that are run at once; where none of them passes, the next.
         repeats: runs of each on every test; answers that vary are flaky.
         min_agreement: share of the references that must give a test's output.
         min_agreeing: references that must agree on an output that the source does not tell.
@@ -45,6 +58,8 @@ class VerifyConfig(Settings):
         min_strength: share of mutants that must be noticed (of at least three). A mutant that
             computes the same is never noticed, so 1 is out of reach.
         min_telling: tests that must notice a mutant which no test before them did.
+        special_judges: flag or drop a problem of which references that are right give different
+            answers: several answers are right, and no checker knows.
         max_tests: kept, those that notice mutants first; None: all.
         without_reference: drop or flag a problem without a reference solution.
         time_limit_s, memory_limit_mb: where the problem states none.
@@ -64,6 +79,7 @@ class VerifyConfig(Settings):
     mutation_tests: PositiveInt = 20
     min_strength: Share = 0.4
     min_telling: int = 1
+    special_judges: Literal["flag", "drop"] = "flag"
     max_tests: int | None = None
     without_reference: Literal["drop", "flag"] = "drop"
     time_limit_s: PositiveFloat = 4.0
@@ -74,21 +90,28 @@ class VerifyConfig(Settings):
 
 @dataclass(frozen=True)
 class Verify(Stage):
-    """The stage; it runs in the calling process, and the sandboxes beside it."""
+    """The stage; it runs in the calling process, and the sandboxes beside it.
+
+    ``told`` gets the number of problems of every batch that is done.
+    """
 
     judge: Judge = field(repr=False)
     config: VerifyConfig = field(default_factory=VerifyConfig)
+    told: Callable[[int], None] = field(default=lambda done: None, repr=False)
 
     name: ClassVar[str] = "verify"
     modules: ClassVar[tuple[str, ...]] = tuple(
-        [f"mcbench.data.{name}" for name in ("verify", "judge", "mutants")]
-        + [f"mcbench.evaluator.{name}" for name in ("compare", "evaluator", "child", "encoding")]
+        [f"mcbench.data.{name}" for name in ("verify", "judge", "mutants", "programs")]
+        + [
+            f"mcbench.evaluator.{name}"
+            for name in ("compare", "checking", "evaluator", "child", "encoding")
+        ]
     )
     in_workers: ClassVar[bool] = False
     batch_rows: ClassVar[int | None] = 64
 
     def run(self, batch: list[Problem]) -> Outcome:
-        """References, then mutants; each in one call of the evaluator for the whole batch."""
+        """References, then mutants, then the reward; each in calls for the whole batch."""
         ledger = Ledger(self.name)
         ready: list[Problem] = []
         others: list[Problem] = []
@@ -97,20 +120,27 @@ class Verify(Stage):
             if checked is not None:
                 (others if "unverified" in checked.flags else ready).append(checked)
         agreed = self._references(ready, ledger)
-        strong = self._mutants(agreed, ledger)
+        strong = self._rewarded(self._mutants(agreed, ledger), ledger)
+        self.told(len(batch))
         done = {record.id: record for record in [*strong, *others]}
         return [done[record.id] for record in batch if record.id in done], ledger.entries
 
     def _runnable(self, record: Problem, ledger: Ledger) -> Problem | None:
-        if record.checker:
-            return ledger.flag(record, "unverified", "a foreign checker judges the answers")
+        if record.checker and not record.runs_checker:
+            return ledger.drop(record, "checker", record.unjudged())
         if not record.tests:
             return ledger.drop(record, "too_few_tests", "no tests")
+        programs = tuple(code for code in record.references if is_python(code))
+        if programs:
+            return replace(record, references=programs)
+        told = "no reference solution"
         if record.references:
-            return record
+            told = f"none of {len(record.references)} references is Python 3"
         if self.config.without_reference == "drop":
-            return ledger.drop(record, "no_reference", "no reference solution")
-        return ledger.flag(record, "unverified", "no reference solution")
+            return ledger.drop(record, "no_reference", told)
+        if not all(map(is_told, record.tests)):
+            return ledger.drop(record, "no_reference", f"{told}, and not every output is told")
+        return ledger.flag(record, "unverified", told)
 
     def _limits(self, record: Problem) -> tuple[float, float]:
         return (
@@ -118,47 +148,124 @@ class Verify(Stage):
             record.memory_limit_mb or self.config.memory_limit_mb,
         )
 
+    def _rewarded(self, records: Sequence[Problem], ledger: Ledger) -> list[Problem]:
+        """The records whose first reference gets the reward that a model would get for it."""
+        programs = [submission(record, record.references[0]) for record in records]
+        kept = []
+        for record, failed in zip(records, self.judge.endings(programs), strict=True):
+            if failed is None:
+                kept.append(record)
+            else:
+                detail = f"its reference ends {failed.verdict}: {failed.message}"
+                ledger.drop(record, "reward", detail)
+        return kept
+
     # References ----------------------------------------------------------------------------------
 
     def _references(
         self, records: Sequence[Problem], ledger: Ledger
     ) -> list[tuple[Problem, float]]:
-        """Records whose tests their references pass, with the slowest time of the first one."""
+        """Records whose tests their references pass, with the slowest time of the first one.
+
+        Where none of a few references passes, the next few are tried.
+        """
+        kept: dict[str, tuple[Problem, float]] = {}
+        waiting = [(record, 0) for record in records]
+        while waiting:
+            again = []
+            for (record, tried), outcome in zip(waiting, self._tried(waiting), strict=True):
+                last = tried + self.config.references >= len(record.references)
+                failed = outcome.checked is None and outcome.notes.entries[-1].rule in _NEXT
+                if failed and not last:
+                    again.append((record, tried + self.config.references))
+                    continue
+                ledger.entries += outcome.notes.entries
+                if outcome.checked is not None:
+                    kept[record.id] = outcome.checked, outcome.time_s
+            waiting = again
+        return [kept[record.id] for record in records if record.id in kept]
+
+    def _tried(self, waiting: Sequence[tuple[Problem, int]]) -> list[_Outcome]:
+        """What some references of each record, from a number on, say of it."""
         repeats = range(self.config.repeats)
-        programs = [record.references[: self.config.references] for record in records]
+        count = self.config.references
+        programs = [record.references[tried : tried + count] for record, tried in waiting]
         jobs = [
             Job(code, record, record.tests, *self._limits(record))
-            for record, codes in zip(records, programs, strict=True)
+            for (record, _), codes in zip(waiting, programs, strict=True)
             for code in codes
             for _ in repeats
         ]
         answers = iter(self.judge.answers(jobs))
-        kept = []
-        for record, codes in zip(records, programs, strict=True):
+        outcomes = []
+        for (record, tried), codes in zip(waiting, programs, strict=True):
+            notes = Ledger(self.name)
             runs = [[next(answers) for _ in repeats] for _ in codes]
             if reason := next(filter(None, (failure(row) for rows in runs for row in rows)), ""):
-                ledger.drop(record, "not_judged", f"the evaluator itself failed twice: {reason}")
+                notes.drop(record, "not_judged", f"the evaluator itself failed twice: {reason}")
+                outcomes.append(_Outcome(None, notes))
                 continue
             columns = [list(zip(*rows, strict=True)) for rows in runs]
             references = [_Reference(*given) for given in zip(codes, columns, strict=True)]
-            if (checked := self._agree(record, references, ledger)) is not None:
-                kept.append((checked, max(answer.time_s for answer in runs[0][0])))
-        return kept
+            others = record.references[tried + count :]
+            outcomes.append(_Outcome(self._agree(record, references, others, notes), notes))
+            if (checked := outcomes[-1].checked) is not None:
+                first = next(r for r in references if r.code == checked.references[0])
+                self._limited(outcomes[-1], first.slowest())
+        return outcomes
+
+    def _limited(self, outcome: _Outcome, slowest: float) -> None:
+        """Limits of its own for the problem, under which its reference passes with room to spare:
+        the reward runs beside other work."""
+        problem = outcome.checked
+        assert problem is not None
+        seconds, memory = self._limits(problem)
+        outcome.time_s = slowest
+        outcome.checked = replace(problem, time_limit_s=seconds, memory_limit_mb=memory)
+        if slowest > seconds / _ROOM:
+            raised = math.ceil(_ROOM * slowest)
+            detail = f"{seconds:g} s to {raised} s, since a reference takes {slowest:.1f} s"
+            outcome.checked = outcome.notes.change(
+                outcome.checked, "time_limit", detail, time_limit_s=float(raised)
+            )
 
     def _agree(
-        self, problem: Problem, references: list[_Reference], ledger: Ledger
+        self,
+        problem: Problem,
+        references: list[_Reference],
+        others: tuple[str, ...],
+        ledger: Ledger,
     ) -> Problem | None:
         good = [reference for reference in references if reference.may_be_right(problem)]
         if not good:
             return ledger.drop(problem, "wrong_reference", references[0].endings(problem))
-        found = [self._test(test, good, number) for number, test in enumerate(problem.tests)]
+        found = [
+            self._test(problem, test, good, number) for number, test in enumerate(problem.tests)
+        ]
         kept = {number: test for number, (test, _) in enumerate(found) if test is not None}
         reasons = Counter(reason for test, reason in found if test is None)
         told = ", ".join(f"{n} {reason}" for reason, n in sorted(reasons.items()))
         if reasons.total() > self.config.max_dropped * len(found):
             return ledger.drop(problem, "unreliable", f"tests dropped: {told}")
-        if len(kept) < self.config.min_tests:
+        if sum(map(cases, kept.values())) < self.config.min_tests:
             return ledger.drop(problem, "too_few_tests", f"{len(kept)} left; dropped: {told}")
+        tests = tuple(kept.values())
+        if told:
+            problem = ledger.change(problem, "tests", f"dropped {told}", tests=tests)
+        if asked := sum(not is_told(test) for test in problem.tests):
+            detail = f"{asked} outputs from references that agree"
+            problem = ledger.change(problem, "outputs", detail, tests=tests)
+        return self._with_references(problem, references, others, kept, ledger)
+
+    def _with_references(
+        self,
+        problem: Problem,
+        references: list[_Reference],
+        others: tuple[str, ...],
+        kept: dict[int, dict[str, Any]],
+        ledger: Ledger,
+    ) -> Problem | None:
+        """The problem with those that pass all tests, and after them what was not tried."""
         full = tuple(
             reference.code
             for reference in references
@@ -166,25 +273,35 @@ class Verify(Stage):
         )
         if not full:
             return ledger.drop(problem, "wrong_reference", "none passes all tests that are left")
-        tests = tuple(kept.values())
-        if told:
-            problem = ledger.change(problem, "tests", f"dropped {told}", tests=tests)
-        if asked := sum(not is_told(test) for test in problem.tests):
-            detail = f"{asked} outputs from references that agree"
-            problem = ledger.change(problem, "outputs", detail, tests=tests)
         if wrong := len(references) - len(full):
-            left = (*full, *problem.references[len(references) :])
             detail = f"{wrong} of {len(references)} fail a test"
-            problem = ledger.change(problem, "references", detail, references=left)
-        name, share = most_trivial(problem)
+            problem = ledger.change(problem, "references", detail)
+        problem = replace(problem, references=(*full, *others))
+        detail = "" if problem.checker else _disagreement(references, kept)
+        if detail and self.config.special_judges == "drop":
+            return ledger.drop(problem, "special_judge", detail)
+        problem = ledger.flag(problem, "special_judge", detail) if detail else problem
+        return self._not_trivial(problem, ledger)
+
+    def _not_trivial(self, problem: Problem, ledger: Ledger) -> Problem | None:
+        name, share = self._most_trivial(problem)
         if share == 1:
             return ledger.drop(problem, "trivial", f"{name} passes every test")
         if share > self.config.max_trivial:
             return ledger.flag(problem, "nearly_trivial", f"{name} passes {share:.0%} of the tests")
         return problem
 
+    def _most_trivial(self, problem: Problem) -> tuple[str, float]:
+        """As `most_trivial`; where a checker judges, an empty program is run."""
+        if not problem.runs_checker:
+            return most_trivial(problem)
+        job = Job("pass\n", problem, problem.tests, *self._limits(problem))
+        (answers,) = self.judge.answers([job])
+        passed = sum(map(_holds, problem.tests, answers))
+        return "an empty program", passed / len(answers)
+
     def _test(
-        self, test: dict[str, Any], references: list[_Reference], number: int
+        self, problem: Problem, test: dict[str, Any], references: list[_Reference], number: int
     ) -> tuple[dict[str, Any] | None, str]:
         """The test, complete; or None and why it cannot be used."""
         answers = [reference.answers[number] for reference in references]
@@ -204,7 +321,8 @@ class Verify(Stage):
             return None, "no reference passes"
         if passing < self.config.min_agreement * len(references):
             return None, "references disagree"
-        if accepts(test, expected_of(test), "" if "stdin" in test else None):
+        empty = "" if "stdin" in test else None
+        if not problem.checker and accepts(test, expected_of(test), empty):
             return None, "an empty program passes"
         return test, ""
 
@@ -271,6 +389,18 @@ class Verify(Stage):
 
 
 @dataclass
+class _Outcome:
+    """A record that its references confirm, or None, and the notes of why.
+
+    ``time_s`` is the slowest time of the first reference on a test.
+    """
+
+    checked: Problem | None
+    notes: Ledger
+    time_s: float = 0.0
+
+
+@dataclass
 class _Trial:
     """The mutants of one problem: those that are left, and the tests that noticed one first.
 
@@ -310,11 +440,30 @@ class _Reference:
         passed, known = self._passed(problem)
         return 2 * passed >= known and any(column[0].ended_well for column in self.answers)
 
+    def slowest(self) -> float:
+        """Seconds of its slowest test."""
+        return max(answer.time_s for column in self.answers for answer in column)
+
+    def answers_otherwise(self, kept: dict[int, dict[str, Any]]) -> int:
+        """Tests that it does not pass, of a program that ends well on all and passes most."""
+        if not all(column[0].ended_well for column in self.answers):
+            return 0
+        failed = sum(not self.passes(number, test) for number, test in kept.items())
+        return failed if 2 * failed <= len(kept) else 0
+
     def endings(self, problem: Problem) -> str:
         passed, known = self._passed(problem)
         verdicts = Counter(answer.verdict for column in self.answers for answer in column)
         ended = ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items()))
         return f"passes {passed} of {known} tests (endings: {ended.replace('AC', 'well')})"
+
+
+def _disagreement(references: Sequence[_Reference], kept: dict[int, dict[str, Any]]) -> str:
+    """Says so where a reference that ends well everywhere answers some tests otherwise."""
+    if any("code" in test for test in kept.values()):
+        return ""
+    other = max((reference.answers_otherwise(kept) for reference in references), default=0)
+    return f"a reference gives other answers to {other} of {len(kept)} tests" if other else ""
 
 
 def _varies(test: dict[str, Any], answers: Sequence[Answer]) -> bool:

@@ -7,6 +7,7 @@ from mcbench.evaluator.rule_sets import outputs_match
 from mcbench.evaluator.submission import (
     AssertTest,
     CallTest,
+    CheckerProgram,
     Result,
     StdioTest,
     Submission,
@@ -17,6 +18,7 @@ __all__ = [
     "AssertTest",
     "AsyncCodeReward",
     "CallTest",
+    "CheckerProgram",
     "CodeReward",
     "Evaluator",
     "Result",

@@ -89,7 +89,9 @@ def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
         sys.setrecursionlimit(leetcode.RECURSION_LIMIT)
         bound = _enter("solution", code)
         exec(_compile(code), bound)
-        value = _resolve(bound, call["fn_name"], code)(*args)
+        function = _resolve(bound, call["fn_name"], code)
+        args[:] = leetcode.with_nodes(function, args, bound)
+        value = leetcode.without_node(function, function(*args))
         if call["result_arg"] is not None:
             value = args[call["result_arg"]]
         try:

@@ -20,6 +20,7 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator import portable
+from mcbench.evaluator.submission import TestResult
 
 _log = logging.getLogger(__name__)
 _ZYGOTE = Path(__file__).with_name("zygote.py")
@@ -47,6 +48,7 @@ class Job:
     request: dict[str, Any]
     code: bytes
     data: bytes
+    ran: TestResult | None = None  # of a checker's run: how that of the program went
     failures: int = 0
     deadline: float = 0.0
     files: list[int] = field(default_factory=list)

@@ -14,7 +14,8 @@ from mcbench.evaluator.extract import extract_code
 from mcbench.evaluator.submission import Result, Submission, Test, make_test
 
 LogExtra = Callable[[str, list[str]], None]
-_OWN = ("preamble", "time_limit_s", "memory_limit_mb")  # columns that a problem may have
+# Columns that a problem may have.
+_OWN = ("preamble", "time_limit_s", "memory_limit_mb", "checker", "checker_protocol")
 NO_CODE = "no code"  # stands in for verdicts where the response holds no complete program
 
 
@@ -26,7 +27,8 @@ class CodeReward:
     "assert"), ``fn_name`` and ``tests`` (JSON: a list of {"stdin", "expected"}, {"args",
     "expected"} or {"code", "entry_point", "setup"}, with further options of `StdioTest` and
     `CallTest`), and where a problem has its own ``time_limit_s``, ``memory_limit_mb`` and
-    ``preamble`` (code that is run before the program). Returns B rewards: 1.0 if all tests are
+    ``preamble`` (code that is run before the program), and ``checker`` with ``checker_protocol``
+    (the source of a `CheckerProgram`). Returns B rewards: 1.0 if all tests are
     accepted, 0.0 if not or if there is no complete program, None if our own infrastructure failed:
     TRL leaves such a completion out of its group's mean and deviation and gives it no advantage.
 
@@ -110,12 +112,13 @@ class CodeReward:
         parsed: dict[tuple[Any, ...], list[Test]] = {}
         found: dict[int, Submission] = {}
         for place, completion in enumerate(completions):
-            row = (tests[place], form[place], names[place])
+            own = {name: columns[name][place] for name in _OWN if columns.get(name)}
+            checker = own.get("checker") or "", own.get("checker_protocol") or "score"
+            row = (tests[place], form[place], names[place], *checker)
             if row not in parsed:
                 parsed[row] = parse_tests(*row)
             code = extract_code(_text_of(completion))
             if code is not None:
-                own = {name: columns[name][place] for name in _OWN if columns.get(name)}
                 preamble = own.get("preamble")
                 found[place] = Submission(
                     f"{preamble}\n{code}" if preamble else code,
@@ -161,7 +164,9 @@ class AsyncCodeReward(CodeReward):
         return self._rewards(len(completions), found, results, log_extra)
 
 
-def parse_tests(text: str, form: str, fn_name: str | None) -> list[Test]:
+def parse_tests(
+    text: str, form: str, fn_name: str | None, checker: str = "", protocol: str = "score"
+) -> list[Test]:
     """The tests of a dataset row.
 
     Raises:
@@ -175,7 +180,7 @@ def parse_tests(text: str, form: str, fn_name: str | None) -> list[Test]:
         raise UserError("the column tests must hold a JSON list of tests") from None
     if not isinstance(rows, list) or not rows:
         raise UserError("a dataset row has no tests; at least one is needed to score a response")
-    return [make_test(form, fn_name or "", row) for row in rows]
+    return [make_test(form, fn_name or "", row, checker, protocol) for row in rows]
 
 
 def _text_of(completion: Any) -> str:

@@ -9,12 +9,37 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mcbench.errors import UserError
+from mcbench.errors import UserError, unknown
 
 Verdict = Literal["AC", "WA", "RE", "TLE", "MLE", "OLE", "IE"]
 
-# A checker is trusted code: checker(expected, actual) or checker(expected, actual, test) -> bool.
+# A function is trusted code: checker(expected, actual) or checker(expected, actual, test) -> bool.
 Checker = Callable[..., bool]
+
+
+@dataclass(frozen=True)
+class CheckerProgram:
+    """A problem's own judge of what a program printed: foreign Python, run in a sandbox.
+
+    It gets input, expected answer and printed output as files, by its ``protocol``:
+    ``score`` (open-r1's Codeforces): ``checker.py INPUT ANSWER OUTPUT`` prints a score, 1 or more
+    (or a word such as "true") for right; ``icpc`` (Kattis): ``checker.py INPUT ANSWER FEEDBACK_DIR
+    [args]`` reads the output as standard input and ends with status 42 for right, 43 for wrong.
+
+    Raises:
+        UserError: an unknown protocol.
+    """
+
+    code: str
+    protocol: str = "score"
+    args: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.protocol not in CHECKER_PROTOCOLS:
+            raise unknown("checker protocol", self.protocol, CHECKER_PROTOCOLS)
+
+
+CHECKER_PROTOCOLS = ("score", "icpc")
 
 
 MAX_TIME_S = 86_400
@@ -65,7 +90,8 @@ class StdioTest:
     ``rtol`` and ``atol`` (relative and absolute tolerance, of whole numbers too),
     ``case_sensitive`` (None: only yes/no words ignore case; True: never; False: always),
     ``space_sensitive`` (white space must agree exactly, but for one newline at the end),
-    ``any_order`` (lines, or the tokens of a single line, in any order), ``checker``.
+    ``any_order`` (lines, or the tokens of a single line, in any order), ``checker`` (a function, or
+    a `CheckerProgram`, which runs in a sandbox after the program).
 
     Raises:
         UserError: stdin or expected is not text, a tolerance is negative or not finite.
@@ -78,7 +104,7 @@ class StdioTest:
     case_sensitive: bool | None = None
     space_sensitive: bool = False
     any_order: bool = False
-    checker: Checker | None = None
+    checker: Checker | CheckerProgram | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.stdin, str) or not isinstance(self.expected, str):
@@ -87,7 +113,8 @@ class StdioTest:
             self.stdin.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             raise UserError(f"stdin is not text that a program could read: {error}") from None
-        check_rules(self)
+        if not isinstance(self.checker, CheckerProgram):
+            check_rules(self)
 
 
 @dataclass(frozen=True)
@@ -172,13 +199,22 @@ class AssertTest:
 Test = StdioTest | CallTest | AssertTest
 
 
-def make_test(form: str, fn_name: str, row: Mapping[str, Any]) -> Test:
+def make_test(
+    form: str, fn_name: str, row: Mapping[str, Any], checker: str = "", protocol: str = "score"
+) -> Test:
     """The test of a problem of ``form`` in whose ``row`` are ``stdin``, ``args`` or ``code``.
+
+    ``checker`` is the source of the problem's `CheckerProgram`, whose arguments the row may hold
+    as ``checker_args``.
 
     Raises:
         UserError: a field that is missing, unknown or does not fit.
     """
     try:
+        if checker and form == "stdin":
+            given = dict(row)
+            program = CheckerProgram(checker, protocol, tuple(given.pop("checker_args", ())))
+            return StdioTest(**given, checker=program)
         if form == "assert":
             return AssertTest(**row)
         return CallTest(fn_name=fn_name, **row) if form == "call" else StdioTest(**row)

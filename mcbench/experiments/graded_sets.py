@@ -200,6 +200,7 @@ def _select(
         hard_below=hard_below,
         easy_from=easy_from,
         min_pass_rate=1 / ATTEMPTS,
+        keep_source_labels=False,
         target={LABELS[level]: 1.0},
         size=size,
     )

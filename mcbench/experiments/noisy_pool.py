@@ -25,7 +25,7 @@ from mcbench.nano.problems import MIN_TESTS, load_split
 
 DEFECTS = (
     *("mojibake", "html", "noise", "spaces", "cut_off", "empty"),
-    *("foreign", "short", "repetitive", "irrelevant", "needs_image", "contradictory_tests"),
+    *("foreign", "short", "repetitive", "irrelevant", "contradictory_tests"),
     *("copy", "reworded_copy", "broken_test", "wrong_reference", "constant"),
 )
 """Those of `mcbench.data.planted` that suit nano problems; two more are planted here."""

@@ -15,6 +15,7 @@ from mcbench.runs.evaluate import Problems, check_request, evaluate, select_prob
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.problems import (
     SETS,
+    has_chat_template,
     load_problems,
     model_digest,
     model_location,
@@ -73,7 +74,11 @@ def evaluate_request(
     attempts = tested.attempts if attempts is None else attempts
     temperature = tested.temperature if temperature is None else temperature
     lengths = list(lengths or tested.lengths)
-    style = prompt_style or tested.prompt_style
+    style, told = prompt_style, "as asked"
+    if style is None:
+        chat = has_chat_template(location)
+        style = "chat" if chat else "plain"
+        told = f"its tokenizer has {'a' if chat else 'no'} chat template"
     check_request(tested.problems, lengths, attempts, temperature)
     about = {
         "model": model,
@@ -87,7 +92,7 @@ def evaluate_request(
     )
     print(
         f"{model} on {test_set}, {len(tested.problems)} problems x {attempts} attempts, "
-        f"temperature {temperature:g}",
+        f"temperature {temperature:g}, {style} prompts ({told})",
         flush=True,
     )
 
@@ -134,7 +139,6 @@ class _TestSet:
     title: str = "all"
     by: str = "form"
     lengths: tuple[int, ...] = PROFILES["nano"]["eval_lengths"]
-    prompt_style: str = "plain"
     attempts: int = 4
     temperature: float = 1.0
     note: str = ""
@@ -159,7 +163,6 @@ def _test_set(name: str, data: str, start: str, end: str, limit: int | None) -> 
         title=known.title,
         by="kind",
         lengths=_BENCHMARK_LENGTHS,
-        prompt_style="chat",
         attempts=known.attempts,
         temperature=known.temperature,
         note=left_out + refused[0] if refused else "",

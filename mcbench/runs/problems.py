@@ -17,7 +17,7 @@ from mcbench.data import benchmarks
 from mcbench.data.benchmarks import NANO, BenchmarkSet
 from mcbench.data.collect import read_source
 from mcbench.data.prompts import prompt_for
-from mcbench.data.schema import Problem, Rejected
+from mcbench.data.schema import NUMBERS, OPTIONAL, Problem, Rejected
 from mcbench.data.storage import iter_dataset, read_manifest, read_problems, write_problems
 from mcbench.errors import UserError, unknown
 from mcbench.files import digest
@@ -33,6 +33,7 @@ _FORMS = (
     *SETS,
     *("the path of a .jsonl file", "the out folder of mcbench data build", "one of its .parquet"),
     *("livecodebench[:SUBSET or FOLDER]", "humaneval[:FILE]", "mbpp[:SUBSET or FILE]"),
+    *("evalplus[:FILE]", "mbppplus[:FILE]"),
 )
 
 
@@ -180,8 +181,24 @@ def training_row(problem: Problem, style: str) -> dict[str, Any]:
 
     All rows have the same columns, of which a data set has those of its first row.
     """
-    unset = {"time_limit_s": None, "memory_limit_mb": None, "preamble": ""}
+    unset: dict[str, Any] = {name: None if name in NUMBERS else "" for name in OPTIONAL}
     return {**unset, **problem.to_row(), "prompt": prompt_for(problem, style)}
+
+
+def has_chat_template(location: str) -> bool:
+    """Whether the tokenizer of a model formats conversations.
+
+    Raises:
+        UserError: there is no tokenizer that can be read.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(location)
+    except (OSError, ValueError) as error:
+        told = " ".join(str(error).split())
+        raise UserError(f"the tokenizer of {location} cannot be read: {told}") from error
+    return getattr(tokenizer, "chat_template", None) is not None
 
 
 def model_location(name: str) -> str:

@@ -219,3 +219,92 @@ def package(folder: Path, settings: str, **files: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return folder
+
+
+def apps(**changes) -> dict:
+    row = {
+        "problem_id": 17,
+        "question": "Print the sum of two numbers.",
+        "solutions": json.dumps(["print 1\n", PROGRAM]),
+        "input_output": json.dumps(STDIO),
+        "difficulty": "introductory",
+        "url": "https://example.org/sum",
+        "starter_code": "",
+    }
+    return {**row, **changes}
+
+
+def code_contests(**changes) -> dict:
+    tests = {"input": ["1 2\n"], "output": ["3\n"]}
+    row = {
+        "name": "1_A. Sum",
+        "description": "Print the sum of two numbers.",
+        "public_tests": tests,
+        "private_tests": {"input": ["3 4\n"], "output": ["7\n"]},
+        "generated_tests": {"input": [], "output": []},
+        "source": 2,
+        "difficulty": 7,
+        "solutions": {"language": [2, 1, 3], "solution": ["int main(){}", "print 1", PROGRAM]},
+        "cf_rating": 800,
+        "cf_tags": ["maths"],
+        "time_limit": {"seconds": 1, "nanos": 500_000_000},
+        "memory_limit_bytes": 256 << 20,
+        "input_file": "",
+        "output_file": "",
+    }
+    return {**row, **changes}
+
+
+LEETCODE_HEADER = """from typing import *
+class ListNode:
+    def __init__(self, val=0, next=None):
+        self.val = val
+        self.next = next
+def list_node(values):
+    head = None
+    for value in reversed(values):
+        head = ListNode(value, head)
+    return head
+def is_same_list(a, b):
+    return a is b or (a and b and a.val == b.val and is_same_list(a.next, b.next))
+"""
+
+
+def leetcode(**changes) -> dict:
+    row = {
+        "task_id": "double-list",
+        "question_id": 9001,
+        "difficulty": "Easy",
+        "tags": ["Linked List"],
+        "problem_description": "Double every value of a linked list.\n",
+        "starter_code": "class Solution:\n    def double(self, head: ListNode):\n        ",
+        "estimated_date": "2024-08-04",
+        "prompt": LEETCODE_HEADER,
+        "completion": (
+            "class Solution:\n    def double(self, head: Optional[ListNode]) -> Optional[ListNode]:"
+            "\n        node = head\n        while node:\n            node.val *= 2\n"
+            "            node = node.next\n        return head\n"
+        ),
+        "entry_point": "Solution().double",
+        "test": (
+            "def check(candidate):\n"
+            "    assert is_same_list(candidate(head = list_node([1,2,3])),list_node([2,4,6]))\n"
+            "    assert is_same_list(candidate(head = list_node([])),list_node([]))\n"
+            "    assert is_same_list(candidate(head = list_node([5])),list_node([10]))\n"
+        ),
+        "query": "You are an expert.\n\n### Question:\nDouble it.\n\n### Format: x\n",
+    }
+    return {**row, **changes}
+
+
+def evalplus(**changes) -> dict:
+    row = {
+        "task_id": "HumanEval/7",
+        "prompt": 'def halves(xs):\n    """Half of every number."""\n',
+        "entry_point": "halves",
+        "canonical_solution": "    return [x / 2 for x in xs]\n",
+        "base_input": [[[1, 2]], [[]]],
+        "plus_input": [[[3.3]]],
+        "atol": 0,
+    }
+    return {**row, **changes}

@@ -152,7 +152,7 @@ def test_repeated_ids_cost_a_line(tmp_path):
 
 def test_difficulty_is_selected_to_a_distribution(tmp_path):
     target = {"easy": 0.2, "medium": 0.3, "hard": 0.5}
-    options = config(tmp_path, difficulty=DifficultyConfig(target=target))
+    options = config(tmp_path, difficulty=DifficultyConfig(target=target, keep_source_labels=False))
     built = build(options, POOL.records, POOL.evaluation)
     assert built.manifest["difficulty"]["before"] == {"easy": 17, "medium": 17, "hard": 17}
     assert built.manifest["counts"]["difficulty"] == {"easy": 6, "medium": 10, "hard": 17}

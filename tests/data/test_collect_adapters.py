@@ -283,7 +283,7 @@ def test_problem_package_of_2025(tmp_path):
     record = only("problem-package", tmp_path)
     assert (record.url, record.time_limit_s) == ("https://example.org", 1.5)
     assert (record.checker, record.checker_language) == ("print('ok')\n", "python")
-    assert record.metadata["checker_protocol"] == "icpc"
+    assert record.checker_protocol == "icpc"
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_any_rows_through_a_mapping(tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"adapter": "tacco"}, "unknown source 'tacco'; did you mean taco?; allowed: codeforces"),
+        ({"adapter": "tacco"}, "unknown source 'tacco'; did you mean taco?; allowed: apps"),
         ({}, "'adapter' is missing"),
         ({"adapter": "taco", "pth": "x"}, "source 1: unknown field 'pth'"),
         ({"adapter": "taco", "limit": "5"}, "limit must be a whole number, got '5'"),

@@ -262,5 +262,5 @@ def test_what_the_hub_lacks_is_said_with_what_to_do(hub):
         list(read_source(Source(adapter="livecodebench", subset="v3", endpoint=hub)))
     with pytest.raises(UserError, match="no such data set, or it needs a login"):
         list(read_source(Source(adapter="taco", endpoint=hub)))
-    with pytest.raises(UserError, match=r"no connection.*name its folder as path"):
+    with pytest.raises(UserError, match=r"no connection.*Offline: put .* in a folder"):
         list(read_source(Source(adapter="taco", endpoint="http://127.0.0.1:9")))

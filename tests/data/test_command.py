@@ -1,13 +1,18 @@
 """``mcbench data``: what the commands print, and what they say of mistakes."""
 
 import json
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from mcbench.cli.data import data
 from mcbench.data.build import build
-from mcbench.data.config import BuildConfig
+from mcbench.data.collect import Source, load_sources, read_source
+from mcbench.data.config import BuildConfig, load_config
+from mcbench.data.difficulty import read_pass_rates
 from mcbench.data.report import inspect
+from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
 
 from .generated import generate
@@ -87,3 +92,67 @@ def test_one_huge_test_costs_one_record(tmp_path):
     assert built.manifest["rows"] == 1
     assert built.manifest["funnel"][0]["rules"] == {"too_large": {"drop": 1}}
     assert "200 MiB of statement and tests, more than 64" in inspect(built.out)
+
+
+def test_an_emptied_build_shows_what_the_rules_did(tmp_path):
+    path = config(tmp_path)
+    path.write_text(
+        path.read_text().replace('"workers"', '"filter": {"min_words": 999}, "workers"')
+    )
+    with pytest.raises(UserError, match=r"filter/length dropped 12 .*funnel\.html shows"):
+        run("build", path)
+    page = (tmp_path / "out" / "funnel.html").read_text()
+    assert "<b>length</b> dropped 12" in page
+    assert "words, fewer than 999" in page
+    assert (tmp_path / "out" / "audit.parquet").exists()
+
+
+def test_a_built_set_is_handed_on_in_the_forms_of_others(tmp_path, capsys):
+    run("build", config(tmp_path))
+    assert "funnel.html" in (tmp_path / "out" / "README.md").read_text()
+    columns = {
+        "trl": "prompt tests form checker",
+        "verl": "data_source prompt ability reward_model extra_info",
+        "rllm": "problem solutions starter_code tests metadata",
+        "open-r1": "problem gold_standard_solution verification_info",
+    }
+    for form, wanted in columns.items():
+        run("export", tmp_path / "out", "--form", form, "--out", tmp_path / form)
+        assert "12 problems written to" in capsys.readouterr().out
+        table = pq.read_table(tmp_path / form / "train.parquet")
+        assert set(wanted.split()) <= set(table.column_names)
+        assert f"form of {form}" in (tmp_path / form / "README.md").read_text()
+    (row, *_) = pq.read_table(tmp_path / "verl" / "train.parquet").to_pylist()
+    tests = json.loads(row["reward_model"]["ground_truth"])
+    assert len(tests["inputs"]) == len(tests["outputs"]) > 2
+    first = next(iter_dataset(tmp_path / "out"))
+    # What others read, our own adapters read back.
+    for adapter, form in (("deepcoder", "rllm"), ("verifiable-coding-problems", "open-r1")):
+        path = str(tmp_path / form / "train.parquet")
+        problem = next(read_source(Source(adapter=adapter, path=path)))
+        assert problem.tests == tuple(
+            {"stdin": t["stdin"], "expected": t["expected"]} for t in first.tests
+        )
+    with pytest.raises(UserError, match="unknown form 'parquet'"):
+        run("export", tmp_path / "out", "--form", "parquet", "--out", tmp_path / "x")
+
+
+def test_pass_rates_of_a_model_are_measured_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "sums.jsonl"
+    row = {"id": "s", "statement": "add", "form": "stdin",
+           "tests": [{"stdin": "1 2", "expected": "3"}]}  # fmt: skip
+    path.write_text(json.dumps(row) + "\n")
+    given = ("calibrate", path, "--model", "nano-s", "--out", "rates.jsonl")
+    run(*given, "--attempts", 2, "--length", 12)
+    assert "1 problems measured" in capsys.readouterr().out
+    assert read_pass_rates(tmp_path / "rates.jsonl").keys() == {"s"}
+
+
+def test_the_shipped_configurations_can_be_read():
+    folder = Path(__file__).parents[2] / "configs"
+    names = {path.name for path in folder.glob("*.yaml")}
+    assert names == {"paper-mix.yaml", "functions.yaml", "packages.yaml"}
+    for name in names:
+        settings = load_config(folder / name)
+        assert load_sources([*settings.sources, *settings.against])

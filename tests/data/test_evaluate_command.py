@@ -36,17 +36,19 @@ SUMS = [
 def test_every_kind_of_set_is_evaluated_and_its_samples_kept(capsys, tmp_path):
     jsonl(tmp_path / "sums.jsonl", *SUMS)
     path = jsonl(tmp_path / "test6.jsonl", published.lcb(), published.lcb_call())
-    plain = ("--prompt-style", "plain")  # nano-s has no chat template
     few = ("--limit", "2", "--attempts", "2", "--lengths", "12,24", "-o", "result.json")
     for test_set, heads in (
         (("nano:test",), ["stdin", "call", "all"]),
         (("sums.jsonl",), ["stdin"]),
-        (("livecodebench", "--data", str(path), *plain), ["atcoder", "leetcode", "LiveCodeBench"]),
+        (("livecodebench", "--data", str(path)), ["atcoder", "leetcode", "LiveCodeBench"]),
     ):
         evaluate("nano-s", "--test-set", *test_set, *few)
         out = capsys.readouterr().out
         lines = out.splitlines()
-        assert lines[0] == f"nano-s on {test_set[0]}, 2 problems x 2 attempts, temperature 1"
+        assert lines[0] == (
+            f"nano-s on {test_set[0]}, 2 problems x 2 attempts, temperature 1, "
+            "plain prompts (its tokenizer has no chat template)"
+        )
         assert lines[1].startswith("up to 12 tokens: pass@1")
         assert lines[-5].split() == heads
         assert lines[-2].startswith("up to 24 tokens ")

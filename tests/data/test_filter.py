@@ -34,13 +34,12 @@ def filtered(record, **options):
         ({"date": "2031-01-01"}, {"last_date": "2030-01-01"}, "recency"),
         ({"date": ""}, {"first_date": "2020-01-01", "unknown_date": "drop"}, "recency"),
         ({"statement": "Read and print it."}, {}, "length"),
-        ({"statement": "print " * 50}, {}, "quality"),
-        ({"statement": BASE.statement + "▓▒░" * 400}, {}, "quality"),
-        ({"statement": f"{BASE.statement}\n\n" * 2}, {}, "quality"),
-        ({"flags": ("image_removed",)}, {}, "images"),
-        ({"statement": BASE.statement + "\nThis is an interactive problem."}, {}, "relevance"),
-        ({"statement": BASE.statement + "\nWrite a SQL query for it."}, {}, "relevance"),
-        ({"tests": BASE.tests[:4]}, {}, "tests"),
+        ({"statement": "print " * 50}, {}, "repetitive"),
+        ({"statement": BASE.statement + "▓▒░" * 400}, {}, "damaged"),
+        ({"flags": ("image_removed",)}, {"drop": ("image",)}, "image"),
+        ({"statement": BASE.statement + "\nThis is an interactive problem."}, {}, "interactive"),
+        ({"statement": BASE.statement + "\nWrite a SQL query for it."}, {}, "database"),
+        ({"tests": BASE.tests[:2]}, {}, "tests"),
         ({"tests": BASE.tests * 2}, {"min_tests": 9}, "tests"),
         ({"references": ()}, {"need_reference": True}, "reference"),
     ],
@@ -77,8 +76,28 @@ def test_what_is_kept():
 def test_several_answers_without_a_checker_are_flagged():
     given = replace(BASE, statement=BASE.statement + "\nIf there are several, print any of them.")
     record, _ = filtered(given)
-    assert record.flags == ("any_answer",)
+    assert record.flags == ("special_judge",)
     assert filtered(replace(given, checker="int main() {}"))[1] == []
+    assert filtered(given, drop=("special_judge",))[0] is None
+
+
+def test_rules_that_are_often_wrong_flag():
+    for change, rule in (
+        ({"statement": f"{BASE.statement}\n\n" * 2}, "repeated_paragraph"),
+        ({"flags": ("image_removed",)}, "image"),
+    ):
+        record, log = filtered(replace(BASE, **change))
+        assert [(e.rule, e.action) for e in log] == [(rule, "flag")]
+        assert rule in record.flags
+
+
+def test_each_assertion_counts_as_a_test():
+    check = "def check(f):\n    assert f(1) == 2\n    assert f(2) == 3\n    assert f(3) == 4\n"
+    many = "def check(f):\n    for n in range(9):\n        assert f(n) == n + 1\n"
+    one = "def check(f):\n    assert f(1) == 2\n"
+    for setup, kept in ((check, True), (many, True), (one, False)):
+        tests = ({"code": "check(g)", "setup": setup, "entry_point": "g"},)
+        assert (filtered(replace(BASE, form="assert", tests=tests))[0] is not None) == kept
 
 
 def test_unusable_tests_are_dropped_alone():

@@ -186,7 +186,7 @@ def test_files_of_another_layout_are_refused(tmp_path):
     with pytest.raises(UserError, match="cannot be read as parquet"):
         read_problems(path)
     storage.write_table(path, pa.table({"id": ["a"]}))
-    with pytest.raises(UserError, match="no problems of version 2"):
+    with pytest.raises(UserError, match="no problems of version 3"):
         read_problems(path)
 
 

@@ -28,6 +28,12 @@ SUM = Problem(
 )
 
 
+NEAR = """import sys
+given, answer, output = (int(open(path).read()) for path in sys.argv[1:4])
+print(int(abs(given - output) <= 1))
+"""
+
+
 @pytest.fixture(scope="module")
 def evaluator():
     with Evaluator(workers=2) as evaluator:
@@ -99,12 +105,18 @@ def test_limits_tolerances_and_assertions_reach_the_reward(evaluator):
     half = Problem("h", "s", "stdin", ({"stdin": "", "expected": "0.5", "atol": 0.1},))
     slow = Problem("t", "s", "stdin", ({"stdin": "", "expected": "1"},), time_limit_s=0.2)
     large = Problem("m", "s", "stdin", ({"stdin": "", "expected": "1"},), memory_limit_mb=64)
+    near = Problem(
+        "c", "s", "stdin", ({"stdin": "3\n", "expected": "0"},),
+        checker=NEAR, checker_language="python", checker_protocol="score",
+    )  # fmt: skip
     check = Problem("a", "s", "assert", ({"code": "assert f(2) == 4", "entry_point": "f"},))
     helped = Problem(**{**vars(check), "preamble": "import math\n"})
     wait = "import time\nwhile time.process_time() < 0.8: pass\nprint(1)"
     space = "x = bytearray(200 << 20)\nprint(1)"
     cases = [
         (half, "print(0.55)", 1.0),
+        (near, "print(4)", 1.0),
+        (near, "print(5)", 0.0),
         (half, "print(0.65)", 0.0),
         (slow, wait, 0.0),
         (SUM, f"{wait[:-8]}print(sum(map(int, input().split())))", 1.0),  # in the usual limit
@@ -160,7 +172,7 @@ def test_problems_from_json_lines(tmp_path):
         ({"tests": [{"stdin": "1"}]}, "test 0 lacks 'expected'"),
         ({"statment": "s"}, "unknown field 'statment'"),
         ({"form": None}, "a problem needs form"),
-        ({"checker": "c"}, "foreign code"),
+        ({"checker": "c"}, "a checker in no known language"),
     ):
         path.write_text(json.dumps({**row, **change}) + "\n")
         with pytest.raises(UserError, match=message):

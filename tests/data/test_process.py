@@ -9,8 +9,9 @@ import pytest
 from mcbench.data import Problem
 from mcbench.data.audit import StageFailed
 from mcbench.data.language import detect_language
+from mcbench.data.latex import has_latex, latex_to_text
 from mcbench.data.process import Process, ProcessConfig
-from mcbench.data.text import has_html, has_latex, html_to_text, latex_to_text
+from mcbench.data.text import html_to_text, is_html
 from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError
 from mcbench.nano.problems import load_split
@@ -33,7 +34,7 @@ def test_html(html, text):
 
 @pytest.mark.parametrize("text", ["if a <b and c> d", "x<i>y", "map<int, a>", "1 < 2 > 0"])
 def test_what_only_looks_like_html(text):
-    assert not has_html(text)
+    assert not is_html(text)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_row_and_back_is_the_same_problem():
     [
         ({}, "test 1 lacks 'expected'"),
         ({"tests": ()}, "it has no tests"),
-        ({"tests": (STDIN,), "checker": "int main() {}"}, "foreign code and never run"),
+        ({"tests": (STDIN,), "checker": "int main() {}"}, "a checker in no known language"),
     ],
 )
 def test_what_cannot_be_judged_says_why(change, reason):

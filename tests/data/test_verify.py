@@ -74,10 +74,68 @@ def test_wrong_references_go_and_without_a_right_one_the_problem(judge):
     record, log = verify(judge, references=(wrong, DOUBLE))
     assert record.references == (DOUBLE,)
     assert log["references", "change"] == "1 of 2 fail a test"
-    for references in ((wrong,), ("def",), ("import time\nwhile True: pass\n",)):
+    for references in ((wrong,), ("import time\nwhile True: pass\n",)):
         record, log = verify(judge, references=references)
         assert record is None
         assert ("wrong_reference", "drop") in log
+
+
+def test_references_that_are_no_python_do_not_count_and_the_next_are_tried(judge):
+    older = "n = input()\nprint 2 * n + 1\n"
+    _, log = verify(judge, references=(older, "int main() {}"))
+    assert log == {("no_reference", "drop"): "none of 2 references is Python 3"}
+    wrong = tuple(DOUBLE.replace("2 *", f"{k} *") for k in range(3, 8))
+    record, _ = verify(judge, references=(older, *wrong, DOUBLE, "1"))
+    assert record.references == (DOUBLE, "1")
+
+
+def test_the_limits_of_a_problem_are_those_its_reference_was_verified_with(judge):
+    assert verify(judge)[0].time_limit_s == 0.5
+    slow = "import time\nwhile time.process_time() < 0.35: pass\n" + DOUBLE
+    record, log = verify(judge, references=(slow,), tests=TESTS[:3])
+    assert (record.time_limit_s, record.memory_limit_mb) == (1.0, 512)
+    assert "takes 0.4 s" in log["time_limit", "change"]
+
+
+CHECKER = """import sys
+n = int(open(sys.argv[1]).read())
+a, b = map(int, {}.split())
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("protocol", "code"),
+    [
+        ("score", CHECKER.format("open(sys.argv[3]).read()", "print(int(a + b == n))")),
+        ("icpc", CHECKER.format("sys.stdin.read()", "sys.exit(42 if a + b == n else 43)")),
+    ],
+)
+def test_a_checker_judges_in_the_sandbox(judge, protocol, code):
+    fields = {"checker": code, "checker_language": "python", "checker_protocol": protocol}
+    fields["tests"] = tuple({"stdin": f"{n}\n", "expected": f"{n} 0\n"} for n in range(2, 7))
+    right = "n = int(input())\nif n > 4:\n    print(1, n - 1)\nelse:\n    print(n - 2, 2)\n"
+    record, _ = verify(judge, references=(right,), **fields)
+    assert record.tests == fields["tests"]
+    assert record.test_strength > 0.5
+    assert verify(judge, references=("print(1, 2)",), **fields)[0] is None
+    blind = {"score": "print(1)", "icpc": "import sys\nsys.exit(42)"}[protocol]
+    assert verify(judge, references=(right,), **fields | {"checker": blind})[1] == {
+        ("trivial", "drop"): "an empty program passes every test"
+    }
+    fields["checker_language"] = "c++"
+    assert verify(judge, references=(right,), **fields)[1] == {
+        ("checker", "drop"): "its answers need a checker in c++"
+    }
+
+
+def test_references_that_answer_otherwise_show_a_special_judge(judge):
+    other = "n = int(input())\nprint(2 * n + (1 if n < 6 else 3))\n"
+    record, log = verify(judge, references=(DOUBLE, other))
+    assert record.flags == ("special_judge",)
+    assert log["special_judge", "flag"] == "a reference gives other answers to 1 of 6 tests"
+    config = VerifyConfig(time_limit_s=0.5, special_judges="drop")
+    assert verify(judge, config, references=(DOUBLE, other))[0] is None
 
 
 @pytest.mark.parametrize(
@@ -144,7 +202,6 @@ def test_what_cannot_be_verified_says_so(judge):
     assert verify(judge, references=())[1] == {("no_reference", "drop"): "no reference solution"}
     record, _ = verify(judge, VerifyConfig(without_reference="flag"), references=())
     assert record.flags == ("unverified",)
-    assert verify(judge, checker="int main() {}")[0].flags == ("unverified",)
 
 
 class Failing:
@@ -153,9 +210,9 @@ class Failing:
     def __init__(self, evaluator, word, times):
         self.evaluator, self.word, self.times = evaluator, word, times
 
-    def evaluate(self, submissions):
+    def evaluate(self, submissions, early_exit=False):
         failed = Result((TestResult("IE", message="out of processes"),) * len(TESTS))
-        found = self.evaluator.evaluate(submissions)
+        found = self.evaluator.evaluate(submissions, early_exit)
         fails = self.times > 0
         self.times -= 1
         return [

@@ -16,7 +16,9 @@ from mcbench.data.collect.source import (
     Item,
     OpenSource,
     Source,
+    describe_sources,
     load_sources,
+    local_size,
     read_source,
 )
 
@@ -29,6 +31,8 @@ __all__ = [
     "RowReader",
     "Source",
     "Unusable",
+    "describe_sources",
     "load_sources",
+    "local_size",
     "read_source",
 ]

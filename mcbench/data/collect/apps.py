@@ -1,4 +1,4 @@
-"""Sets with tests in the form of APPS: TACO, DeepCoder and open-r1's verifiable problems.
+"""Sets with tests in the form of APPS: this, TACO, DeepCoder and open-r1's verifiable problems.
 
 Tests are one object of lists, "inputs" and "outputs" with an optional "fn_name", or a list of
 objects with one input and output each. DeepCoder's ``lcbv5`` has LiveCodeBench's.
@@ -7,6 +7,7 @@ objects with one input and output each. DeepCoder's ``lcbv5`` has LiveCodeBench'
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Any
 
 from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, pairs, texts
@@ -21,9 +22,12 @@ from mcbench.data.collect.decode import (
     seconds,
     type_name,
 )
-from mcbench.data.collect.rows import text_field
+from mcbench.data.collect.rows import field, text_field
+from mcbench.data.programs import is_python
 from mcbench.data.schema import Problem
 from mcbench.evaluator import extract_code
+
+_MAX_REFERENCES = 24  # of a row that are kept: TACO has up to hundreds
 
 
 def add_tests(
@@ -111,14 +115,20 @@ def method_name(value: Any) -> str:
 
 
 def python_only(solutions: Any) -> tuple[str, ...]:
-    """Solutions with their code fences taken off."""
+    """The solutions that are Python 3, the first few, with their code fences taken off.
+
+    ``solutions`` may be a list, a JSON text of one, or one program.
+    """
+    if isinstance(solutions, str):
+        listed = json_or_itself(solutions)
+        solutions = listed if isinstance(listed, list) else [solutions]
     if not isinstance(solutions, (list, tuple)):
         return ()
-    codes = [extract_code(text) or text for text in solutions if isinstance(text, str)]
-    return tuple(code for code in codes if code.strip())
+    codes = (extract_code(text) or text for text in solutions if isinstance(text, str))
+    return tuple(islice(filter(is_python, codes), _MAX_REFERENCES))
 
 
-# TACO and DeepCoder -------------------------------------------------------------------------------
+# APPS, TACO and DeepCoder -------------------------------------------------------------------------
 
 LEVELS = {  # of APPS and of TACO
     **THREE_LEVELS,
@@ -131,12 +141,13 @@ LEVELS = {  # of APPS and of TACO
 
 
 def taco(row: dict[str, Any], reader: RowReader) -> Problem:
-    """A row of TACO."""
+    """A row of TACO, or of APPS."""
     statement = text_field(row, "question")
     tests = parse_json(row.get("input_output"), "input_output")
     fn_name = add_tests(reader, tests, "input_output")
+    number = field(row, "problem_id", "id")
     return reader.record(
-        None,
+        None if number is None else f"{reader.subset}/{number}",
         {
             "name": row.get("name"),
             "platform": row.get("source"),
@@ -147,7 +158,7 @@ def taco(row: dict[str, Any], reader: RowReader) -> Problem:
         statement=statement,
         fn_name=fn_name,
         starter_code=row.get("starter_code") or "",
-        references=python_only(json_or_itself(row.get("solutions"))),
+        references=python_only(row.get("solutions")),
         time_limit_s=seconds(row.get("time_limit")),
         memory_limit_mb=mebibytes(row.get("memory_limit")),
         url=row.get("url") or "",
@@ -184,6 +195,18 @@ TACO = Adapter(
     ),
     convert=taco,
 )  # fmt: skip
+
+
+APPS = Adapter(
+    name="apps",
+    about="APPS (https://huggingface.co/datasets/codeparrot/apps)",
+    repo="codeparrot/apps",
+    licence="MIT",
+    subsets={"train": ("train.jsonl",), "test": ("test.jsonl",)},
+    needs=(("question",), ("input_output",)),
+    reads=("problem_id", "id", "solutions", "starter_code", "difficulty", "url"),
+    convert=taco,
+)
 
 
 def deepcoder(row: dict[str, Any], reader: RowReader) -> Problem:

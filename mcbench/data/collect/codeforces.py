@@ -52,13 +52,14 @@ def codeforces(row: dict[str, Any], reader: RowReader) -> Problem:
         statement=statement,
         checker=checker,
         checker_language="python" if checker else "",
+        checker_protocol="score" if checker else "",
         time_limit_s=seconds(row.get("time_limit")),
         memory_limit_mb=mebibytes(row.get("memory_limit")),
         date=_day(row.get("contest_start")),
         language="en",
         tags=texts(row.get("tags")),
         url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else "",
-        **level(_level(row.get("rating")), THREE_LEVELS),
+        **level(level_of_rating(row.get("rating")), THREE_LEVELS),
     )
 
 
@@ -93,7 +94,8 @@ def _statement(row: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _level(rating: Any) -> str:
+def level_of_rating(rating: Any) -> str:
+    """The level of a Codeforces rating; empty where there is none."""
     if not isinstance(rating, (int, float)):
         return ""
     return "easy" if rating < EASY_BELOW else "hard" if rating >= HARD_FROM else "medium"

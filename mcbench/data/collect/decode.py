@@ -45,11 +45,13 @@ class Limits(Settings):
     """How much one row may hold, in MiB of text; what exceeds it is refused, never truncated.
 
     ``test_mb`` bounds one test (input and expected output together): a longer one is left out and
-    the problem keeps the others. ``unpacked_mb`` bounds what a compressed field unpacks to, and
-    ``row_mb`` one line of a JSON-lines file.
+    the problem keeps the others; ``tests_mb`` those of a problem package together, of which the
+    longest are left out. ``unpacked_mb`` bounds what a compressed field unpacks to, and ``row_mb``
+    one line of a JSON-lines file.
     """
 
     test_mb: PositiveFloat = 32.0
+    tests_mb: PositiveFloat = 32.0
     unpacked_mb: PositiveFloat = 1024.0
     row_mb: PositiveFloat = 1024.0
 

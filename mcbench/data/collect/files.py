@@ -15,6 +15,8 @@ from mcbench.data.audit import shorten
 from mcbench.data.collect.rows import SUFFIXES, Disappeared
 from mcbench.errors import UserError
 
+OFFLINE = "path in a configuration, --data PATH or NAME:PATH on the command line"
+
 
 @dataclass(frozen=True)
 class SourceFile:
@@ -42,7 +44,8 @@ def local_files(path: Path, patterns: Sequence[str]) -> list[SourceFile]:
         return [_local(path.parent, path.name)]
     if not path.is_dir():
         raise UserError(
-            f"{path} does not exist; give a file or folder, or leave the path out to read the hub"
+            f"{path} does not exist; name a file or folder ({OFFLINE}), or leave it out to read "
+            "the hub"
         )
     names = [p.relative_to(path).as_posix() for p in sorted(path.rglob("*")) if _is_data(p)]
     chosen = _matching(names, patterns)
@@ -107,7 +110,8 @@ def hub_files(
     except Exception as error:  # the client has its own, httpx's and requests' kinds
         raise UserError(
             f"the data set {repo} (revision {revision}) cannot be read from the hub: "
-            f"{_reason(error)}. Download it where there is a network and name its folder as path"
+            f"{_reason(error)}. Offline: put {' or '.join(patterns) or 'its files'} in a folder "
+            f"and name that ({OFFLINE})"
         ) from error
     names = [file.rfilename for file in about.siblings or []]
     data = [name for name in names if name.endswith(SUFFIXES)]

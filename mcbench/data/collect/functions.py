@@ -157,6 +157,123 @@ def kodcode(row: dict[str, Any], reader: RowReader) -> Problem:
     )
 
 
+# EvalPlus -----------------------------------------------------------------------------------------
+
+# How EvalPlus compares, in short: equal, or floats that are near; a tuple is no list.
+_SAME = """
+
+def _same(expected, given, atol):
+    if isinstance(expected, float) or isinstance(given, float):
+        try:
+            near = abs(expected - given) <= max(atol, 1e-6 * max(1, abs(expected)))
+        except TypeError:
+            return False
+        return near or expected == given or (expected != expected and given != given)
+    if isinstance(expected, (list, tuple)):
+        alike = type(expected) is type(given) and len(expected) == len(given)
+        return alike and all(_same(e, g, atol) for e, g in zip(expected, given))
+    return expected == given
+
+_names = {}
+exec(_SOURCE, _names)
+"""
+_MAX_INPUTS = 60  # of EvalPlus' own that are kept; the set has up to thousands
+
+
+def evalplus(row: dict[str, Any], reader: RowReader) -> Problem:
+    """A row of HumanEval+ or MBPP+, from the hub or from a release's JSON lines.
+
+    The hub's have tests like HumanEval's; a release lists inputs, and its reference solution tells
+    the answers, in the tests' own process.
+    """
+    if field(row, "base_input") is None:
+        return humaneval_plus(row, reader) if row.get("entry_point") else mbpp_plus(row, reader)
+    prompt, name = text_field(row, "prompt"), text_field(row, "entry_point")
+    before, solution = prompt, text_field(row, "canonical_solution")
+    source = solution if reader.source == "mbppplus" else prompt + solution
+    inputs = [*_listed(row, "base_input"), *_listed(row, "plus_input")[:_MAX_INPUTS]]
+    setup = f"_SOURCE = {source!r}\n{_SAME}"
+    for given in inputs:
+        call = f"{name}(*copy.deepcopy(_given))"
+        code = (
+            f"import copy\n_given = {given!r}\n"
+            f"_expected = _names[{name!r}](*copy.deepcopy(_given))\n"
+            f"assert _same(_expected, {call}, {float(row.get('atol') or 0)!r})"
+        )
+        reader.check(code, setup=setup, entry_point=name)
+    mine = reader.source == "mbppplus"
+    if not mine:
+        before = prompt.rpartition(f"def {name}(")[0]
+    statement = prompt.strip().strip("'\"").strip() + "\n" if mine else prompt
+    return reader.record(
+        str(row.get("task_id")).rpartition("/")[2],
+        {"entry_point": name, "shown_tests": _shown(row, name) if mine else None},
+        statement=statement,
+        fn_name=name,
+        starter_code="" if mine else prompt,
+        preamble="" if mine else before,
+        language="en",
+        references=(source,),
+    )
+
+
+def _listed(row: dict[str, Any], name: str) -> list[Any]:
+    value = row.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _shown(row: dict[str, Any], name: str) -> list[str]:
+    """The first assertions that the prompt or the row shows, else the shape of a call."""
+    listed = texts(row.get("test_list"))
+    return list(listed) or [f"{name}(*{given!r})" for given in _listed(row, "base_input")[:3]]
+
+
+def humaneval_plus(row: dict[str, Any], reader: RowReader) -> Problem:
+    """HumanEval+ on the hub has HumanEval's columns."""
+    return humaneval(row, reader)
+
+
+def mbpp_plus(row: dict[str, Any], reader: RowReader) -> Problem:
+    """MBPP+ on the hub: MBPP's columns, and all tests as one module."""
+    asserts, solution = texts(row.get("test_list")), text_field(row, "code")
+    name = _tested_function(asserts, solution)
+    reader.check(text_field(row, "test"), entry_point=name)
+    return reader.record(
+        row.get("task_id"),
+        {"entry_point": name, "shown_tests": list(asserts)},
+        statement=text_field(row, "prompt"),
+        fn_name=name,
+        language="en",
+        references=(solution,),
+    )
+
+
+HUMANEVAL_PLUS = Adapter(
+    name="humanevalplus",
+    about="HumanEval+ of EvalPlus (https://github.com/evalplus/humanevalplus_release)",
+    repo="evalplus/humanevalplus",
+    licence="Apache-2.0",
+    subsets={
+        "test": ("data/test-*.parquet", "HumanEvalPlus*.jsonl.gz", "HumanEvalPlus*.jsonl"),
+    },
+    needs=(("task_id",), ("prompt",), ("entry_point",), ("test", "base_input")),
+    reads=("canonical_solution", "plus_input", "atol"),
+    convert=evalplus,
+)
+MBPP_PLUS = Adapter(
+    name="mbppplus",
+    about="MBPP+ of EvalPlus (https://github.com/evalplus/mbppplus_release)",
+    repo="evalplus/mbppplus",
+    licence="Apache-2.0",
+    subsets={"test": ("data/test-*.parquet", "MbppPlus*.jsonl.gz", "MbppPlus*.jsonl")},
+    needs=(("task_id",), ("prompt",), ("code", "canonical_solution"), ("test", "base_input")),
+    reads=("entry_point", "test_list", "test_imports", "plus_input", "atol"),
+    convert=evalplus,
+)
+
+# KodCode ------------------------------------------------------------------------------------------
+
+
 def _pytest_module(source: str) -> tuple[str, list[str], str]:
     """A test module without its import of the solution, its test functions, the first import."""
     module = _parse(source, "test")

@@ -65,7 +65,7 @@ def mapping_adapter(
             {"source_difficulty": values.get("difficulty")},
             statement=statement,
             fn_name=fn_name,
-            references=python_only([references] if isinstance(references, str) else references),
+            references=python_only(references),
             time_limit_s=seconds(values.get("time_limit_s")),
             memory_limit_mb=mebibytes(values.get("memory_limit_mb")),
             tags=texts(values.get("tags")),

@@ -7,6 +7,8 @@ problem.yaml. Nothing in it is run; its LaTeX stays LaTeX until the process stag
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,21 +21,27 @@ from mcbench.data.collect.decode import MB, Unusable, object_or_none, seconds, t
 from mcbench.data.schema import Problem
 
 _STATEMENT = re.compile(r"problem(?:\.([a-z]{2,3}(?:-[A-Za-z]{2})?))?\.(tex|md)")
+_SAMPLE_MB = 0.01
 _NO_ANSWER_FILE = {"interactive", "multi-pass", "submit-answer"}
 
 
 def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     """A package of type pass-fail, or scoring where full points count as passing."""
-    package: Path = row["folder"]
-    settings = _yaml(package, package / "problem.yaml")
+    package = _Package(row["folder"], row["root"])
+    settings = _yaml(package, package.folder / "problem.yaml")
     kinds = set(_words(settings.get("type"))) | set(_words(settings.get("validation")))
     if refused := sorted(kinds & _NO_ANSWER_FILE):
         raise Unusable("unsupported", f"{refused[0]}: answers cannot be compared with a file")
     language, statement = _statement(package)
     checker, checker_language = _checker(package, kinds)
     flags = _words(settings.get("validator_flags"))
-    for part in ("sample", "secret"):
-        _add_tests(reader, package, package / "data" / part, flags)
+    found = [
+        case
+        for part in ("sample", "secret")
+        for case in _cases(package, package.folder / "data" / part, flags)
+    ]
+    for case in _fitting(found, reader):
+        _add_test(reader, package, case, bool(checker))
     limits = object_or_none(settings.get("limits"))
     source = settings.get("source")
     source = source[0] if isinstance(source, list) and source else source
@@ -41,17 +49,18 @@ def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     name = settings.get("name")
     name = (name.get(language) or name.get("en")) if isinstance(name, dict) else name
     return reader.record(
-        row["name"] if row["name"] != "." else package.resolve().name,
+        row["name"] if row["name"] != "." else package.folder.resolve().name,
         {
             "title": _text(name),
             "contest": _text(source.get("name") if isinstance(source, dict) else source),
             "type": " ".join(sorted(kinds)),
             "package_licence": _text(settings.get("license")),
-            "checker_protocol": "icpc" if checker else None,
         },
-        statement=statement,
+        statement=statement + _samples(package),
         checker=checker,
         checker_language=checker_language,
+        checker_protocol="icpc" if checker else "",
+        date=_date(_text(source.get("name") if isinstance(source, dict) else source), row["name"]),
         time_limit_s=_time_limit(package, limits),
         memory_limit_mb=_number(limits.get("memory")),
         url=_text(url),
@@ -61,7 +70,24 @@ def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     )
 
 
-def _yaml(package: Path, path: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Package:
+    """A package and the folder of the source that it lies in: links inside may lead no further."""
+
+    folder: Path
+    root: Path
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The input file of a test, its size with the answer in MiB, and the validator's flags."""
+
+    path: Path
+    size_mb: float
+    flags: list[str]
+
+
+def _yaml(package: _Package, path: Path) -> dict[str, Any]:
     text = _read(package, path, 1.0) if path.is_file() else ""
     try:
         data = yaml.safe_load(text)
@@ -88,25 +114,25 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and value > 0 else None
 
 
-def _time_limit(package: Path, limits: dict[str, Any]) -> float | None:
+def _time_limit(package: _Package, limits: dict[str, Any]) -> float | None:
     """From problem.yaml (2023-07 on), Kattis' .timelimit or DOMjudge's domjudge-problem.ini."""
     if limits.get("time_limit"):
         return _number(limits["time_limit"])
-    plain = package / ".timelimit"
+    plain = package.folder / ".timelimit"
     if plain.is_file():
         return seconds(_read(package, plain, 1.0).strip())
-    judge = package / "domjudge-problem.ini"
+    judge = package.folder / "domjudge-problem.ini"
     if judge.is_file():
         match = re.search(r"^\s*timelimit\s*=\s*['\"]?([\d.]+)", _read(package, judge, 1.0), re.M)
         return seconds(match[1]) if match else None
     return None
 
 
-def _statement(package: Path) -> tuple[str, str]:
+def _statement(package: _Package) -> tuple[str, str]:
     """Language and text of the statement; the English one where there are several."""
     found: dict[str, Path] = {}
     for folder in ("statement", "problem_statement"):
-        for path in sorted((package / folder).glob("problem*")):
+        for path in sorted((package.folder / folder).glob("problem*")):
             if match := _STATEMENT.fullmatch(path.name):
                 found.setdefault(match[1] or "en", path)
     if not found:
@@ -118,15 +144,15 @@ def _statement(package: Path) -> tuple[str, str]:
     return language.partition("-")[0], text
 
 
-def _checker(package: Path, kinds: set[str]) -> tuple[str, str]:
+def _checker(package: _Package, kinds: set[str]) -> tuple[str, str]:
     """Source and language of the output validator, where the package brings one.
 
     Raises:
         Unusable: it is no single file in Python or C++.
     """
-    folders = [package / name for name in ("output_validator", "output_validators")]
+    folders = [package.folder / name for name in ("output_validator", "output_validators")]
     files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
-    if not files:
+    if not files or "default" in kinds:  # a validator that problem.yaml does not ask for
         if "custom" in kinds:
             raise Unusable("malformed", "validation is custom, but there is no output validator")
         return "", ""
@@ -137,7 +163,31 @@ def _checker(package: Path, kinds: set[str]) -> tuple[str, str]:
     return _read(package, sources[0], 1.0), languages[sources[0].suffix]
 
 
-def _add_tests(reader: RowReader, package: Path, folder: Path, flags: list[str]) -> None:
+def _date(contest: str, path: str) -> str:
+    """The first day of the contest's year, from its name or the package's path; packages tell no
+    day."""
+    years = re.findall(r"(?<!\d)(?:19|20)\d\d(?!\d)", f"{path} {contest}")
+    return f"{years[-1]}-01-01" if years else ""
+
+
+def _samples(package: _Package) -> str:
+    """The sample data as the problem's page shows it: it is no part of the statement's file."""
+    parts = []
+    for path in sorted((package.folder / "data" / "sample").glob("*.in")):
+        try:
+            texts = [_read(package, file, _SAMPLE_MB) for file in (path, path.with_suffix(".ans"))]
+        except Unusable:
+            continue
+        if "```" not in "".join(texts):
+            parts.append((texts[0].rstrip("\n"), texts[1].rstrip("\n")))
+    return "".join(
+        f"\n\n## Sample Input {number}\n\n```\n{given}\n```\n\n"
+        f"## Sample Output {number}\n\n```\n{answer}\n```\n"
+        for number, (given, answer) in enumerate(parts, 1)
+    )
+
+
+def _cases(package: _Package, folder: Path, flags: list[str]) -> Iterator[_Case]:
     """The tests of a data folder and of the groups below it; a group's flags replace the outer."""
     if not folder.is_dir():
         return
@@ -147,13 +197,29 @@ def _add_tests(reader: RowReader, package: Path, folder: Path, flags: list[str])
         flags = _words(own) if own else flags
     for path in sorted(folder.iterdir()):
         if path.is_dir() and path.suffix != ".files":
-            _add_tests(reader, package, path, flags)
+            yield from _cases(package, path, flags)
         elif path.suffix == ".in":
-            _add_test(reader, package, path, _options(flags))
+            files = [file for file in (path, path.with_suffix(".ans")) if file.is_file()]
+            yield _Case(path, sum(file.stat().st_size for file in files) / MB, flags)
 
 
-def _add_test(reader: RowReader, package: Path, path: Path, options: dict[str, Any]) -> None:
-    name = path.relative_to(package / "data").with_suffix("").as_posix()
+def _fitting(found: list[_Case], reader: RowReader) -> list[_Case]:
+    """The tests that are not too much together, the smaller ones first, in their order."""
+    left = reader.limits.tests_mb
+    kept = set()
+    for case in sorted(found, key=lambda case: case.size_mb):
+        left -= case.size_mb
+        if left >= 0 or case.size_mb > reader.limits.test_mb:  # that alone is refused with reason
+            kept.add(case.path)
+        else:
+            reader.leave_out(f"beyond {reader.limits.tests_mb:g} MB of tests ({case.path.name})")
+    return [case for case in found if case.path in kept]
+
+
+def _add_test(reader: RowReader, package: _Package, case: _Case, checked: bool) -> None:
+    path = case.path
+    options = {"checker_args": case.flags} if checked else _options(case.flags)
+    name = path.relative_to(package.folder / "data").with_suffix("").as_posix()
     needs = [suffix for suffix in (".args", ".files") if path.with_suffix(suffix).exists()]
     if needs:
         reader.left_out.append(f"test {name}: needs {needs[0]}, not only standard input")
@@ -184,9 +250,9 @@ def _options(flags: list[str]) -> dict[str, Any]:
     return options
 
 
-def _references(package: Path, reader: RowReader) -> tuple[str, ...]:
+def _references(package: _Package, reader: RowReader) -> tuple[str, ...]:
     """The accepted submissions that are one Python file."""
-    files = sorted((package / "submissions" / "accepted").glob("*.py"))
+    files = sorted((package.folder / "submissions" / "accepted").glob("*.py"))
     found = []
     for path in files:
         try:
@@ -196,7 +262,7 @@ def _references(package: Path, reader: RowReader) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _read(package: Path, path: Path, limit_mb: float) -> str:
+def _read(package: _Package, path: Path, limit_mb: float) -> str:
     """The text of a file that lies in the package.
 
     Raises:
@@ -205,8 +271,9 @@ def _read(package: Path, path: Path, limit_mb: float) -> str:
     """
     if not path.is_file():
         raise Unusable("malformed", f"{path.name} is missing or no plain file")
-    if not path.resolve().is_relative_to(package.resolve()):
-        raise Unusable("hostile", f"{path.name} is a link to a file outside the package")
+    place = path.resolve()
+    if not any(place.is_relative_to(f.resolve()) for f in (package.folder, package.root)):
+        raise Unusable("hostile", f"{path.name} is a link to a file outside the source")
     size = path.stat().st_size / MB
     if size > limit_mb:
         raise Unusable("oversized", f"{path.name} has {size:.1f} MB, more than {limit_mb:g} MB")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -99,10 +100,24 @@ def _columns(path: Path, limits: Limits) -> Iterator[Iterable[str]]:
 
 
 def _packages(folder: Path) -> Iterator[Row]:
-    """The problem packages below a folder, in the order of their paths."""
-    for package in sorted(p.parent for p in folder.rglob("problem.yaml") if p.is_file()):
+    """The problem packages below a folder, also behind links, in the order of their paths."""
+    for package in sorted(package_folders(folder)):
         name = package.relative_to(folder).as_posix()
-        yield Row(f"package {name}", {"folder": package, "name": name})
+        yield Row(f"package {name}", {"folder": package, "name": name, "root": folder})
+
+
+def package_folders(folder: Path) -> Iterator[Path]:
+    """The folders with a problem.yaml; one that several links lead to counts once."""
+    seen: set[Path] = set()
+    for name, below, files in os.walk(folder, followlinks=True):
+        here = Path(name).resolve()
+        if here in seen:
+            below.clear()
+            continue
+        seen.add(here)
+        below.sort()
+        if "problem.yaml" in files and (Path(name) / "problem.yaml").is_file():
+            yield Path(name)
 
 
 def _json_lines(file: BinaryIO | gzip.GzipFile, name: str, limits: Limits) -> Iterator[Row]:

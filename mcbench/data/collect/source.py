@@ -8,26 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow.parquet as pq
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader
-from mcbench.data.collect.apps import DEEPCODER, TACO, VERIFIABLE
+from mcbench.data.collect.apps import APPS, DEEPCODER, TACO, VERIFIABLE
 from mcbench.data.collect.codeforces import CODEFORCES
-from mcbench.data.collect.decode import Limits, Unusable
+from mcbench.data.collect.contests import CODE_CONTESTS
+from mcbench.data.collect.decode import MB, Limits, Unusable
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
-from mcbench.data.collect.functions import HUMANEVAL, KODCODE, MBPP
+from mcbench.data.collect.functions import HUMANEVAL, HUMANEVAL_PLUS, KODCODE, MBPP, MBPP_PLUS
+from mcbench.data.collect.leetcode import LEETCODE
 from mcbench.data.collect.livecodebench import LIVECODEBENCH
 from mcbench.data.collect.mapping import MappedField, TestKey, mapping_adapter
 from mcbench.data.collect.problem_package import PROBLEM_PACKAGE
-from mcbench.data.collect.rows import Disappeared, Row, check_columns, read_rows
+from mcbench.data.collect.rows import Disappeared, Row, check_columns, package_folders, read_rows
 from mcbench.data.schema import Difficulty, Problem, Rejected
 from mcbench.errors import UserError, unknown
 from mcbench.settings import Settings
 
 _ALL = (
-    *(DEEPCODER, TACO, CODEFORCES, VERIFIABLE, LIVECODEBENCH),
-    *(KODCODE, HUMANEVAL, MBPP, PROBLEM_PACKAGE),
+    *(DEEPCODER, TACO, APPS, CODE_CONTESTS, CODEFORCES, VERIFIABLE, LEETCODE, LIVECODEBENCH),
+    *(KODCODE, HUMANEVAL, MBPP, HUMANEVAL_PLUS, MBPP_PLUS, PROBLEM_PACKAGE),
 )
 ADAPTERS: dict[str, Adapter] = {adapter.name: adapter for adapter in _ALL}
 MAPPING = "mapping"
@@ -243,3 +246,71 @@ def load_sources(entries: Sequence[Mapping[str, Any]]) -> list[Source]:
         UserError: which entry is wrong, and how.
     """
     return [Source.read(entry, f"source {number}") for number, entry in enumerate(entries, 1)]
+
+
+def describe_sources(name: str | None = None) -> str:
+    """The adapters in a line each; or one with its columns, files and an example.
+
+    Raises:
+        UserError: there is no such adapter.
+    """
+    if name is None:
+        width = max(map(len, ADAPTERS))
+        lines = [f"{a.name:<{width}}  {a.about}" for a in ADAPTERS.values()]
+        lines.append(f"{MAPPING:<{width}}  any other rows, through a mapping of columns")
+        return "\n".join(
+            [*lines, "", "mcbench data sources NAME tells columns, files and an example"]
+        )
+    if name == MAPPING:
+        return _MAPPING_HELP
+    if name not in ADAPTERS:
+        raise unknown("source", name, [*ADAPTERS, MAPPING])
+    adapter = ADAPTERS[name]
+    subsets = [f"  {subset or '(one)'}: {', '.join(files) or 'folders with problem.yaml'}"
+               for subset, files in adapter.subsets.items()]  # fmt: skip
+    return "\n".join(
+        [
+            f"{name}: {adapter.about}",
+            f"licence: {adapter.licence or 'each problem has its own, or none is stated'}",
+            f"on the hub: {adapter.repo or 'no; a path is needed'}",
+            f"columns needed: {', '.join(' or '.join(names) for names in adapter.needs) or 'none'}",
+            f"columns used: {', '.join(adapter.reads) or 'none'}",
+            "subsets and their files, the first is the default:",
+            *subsets,
+            "in a build's configuration:",
+            "  sources:",
+            f"    - {{adapter: {name}, path: FOLDER_OR_FILE}}"
+            + (f"   # or from the hub: {{adapter: {name}}}" if adapter.repo else ""),
+        ]
+    )
+
+
+_MAPPING_HELP = """mapping: any rows, JSON lines or parquet, from a path or a data set on the hub
+columns: from field to column, dots lead into objects; statement and tests (or inputs and outputs)
+  are needed
+in a build's configuration:
+  sources:
+    - {adapter: mapping, name: mine, path: rows.jsonl, columns: {statement: text, tests: io}}"""
+
+
+def local_size(source: Source) -> str:
+    """How much a source with a path holds, and about how long its text stages take.
+
+    Raises:
+        UserError: the path is not there, or holds no file of the set.
+    """
+    if not source.path:
+        return f"{source.adapter}: from the hub, its size is known once it is read"
+    opened = OpenSource(source)
+    if opened.adapter is PROBLEM_PACKAGE:
+        number = sum(1 for _ in package_folders(Path(source.path)))
+        return f"{source.adapter}: {number} packages, about {number * _PACKAGE_S / 60:.0f} min"
+    paths = [file.get(file.name) for file in opened.files]
+    size = sum(path.stat().st_size for path in paths) / MB
+    told = f"{source.adapter}: {len(paths)} files, {size:.0f} MB"
+    if rows := sum(pq.read_metadata(p).num_rows for p in paths if p.suffix == ".parquet"):
+        told += f", {rows} rows, about {rows * _ROW_S / 60:.0f} min before the verification"
+    return told
+
+
+_ROW_S, _PACKAGE_S = 0.01, 0.5  # of the stages before the verification, on two cores

@@ -1,0 +1,174 @@
+"""A built set in the forms that other trainers read, with a card.
+
+Only problems that a comparison of outputs judges go to forms that know nothing else; what a form
+cannot say is left out and counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mcbench.data.prompts import prompt_for
+from mcbench.data.report import card
+from mcbench.data.schema import OPTIONAL, Problem
+from mcbench.data.storage import iter_dataset, read_manifest, write_table
+from mcbench.errors import UserError, unknown
+from mcbench.files import make_writable, write_atomic
+
+Row = dict[str, Any]
+
+
+def _trl(problem: Problem) -> Row:
+    """TRL and `datasets`: a conversation, and the columns that `CodeReward` reads."""
+    row = dict.fromkeys(OPTIONAL) | problem.to_row()
+    return row | {"prompt": prompt_for(problem, "chat")}
+
+
+def _verl(problem: Problem) -> Row:
+    """verl: its reward gets ``reward_model.ground_truth``, tests as APPS writes them."""
+    return {
+        "data_source": problem.source or "mcbench",
+        "prompt": prompt_for(problem, "chat"),
+        "ability": "code",
+        "reward_model": {"style": "rule", "ground_truth": json.dumps(_apps_tests(problem))},
+        "extra_info": {"index": problem.id, "split": "train", "difficulty": problem.difficulty},
+    }
+
+
+def _rllm(problem: Problem) -> Row:
+    """rllm: DeepCoder's columns."""
+    tests = _apps_tests(problem)
+    pairs = zip(tests["inputs"], tests["outputs"], strict=True)
+    kind = "functional" if problem.form == "call" else "stdin_stdout"
+    listed = [
+        {
+            "input": "\n".join(map(json.dumps, given)) if problem.form == "call" else given,
+            "output": json.dumps(answer) if problem.form == "call" else answer,
+            "testtype": kind,
+            "metadata": {"func_name": problem.fn_name or None},
+        }
+        for given, answer in pairs
+    ]
+    return {
+        "problem": problem.statement,
+        "solutions": list(problem.references),
+        "starter_code": problem.starter_code,
+        "tests": json.dumps(listed),
+        "metadata": json.dumps({"func_name": problem.fn_name} if problem.fn_name else {}),
+    }
+
+
+def _open_r1(problem: Problem) -> Row:
+    """open-r1: the columns of its verifiable coding problems."""
+    tests = _apps_tests(problem)
+    call = problem.form == "call"
+    cases = [
+        {
+            "fn_name": problem.fn_name or None,
+            "input": json.dumps(given) if call else given,
+            "output": json.dumps(answer) if call else answer,
+            "type": "function_call" if call else "stdin_stdout",
+        }
+        for given, answer in zip(tests["inputs"], tests["outputs"], strict=True)
+    ]
+    return {
+        "problem_id": problem.id,
+        "source": problem.source,
+        "problem": problem.statement,
+        "gold_standard_solution": problem.references[0] if problem.references else "",
+        "verification_info": json.dumps({"language": "python", "test_cases": cases}),
+        "metadata": json.dumps(
+            {
+                "difficulty": problem.difficulty,
+                "time_limit": problem.time_limit_s,
+                "memory_limit": problem.memory_limit_mb,
+                "problem_url": problem.url,
+            }
+        ),
+    }
+
+
+def _apps_tests(problem: Problem) -> Row:
+    key = "args" if problem.form == "call" else "stdin"
+    tests: Row = {
+        "inputs": [test[key] for test in problem.tests],
+        "outputs": [test["expected"] for test in problem.tests],
+    }
+    return tests | ({"fn_name": problem.fn_name} if problem.form == "call" else {})
+
+
+def _unsaid(problem: Problem) -> str:
+    """What a form with inputs and outputs alone cannot say of a problem; empty where nothing."""
+    if problem.form == "assert":
+        return "tests are assertions"
+    if problem.checker:
+        return "a checker judges the answers"
+    rules = {"rtol", "atol", "any_order", "result_arg"}
+    if any(test.get(name) for test in problem.tests for name in rules):
+        return "answers have a tolerance, an order or a place of their own"
+    return ""
+
+
+@dataclass(frozen=True)
+class _Form:
+    make: Callable[[Problem], Row]
+    says_all: bool = False
+
+
+FORMS = {
+    "trl": _Form(_trl, says_all=True),
+    "verl": _Form(_verl),
+    "rllm": _Form(_rllm),
+    "open-r1": _Form(_open_r1),
+}
+
+
+@dataclass
+class Exported:
+    """What was written: the file, its rows, and how many problems were left out for what reason."""
+
+    path: Path
+    rows: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        lines = [f"{self.rows} problems written to {self.path}"]
+        lines += [f"{number} left out: {reason}" for reason, number in self.left_out.items()]
+        return "\n".join(lines)
+
+
+def export(folder: Path, form: str, out: Path) -> Exported:
+    """Write a built set as ``train.parquet`` and ``README.md`` in ``out``.
+
+    Raises:
+        UserError: an unknown form, no finished set, or no problem that the form can hold.
+    """
+    if form not in FORMS:
+        raise unknown("form", form, FORMS)
+    manifest = read_manifest(folder)
+    make_writable(out, "out")
+    done = Exported(out / "train.parquet")
+    rows = list(_rows(iter_dataset(folder), FORMS[form], done))
+    if not rows:
+        raise UserError(f"no problem of {folder} can be written as {form}: {dict(done.left_out)}")
+    done.rows = len(rows)
+    write_table(done.path, pa.Table.from_pylist(rows))
+    text = card(manifest["name"], "", manifest).replace("data/train-*.parquet", "train.parquet")
+    write_atomic(out / "README.md", f"{text}\nWritten in the form of {form}. {done}\n")
+    return done
+
+
+def _rows(problems: Iterable[Problem], form: _Form, done: Exported) -> Iterable[Row]:
+    for problem in problems:
+        reason = problem.unjudged() or ("" if form.says_all else _unsaid(problem))
+        if reason:
+            done.left_out[reason] += 1
+        else:
+            yield form.make(problem)

@@ -1,0 +1,163 @@
+"""Python programs and tests as text: whether they parse, how much they check."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from functools import lru_cache
+from typing import Any
+
+from mcbench.data.schema import Problem
+
+_MANY = 10  # cases that a loop of assertions counts for
+
+
+def is_python(code: str) -> bool:
+    """Whether it parses as Python 3, and so is no Python 2, C++ or prose."""
+    return bool(code.strip()) and parsed(code) is not None
+
+
+def parsed(code: str) -> ast.Module | None:
+    """The syntax tree; None where there is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as an odd escape in somebody's program
+            return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def cases(test: dict[str, Any]) -> int:
+    """Inputs that a test tries: one, or as many as it has assertions.
+
+    Those of functions that it calls count, and a loop of them for many.
+    """
+    if "code" not in test:
+        return 1
+    tree = parsed(test["code"])
+    if tree is None:
+        return 1
+    called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    helpers = _assertions(test.get("setup", ""))
+    return max(1, _count(tree) + sum(n for name, n in helpers.items() if name in called))
+
+
+@lru_cache(maxsize=256)
+def _assertions(setup: str) -> dict[str, int]:
+    """Assertions by the function that makes them."""
+    tree = parsed(setup)
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
+    return {function.name: _count(function) for function in functions}
+
+
+def _count(tree: ast.AST) -> int:
+    total = 0
+    for node in ast.iter_child_nodes(tree):
+        inner = int(isinstance(node, ast.Assert)) + _count(node)
+        total += inner * _MANY if isinstance(node, (ast.For, ast.While)) else inner
+    return total
+
+
+# What tests compare -------------------------------------------------------------------------------
+
+_TESTED = "f"  # stands in for the function's name, which differs between copies of a problem
+
+
+def comparisons(test: dict[str, Any]) -> list[tuple[str, str]]:
+    """Inputs of a test with their expected answers, as text that does not depend on layout.
+
+    Assertions count one by one, also those of functions that the test calls; one that compares
+    nothing is an input whose answer is that it holds.
+    """
+    if "code" not in test:
+        given = test["stdin"] if "stdin" in test else test["args"]
+        return [(_plain(given), _plain(test.get("expected", "")))]
+    tree = parsed(test["code"])
+    names = {test.get("entry_point"), "candidate"}
+    found = _asserted(tree, names) if tree else [(_plain(test["code"]), "")]
+    helpers = parsed(test.get("setup", ""))
+    called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if tree else set()
+    for node in helpers.body if helpers else ():
+        if isinstance(node, ast.FunctionDef) and node.name in called:
+            found += _asserted(node, names)
+    return found or [(_plain(test["code"]) + _plain(test.get("setup", "")), "")]
+
+
+def _plain(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
+
+
+def _asserted(tree: ast.AST, names: set[str | None]) -> list[tuple[str, str]]:
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assert):
+            continue
+        test = node.test
+        for name in ast.walk(test):
+            if isinstance(name, ast.Name) and name.id in names:
+                name.id = _TESTED
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
+            found.append((ast.unparse(test.left), ast.unparse(test.comparators[0])))
+        else:
+            found.append((ast.unparse(test), ""))
+    return found
+
+
+_EXAMPLE = re.compile(r"^[\s*>#-]*Input\s*\**:\**\s*(.+)$", re.MULTILINE | re.IGNORECASE)
+_WORDS = {"true": "True", "false": "False", "null": "None"}
+_WORD = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(true|false|null)\b""")
+
+
+def example_inputs(problem: Problem, most: int = 40) -> set[str]:
+    """Arguments with which the function of a problem is called in its tests and examples, as text.
+
+    Empty for problems without a function to call.
+    """
+    if not problem.fn_name:
+        return set()
+    found: set[str] = set()
+    for test in problem.tests[:most]:
+        if "args" in test:
+            found.add(_values(test["args"]))
+        elif "code" in test:
+            found.update(_called(left) for left, _ in comparisons(test)[:most])
+    for line in _EXAMPLE.findall(problem.statement):
+        code = _WORD.sub(lambda m: m[1] or _WORDS[m[2]], line.strip().strip("`* "))
+        found.add(_called(f"{_TESTED}({code})"))
+    return {given for given in found if len(given) >= _TELLING}
+
+
+_TELLING = 5  # characters of arguments that two problems hardly share by chance
+
+
+def _called(code: str) -> str:
+    """The arguments of the first call of the tested function in an expression, where literal."""
+    tree = parsed(code)
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Call) and _is_tested(node.func):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            try:
+                return _values([_literal(argument) for argument in given])
+            except (ValueError, TypeError, RecursionError, MemoryError):
+                return ""
+    return ""
+
+
+def _is_tested(function: ast.expr) -> bool:
+    return isinstance(function, ast.Name) and function.id == _TESTED
+
+
+def _literal(node: ast.expr) -> Any:
+    """A literal, also as the only argument of what makes a list or tree of it."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return ast.literal_eval(node)
+
+
+def _values(given: Any) -> str:
+    try:
+        return json.dumps(given, separators=(",", ":"), sort_keys=True, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        return ""

@@ -1,0 +1,93 @@
+"""A problem's own checker program: run in a sandbox of its own, after the program it judges.
+
+The checker is foreign code, and sees what the submission never does: the expected answer. It gets
+the printed output as data, in another process than the one that printed it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from mcbench.evaluator.pool import Job
+from mcbench.evaluator.submission import CheckerProgram, StdioTest, TestResult
+
+_CPU_S = 20.0
+_MEMORY_MB = 1024
+
+# What runs in the sandbox: the files that the checker is told of, its arguments and standard input,
+# and then what it decided as the last line of the output.
+_HARNESS = """
+import io, json, os, sys
+_given = json.loads(sys.stdin.read())
+_texts = {"input": _given["input"], "answer": _given["answer"], "output": _given["output"]}
+for _name, _text in _texts.items():
+    with open(_name, "w", encoding="utf-8", errors="surrogateescape", newline="") as _file:
+        _file.write(_text)
+_score = _given["protocol"] == "score"
+_real = sys.stdout
+if _score:
+    sys.argv = ["checker.py", "input", "answer", "output", *_given["args"]]
+    sys.stdin = io.TextIOWrapper(io.BytesIO(b""))
+    sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", write_through=True)
+else:
+    os.mkdir("feedback")
+    sys.argv = ["checker.py", "input", "answer", "feedback" + os.sep, *_given["args"]]
+    _bytes = _texts["output"].encode("utf-8", "surrogateescape")
+    sys.stdin = io.TextIOWrapper(io.BytesIO(_bytes), "utf-8", "surrogateescape")
+_status = 0
+try:
+    exec(compile(_given["code"], "checker.py", "exec", dont_inherit=True),
+         {"__name__": "__main__", "__builtins__": __builtins__, "__file__": "checker.py"})
+except SystemExit as _end:
+    _status = _end.code
+if _score:
+    _said = sys.stdout.buffer.getvalue().decode("utf-8", "replace").split() or [""]
+    _word = _said[-1].lower()
+    try:
+        _right = float(_word) >= 1
+    except ValueError:
+        _right = _word in ("true", "yes", "ok", "accepted", "correct")
+    _right = _right and _status in (None, 0)
+else:
+    _right = _status == 42
+_real.write("\\n" + ("right" if _right else "wrong") + "\\n")
+_real.flush()
+"""
+
+
+def check_job(job: Job, test: StdioTest, ran: TestResult, printed: bytes, output_bytes: int) -> Job:
+    """The run of the checker on what ``job``'s program printed; ``ran`` is how that went."""
+    checker = test.checker
+    assert isinstance(checker, CheckerProgram)
+    given = {
+        "code": checker.code,
+        "protocol": checker.protocol,
+        "args": list(checker.args),
+        "input": test.stdin,
+        "answer": test.expected,
+        "output": printed.decode("utf-8", "surrogateescape"),
+    }
+    request = {
+        "kind": "stdio",
+        "cpu_s": _CPU_S,
+        "wall_s": 2 * _CPU_S,
+        "memory_bytes": _MEMORY_MB << 20,
+        "output_bytes": output_bytes,
+    }
+    return Job(job.key, request, _HARNESS.encode(), json.dumps(given).encode(), ran=ran)
+
+
+def checked(
+    job: Job, outcome: dict[str, Any], outputs: tuple[bytes, bytes, bytes] | None
+) -> TestResult:
+    """The verdict on the program, from how its checker ended."""
+    assert job.ran is not None
+    said = outputs[0].decode("utf-8", "replace").split() if outputs else []
+    if outcome["status"] == 0 and not outcome["stopped"] and said[-1:] == ["right"]:
+        return replace(job.ran, strategy="checker")
+    message = (
+        "the checker refused" if said[-1:] == ["wrong"] else "the checker failed on the answer"
+    )
+    return replace(job.ran, verdict="WA", message=message)
