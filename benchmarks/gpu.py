@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from mcbench.scale.estimate import decode_work, layer_activations, update_work
+from mcbench.scale.formulas import decode_work, layer_activations, update_work
 from mcbench.scale.shapes import HUB_SHAPES, ModelShape
 
 SHAPES = {

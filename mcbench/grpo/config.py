@@ -7,7 +7,8 @@ from typing import Any
 from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
-from mcbench.grpo.masking import MASK_WHEN, REPEAT_RULES, TRUNCATION_MASKS
+from mcbench.grpo.correction import MODES
+from mcbench.grpo.masking import MASKED_LOSE, MASK_WHEN, REPEAT_RULES, TRUNCATION_MASKS
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
 # Allowed names and ranges; those of TRL 1.16 too, which finds a wrong name or number only in the
@@ -19,6 +20,8 @@ _NAMES = {
     "loss_type": ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo"),
     "scale_rewards": ("batch", "group", "none"),
     "importance_sampling_level": ("sequence", "token"),
+    "vllm_importance_sampling_mode": MODES,
+    "masked_lose": MASKED_LOSE,
 }
 _RANGES = {
     "mask_ratio": (0, 1),
@@ -30,7 +33,9 @@ _RANGES = {
     "top_p": (0, 1),
     "num_iterations": (1, math.inf),
     "diversity_head": (4, math.inf),
+    "sampler_noise": (0, math.inf),
 }
+_WHOLE = ("repeat_window", "temperature_probe_prompts", "num_iterations")
 
 
 def _points(stages: list[Any] | str | None) -> list[list[Any]]:
@@ -74,6 +79,14 @@ class MicroCoderGRPOConfig(GRPOConfig):
         metadata={
             "help": "'window': the last m tokens equal the m before. 'periodic': any period up to "
             "m explains the last 2m tokens. 'none': no response counts as repeating."
+        },
+    )
+    masked_lose: str = field(
+        default="advantage",
+        metadata={
+            "help": "What a masked response loses: its 'advantage' (Eq. 2; it still counts in the "
+            "denominators of the loss and in the KL, entropy bonus and entropy quantile) or its "
+            "whole part in the 'loss'."
         },
     )
     correct_threshold: float = field(
@@ -123,12 +136,24 @@ class MicroCoderGRPOConfig(GRPOConfig):
             "half of the longest limit, so that responses of any length fill it alike."
         },
     )
+    sampler_noise: float = field(
+        default=0.0,
+        metadata={
+            "help": "To study the importance correction: normal noise of this standard deviation "
+            "(nats) is added to the sampler's log-probability of every token; with another sampler "
+            "than vLLM the correction acts as it would there."
+        },
+    )
+    diversity_metrics: bool = field(
+        default=True, metadata={"help": "Log diversity/: distinct n-grams, self-BLEU, programs."}
+    )
     record_columns: list[str] = field(
         default_factory=lambda: ["problem_id"],
         metadata={"help": "Dataset columns passed on to the on_generation hook."},
     )
 
     def __post_init__(self) -> None:
+        self._check_types()
         self._check_mask()
         if self.temperature_stages is not None:
             self.temperature_stages = parse_stages(self.temperature_stages, "temperature_stages")
@@ -141,6 +166,12 @@ class MicroCoderGRPOConfig(GRPOConfig):
         self._check_names()
         self._check_temperature()
         self._check_stages()
+
+    @property
+    def passes_per_generation(self) -> int:
+        """Forward-backward passes that one generated batch serves."""
+        assert self.steps_per_generation is not None  # set by GRPOConfig
+        return self.steps_per_generation * self.num_iterations
 
     @property
     def generation_period(self) -> int:
@@ -159,6 +190,16 @@ class MicroCoderGRPOConfig(GRPOConfig):
     def length_points(self) -> list[list[Any]]:
         """``[[start step, tokens], ...]``; empty without stages."""
         return _points(self.length_stages)
+
+    def _check_types(self) -> None:
+        for name in (*_RANGES, "correct_threshold", "incorrect_threshold", "temperature"):
+            value = getattr(self, name)
+            kinds = (int,) if name in _WHOLE else (int, float)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+                wanted = "a whole number" if name in _WHOLE else "a number"
+                raise UserError(f"{name} must be {wanted}, got {value!r}")
+        if not isinstance(self.record_columns, (list, tuple)):
+            raise UserError(f"record_columns must be a list of names, got {self.record_columns!r}")
 
     def _check_mask(self) -> None:
         if self.incorrect_threshold >= self.correct_threshold:
@@ -212,12 +253,15 @@ class MicroCoderGRPOConfig(GRPOConfig):
             )
 
     def _check_stages(self) -> None:
+        passes, every = self.gradient_accumulation_steps, self.passes_per_generation
+        # Where neither divides the other, the length of an epoch decides too: the trainer checks.
+        period = self.generation_period if not (passes % every and every % passes) else 1
         for name, points in (
             ("temperature_stages", self.temperature_points),
             ("length_stages", self.length_points),
         ):
             if getattr(self, name) is not None:
-                check_stages(points, name, self.generation_period)
+                check_stages(points, name, period)
         if any(value != int(value) for _, value in self.length_points):
             raise UserError(f"length_stages counts whole tokens, got {self.length_points}")
         if self.temperature_points and self.temperature_points[0][0] == 0:
@@ -229,7 +273,9 @@ class MicroCoderGRPOConfig(GRPOConfig):
         generation_kwargs = self.generation_kwargs or {}
         for option, key in (
             ("temperature_stages", "temperature"),
+            ("temperature_target_diversity", "temperature"),
             ("length_stages", "max_new_tokens"),
+            ("length_stages", "max_tokens"),
         ):
             if getattr(self, option) is not None and key in generation_kwargs:
                 raise UserError(

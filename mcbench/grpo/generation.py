@@ -4,6 +4,7 @@ It is about the global batch (all processes): B = P·G responses in dataset orde
 belongs to group i // G.
 """
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,15 +35,25 @@ class GenerationBatch:
         default_factory=dict
     )  # dataset columns and log_extra columns
     log_probs: list[NDArray[np.float32]] | None = None  # of each token, where they were computed
+    weights: NDArray[np.float64] | None = None  # left by the importance correction, where there is
 
 
 def completion_text(completion: Any) -> str:
-    """The text of a completion, plain or conversational (the contents of its messages)."""
+    """The text of a completion, plain or conversational: the contents and tool calls of its
+    messages.
+    """
     if isinstance(completion, str):
         return completion
-    return "\n".join(str(message.get("content") or "") for message in completion)
+    parts = [
+        part
+        for message in completion
+        for part in (message.get("content"), *(message.get("tool_calls") or ()))
+        if part
+    ]
+    return "\n".join(p if isinstance(p, str) else json.dumps(p, default=str) for p in parts)
 
 
 def as_array(rows: Tensor) -> NDArray[Any]:
     """A tensor as the record holds it: reals as float64."""
-    return (rows.double() if rows.is_floating_point() else rows).cpu().numpy()
+    rows = rows.cpu()  # first: not every device has float64
+    return (rows.double() if rows.is_floating_point() else rows).numpy()

@@ -4,8 +4,10 @@
     < ρ])
 
 The statistics of the group still contain the masked responses, and a masked response keeps its
-tokens in every denominator of the loss: only its own advantage becomes zero. Removing truncated
-responses from the loss altogether is another method (DeepCoder's overlong filter, TRL's
+tokens in every denominator of the loss: only its own advantage becomes zero. At beta 0, as in
+Eq. 1, that is all of its gradient; in a KL term, an entropy bonus or an entropy quantile it still
+takes part (``masked_lose="loss"`` takes it out of them too). Removing truncated responses from the
+loss whatever they are is another method (DeepCoder's overlong filter, TRL's
 ``mask_truncated_completions``).
 
 Shapes: B = P·G responses, T tokens.
@@ -20,6 +22,7 @@ from torch import Tensor
 
 TRUNCATION_MASKS = ("none", "conditional", "all")
 MASK_WHEN = ("incorrect", "correct", "non_incorrect", "any")
+MASKED_LOSE = ("advantage", "loss")
 REPEAT_RULES = ("window", "periodic", "none")
 
 
@@ -65,16 +68,20 @@ def correctness(rewards: Tensor, correct_at: float = 1.0, incorrect_at: float = 
 
 
 def is_truncated(
-    ids: Sequence[Sequence[int]], end_tokens: Collection[int], max_completion_length: int
+    ids: Sequence[Sequence[int]], end_tokens: Collection[int], limits: Sequence[int]
 ) -> Tensor:
     """|o_i| = L_max: (B,) bool, responses as long as allowed that do not close with an end token.
 
-    ``ids`` holds the tokens of each response without padding. A response whose EOS is exactly the
+    ``ids`` holds the tokens of each response without padding, ``limits`` (B,) the tokens that each
+    was allowed: L_max, or less where a prompt leaves less room. A response whose EOS is exactly the
     last allowed token is complete, although its length is L_max; one that something else cut
     before L_max (a tool's answer that did not fit) is not truncated.
     """
     return torch.tensor(
-        [len(row) >= max_completion_length and row[-1] not in end_tokens for row in ids]
+        [
+            len(row) >= limit and row[-1] not in end_tokens
+            for row, limit in zip(ids, limits, strict=True)
+        ]
     )
 
 

@@ -1,5 +1,5 @@
 """What is logged about each generated batch, under the names ``mask/``, ``length/``, ``group/``,
-``diversity/``, ``time/`` and ``temperature``; TRL logs the rest.
+``diversity/``, ``correction/``, ``time/`` and ``temperature``; TRL logs the rest.
 
 ``gather`` collects a tensor from all processes, each of which must call it.
 """
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mcbench.grpo.correction import weight_by_length
 from mcbench.grpo.diversity import distinct_n, grouped, self_bleu, unique_share
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.masking import MASK_WHEN, Correctness
@@ -20,22 +21,26 @@ Gather = Callable[[Tensor], Tensor]
 
 
 def batch_metrics(
-    batch: GenerationBatch, read: Correctness, program_keys: Sequence[int], head: int
+    batch: GenerationBatch, read: Correctness, program_keys: Sequence[int] | None, head: int
 ) -> dict[str, float]:
-    """All that follows from the batch itself; ``read`` and ``program_keys`` have length B,
-    ``head`` is a number of tokens (:func:`diversity_metrics`).
+    """All that follows from the batch itself; ``read`` and ``program_keys`` have length B, None
+    leaves diversity out; ``head`` is a number of tokens (:func:`diversity_metrics`).
     """
     correct, incorrect = read.correct.cpu().numpy(), read.incorrect.cpu().numpy()
     group_size = len(batch.group) // (int(batch.group.max()) + 1)
-    return {
+    found = {
         **mask_metrics(batch, incorrect),
         **length_metrics(batch.lengths, correct, incorrect),
         **group_metrics(batch.rewards, correct, group_size),
-        **diversity_metrics(batch.completion_ids, program_keys, group_size, head),
         **entropy_metrics(batch.log_probs),
         "length/max_allowed": float(batch.max_completion_length),
         "temperature": batch.temperature,
     }
+    if program_keys is not None:
+        found |= diversity_metrics(batch.completion_ids, program_keys, group_size, head)
+    if batch.weights is not None:
+        found |= weight_by_length(batch.weights, batch.lengths, batch.max_completion_length)
+    return found
 
 
 def mask_metrics(batch: GenerationBatch, incorrect: NDArray[np.bool_]) -> dict[str, float]:
@@ -120,12 +125,15 @@ def time_metrics(seconds: Mapping[str, float], gather: Gather) -> dict[str, floa
     return {f"time/{name}": value for name, value in zip(seconds, slowest.tolist(), strict=True)}
 
 
-def sampler_metrics(output: Mapping[str, Any], gather: Gather) -> dict[str, float]:
+def sampler_metrics(
+    output: Mapping[str, Any], sampled: Tensor | None, gather: Gather
+) -> dict[str, float]:
     """|log π_policy − log π_sampler| over the sampled tokens of TRL's ``output``, under TRL's
-    names, which it records for vLLM only. Empty where either side is missing: the policy's
-    log-probabilities are there where several updates follow a generation.
+    names, which it records for vLLM only. ``sampled`` is (B, T), None where it is not known. Empty
+    where either side is missing: the policy's log-probabilities are there where several updates
+    follow a generation.
     """
-    sampled, policy = output.get("sampling_per_token_logps"), output.get("old_per_token_logps")
+    policy = output.get("old_per_token_logps")
     if sampled is None or policy is None:
         return {}
     mean, largest = log_prob_mismatch(policy, sampled, output["completion_mask"])

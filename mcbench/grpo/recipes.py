@@ -12,6 +12,21 @@ from typing import Any
 
 from mcbench.errors import UserError, unknown
 
+# As TRL's model card cites a method.
+PAPER = {
+    "title": "Breaking Training Bottlenecks: Effective Reinforcement Learning for Modern Coding "
+    "Models",
+    "id": "2603.07777",
+    "citation": """\
+@article{li2026breaking,
+    title  = {{Breaking Training Bottlenecks: Effective Reinforcement Learning for Modern Coding
+              Models}},
+    author = {Zongqian Li and others},
+    year   = 2026,
+    eprint = {arXiv:2603.07777},
+}""",
+}
+
 
 @dataclass(frozen=True)
 class Setting:

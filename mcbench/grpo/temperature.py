@@ -71,6 +71,19 @@ def generation_period(
     return every // math.gcd(every, gradient_accumulation_steps)
 
 
+def is_boundary(step: int, accumulated: int, every: int, epoch: int | None = None) -> bool:
+    """Whether the update after ``step`` of them begins with a new generation.
+
+    Args:
+        accumulated: passes of an update (gradient accumulation).
+        every: passes that one generation serves.
+        epoch: passes of an epoch, a multiple of ``every``; its last update has what is left.
+    """
+    if epoch:
+        step %= -(-epoch // accumulated)
+    return step * accumulated % every == 0
+
+
 def check_grid(grid: Sequence[float]) -> None:
     """Refuses a grid that is empty or holds a temperature that is not greater than 0."""
     if not grid or any(not t > 0 for t in grid):

@@ -12,7 +12,7 @@ Departures from TRL's GRPO, all off by default:
    the chosen temperature is kept with every checkpoint.
 
 No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
-``recipes.py``. What is mended in TRL (4 to 6) is in ``trl_compat.py``.
+``recipes.py``. What is mended in TRL (4 to 8) is in ``trl_compat.py``.
 
 Beside these, the trainer only observes: metrics of each batch (``metrics.py``) and the
 ``on_generation`` hook. Nothing draws from the global random state, so that with every option off
@@ -29,35 +29,72 @@ from torch import Tensor
 
 from mcbench.errors import UserError, unknown
 from mcbench.grpo import masking
+from mcbench.grpo.checks import idle_settings, unusual_rewards
+from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.diversity import distinct_n, grouped, last_code_block, program_key
 from mcbench.grpo.generation import GenerationBatch, as_array, completion_text
 from mcbench.grpo.metrics import batch_metrics, sampler_metrics, time_metrics
+from mcbench.grpo.recipes import PAPER
 from mcbench.grpo.temperature import Choice, check_grid, select_temperature, stage_value
-from mcbench.grpo.trl_compat import STATE_FILE, RepairedGRPOTrainer
+from mcbench.grpo.trl_compat import RepairedGRPOTrainer
+from mcbench.grpo.trl_resume import STATE_FILE
 
 logger = logging.getLogger(__name__)
 
 
 class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
-    """A drop-in for ``GRPOTrainer`` that takes a ``MicroCoderGRPOConfig``.
+    """A drop-in for ``GRPOTrainer`` with a ``MicroCoderGRPOConfig`` (its defaults where None).
 
     ``on_generation`` is called on the main process with a ``GenerationBatch`` after each training
     batch is generated and scored. ``extract_program`` finds the program in a response (for
     ``diversity/unique_programs``); by default the last complete fenced block. A reward function may
-    have a method ``start_scoring`` (see ``RepairedGRPOTrainer``).
+    have a method ``start_scoring`` (see ``RepairedGRPOTrainer``). The other arguments are TRL's.
     """
+
+    # For the model card that is written with every checkpoint.
+    _tag_names = ["trl", "grpo", "microcoder-grpo"]  # noqa: RUF012  (as in TRL)
+    _name = "MicroCoder-GRPO"
+    _paper = PAPER
 
     def __init__(
         self,
-        *args: Any,
+        model: Any,
+        reward_funcs: Any = None,
+        args: MicroCoderGRPOConfig | None = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        processing_class: Any = None,
+        reward_processing_classes: Any = None,
+        callbacks: list[Any] | None = None,
+        optimizers: tuple[Any, Any] = (None, None),
+        quantization_config: Any = None,
+        peft_config: Any = None,
+        tools: list[Callable[..., Any]] | None = None,
+        rollout_func: Callable[..., Any] | None = None,
+        environment_factory: Any = None,
+        *,
         on_generation: Callable[[GenerationBatch], None] | None = None,
         extract_program: Callable[[str], str | None] = last_code_block,
-        **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(
+            model,
+            args,
+            reward_funcs=reward_funcs,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            processing_class=processing_class,
+            reward_processing_classes=reward_processing_classes,
+            callbacks=callbacks,
+            optimizers=optimizers,
+            quantization_config=quantization_config,
+            peft_config=peft_config,
+            tools=tools,
+            rollout_func=rollout_func,
+            environment_factory=environment_factory,
+        )
         self.on_generation = on_generation
         self.extract_program = extract_program
-        self._last_draw = (-1, -1)  # global step and how many batches it had generated before
+        self._told_of_rewards = False
         self._check_settings()
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -76,7 +113,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         }
         conditional = self.training and self.args.truncation_mask == "conditional"
         if conditional:
-            draws = masking.uniform_draws(self._draw_key(), len(truncated))
+            draws = masking.uniform_draws(self.draw_key, len(truncated))
             masked = masking.conditional_mask(
                 eligible[self.args.mask_when], draws, self.args.mask_ratio
             )
@@ -84,7 +121,11 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             masked = self.removed_from_loss(output)
         advantages = masking.masked_advantages(self.gather(output["advantages"]), masked)
         if conditional:
+            self._check_rewards(rewards)
             self.replace_advantages(output, advantages)
+            if self.args.masked_lose == "loss":
+                self.remove_from_loss(output, masked)
+        weights = self.importance_weights(output)
         batch = GenerationBatch(
             **self.generated_batch(output),
             truncated=as_array(truncated),
@@ -93,6 +134,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             masked=as_array(masked),
             rewards=as_array(rewards),
             advantages=as_array(advantages),
+            weights=None if weights is None else as_array(weights),
         )
         self._log(batch, read, output)
         return output
@@ -102,7 +144,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
     def _endings(self, completion_ids: Tensor) -> tuple[Tensor, Tensor]:
         """(B,) truncated, and (B,) truncated and ending in a repetition."""
         ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
-        truncated = masking.is_truncated(self.sampled_ids, ends, self.max_completion_length)
+        truncated = masking.is_truncated(self.sampled_ids, ends, self.sampled_limits)
         truncated = truncated.to(completion_ids.device)
         lengths = torch.tensor([len(row) for row in self.sampled_ids], device=truncated.device)
         repeating = masking.repeats(
@@ -121,21 +163,17 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         total = (self.rewards * self.reward_weights.to(self.rewards.device)).nansum(dim=1)
         return total.masked_fill(self.rewards.isnan().all(dim=1), float("nan"))
 
-    def _draw_key(self) -> tuple[int, int, int]:
-        """(seed, global step, batches this step generated before): the same after a resume."""
-        step = self.state.global_step
-        previous_step, count = self._last_draw
-        self._last_draw = (step, count + 1 if step == previous_step else 0)
-        return (self.args.seed, *self._last_draw)
-
     def _log(self, batch: GenerationBatch, read: masking.Correctness, output: Any) -> None:
         """Metrics of the batch into TRL's log, the batch to the hook."""
-        programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
-        keys = self.gather(torch.tensor([program_key(program) for program in programs]))
-        self.log_of_batch(batch_metrics(batch, read, keys.tolist(), self.args.diversity_head))
+        keys = None
+        if self.args.diversity_metrics:
+            programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
+            keys = self.gather(torch.tensor([program_key(p) for p in programs])).tolist()
+        self.log_of_batch(batch_metrics(batch, read, keys, self.args.diversity_head))
         self.log_of_batch(time_metrics(self.seconds, self.gather))
         if not self.use_vllm:  # TRL has logged these
-            self.log_of_batch(sampler_metrics(output, self.gather))
+            sampled = self.sampler_log_probs(output)
+            self.log_of_batch(sampler_metrics(output, sampled, self.gather))
         if self.training and self.on_generation is not None and self.accelerator.is_main_process:
             self.on_generation(batch)
 
@@ -149,15 +187,14 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
 
     def _enter_stage(self) -> None:
         """Puts temperature and length of the current step in force, before a batch is generated."""
-        step = self.state.global_step
-        temperature = stage_value(self.args.temperature_points, step)
-        if self.args.temperature_target_diversity is not None:
-            temperature = self._chosen(self.args.temperature_target_diversity).temperature
-        if temperature is not None and temperature != self.temperature:
-            self.set_temperature(temperature)
-        length = stage_value(self.args.length_points, step)
-        if length is not None and length != self.max_completion_length:
-            self.set_max_completion_length(int(length))
+        args, step = self.args, self.state.global_step
+        if args.temperature_target_diversity is not None:
+            self.set_temperature(self._chosen(args.temperature_target_diversity).temperature)
+        elif args.temperature_points:
+            self.set_temperature(stage_value(args.temperature_points, step) or args.temperature)
+        if args.length_points:
+            length = stage_value(args.length_points, step)
+            self.set_max_completion_length(int(length or args.max_completion_length or 0))
 
     def _chosen(self, target: float) -> Choice:
         """T(D): chosen before the first update, then kept."""
@@ -204,16 +241,26 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         return measured
 
     def _check_settings(self) -> None:
-        args = self.args
-        if args.correctness_reward not in (None, *self.reward_func_names):
-            raise unknown("correctness_reward", args.correctness_reward, self.reward_func_names)
-        if args.temperature_target_diversity is not None and self.rollout_func is not None:
-            raise UserError("temperature_target_diversity cannot be measured with a rollout_func")
-        longest = max(self.max_completion_length, *(n for _, n in args.length_points), 0)
-        if args.truncation_mask == "conditional" and 2 * args.repeat_window > longest:
-            logger.warning(
-                "repeat_window=%d never applies: it needs %d tokens, responses have at most %d",
-                args.repeat_window,
-                2 * args.repeat_window,
-                longest,
+        if self.args.correctness_reward not in (None, *self.reward_func_names):
+            raise unknown(
+                "correctness_reward", self.args.correctness_reward, self.reward_func_names
             )
+        if self.args.temperature_target_diversity is not None:
+            for name in ("rollout_func", "environment_factories"):
+                if getattr(self, name) is not None:
+                    raise UserError(f"temperature_target_diversity cannot be measured with {name}")
+        for option in ("temperature_stages", "length_stages"):
+            for start, _ in getattr(self.args, option) or ():
+                if not self.is_boundary(start):
+                    raise UserError(
+                        f"{option}: step {start} is inside a generated batch; the nearest allowed "
+                        f"start steps are {self.near_boundaries(start)}"
+                    )
+        for text in idle_settings(self.args, self.max_completion_length, self.reward_func_names):
+            logger.warning(text)
+
+    def _check_rewards(self, rewards: Tensor) -> None:
+        text = unusual_rewards(rewards, self.args)
+        if text and not self._told_of_rewards:
+            self._told_of_rewards = True
+            logger.warning(text)

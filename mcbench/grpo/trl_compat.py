@@ -1,43 +1,51 @@
 """Everything that mends TRL 1.16 or reaches into it, transformers 5.17 and accelerate 1.15.
 
 ``tests/grpo/test_trl_contract.py`` checks each private name and behaviour used here. No code of TRL
-is copied: every method overridden calls ``super()``. What is mended, beside the three departures of
+is copied: every method overridden calls ``super()``; resume and the importance correction
+are in ``trl_resume.py`` and ``trl_correction.py``. What is mended, beside the three departures of
 the method that ``trainer.py`` names:
 
 4. **Resume** in a later epoch continues the data order of the uninterrupted run; TRL's sampler
-   would repeat that of the first epoch. A checkpoint inside a generated batch, which is not stored,
-   is refused.
-5. **FSDP2**: the processes generate in step, which TRL leaves out.
+   would repeat that of the first epoch. From a checkpoint inside a generated batch, which is not
+   stored, training goes on with a new one, as with TRL, and says so. A reference model that is
+   synchronised (``sync_ref_model``) and the place in a streamed data set are not in a checkpoint.
+5. **FSDP2**: the processes generate in step; weights are divided again before they are sent to
+   vLLM; in bf16 gradients are reduced and log-probabilities returned in float32; a reference model
+   that only the first process has loaded is refused.
 6. **Continuous batching** keeps the weights, and its failures are errors.
+7. **vLLM** in the process leaves the random state as TRL seeded it.
+8. **Another sampler than vLLM** takes the importance correction too, where ``sampler_noise`` makes
+   its log-probabilities differ from the policy's (:mod:`mcbench.grpo.correction`).
 """
 
 import copy
-import json
 import logging
+import math
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import gather_object, set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import GRPOTrainer
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
+from torch.nn.utils.rnn import pad_sequence
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.generation import completion_text
+from mcbench.grpo.trl_correction import CorrectedGRPOTrainer, loss_mask
 
 logger = logging.getLogger(__name__)
 
-STATE_FILE = "microcoder_state.json"
 
-
-class RepairedGRPOTrainer(GRPOTrainer):
+class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     """``GRPOTrainer`` with its gaps mended and with what it makes of a batch kept in reach.
 
     B = P·G responses of all processes in dataset order, so that response i belongs to group i // G.
@@ -50,8 +58,6 @@ class RepairedGRPOTrainer(GRPOTrainer):
     # Set by GRPOTrainer.
     args: MicroCoderGRPOConfig
     model: Any
-    train_dataset: Any
-    num_generations: int
     num_generations_eval: int
     max_completion_length: int
     _logs: dict[str, Any]
@@ -59,46 +65,73 @@ class RepairedGRPOTrainer(GRPOTrainer):
     # Of the batch generated last.
     training: bool  # False in an evaluation
     sampled_ids: list[list[int]]  # this process's responses, without padding
+    sampled_limits: list[int]  # the tokens that each of them was allowed
+    sampled_mask: list[list[int]] | None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
     rewards: Tensor  # (B, reward functions); NaN where a function gave none
-    seconds: dict[str, float]
+    seconds: Mapping[str, float] = MappingProxyType({})
+    _inputs: Sequence[dict[str, Any]] = ()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not isinstance(self.args, MicroCoderGRPOConfig):
-            raise UserError(f"{type(self).__name__} needs args=MicroCoderGRPOConfig(...)")
-        self.checkpoint_state: dict[str, Any] = {}  # JSON-ready, kept with every checkpoint
-        self.seconds = {}
+    def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
+        if args is None:
+            args = MicroCoderGRPOConfig(output_dir=f"{_name_of(model)}-MicroCoder-GRPO")
+        if not isinstance(args, MicroCoderGRPOConfig):  # before a model is loaded
+            raise UserError(
+                f"{type(self).__name__} takes args=MicroCoderGRPOConfig(...), which has all "
+                f"options of {type(args).__name__}"
+            )
+        _refuse_half_loaded_reference(args)
+        super().__init__(model=model, args=args, **kwargs)
+        if self.use_vllm:  # whose engine seeds every generator of the process
+            set_seed(args.seed, device_specific=True)
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [log_prob_temperature_cell(model) for model in models]
-        self._inputs: list[dict[str, Any]] = []
         self._extra_columns: list[str] = []
-        self._train_sampler: Any = None  # none for a streamed dataset, which keeps its own order
+        self._sampler_log_probs: list[list[float]] | None = None  # where TRL is not to have them
         if self.continuous_batching_config is not None:
             self.continuous_batching_config.return_logprobs = True
         self._generate_in_step()
-        self._warn_of_checkpoints_inside_a_batch()
 
     # -- generation and rewards, observed
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._inputs = inputs
         self.training = self.model.training
+        if self.training:
+            self.next_draw()
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        self.correct_noisy_sampler(output)
         return output
 
     def _generate(self, prompts: list[Any]) -> Any:
         started = time.perf_counter()
         result = super()._generate(prompts)
-        _, self.sampled_ids, _, self.sampled_completions, *_ = result
-        self.seconds["generate_s"] = time.perf_counter() - started
+        prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
+        self.sampled_limits = [self._limit_after(len(ids)) for ids in prompt_ids]
+        self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
         self._start_scoring(self.sampled_completions)
         return result
 
+    def _limit_after(self, prompt_tokens: int) -> int:
+        """Tokens that a response to such a prompt may have: L_max, unless ``generation_kwargs`` or
+        the length of vLLM's cache says otherwise.
+        """
+        if not self.use_vllm:
+            limit = int(self.generation_kwargs["max_new_tokens"])
+        else:
+            given: Any = self.args.generation_kwargs or {}
+            own = given.get("max_tokens")
+            limit = self.max_completion_length if own is None else int(own)
+            if self.args.vllm_max_model_length is not None:
+                limit = min(limit, self.args.vllm_max_model_length - prompt_tokens)
+        return min(limit, self.max_completion_length) if self.tools else limit
+
     def _start_scoring(self, completions: list[Any]) -> None:
+        if len(completions) != len(self._inputs):  # sampled outside of a batch
+            return
         functions: list[Any] = self.reward_funcs
         able = [function for function in functions if hasattr(function, "start_scoring")]
-        if not able or len(completions) != len(self._inputs):
+        if not able:
             return
         columns = {name: [row[name] for row in self._inputs] for name in self._inputs[0]}
         columns.pop("prompt", None)
@@ -108,15 +141,23 @@ class RepairedGRPOTrainer(GRPOTrainer):
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         started = time.perf_counter()
         self.rewards = super()._calculate_rewards(*args, **kwargs)
-        self.seconds["reward_s"] = time.perf_counter() - started
+        self.seconds = {**self.seconds, "reward_s": time.perf_counter() - started}
         self._extra_columns = sorted(self._pending_extra_logs)
         return self.rewards
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        if not self.use_transformers_continuous_batching:
-            return super()._generate_single_turn(prompt_ids, *args, **kwargs)
-        with continuous_batching(self.accelerator.unwrap_model(self.model_wrapped)) as log_probs:
-            ids, _ = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        if self.use_transformers_continuous_batching:
+            policy = self.accelerator.unwrap_model(self.model_wrapped)
+            with continuous_batching(policy) as self._sampler_log_probs:
+                return super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        self._divide_again()
+        ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        if log_probs is not None and self.args.sampler_noise:
+            added = self.noise([len(row) for row in log_probs])
+            log_probs = [
+                [None if p is None else p + more for p, more in zip(row, noise, strict=True)]
+                for row, noise in zip(log_probs, added, strict=True)
+            ]
         return ids, log_probs
 
     def sample(self, prompts: list[Any]) -> list[list[int]]:
@@ -127,6 +168,33 @@ class RepairedGRPOTrainer(GRPOTrainer):
         prompt_ids, images, fields = self._tokenize_prompts(repeated)
         ids, _ = self._generate_single_turn(prompt_ids, images, fields, self.num_generations)
         return list(ids)
+
+    def respond(
+        self, prompt_ids: list[list[int]], max_new_tokens: int, temperature: float
+    ) -> list[list[int]]:
+        """One response to each prompt, from what samples the training responses, at another length
+        and temperature. Every process must call, each with as many prompts.
+        """
+        before = self.temperature, self.max_completion_length
+        self.set_temperature(temperature)
+        self.set_max_completion_length(max_new_tokens)
+        try:
+            ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
+        finally:
+            self.set_temperature(before[0])
+            self.set_max_completion_length(before[1])
+        return [list(row) for row in ids]
+
+    def sampler_log_probs(self, output: dict[str, Any]) -> Tensor | None:
+        """(B, T) of the sampled tokens by what sampled them; None where it did not say."""
+        if "sampling_per_token_logps" in output:
+            return output["sampling_per_token_logps"]
+        own = self._sampler_log_probs
+        if own is None or [len(row) for row in own] != [len(row) for row in self.sampled_ids]:
+            return None  # also where tools answered in between
+        rows = pad_sequence([torch.tensor(row) for row in own], batch_first=True)
+        missing = output["completion_ids"].size(1) - rows.size(1)
+        return nn.functional.pad(rows, (0, missing)).to(output["completion_ids"].device)
 
     # -- the batch of all processes; every process must call, or the others wait
 
@@ -158,7 +226,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
         ids = [np.asarray(row, dtype=np.int64) for row in self.sampled_ids]
         completion_ids = self.gather_sequences(ids)
         count = len(completion_ids)
-        found = output.get("old_per_token_logps", output.get("sampling_per_token_logps"))
+        found = output.get("old_per_token_logps", self.sampler_log_probs(output))
         log_probs = None
         if found is not None:
             values = found.float().cpu().numpy()
@@ -171,11 +239,13 @@ class RepairedGRPOTrainer(GRPOTrainer):
         extra = self._logs["extra"]
         logged = {name: list(extra[name])[-count:] for name in self._extra_columns}
         group_size = self.num_generations if self.training else self.num_generations_eval
+        own = self.sampled_mask or [[1] * len(row) for row in self.sampled_ids]
+        lengths = self.gather(torch.tensor([sum(row) for row in own])).cpu().numpy()
         return {
             "step": self.state.global_step,
             "temperature": self.temperature,
             "max_completion_length": self.max_completion_length,
-            "lengths": np.array([len(row) for row in completion_ids]),
+            "lengths": lengths,
             "group": np.arange(count) // group_size,
             "prompts": list(self._logs["prompt"])[-count:],
             "completions": [completion_text(c) for c in list(self._logs["completion"])[-count:]],
@@ -187,6 +257,16 @@ class RepairedGRPOTrainer(GRPOTrainer):
     def removed_from_loss(self, output: dict[str, Any]) -> Tensor:
         """(B,) bool: the responses without a token in the loss (``mask_truncated_completions``)."""
         return self.gather(~output["completion_mask"].any(dim=1))
+
+    def remove_from_loss(self, output: dict[str, Any], removed: Tensor) -> None:
+        """Takes all tokens of the (B,) removed responses out of every term of the loss."""
+        count = len(output["advantages"])
+        start = self.accelerator.process_index * count
+        kept = (~removed[start : start + count]).unsqueeze(1)
+        for name in ("completion_mask", "tool_mask"):
+            if name in output:
+                output[name] = output[name] * kept
+        output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
 
     def replace_advantages(self, output: dict[str, Any], advantages: Tensor) -> None:
         """Puts these (B,) advantages in the place of TRL's, which ``log_completions`` shows too."""
@@ -203,7 +283,8 @@ class RepairedGRPOTrainer(GRPOTrainer):
         """Adds values, which must be the same on every process, to TRL's next line of the log."""
         mode = "train" if self.training else "eval"
         for name, value in metrics.items():
-            self._metrics[mode][name].append(value)
+            if not math.isnan(value):  # the mean of nothing
+                self._metrics[mode][name].append(value)
 
     # -- temperature and length, of every backend
 
@@ -229,6 +310,25 @@ class RepairedGRPOTrainer(GRPOTrainer):
 
     # -- FSDP2
 
+    def create_accelerator_and_postprocess(self) -> None:
+        super().create_accelerator_and_postprocess()
+        plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
+        if self.args.bf16 and plugin is not None and plugin.fsdp_version == 2:
+            # accelerate's own policy returns log-probabilities, entropy and loss in bf16.
+            plugin.mixed_precision_policy = MixedPrecisionPolicy(
+                param_dtype=torch.bfloat16,
+                reduce_dtype=torch.float32,
+                output_dtype=torch.float32,
+            )
+
+    def _divide_again(self) -> None:
+        """After a forward pass without gradients FSDP2 leaves embeddings and last norm whole until
+        the next backward pass; TRL, which sends weights to vLLM, takes each for a divided one.
+        """
+        for module in self.model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
     def _generate_in_step(self) -> None:
         """Under FSDP2 every step of ``generate`` gathers weights from all processes, so none may
         end before the others. Transformers sees to that for models which it divided itself; this
@@ -239,54 +339,24 @@ class RepairedGRPOTrainer(GRPOTrainer):
             if hasattr(self.model, "get_base_model"):  # PEFT
                 self.model.get_base_model()._is_fsdp_managed_module = True
 
-    # -- checkpoints and resume
 
-    def _get_train_sampler(self, dataset: Any = None) -> Any:
-        self._train_sampler = super()._get_train_sampler(dataset)
-        return self._train_sampler
+def _name_of(model: Any) -> str:
+    """What a model is called, for the folder of its training."""
+    name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
+    return Path(name).name or "model"
 
-    def _skip_epoch_orders(self) -> None:
-        """Draws the orders of the finished epochs, which the new sampler has not drawn yet."""
-        sampler = self._train_sampler
-        if not self.shuffle_dataset or sampler is None:
-            return
-        assert self.args.generation_batch_size is not None  # set by GRPOConfig
-        batches = len(sampler) // self.args.generation_batch_size
-        updates = max(1, -(-batches // self.args.gradient_accumulation_steps))
-        for _ in range(self.state.global_step // updates):
-            torch.randperm(sampler.num_samples, generator=sampler.generator)
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
-        if self.checkpoint_state and self.args.should_save:
-            folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            path = Path(self._get_output_dir(trial=trial)) / folder / STATE_FILE
-            path.write_text(json.dumps(self.checkpoint_state))
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is None:
-            return
-        period = self.args.generation_period
-        if self.state.global_step % period:
-            below = self.state.global_step // period * period
-            raise UserError(
-                f"{checkpoint} lies inside a generated batch, which is not stored; resume from a "
-                f"checkpoint at a multiple of {period} steps, such as {below}"
-            )
-        self._skip_epoch_orders()
-        path = Path(checkpoint) / STATE_FILE
-        self.checkpoint_state = json.loads(path.read_text()) if path.is_file() else {}
-
-    def _warn_of_checkpoints_inside_a_batch(self) -> None:
-        steps, period = self.args.save_steps, self.args.generation_period
-        if self.args.save_strategy == "steps" and steps >= 1 and steps % period:
-            logger.warning(
-                "checkpoints every %d steps do not all fall on a generation boundary (every %d "
-                "steps); only those on a boundary can be resumed",
-                steps,
-                period,
-            )
+def _refuse_half_loaded_reference(args: MicroCoderGRPOConfig) -> None:
+    """With this option of FSDP2 the other processes load empty weights; accelerate fills those of
+    the policy, and nothing those of the reference.
+    """
+    loads = os.environ.get("FSDP_CPU_RAM_EFFICIENT_LOADING", "").lower() == "true"
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true" and loads and args.beta:
+        raise UserError(
+            "with beta > 0 every process needs the reference model, and "
+            "fsdp_cpu_ram_efficient_loading leaves it empty on all but the first; set it to false "
+            "in the accelerate configuration, as --launch fsdp2 does"
+        )
 
 
 def log_prob_temperature_cell(model: nn.Module) -> Any:

@@ -69,6 +69,12 @@ class Config(Settings):
     prompt_style: Literal["plain", "chat"] = _setting(
         "model and data", "plain", "the statement alone, or a conversation"
     )
+    enable_thinking: bool | None = _setting(
+        "model and data", None, "of the chat template; null is the template's default", "later"
+    )
+    max_prompt_length: Positive | None = _setting(
+        "model and data", None, "problems with longer prompts (tokens) are left out", "later"
+    )
     lora_rank: Positive | None = _setting(
         "model and data", None, "rank of adapters on all linear layers; null trains all weights"
     )
@@ -109,6 +115,9 @@ class Config(Settings):
     mask_when: Literal["incorrect", "correct", "non_incorrect", "any"] | None = _algorithm(
         "mask", "reading of Eq. 2's condition on the reward"
     )
+    masked_lose: Literal["advantage", "loss"] | None = _algorithm(
+        "mask", "what a masked response loses: its advantage, or its whole part in the loss"
+    )
     repeat_rule: Literal["window", "periodic", "none"] | None = _algorithm(
         "mask", "how a repeating response is found, which is never spared"
     )
@@ -134,6 +143,9 @@ class Config(Settings):
     eval_temperature: float = _setting("evaluation", 1.0, "of held-out responses", gt=0)
     eval_batch_size: Positive = _setting("evaluation", 256, "responses sampled at once")
     test_limit: Positive | None = _setting("evaluation", None, "problems used, evenly spread")
+    eval_limit: Positive | None = _setting(
+        "evaluation", None, "of those, how many between the first and last evaluation", "later"
+    )
 
     diversity_head: int = _setting(
         "evaluation", 48, "first tokens that length-free Distinct-4 counts", "execution", ge=4
@@ -153,8 +165,33 @@ class Config(Settings):
         "reward", "local", "where they run", "execution"
     )
 
+    vllm_importance_sampling_correction: bool = _setting(
+        "correction", True, "of the loss for log-probabilities of vLLM's that are not ours", "later"
+    )
+    vllm_importance_sampling_mode: Literal[
+        "sequence_mask", "sequence_truncate", "token_mask", "token_truncate"
+    ] = _setting(
+        "correction", "token_truncate", "ratio of a token or response, clipped or zeroed", "later"
+    )
+    vllm_importance_sampling_clip_max: float | None = _setting(
+        "correction", 2.0, "upper bound of the ratio", "later", gt=0
+    )
+    vllm_importance_sampling_clip_min: float | None = _setting(
+        "correction", None, "lower bound of the ratio", "later", gt=0
+    )
+    sampler_noise: float = _setting(
+        "correction",
+        0.0,
+        "sd of noise added to the sampler's log-probabilities, to study the correction",
+        "later",
+        ge=0,
+    )
+
     backend: Backend = _setting("backend", "transformers", "what samples training responses")
-    vllm_memory: float = _setting("backend", 0.3, "share of GPU memory", "execution", gt=0)
+    vllm_memory: float | None = _setting(
+        "backend", None, "share of GPU memory; null takes it by the estimate", "execution",
+        gt=0, le=1,
+    )  # fmt: skip
     vllm_max_model_length: Positive | None = _setting(
         "backend", None, "prompt and response that the cache is for", "execution"
     )
@@ -180,6 +217,38 @@ class Config(Settings):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _correction_acts(self) -> Config:
+        with_vllm = self.backend.startswith("vllm")
+        changed = [name for name in CORRECTION if getattr(self, name) != SETTINGS[name].default]
+        if changed and not with_vllm and not self.sampler_noise:
+            raise UserError(
+                f"{changed[0]} has no effect with backend {self.backend!r}: only vLLM's "
+                "log-probabilities are corrected, or those that sampler_noise changes"
+            )
+        corrected = with_vllm and self.vllm_importance_sampling_correction
+        if corrected and self.top_p is not None and self.top_p < 1:
+            raise UserError(
+                f"top_p {self.top_p:g} cannot be corrected for: vLLM's log-probabilities are then "
+                "of another distribution than the policy's; use top_p=1 or "
+                "vllm_importance_sampling_correction=false"
+            )
+        low, high = self.vllm_importance_sampling_clip_min, self.vllm_importance_sampling_clip_max
+        if low is not None and high is not None and low >= high:
+            raise UserError("vllm_importance_sampling_clip_min must be below its clip_max")
+        return self
+
+    @model_validator(mode="after")
+    def _cache_holds_a_response(self) -> Config:
+        room = self.vllm_max_model_length
+        needed = self.longest_response + (self.max_prompt_length or 1)
+        if room is not None and needed > room:
+            raise UserError(
+                f"vllm_max_model_length {room} is less than the longest prompt and response, "
+                f"{self.max_prompt_length or 1} + {self.longest_response} tokens"
+            )
+        return self
+
     @classmethod
     def _unknown(cls, name: str) -> UserError:
         return _unknown_setting(name)
@@ -200,10 +269,12 @@ class Config(Settings):
     def _content(self) -> dict[str, Any]:
         values = self.model_dump()
         scale = {name: values[name] for name in SETTINGS if part_of(name) == "scale"}
+        always = CORRECTION if self.backend.startswith("vllm") else ()
         later = {
             name: values[name]
             for name in SETTINGS
-            if part_of(name) == "later" and values[name] != SETTINGS[name].default
+            if part_of(name) == "later"
+            and (values[name] != SETTINGS[name].default or name in always)
         }
         return {"profile": scale | later, "algorithm": self.algorithm()}
 
@@ -227,6 +298,21 @@ class Config(Settings):
             if part_of(name) in ("scale", "algorithm", "later", "name")
             and getattr(self, name) != getattr(usual, name)
         }
+
+    @property
+    def longest_response(self) -> int:
+        """Tokens, of training and evaluation."""
+        staged = [int(length) for _, length in self.length_stages or ()]
+        return max(self.max_completion_length, *self.eval_lengths, *staged)
+
+    @property
+    def cache_length(self) -> int | None:
+        """Tokens of a prompt and its response that the engine's cache is for; None where nothing
+        says how long a prompt may be.
+        """
+        if self.vllm_max_model_length is None and self.max_prompt_length is not None:
+            return self.max_prompt_length + self.longest_response
+        return self.vllm_max_model_length
 
     def batch(self, processes: int = 1) -> BatchPlan:
         """The batch plan on so many processes.
@@ -284,6 +370,8 @@ class Config(Settings):
 
 
 SETTINGS = Config.model_fields
+# The correction as vLLM's runs are known by it; without vLLM only where noise is added.
+CORRECTION = tuple(name for name in SETTINGS if name.startswith("vllm_importance_sampling_"))
 
 
 def part_of(name: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +60,7 @@ def evaluate(
     prompt_style: str = "plain",
     evaluator: Any = None,
     workers: int = 2,
+    some: Collection[str] | None = None,
     folder: Path | None = None,
     about: Mapping[str, Any] | None = None,
     progress: bool = False,
@@ -75,11 +76,12 @@ def evaluate(
         lengths: maximum response lengths in tokens.
         evaluator: a :class:`mcbench.evaluator.Evaluator`; where None, one of its own with
             so many ``workers`` for what is still to be judged.
+        some: ids of problems whose results alone come after those of all.
         folder: where samples and verdicts are kept, and an interrupted evaluation goes on.
         about: what else decides the result, such as hashes of model and problems, for the folder.
 
     Returns:
-        One result per length, in the order given.
+        One result per length, in the order given; then those of ``some``.
 
     Raises:
         UserError: a temperature, length or number of attempts that is not greater than 0; the
@@ -112,7 +114,8 @@ def evaluate(
                     write_atomic(file, "".join(json.dumps(plain(row)) + "\n" for row in new))
             rows += new
             bar.update(len(new))
-    return [_result(rows, length, attempts, temperature) for length in lengths]
+    chosen = [rows] if some is None else [rows, [row for row in rows if row["id"] in some]]
+    return [_result(those, length, attempts, temperature) for those in chosen for length in lengths]
 
 
 def check_request(

@@ -33,6 +33,7 @@ class Recorder(TrainerCallback):
     evaluate: Callable[[int], None]
     elapsed_before: float = 0.0
     first_step: int = 0
+    evaluate_first: bool = False
     correct_threshold: float = 1.0
     token_text: Callable[[int], str] | None = None
     accuracy: float | None = None
@@ -51,6 +52,11 @@ class Recorder(TrainerCallback):
     def due(self, step: int) -> bool:
         """Whether the model is evaluated after this step."""
         return step % self.config.eval_every == 0 or step == self.config.steps
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """The model before training; earlier than here it is on no device and not divided yet."""
+        if self.evaluate_first:
+            self.evaluate(0)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._step_began = self._batch_ready = time.perf_counter()
@@ -114,6 +120,7 @@ class Recorder(TrainerCallback):
                 "verdicts": columns.get("verdicts", [None] * count),
                 "problem_id": columns.get("problem_id", [None] * count),
                 "group": batch.group.tolist(),
+                **({} if batch.weights is None else {"weight": batch.weights.tolist()}),
                 **self._token_columns(batch),
             },
         )

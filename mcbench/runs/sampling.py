@@ -30,15 +30,19 @@ Sampler = Callable[[Sequence[list[int]], int, float, int], list[list[int]]]
 # less processor time on the nano test set. Each span is as long as all before it, so that long
 # responses need few.
 FIRST_SPAN = 64
+VLLM_MEMORY = 0.3  # share of a GPU where neither the run nor the estimate says another
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A model that responds: what samples it, its tokenizer, the ids that end a response."""
+    """A model that responds: what samples it, its tokenizer, the ids that end a response, and
+    whether its chat template is to let it think (None: the template's default).
+    """
 
     sampler: Sampler
     tokenizer: Any
     ends: Collection[int]
+    enable_thinking: bool | None = None
 
     def respond(
         self,
@@ -49,7 +53,8 @@ class Policy:
         seed: int,
     ) -> list[list[int]]:
         """``attempts`` responses to every prompt, one prompt's after the other's."""
-        repeated = [ids for ids in prompt_ids(self.tokenizer, prompts) for _ in range(attempts)]
+        asked = prompt_ids(self.tokenizer, prompts, self.enable_thinking)
+        repeated = [ids for ids in asked for _ in range(attempts)]
         responses = self.sampler(repeated, max_new_tokens, temperature, seed)
         if len(responses) != len(repeated):
             raise RuntimeError(f"{len(repeated)} prompts got {len(responses)} responses")
@@ -113,7 +118,14 @@ def quiet() -> None:
     datasets.disable_progress_bars()
 
 
-def prompt_ids(tokenizer: Any, prompts: Sequence[Any]) -> list[list[int]]:
+def template_options(enable_thinking: bool | None) -> dict[str, Any]:
+    """Keyword arguments of the chat template."""
+    return {} if enable_thinking is None else {"enable_thinking": enable_thinking}
+
+
+def prompt_ids(
+    tokenizer: Any, prompts: Sequence[Any], enable_thinking: bool | None = None
+) -> list[list[int]]:
     """Token ids of plain or conversational prompts, as TRL tokenizes them for training.
 
     Raises:
@@ -124,7 +136,11 @@ def prompt_ids(tokenizer: Any, prompts: Sequence[Any]) -> list[list[int]]:
             raise UserError("the model has no chat template; prompt style plain needs none")
         return [
             tokenizer.apply_chat_template(
-                prompt, add_generation_prompt=True, tokenize=True, return_dict=True
+                prompt,
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                **template_options(enable_thinking),
             )["input_ids"]
             for prompt in prompts
         ]
@@ -146,9 +162,10 @@ def undisturbed(model: Any, seed: int) -> Iterator[None]:
     Without this, evaluating during training would change the training that follows.
     """
     training = model.training
+    device = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     model.eval()
     try:
-        with torch.random.fork_rng(), torch.no_grad():
+        with torch.random.fork_rng(device), torch.no_grad():
             torch.manual_seed(seed)
             yield
     finally:
@@ -257,8 +274,8 @@ def sampler_arguments(config: Config) -> dict[str, Any]:
         return {
             "use_vllm": True,
             "vllm_mode": "colocate",
-            "vllm_gpu_memory_utilization": config.vllm_memory,
-            "vllm_max_model_length": config.vllm_max_model_length,
+            "vllm_gpu_memory_utilization": config.vllm_memory or VLLM_MEMORY,
+            "vllm_max_model_length": config.cache_length,
             "vllm_enable_sleep_mode": config.vllm_sleep,
         }
     if config.backend == "vllm_server":
@@ -275,9 +292,9 @@ def _paged_cache(config: Config) -> dict[str, Any]:
     machine's, room for one generation, every prompt as long as the longest response.
     """
     if torch.cuda.is_available():
-        return {"max_memory_percent": config.vllm_memory}
+        return {"max_memory_percent": config.vllm_memory or VLLM_MEMORY}
     block = 32
-    tokens = config.vllm_max_model_length or 2 * max(config.eval_lengths)
+    tokens = config.cache_length or 2 * max(config.eval_lengths)
     responses = config.train_batch_size * config.num_generations
     return {
         "block_size": block,
@@ -286,11 +303,11 @@ def _paged_cache(config: Config) -> dict[str, Any]:
     }
 
 
-def vllm_sampler(trainer: Any) -> Sampler:
-    """A sampler that uses the trainer's vLLM engine with the current weights.
+def engine_sampler(trainer: Any) -> Sampler:
+    """A sampler that uses the engine of the trainer's rollouts with the current weights.
 
-    Every process must call it: each samples a share of the prompts. vLLM keeps its own random
-    state, so the seed has no effect here.
+    Every process must call it: each samples a share of the prompts. An engine in the process draws
+    from its random state, which is the seed's here and as before afterwards; a server has its own.
     """
 
     def sample(
@@ -298,14 +315,9 @@ def vllm_sampler(trainer: Any) -> Sampler:
     ) -> list[list[int]]:
         rank, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
         padded = [*prompts, *list(prompts)[: -len(prompts) % processes]]
-        engine = trainer.vllm_generation
-        before = engine.temperature, engine.max_completion_length
-        engine.temperature, engine.max_completion_length = temperature, max_new_tokens
-        try:
-            ids, _ = trainer._generate_single_turn(padded[rank::processes], None, {}, 1)
-        finally:
-            engine.temperature, engine.max_completion_length = before
-        everywhere = gather_object([list(row) for row in ids])
+        with undisturbed(trainer.model, seed * processes + rank):
+            ids = trainer.respond(padded[rank::processes], max_new_tokens, temperature)
+        everywhere = gather_object(ids)
         share = len(padded) // processes
         return [everywhere[i % processes * share + i // processes] for i in range(len(prompts))]
 

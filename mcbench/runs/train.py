@@ -13,9 +13,9 @@ import os
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,16 +33,18 @@ from mcbench.errors import UserError
 from mcbench.evaluator import CodeReward, Evaluator
 from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.files import digest, read_lines, write_json
-from mcbench.runs.config import Config
+from mcbench.runs.config import CORRECTION, Config
 from mcbench.runs.evaluate import evaluate, sample, select_problems
-from mcbench.runs.problems import load_problems, problems_digest, training_row
+from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
 from mcbench.runs.provenance import commit, hardware, sharding_here, versions
 from mcbench.runs.recorder import Recorder
 from mcbench.runs.sampling import (
+    engine_sampler,
     load_model,
+    prompt_ids,
     sampler_arguments,
+    template_options,
     transformers_policy,
-    vllm_sampler,
     weights_at_hand,
 )
 from mcbench.runs.say import Say, clock, say
@@ -119,12 +121,18 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         repeat_window=config.repeat_window,
         diversity_head=config.diversity_head,
         bf16=config.precision == "bf16",
+        **{name: getattr(config, name) for name in (*CORRECTION, "sampler_noise")},
+        chat_template_kwargs=template_options(config.enable_thinking) or None,
         use_cpu=not torch.cuda.is_available() or "ACCELERATE_USE_CPU" in os.environ,
         ddp_find_unused_parameters=False,  # all are used; looking for others costs a traversal
         # The others wait while one process evaluates. A lost process is found by its launcher, not
         # by this limit.
         ddp_timeout=_PATIENCE_S,
         gradient_checkpointing=config.gradient_checkpointing,
+        # Else FSDP2 keeps whole gradients in float32 from one pass of an update to the next.
+        accelerator_config={
+            "gradient_accumulation_kwargs": {"sync_each_batch": sharding_here() == "fsdp2"}
+        },
         # The order of the prompts is laid out in `prompt_schedule`.
         shuffle_dataset=False,
         logging_steps=1,
@@ -221,12 +229,31 @@ class _Session:
     def __post_init__(self) -> None:
         config = self.config
         self.is_main = _is_main()
-        self.train_problems = load_problems(config.train_set)
-        self.test_problems = select_problems(load_problems(config.test_set), config.test_limit)
-        self.test_digest = problems_digest(self.test_problems)
+        self.train_problems = self._short_enough(config.train_set)
+        self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
+        self.some_problems = select_problems(self.test_problems, config.eval_limit)
         self.evaluator: Any = None  # of held-out problems, under our rules
         self.reward_evaluator: Any = None
         self.recorder: Any = None
+
+    def _short_enough(self, name: str) -> tuple[Problem, ...]:
+        """The problems of a set whose prompts are not too long; how many are is said."""
+        problems, limit = load_problems(name), self.config.max_prompt_length
+        if limit is None:
+            return problems
+        prompts = [prompt_for(problem, self.config.prompt_style) for problem in problems]
+        lengths = map(len, prompt_ids(self.tokenizer, prompts, self.config.enable_thinking))
+        kept = tuple(one for one, length in zip(problems, lengths, strict=True) if length <= limit)
+        if not kept:
+            raise UserError(
+                f"every prompt of {name} has more than max_prompt_length={limit} tokens"
+            )
+        if len(kept) < len(problems):
+            self.progress(
+                f"[{self.label}] {len(problems) - len(kept)} of {len(problems)} problems of {name} "
+                f"are left out: their prompts have more than {limit} tokens"
+            )
+        return kept
 
     def train(self) -> None:
         """Train from the last checkpoint, or from the start, and record the end."""
@@ -284,11 +311,9 @@ class _Session:
         _know_numbered_processors()
         trainer = self._trainer()
         trainer.remove_callback(PrinterCallback)
-        self.recorder = self._recorder(trainer, max(0, done))
+        self.recorder = self._recorder(trainer, done)
         trainer.add_callback(self.recorder)
         trainer.on_generation = partial(self._on_generation, trainer)
-        if done < 0:
-            self._evaluate(trainer, 0)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     def _on_generation(self, trainer: Any, batch: Any) -> None:
@@ -325,7 +350,8 @@ class _Session:
             say=self.progress,
             evaluate=lambda step: self._evaluate(trainer, step),
             elapsed_before=before[-1]["elapsed_s"] if before else 0.0,
-            first_step=done,
+            first_step=max(0, done),
+            evaluate_first=done < 0,
             correct_threshold=self.arguments.correct_threshold,
             token_text=lambda token: str(self.tokenizer.decode([token])),
         )
@@ -333,29 +359,45 @@ class _Session:
     # Evaluation ----------------------------------------------------------------------------------
 
     def _evaluate(self, trainer: Any, step: int) -> None:
-        """Append one line per length; the base model's are measured once for all runs."""
+        """Append one line per length, of all problems at either end of the run, and of those that
+        are evaluated in between too; the base model's are measured once for all runs.
+        """
         cache = self.store.base_evals / f"{self._base_key()}.json"
         cached = step == 0 and cache.exists()
         PartialState().wait_for_everyone()  # all have looked before one of them writes
-        results = _read_evals(cache) if cached else self._measure(trainer)
+        whole = step in (0, self.config.steps)
+        results = _read_evals(cache) if cached else self._measure(trainer, whole)
         if self.is_main:
             if step == 0 and not cached:
                 cache.parent.mkdir(exist_ok=True)
                 write_json(cache, [result.to_dict() for result in results])
             for result in results:
-                record = {"dataset": self.config.test_set, "dataset_hash": self.test_digest}
+                problems = len(result.per_problem)
+                record = {"dataset": self.config.test_set, "dataset_hash": self._digests[problems]}
                 self.run.append_eval({"step": step, **record, **result.to_dict()})
             self.recorder.accuracy = results[0].pass_at_1
             if step == 0:
                 self.progress(f"[{self.label}] base model  pass@1 {results[0].pass_at_1:.1%}")
         PartialState().wait_for_everyone()
 
-    def _measure(self, trainer: Any) -> list[EvalResult]:
-        """The results, in the main process; the others help it where they must."""
+    @cached_property
+    def _digests(self) -> dict[int, str]:
+        """Hashes of all problems and of some, by their number."""
+        return {
+            len(part): problems_digest(part) for part in (self.some_problems, self.test_problems)
+        }
+
+    def _measure(self, trainer: Any, whole: bool) -> list[EvalResult]:
+        """The results, in the main process; the others help it where they must.
+
+        What samples the training responses samples these too, but for transformers' own
+        ``generate``, which is called in spans (:mod:`mcbench.runs.sampling`).
+        """
         config = self.config
-        vllm = self.arguments.use_vllm
-        if not (self.is_main or vllm or sharding_here() in ("fsdp2", "zero3")):
+        engine = config.backend != "transformers"
+        if not (self.is_main or engine or sharding_here() in ("fsdp2", "zero3")):
             return []
+        problems = self.test_problems if whole else self.some_problems
         settings: dict[str, Any] = {
             "lengths": config.eval_lengths,
             "attempts": config.eval_attempts,
@@ -363,22 +405,30 @@ class _Session:
             "seed": config.seed,
             "prompt_style": config.prompt_style,
         }
-        with weights_at_hand(trainer) as (model, sharded):
+        with ExitStack() as stack:
+            model, sharded = trainer.model, False
+            if not engine:
+                model, sharded = stack.enter_context(weights_at_hand(trainer))
             batch_size = config.eval_batch_size
             policy = transformers_policy(model, self.tokenizer, batch_size, together=sharded)
-            if vllm and not sharded:
-                policy = replace(policy, sampler=vllm_sampler(trainer))
-            if self.is_main:
-                return evaluate(policy, self.test_problems, evaluator=self.evaluator, **settings)
-            sample(policy, self.test_problems, **settings)  # a share of the prompts or weights
-            return []
+            policy = replace(policy, enable_thinking=config.enable_thinking)
+            if engine:
+                policy = replace(policy, sampler=engine_sampler(trainer))
+            if not self.is_main:
+                sample(policy, problems, **settings)  # a share of the prompts or weights
+                return []
+            fewer = whole and len(self.some_problems) < len(problems)
+            some = {one.id for one in self.some_problems} if fewer else None
+            return evaluate(policy, problems, evaluator=self.evaluator, some=some, **settings)
 
     def _base_key(self) -> str:
         config = self.config
         return digest(
             [
                 config.model_digest,
-                self.test_digest,
+                self._digests[len(self.test_problems)],
+                str(config.eval_limit),
+                str(config.enable_thinking),
                 repr((config.eval_lengths, config.eval_attempts, config.eval_temperature)),
                 repr((config.eval_batch_size, config.prompt_style, config.precision)),
                 config.backend,

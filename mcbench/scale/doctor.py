@@ -19,8 +19,9 @@ from mcbench.evaluator import Evaluator
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.runs.config import Config, resolve
 from mcbench.runs.presets import PROFILES
-from mcbench.scale.estimate import ADAM_BYTES, estimate, gib, trained_parameters
-from mcbench.scale.machine import GIB, GPU_NAMES, Machine, gpu_here, nominal_gpu, processor_here
+from mcbench.scale.estimate import estimate, gib, way_out, where_it_fits
+from mcbench.scale.formulas import ADAM_BYTES, trained_parameters
+from mcbench.scale.machine import GIB, Machine, gpu_here, processor_here
 from mcbench.scale.shapes import HUB_SHAPES, shape_of
 
 
@@ -103,8 +104,8 @@ def _engines() -> Iterator[Check]:
     if not found:
         yield Check(
             "note",
-            "vLLM is not installed: backends vllm_colocate and vllm_server need it; run: "
-            "pip install -e '.[gpu]', or choose --set backend=transformers_continuous",
+            "vLLM is not installed: backends vllm_colocate and vllm_server, which the GPU profiles "
+            "use, need it; run: pip install 'mcbench[gpu]'",
         )
     for name, version in found:
         if VLLM_RANGE.contains(version or "", prereleases=True):
@@ -209,33 +210,18 @@ def machine() -> Machine:
 def _memory_missing(config: Config, here: Machine) -> Iterator[str]:
     """What is short, and the first way out of it that the estimate says fits."""
     if config.precision == "bf16" and not here.gpu:
-        yield f"needs a GPU: {_where_it_fits(config)}"
+        yield f"needs a GPU: {where_it_fits(config)}"
         return
     found = estimate(config, here)
     if found.fits:
         return
     short = f"needs {gib(found.memory.peak)}, and {here.name} has {gib(here.memory)}"
-    if here.devices > 1 and estimate(config, here, here.devices, "fsdp2").fits:
-        yield f"{short}; use --launch fsdp2 --processes {here.devices}"
-    elif f"{config.profile}-lora" in PROFILES:
-        yield f"{short}; use --profile {config.profile}-lora or more GPUs"
-    else:
-        yield f"{short}; use --set per_device_batch_size=1 or more GPUs"
-
-
-def _where_it_fits(config: Config) -> str:
-    """The smallest of the common GPUs and nodes."""
-    for name in GPU_NAMES:
-        found = estimate(config, nominal_gpu(name))
-        if found.fits:
-            return f"one {name} ({gib(found.memory.peak)})"
-    found = estimate(config, nominal_gpu(GPU_NAMES[0], 8), 8, "fsdp2")
-    return f"eight {GPU_NAMES[0]} with --launch fsdp2 ({gib(found.memory.peak)} each)"
+    yield f"{short}; {way_out(config, here)}"
 
 
 def _engine_missing(config: Config) -> Iterator[str]:
     if config.backend.startswith("vllm") and not any(map(_version, _VLLM_NAMES)):
-        yield "needs vLLM, or --set backend=transformers_continuous"
+        yield "needs vLLM (pip install 'mcbench[gpu]')"
 
 
 def _disk_missing(config: Config) -> Iterator[str]:

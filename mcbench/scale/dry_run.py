@@ -11,7 +11,8 @@ from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.store import RunStore
 from mcbench.runs.train import trainer_arguments
-from mcbench.scale.estimate import Estimate, Memory, check_backend, estimate, gib
+from mcbench.scale.estimate import Estimate, check_backend, estimate, gib
+from mcbench.scale.formulas import Memory
 from mcbench.scale.launch import Launch, launch
 from mcbench.scale.machine import Machine, gpu_here, nominal_gpu, processor_here
 from mcbench.scale.pace import MEASURED_SECONDS, Pace, measured_pace, recorded_pace
@@ -128,7 +129,8 @@ def describe(found: Estimate) -> Iterator[str]:
     )
     yield (
         f"  whole run {hours(time.total)} = {time.cycles:g} x {time.cycle:,.1f} s + "
-        f"{time.evaluations} evaluations x {time.evaluation:,.1f} s, for responses of "
+        f"{time.evaluations:g} evaluations of all problems x {time.evaluation:,.1f} s + "
+        f"{time.checkpoints:g} checkpoints x {time.checkpoint:,.1f} s, for responses of "
         f"{found.workload.mean_length:,.0f} tokens on average"
     )
 
@@ -136,8 +138,10 @@ def describe(found: Estimate) -> Iterator[str]:
 def _memory_formula(memory: Memory) -> str:
     kept = ("base", "weights", "optimizer", "reference", "engine")
     parts = [f"{name} {gib(getattr(memory, name))}" for name in kept if getattr(memory, name)]
+    scoring = memory.gathered + memory.update
     passing = [
         f"gradients {gib(memory.gradients)} + update {gib(memory.update)}",
+        *([f"reference gathered + scoring {gib(scoring)}"] if memory.gathered else []),
         f"sampling {gib(memory.sampling)}",
         f"evaluation {gib(memory.evaluation)}",
     ]

@@ -1,10 +1,4 @@
-"""Memory of a run before it is made, and its time on GPUs.
-
-The formulas are in the docstrings and in ``docs/scaling.md``; the constants come from
-``machine.py``. The time on a processor comes from finished runs (``pace.py``). N: parameters, M:
-those in matrices, h: hidden size, V: vocabulary, R: responses sampled at once by one process, B:
-responses in one forward-backward pass, p: prompt tokens, L: longest response, T = p + L.
-"""
+"""Memory of a run before it is made, and its time on GPUs (formulas: ``formulas.py``)."""
 
 from __future__ import annotations
 
@@ -14,88 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.runs.config import Config
+from mcbench.runs.config import Config, resolve
 from mcbench.runs.evaluate import select_problems
+from mcbench.runs.presets import PROFILES
 from mcbench.runs.problems import load_problems, model_location, prompt_for
-from mcbench.scale.machine import GIB, Machine
+from mcbench.scale.formulas import SHARDINGS, SPARE, Formulas, Memory, Time, Workload
+from mcbench.scale.machine import GIB, GPU_NAMES, Machine, gpu_here, nominal_gpu
 from mcbench.scale.shapes import ModelShape, shape_of
 
-SHARDINGS = ("none", "zero2", "zero3", "fsdp2")
-# What TRL's fused head holds at once: tokens x vocabulary of one tile, in float32, with the
-# gradient and two more of its size where torch computes it.
-HEAD_TOKENS, HEAD_VOCABULARY = 4096, 32768
 # Mean response length as a share of the limit where nothing was measured: nano-s and nano-m lie
 # between 0.45 and 0.60 over their training.
 MEAN_SHARE = 0.55
-ADAM_BYTES = 8  # two float32 moments
-STEP_BYTES = 32  # an optimizer step: reads and writes weight, gradient and both moments
-# Seconds that a layer costs whatever its size: some 30 launches of 10 us from Python, with the
-# backward pass three times as many, or a part of vLLM's recorded graph.
-SAMPLE_LAYER_S, UPDATE_LAYER_S, GRAPH_LAYER_S = 3e-4, 9e-4, 1e-5
-# Processor seconds of the evaluator for a submission, and for each of its tests.
-SUBMISSION_S, TEST_S = 0.02, 0.05
-
-
-@dataclass(frozen=True)
-class Workload:
-    """What the lengths and numbers of a run come to. ``prompt`` is the longest, in tokens;
-    ``tests`` the mean number of a problem.
-    """
-
-    prompt: int
-    mean_length: float
-    tests: float
-    eval_problems: int
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes of one process on its device, and what they are for. ``engine`` is what a vLLM that
-    does not sleep keeps during the updates.
-    """
-
-    base: float
-    weights: float
-    gradients: float
-    optimizer: float
-    reference: float
-    engine: float
-    update: float
-    sampling: float
-    evaluation: float
-
-    @property
-    def peak(self) -> float:
-        """What stays, and the largest of what comes and goes: an update with its gradients, which
-        the optimizer step frees, a generation or an evaluation.
-        """
-        kept = self.base + self.weights + self.optimizer + self.reference + self.engine
-        return kept + max(self.gradients + self.update, self.sampling, self.evaluation)
-
-
-@dataclass(frozen=True)
-class Time:
-    """Seconds. A cycle is one generation with all that follows it until the next."""
-
-    generation: float
-    reward: float
-    scoring: float
-    update: float
-    updates_per_cycle: int
-    cycles: float
-    evaluation: float
-    evaluations: int
-
-    @property
-    def cycle(self) -> float:
-        """The rewards are computed beside the log-probabilities of the policy."""
-        waiting = max(self.reward, self.scoring)
-        return self.generation + waiting + self.updates_per_cycle * self.update
-
-    @property
-    def total(self) -> float:
-        """The whole run with its evaluations."""
-        return self.cycles * self.cycle + self.evaluations * self.evaluation
+OWN_MEMORY = ("transformers", "vllm_server")  # backends that are given no share of the GPU
 
 
 @dataclass(frozen=True)
@@ -109,11 +33,12 @@ class Estimate:
     workload: Workload
     memory: Memory
     time: Time | None
+    engine_share: float | None  # of a GPU, for vLLM or a paged cache
 
     @property
     def fits(self) -> bool:
         """Whether the peak leaves a twentieth of the device free."""
-        return self.memory.peak <= 0.95 * self.machine.memory
+        return self.memory.peak <= (1 - SPARE) * self.machine.memory
 
 
 def estimate(
@@ -142,9 +67,67 @@ def estimate(
     check_backend(config, machine.gpu)
     shape = shape_of(config.model)
     load = workload or workload_of(config, mean_length)
-    formulas = _Formulas(config, shape, load, machine, processes, sharding)
+    formulas = Formulas(config, shape, load, machine, processes, sharding)
     time = formulas.time() if machine.gpu else None
-    return Estimate(machine, processes, sharding, shape, load, formulas.memory(), time)
+    share = formulas.engine_share() if config.backend not in OWN_MEMORY else None
+    return Estimate(machine, processes, sharding, shape, load, formulas.memory(), time, share)
+
+
+def check_memory(
+    config: Config, machine: Machine, processes: int = 1, sharding: str = "none"
+) -> None:
+    """Refuse a run before it is placed where it does not fit; a shape that is not known passes.
+
+    Raises:
+        UserError: what it needs and there is, and what would fit.
+    """
+    try:
+        found = estimate(config, machine, processes, sharding)
+    except UserError:
+        return
+    if not found.fits:
+        raise UserError(
+            f"{config.profile} needs {gib(found.memory.peak)} on each GPU and {machine.name} has "
+            f"{gib(machine.memory)}; {way_out(config, machine)}"
+        )
+
+
+def way_out(config: Config, machine: Machine) -> str:
+    """What to do where a run does not fit on one device of a machine: the first way that fits by
+    the estimate.
+    """
+    if machine.devices > 1 and estimate(config, machine, machine.devices, "fsdp2").fits:
+        return f"use --launch fsdp2 --processes {machine.devices}"
+    if f"{config.profile}-lora" in PROFILES:
+        adapted = resolve(f"{config.profile}-lora", config.recipe)
+        if estimate(adapted, machine).fits:
+            return f"use --profile {config.profile}-lora or more GPUs"
+    smaller = config.with_settings({"per_device_batch_size": 1})
+    if estimate(smaller, machine).fits:
+        return "use --set per_device_batch_size=1 or more GPUs"
+    return f"it needs {where_it_fits(config)}"
+
+
+def where_it_fits(config: Config) -> str:
+    """The smallest of the common GPUs and nodes."""
+    for name in GPU_NAMES:
+        found = estimate(config, nominal_gpu(name))
+        if found.fits:
+            return f"one {name} ({gib(found.memory.peak)})"
+    found = estimate(config, nominal_gpu(GPU_NAMES[0], 8), 8, "fsdp2")
+    return f"eight {GPU_NAMES[0]} with --launch fsdp2 ({gib(found.memory.peak)} each)"
+
+
+def with_engine_memory(config: Config, processes: int = 1, sharding: str = "none") -> Config:
+    """The configuration with vLLM's share of this machine's GPUs, where it says none itself."""
+    here = gpu_here()
+    if config.vllm_memory is not None or config.backend in OWN_MEMORY or here is None:
+        return config
+    try:
+        share = estimate(config, here, processes, sharding).engine_share
+    except UserError:  # the model's shape is not known
+        return config
+    return config.with_settings({"vllm_memory": share})
 
 
 def check_backend(config: Config, gpu: bool) -> None:
@@ -166,8 +149,9 @@ def workload_of(config: Config, mean_length: float | None = None) -> Workload:
     problems = load_problems(config.train_set)
     tests = sum(len(problem.tests) for problem in problems) / max(1, len(problems))
     prompts = [prompt_for(problem, config.prompt_style) for problem in problems]
+    longest = _longest_prompt(config, prompts)
     return Workload(
-        prompt=_longest_prompt(config, prompts),
+        prompt=min(longest, config.max_prompt_length or longest),
         mean_length=mean_length or MEAN_SHARE * config.max_completion_length,
         tests=tests,
         eval_problems=len(select_problems(load_problems(config.test_set), config.test_limit)),
@@ -185,285 +169,6 @@ def _longest_prompt(config: Config, prompts: list[Any]) -> int:
         return max(map(len, prompt_ids(tokenizer, prompts)))
     texts = [p if isinstance(p, str) else "".join(m["content"] for m in p) for p in prompts]
     return math.ceil(max(map(len, texts)) / 3)
-
-
-def trained_parameters(config: Config, shape: ModelShape) -> int:
-    """All of them, or those of the adapters."""
-    return shape.lora_parameters(config.lora_rank) if config.lora_rank else shape.parameters
-
-
-def layer_activations(shape: ModelShape) -> int:
-    """Numbers a layer keeps for its backward pass, per token."""
-    return 7 * shape.hidden + 8 * shape.query + 6 * shape.key + 4 * shape.intermediate
-
-
-# Layers, FLOPs and bytes of a pass through the model.
-Work = tuple[float, float, float]
-
-
-def update_work(
-    shape: ModelShape, rows: int, tokens: int, scored: int, width: float, checkpointing: bool
-) -> Work:
-    """Of one forward-backward pass over ``rows`` responses of ``tokens``.
-
-    6 M FLOPs a token (8 M with checkpointing, which repeats the forward pass), the head on the
-    ``scored`` ones and once more for its gradient, and attention 4 q T/2 a token and layer in each
-    pass. The bytes are those of the activations, written and read.
-    """
-    passes = 4 if checkpointing else 3
-    in_layers = shape.layers * shape.layer_matmul_parameters
-    attention = shape.layers * 4 * shape.query * tokens / 2
-    head = 8 * shape.vocab * shape.hidden * rows * scored
-    flops = passes * rows * tokens * (2 * in_layers + attention) + head
-    moved = 2 * width * rows * tokens * shape.layers * layer_activations(shape)
-    return shape.layers + 2, flops, moved
-
-
-def decode_work(
-    shape: ModelShape, rows: float, context: float, width: float, growing: bool
-) -> Work:
-    """Of one decoding step of ``rows`` responses with ``context`` tokens.
-
-    2 M FLOPs a response, and 4 q context a layer for attention. Bytes: the weights once, the cache
-    (three times where it grows by copying: read, written, read by attention) and the logits.
-    """
-    attention = shape.layers * 4 * shape.query * context
-    flops = rows * (2 * shape.matmul_parameters + attention)
-    cache = (3 if growing else 1) * rows * context * shape.cache_values() * width
-    moved = shape.matmul_parameters * width + cache + rows * shape.vocab * 16
-    return shape.layers + 2, flops, moved
-
-
-def length_scale(mean: float, limit: float) -> float:
-    """Of the exponential distribution that has this mean when it is cut at ``limit``."""
-    low, high = mean, 1e6 * limit
-    if mean >= limit:
-        return high
-    for _ in range(100):
-        scale = math.sqrt(low * high)
-        low, high = (scale, high) if mean_when_cut(scale, limit) < mean else (low, scale)
-    return scale
-
-
-def mean_when_cut(scale: float, limit: float) -> float:
-    """Mean length where lengths are exponential and cut at ``limit``."""
-    return scale * -math.expm1(-limit / scale)
-
-
-@dataclass(frozen=True)
-class _Formulas:
-    """What an estimate is computed from. Seconds are those of GPUs."""
-
-    config: Config
-    shape: ModelShape
-    load: Workload
-    machine: Machine
-    processes: int
-    sharding: str
-
-    @property
-    def trained(self) -> int:
-        return trained_parameters(self.config, self.shape)
-
-    @property
-    def rows(self) -> int:
-        """R: responses that one process samples in one call."""
-        return self.config.train_batch_size * self.config.num_generations // self.processes
-
-    @property
-    def number_bytes(self) -> int:
-        """Of a number in the cache."""
-        return 2 if self.config.precision == "bf16" else 4
-
-    @property
-    def activation_bytes(self) -> int:
-        """Of a number kept for the backward pass: in bf16 autocast half of them have 2."""
-        return 3 if self.config.precision == "bf16" else 4
-
-    @property
-    def with_vllm(self) -> bool:
-        return self.config.backend.startswith("vllm")
-
-    def survivors(self, length: float) -> float:
-        """Share of responses longer than ``length``."""
-        limit = self.config.max_completion_length
-        return math.exp(-length / length_scale(self.load.mean_length, limit))
-
-    # Memory --------------------------------------------------------------------------------------
-
-    def memory(self) -> Memory:
-        """Of one process.
-
-        Weights 4 N bytes (float32 master weights, with LoRA those of the adapters too), gradients 4
-        and moments 8 bytes for each trained parameter, each divided by the processes where it is
-        sharded; a reference model, 4 N, where beta > 0 (under LoRA it is the model without them).
-        """
-        config, whole = self.config, self.shape.parameters
-        all_sharded = self.processes if self.sharding in ("zero3", "fsdp2") else 1
-        state_sharded = self.processes if self.sharding != "none" else 1
-        frozen = whole if config.lora_rank else 0
-        with_reference = (config.beta or 0.0) > 0 and not config.lora_rank
-        sampling = self.sampling_memory()
-        stays = config.backend == "vllm_colocate" and not config.vllm_sleep
-        return Memory(
-            base=self.machine.base_memory,
-            weights=4 * (self.trained + frozen) / all_sharded,
-            gradients=4 * self.trained / state_sharded,
-            optimizer=ADAM_BYTES * self.trained / state_sharded,
-            reference=4 * whole / all_sharded if with_reference else 0.0,
-            engine=sampling if stays else 0.0,
-            update=self.update_memory(all_sharded > 1),
-            sampling=0.0 if stays else sampling,
-            evaluation=self.evaluation_memory(),
-        )
-
-    def update_memory(self, gathers: bool) -> float:
-        """Activations of B x T tokens, and the tile of the head with the gradient of its weight.
-
-        A layer keeps about 7 h + 8 q + 6 k + 4 i numbers a token (q, k: widths of all query and key
-        heads, i: intermediate) for its backward pass: norms and residual, projections, rotation and
-        attention, gate. With checkpointing only its input, h in float32, and those of one layer at
-        a time.
-        """
-        config, shape = self.config, self.shape
-        scored = config.per_device_batch_size * config.max_completion_length
-        tokens = scored + config.per_device_batch_size * self.load.prompt
-        layer = self.activation_bytes * layer_activations(shape)
-        layers = 4 * shape.hidden * shape.layers + layer
-        if not config.gradient_checkpointing:
-            layers = layer * shape.layers
-        tile = 4 * min(scored, HEAD_TOKENS) * min(shape.vocab, HEAD_VOCABULARY)
-        head = 4 * shape.vocab * shape.hidden + 4 * 2 * scored * shape.hidden
-        gathered = 4 * shape.layer_matmul_parameters * 2 if gathers else 0
-        return tokens * layers + 4 * tile + head + gathered
-
-    def sampling_memory(self) -> float:
-        """Transformers: the cache of all R responses at full length, one layer's twice while it
-        grows, and four copies of the logits of one position. Continuous batching and colocated
-        vLLM: their share of the device. A server's is its own.
-        """
-        if self.config.backend == "vllm_server":
-            return 0.0
-        if self.config.backend != "transformers":
-            return self.config.vllm_memory * self.machine.memory
-        return self.cache(self.rows, self.load.prompt + self.config.max_completion_length)
-
-    def cache(self, rows: int, tokens: int) -> float:
-        values = self.shape.cache_values() * (1 + 1 / self.shape.layers)
-        return rows * (tokens * values * self.number_bytes + 4 * 4 * self.shape.vocab)
-
-    def evaluation_memory(self) -> float:
-        """As sampling; transformers samples at most ``eval_batch_size`` responses at once, and
-        those that go on past half the longest length are prefilled again.
-        """
-        if self.with_vllm:
-            return 0.0
-        config, shape, prompt = self.config, self.shape, self.load.prompt
-        rows = min(config.eval_batch_size, self.load.eval_problems * config.eval_attempts)
-        longest = max(config.eval_lengths)
-        going_on = rows * self.survivors(longest / 2)
-        widths = 3 * shape.intermediate + 4 * shape.hidden
-        prefill = going_on * (prompt + longest / 2) * 4 * widths
-        again = self.cache(math.ceil(going_on), prompt + longest)
-        return max(self.cache(rows, prompt + longest // 2), again + prefill)
-
-    # Time ----------------------------------------------------------------------------------------
-
-    def seconds(self, layer_s: float, work: Work) -> float:
-        """Of a pass through the model: launches + arithmetic + memory traffic. The sum, not the
-        largest of the three: an upper bound of the roofline, exact where one of them dominates.
-        """
-        layers, flops, moved = work
-        return layer_s * layers + self.machine.flop_s * flops + self.machine.byte_s * moved
-
-    def time(self) -> Time:
-        """A cycle: generation + max(reward, scoring) + updates x update.
-
-        Scoring, the policy's log-probabilities of all responses before the first update, is a third
-        of a pass over them (beta > 0: of two models). An optimizer step moves 32 bytes a trained
-        parameter. Every update pads to the longest response: it costs the limit, not the mean.
-        """
-        config, length = self.config, self.config.max_completion_length
-        rows, tokens = config.per_device_batch_size, self.load.prompt + length
-        checkpointing = config.gradient_checkpointing
-        work = update_work(self.shape, rows, tokens, length, self.activation_bytes, checkpointing)
-        one_pass = self.seconds(UPDATE_LAYER_S, work)
-        step = self.machine.byte_s * STEP_BYTES * self.trained
-        models = 2 if (config.beta or 0.0) > 0 else 1
-        passes = config.batch(self.processes).gradient_accumulation_steps
-        return Time(
-            generation=self.generation_seconds(self.rows, length, self.load.mean_length),
-            reward=self.reward_seconds(self.rows * self.processes),
-            scoring=models * self.rows / rows * one_pass / 3,
-            update=passes * one_pass + step,
-            updates_per_cycle=config.generation_period,
-            cycles=config.steps / config.generation_period,
-            evaluation=self.evaluation_seconds(),
-            evaluations=1 + -(-config.steps // config.eval_every),
-        )
-
-    def generation_seconds(self, rows: int, length: int, mean_length: float) -> float:
-        """Transformers: the prompts, then L steps of all R responses, until the longest has ended.
-        With a paged cache (continuous batching, vLLM) an ended response makes room: R x mean
-        tokens, C at a time, where C responses fit the cache, and at least L steps.
-        """
-        shape, width, prompt = self.shape, self.number_bytes, self.load.prompt
-        if self.config.backend == "transformers":
-            # float32 weights, and under autocast the bf16 copy
-            return self.decode_seconds(length, rows, prompt, 6 if width == 2 else 4)
-        room, layer_s = self.config.vllm_memory * self.machine.memory, SAMPLE_LAYER_S
-        if self.with_vllm:
-            room, layer_s = room - 2 * shape.parameters, GRAPH_LAYER_S
-        at_once = max(1, int(room / (shape.cache_values() * width * (prompt + mean_length))))
-        steps = float(length)
-        if at_once < rows:
-            steps = rows * mean_length / at_once + length - mean_length
-        active, context = rows * mean_length / steps, prompt + mean_length / 2
-        step = decode_work(shape, active, context, width, growing=False)
-        return steps * self.seconds(layer_s, step)
-
-    def decode_seconds(self, steps: int, rows: float, prompt: int, weight_bytes: float) -> float:
-        """Of transformers: the pass over the prompts, and a step for each token."""
-        shape, width = self.shape, self.number_bytes
-        layers, flops, _ = decode_work(shape, rows * prompt, prompt / 2, width, growing=False)
-        prefill = (layers, flops, shape.matmul_parameters * width)
-        layers, flops, moved = decode_work(shape, rows, prompt + steps / 2, width, growing=True)
-        moved += shape.matmul_parameters * (weight_bytes - width)
-        step = self.seconds(SAMPLE_LAYER_S, (layers, flops, moved))
-        return self.seconds(SAMPLE_LAYER_S, prefill) + steps * step
-
-    def reward_seconds(self, responses: int) -> float:
-        """(a submission + its tests) x responses over the workers, at most one a core.
-
-        Judging ends at the first failure: half of the responses are taken to fail at their first
-        test.
-        """
-        workers = min(self.config.reward_workers, self.machine.cores)
-        tests = (1 + self.load.tests) / 2
-        return responses * (SUBMISSION_S + tests * TEST_S) / workers
-
-    def evaluation_seconds(self) -> float:
-        """Held-out problems at the longest of the lengths. Transformers samples in spans that
-        double, and each goes on with the unfinished ones (:mod:`mcbench.runs.sampling`).
-        """
-        from mcbench.runs.sampling import spans  # loads torch
-
-        config, load = self.config, self.load
-        responses = load.eval_problems * config.eval_attempts
-        longest, limit = max(config.eval_lengths), config.max_completion_length
-        seconds, done = self.reward_seconds(responses), 0
-        if self.with_vllm:
-            mean_length = mean_when_cut(length_scale(load.mean_length, limit), longest)
-            here = math.ceil(responses / self.processes)
-            return seconds + self.generation_seconds(here, longest, mean_length)
-        for span in spans(longest):
-            rows = responses * self.survivors(done)
-            batches = math.ceil(rows / config.eval_batch_size)
-            seconds += batches * self.decode_seconds(
-                span, rows / batches, load.prompt + done, self.number_bytes
-            )
-            done += span
-        return seconds
 
 
 def gib(value: float) -> str:

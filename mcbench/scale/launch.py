@@ -9,6 +9,7 @@ command resumes from the last checkpoint. On several machines the command is giv
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -28,6 +29,8 @@ from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.store import Run, RunStore
 from mcbench.runs.train import train
+from mcbench.scale.estimate import estimate, with_engine_memory
+from mcbench.scale.machine import gpu_here, visible_gpus
 from mcbench.scale.process import PARENT, REFUSED, how_it_ended
 
 Sharding = Literal["none", "fsdp2", "zero2", "zero3"]
@@ -180,6 +183,7 @@ def train_launched(
         KeyboardInterrupt: interrupted or asked to end; no process is left.
     """
     config.batch(chosen.processes)
+    config = with_engine_memory(config, chosen.processes, chosen.sharding)
     if chosen.sharding in ("zero2", "zero3") and find_spec("deepspeed") is None:
         raise UserError(
             f"{chosen.config.name} needs DeepSpeed, which is not installed; pip install deepspeed, "
@@ -253,7 +257,8 @@ def launched() -> bool:
 def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
     """Train in this process, which may be one of several; raises as `mcbench.runs.train.train`."""
     if not launched():
-        return train(config, runs_dir, label=label)
+        _one_gpu(config)
+        return train(with_engine_memory(config), runs_dir, label=label)
     from torch.distributed.elastic.multiprocessing.errors import record
 
     # The launcher writes down an interruption: none of its processes has to, and all end at once.
@@ -261,6 +266,28 @@ def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
     run = record(train)(config, runs_dir, label=label)
     assert run is not None
     return run
+
+
+def _one_gpu(config: Config) -> None:
+    """Refuse several GPUs for one process: TRL would stop after the model is loaded.
+
+    Raises:
+        UserError: the command that is meant.
+    """
+    gpus = visible_gpus()
+    if len(gpus) < 2:
+        return
+    fits = "none"
+    with contextlib.suppress(UserError):  # the shape is not known
+        here = gpu_here()
+        if here is not None and not estimate(config, here, len(gpus)).fits:
+            fits = "fsdp2"
+    name = "ddp" if fits == "none" else fits
+    raise UserError(
+        f"{len(gpus)} GPUs are visible, and a run without --launch is one process on one GPU; use "
+        f"all of them with --launch {name} --processes {len(gpus)}, or one with "
+        f"CUDA_VISIBLE_DEVICES={gpus[0]} before the command"
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

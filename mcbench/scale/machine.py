@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import dataclass, replace
 
 GIB = 2**30
@@ -77,17 +78,37 @@ def processor_here() -> Machine:
 
 
 def gpu_here() -> Machine | None:
-    """The GPUs of this machine by their published numbers; None without any, or of a kind that is
-    not known.
+    """The GPUs of this machine; None without any. Their memory is what they have; their speed that
+    which is published for the fastest known kind of their name, else for the slowest.
     """
-    import torch
-
-    if not torch.cuda.is_available():
+    count, found = len(visible_gpus()), _of_driver("name,memory.total")
+    if not count or not found:
         return None
-    name = torch.cuda.get_device_name(0)
-    for known in GPU_NAMES:
-        kind, _, size = known.partition("-")
-        memory = torch.cuda.get_device_properties(0).total_memory
-        if kind in name and memory > 0.9 * float(size.removesuffix("GB")) * 1e9:
-            return nominal_gpu(known, torch.cuda.device_count(), len(os.sched_getaffinity(0)))
-    return None
+    name, _, mebibytes = found[0].rpartition(",")
+    return gpu_named(name, float(mebibytes) * 2**20, count, len(os.sched_getaffinity(0)))
+
+
+def gpu_named(name: str, memory: float | None = None, devices: int = 1, cores: int = 16) -> Machine:
+    """A GPU by the name that its driver or Ray gives it, such as ``NVIDIA H100 80GB HBM3``."""
+    alike = [known for known in GPU_NAMES if known.partition("-")[0] in name]
+    kind = nominal_gpu(alike[0] if alike else GPU_NAMES[0], devices, cores)
+    return replace(kind, name=kind.name if alike else name, memory=memory or kind.memory)
+
+
+def visible_gpus() -> list[str]:
+    """What ``CUDA_VISIBLE_DEVICES`` may name here, one entry a GPU."""
+    found = _of_driver("index")
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is None or not found:
+        return found
+    return [one.strip() for one in given.split(",") if one.strip() not in ("", "-1")]
+
+
+def _of_driver(what: str) -> list[str]:
+    """One line a GPU from the driver: torch would keep memory on a GPU for this process."""
+    command = ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return listed.stdout.strip().splitlines() if listed.returncode == 0 else []

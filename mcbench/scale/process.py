@@ -29,7 +29,8 @@ class Task:
     """A run to be trained, as plain data that can be sent to another machine.
 
     ``config`` is the resolved configuration as JSON. ``cpus`` and ``gpus`` are what the run needs,
-    ``launch`` an accelerate configuration (:mod:`mcbench.scale.launch`).
+    ``launch`` an accelerate configuration (:mod:`mcbench.scale.launch`). ``devices`` are the GPUs
+    that it may use, as ``CUDA_VISIBLE_DEVICES`` names them; none where something else decides.
     """
 
     label: str
@@ -40,6 +41,7 @@ class Task:
     gpus: float = 0
     launch: str | None = None
     attempt: int = 1
+    devices: tuple[str, ...] = ()
     version: str = __version__
 
     @property
@@ -81,7 +83,9 @@ def command(task: Task) -> list[str]:
 def start(task: Task) -> subprocess.Popen[str]:
     """Start the run's process. The kernel watches the thread that does so: it has to wait."""
     # One thread each: runs side by side are quickest so, and their number changes rounding.
-    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    own = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    if task.devices:
+        own["CUDA_VISIBLE_DEVICES"] = ",".join(task.devices)
     process = subprocess.Popen(
         command(task),
         stdin=subprocess.PIPE,
@@ -89,7 +93,7 @@ def start(task: Task) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**os.environ, **threads, "PYTHONUNBUFFERED": "1", PARENT: str(os.getpid())},
+        env={**os.environ, **own, "PYTHONUNBUFFERED": "1", PARENT: str(os.getpid())},
     )
     assert process.stdin is not None
     try:

@@ -22,7 +22,9 @@ from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.say import clock
 from mcbench.runs.store import RunStore
+from mcbench.scale.estimate import check_memory
 from mcbench.scale.launch import launch as launch_named
+from mcbench.scale.machine import Machine, gpu_here, visible_gpus
 from mcbench.scale.process import (
     REFUSED,
     Ended,
@@ -80,10 +82,20 @@ def train_all(
         return
     tasks = [_task(one, store, launch) for one in planned]
     if address is None:
-        limit = min(workers or 1, len(tasks))
+        gpus = visible_gpus()
+        limit = min(workers or 1, len(tasks), _places(tasks, gpus))
         runs = f"{len(tasks)} run{'s' if len(tasks) > 1 else ''}"
-        say(f"training {runs}, {limit} side by side" if limit > 1 else f"training {runs}")
-        with LocalPool() as pool:
+        fewer = (
+            f" (not {workers}: {len(gpus)} GPUs)" if limit < min(workers or 1, len(tasks)) else ""
+        )
+        say(
+            f"training {runs}, {limit} side by side{fewer}"
+            if limit > 1
+            else f"training {runs}{fewer}"
+        )
+        if (here := gpu_here()) is not None:
+            _check_memory(planned, here, launch)
+        with LocalPool(gpus) as pool:
             _Sweep(tasks, store, pool, say, retries, limit).train()
         return
     with RayPool(address, tasks, store) as cluster:
@@ -103,18 +115,52 @@ def check_numbers(workers: int | None, retries: int) -> None:
         raise UserError(f"retries must be at least 0, got {retries}")
 
 
+def _places(tasks: Sequence[Task], gpus: Sequence[str]) -> int:
+    """How many of the runs fit side by side on so many GPUs, one process a GPU.
+
+    Raises:
+        UserError: one of them needs more than there are.
+    """
+    most = max(tasks, key=lambda task: task.gpus)
+    if not gpus or not most.gpus:
+        return len(tasks)
+    if most.gpus > len(gpus):
+        raise UserError(
+            f"{most.label} needs {most.gpus:g} GPUs and {len(gpus)} are visible here; use --launch "
+            "with a configuration of fewer processes, or --address for a Ray cluster"
+        )
+    return len(gpus) // int(most.gpus)
+
+
+def _check_memory(planned: Sequence[PlannedRun], here: Machine, launch: str | None) -> None:
+    """Refuse runs that do not fit on the GPUs here, one of each profile."""
+    chosen = None if launch is None else launch_named(launch)
+    placed = {one.config.profile: one for one in planned if _on_gpu(one.config)}
+    for one in placed.values():
+        try:
+            if chosen is None:
+                check_memory(one.config, here)
+            else:
+                check_memory(one.config, here, chosen.processes, chosen.sharding)
+        except UserError as error:
+            raise UserError(f"{one.label}: {error}") from None
+
+
+def _on_gpu(config: Config) -> bool:
+    """What is not fp32 with transformers' generation is a profile for GPUs."""
+    return config.precision != "fp32" or config.backend.startswith("vllm")
+
+
 def _task(planned: PlannedRun, store: RunStore, launch: str | None) -> Task:
     config = planned.config
     processes = 1 if launch is None else launch_named(launch).processes
-    # What is not fp32 with transformers' generation is a profile for GPUs.
-    on_gpu = config.precision != "fp32" or config.backend.startswith("vllm")
     return Task(
         label=planned.label,
         run_id=config.run_id,
         config=json.dumps(config.to_dict()),
         runs_dir=str(store.root.absolute()),
         cpus=processes,
-        gpus=processes * on_gpu,
+        gpus=processes * _on_gpu(config),
         launch=launch,
     )
 
@@ -135,11 +181,13 @@ class Pool(Protocol):
 
 
 class LocalPool:
-    """Processes on this machine."""
+    """Processes on this machine; each has GPUs of its own, where there are some."""
 
-    def __init__(self) -> None:
+    def __init__(self, gpus: Sequence[str] = ()) -> None:
+        self._free = deque(gpus)
         self._events: queue.SimpleQueue[tuple[Task, Event]] = queue.SimpleQueue()
         self._processes: dict[Task, subprocess.Popen[str]] = {}
+        self._held: dict[Task, tuple[str, ...]] = {}
 
     def __enter__(self) -> LocalPool:
         return self
@@ -150,12 +198,22 @@ class LocalPool:
     def submit(self, task: Task) -> None:
         """Start the task."""
         try:
-            process = start(task)
+            process = start(replace(task, devices=self._devices(task)))
         except OSError as error:  # such as no memory for another process
             self._events.put((task, Ended(None, str(error))))
             return
         self._processes[task] = process
         threading.Thread(target=self._follow, args=(task, process), daemon=True).start()
+
+    def _devices(self, task: Task) -> tuple[str, ...]:
+        """The GPUs that wait longest; a run that needs none gets one that others may have too."""
+        if not self._free:
+            return ()
+        if not task.gpus:
+            self._free.rotate(-1)
+            return (self._free[-1],)
+        self._held[task] = tuple(self._free.popleft() for _ in range(int(task.gpus)))
+        return self._held[task]
 
     def _follow(self, task: Task, process: subprocess.Popen[str]) -> None:
         try:
@@ -169,6 +227,7 @@ class LocalPool:
         task, event = self._events.get()
         if isinstance(event, Ended):
             self._processes.pop(task, None)
+            self._free.extend(self._held.pop(task, ()))
         return [(task, event)]
 
     def stop(self) -> None:

@@ -114,7 +114,7 @@ def test_unscored_and_partial_responses_are_neither_correct_nor_incorrect():
 
 def test_eos_on_the_last_allowed_token_is_no_truncation():
     ids = [[5, 5, 0], [5, 5, 1], [5, 5, 5], [5, 5], []]  # 0 and 1 end a response
-    cut = masking.is_truncated(ids, {0, 1}, max_completion_length=3)
+    cut = masking.is_truncated(ids, {0, 1}, limits=[3] * 5)
     assert cut.tolist() == [False, False, True, False, False]
 
 

@@ -9,10 +9,10 @@ import pytest
 from mcbench.errors import UserError
 from mcbench.runs.config import resolve
 from mcbench.runs.presets import PROFILES
-from mcbench.scale.estimate import (
+from mcbench.scale.estimate import estimate
+from mcbench.scale.formulas import (
     Workload,
     decode_work,
-    estimate,
     length_scale,
     mean_when_cut,
     update_work,

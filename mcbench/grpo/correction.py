@@ -1,0 +1,80 @@
+"""The correction for a sampler whose log-probabilities are not the policy's, as pure functions.
+
+vLLM samples in 16 bits and with other kernels than the trainer's, so that a sampled token has one
+log-probability there and a slightly different one here. TRL multiplies the loss by the importance
+ratio exp(log π_policy − log π_sampler), of each token (``token_*``) or of the whole response
+(``sequence_*``), and either clips it (``*_truncate``) or sets it to zero outside of the bounds
+(``*_mask``). TRL's default, ``sequence_mask`` at 3, takes the *sum* of the differences of a
+response: with a standard deviation of s a token the sum over n tokens has s·√n, and a long response
+leaves the bounds by rounding alone. ``token_truncate`` at 2 does not depend on the length.
+
+Shapes: B responses, T tokens.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+MODES = ("sequence_mask", "sequence_truncate", "token_mask", "token_truncate")
+QUARTERS = (25, 50, 75, 100)
+
+
+def importance_weights(
+    policy: Tensor,
+    sampler: Tensor,
+    mask: Tensor,
+    mode: str,
+    clip_max: float | None,
+    clip_min: float | None = None,
+) -> Tensor:
+    """The factors of the loss, (B, T) or (B, 1), as TRL computes them where vLLM samples.
+
+    ``policy`` and ``sampler`` are (B, T) log-probabilities of the sampled tokens, ``mask`` their
+    place in the response; a NaN of the sampler counts as no difference.
+    """
+    difference = torch.nan_to_num((policy - sampler) * mask, nan=0.0)
+    if mode.startswith("sequence"):
+        difference = difference.sum(dim=-1, keepdim=True)
+    ratio = difference.exp()
+    if mode.endswith("truncate"):
+        return ratio.clamp(min=clip_min, max=clip_max)
+    low = -torch.inf if clip_min is None else clip_min
+    high = torch.inf if clip_max is None else clip_max
+    return ratio.masked_fill((ratio < low) | (ratio > high), 0.0)
+
+
+def response_weights(weights: Tensor, mask: Tensor) -> Tensor:
+    """(B,) what is left of each response: the mean factor over its tokens.
+
+    ``weights`` is (B, T) or (B, 1), ``mask`` (B, T).
+    """
+    kept = (weights * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+    return kept.to(torch.float32)
+
+
+def weight_by_length(
+    weights: NDArray[Any], lengths: NDArray[np.int64], limit: int
+) -> dict[str, float]:
+    """Mean weight of all responses, and of those whose length is in each quarter of ``limit``.
+
+    ``correction/weight_to_50`` is about lengths above 25 % and up to 50 % of the limit; NaN where
+    there is no such response.
+    """
+    found = {"correction/weight": float(weights.mean())}
+    place = np.ceil(4 * np.minimum(lengths, limit) / limit).clip(1)
+    for number, share in enumerate(QUARTERS, start=1):
+        those = weights[place == number]
+        found[f"correction/weight_to_{share}"] = float(those.mean()) if len(those) else np.nan
+    return found
+
+
+def noise(key: tuple[int, ...], lengths: list[int], scale: float) -> list[NDArray[np.float64]]:
+    """Normal noise of standard deviation ``scale`` for responses of these lengths.
+
+    Drawn from a generator that ``key`` names alone (:func:`mcbench.grpo.masking.uniform_draws`).
+    """
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(list(key))))
+    return [scale * generator.standard_normal(length) for length in lengths]

@@ -1,0 +1,111 @@
+"""Checkpoints and resume of TRL 1.16's trainer, mended; see ``trl_compat.py``."""
+
+import itertools
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOTrainer
+
+from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.temperature import is_boundary
+
+logger = logging.getLogger(__name__)
+
+STATE_FILE = "microcoder_state.json"
+
+
+class ResumableGRPOTrainer(GRPOTrainer):
+    """``GRPOTrainer`` that continues the data order, keeps a state of its own, and knows where a
+    generated batch begins.
+    """
+
+    args: MicroCoderGRPOConfig
+    train_dataset: Any
+    num_generations: int
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.checkpoint_state: dict[str, Any] = {}  # JSON-ready, kept with every checkpoint
+        self._train_sampler: Any = None  # none for a streamed dataset, which keeps its own order
+        self._warn_of_checkpoints_inside_a_batch()
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        self._train_sampler = super()._get_train_sampler(dataset)
+        return self._train_sampler
+
+    def _skip_epoch_orders(self) -> None:
+        """Draws the orders of the finished epochs, which the new sampler has not drawn yet."""
+        sampler = self._train_sampler
+        if not self.shuffle_dataset or sampler is None:
+            return
+        passes = self._epoch_passes() or 1
+        updates = -(-passes // self.args.gradient_accumulation_steps)
+        for _ in range(self.state.global_step // updates):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)
+
+    def _epoch_passes(self) -> int | None:
+        """Forward-backward passes of an epoch; None where the data set does not say its length."""
+        if not hasattr(self.train_dataset, "__len__"):
+            return None
+        assert self.args.generation_batch_size is not None  # set by GRPOConfig
+        prompts = self.args.generation_batch_size // int(self.num_generations)
+        return len(self.train_dataset) // prompts * self.args.passes_per_generation
+
+    def is_boundary(self, step: int) -> bool:
+        """Whether an update after ``step`` of them begins with a new generation; the last update of
+        an epoch may have fewer passes than the others.
+        """
+        accumulated, every = self.args.gradient_accumulation_steps, self.args.passes_per_generation
+        return is_boundary(step, accumulated, every, self._epoch_passes())
+
+    def near_boundaries(self, step: int) -> str:
+        """The nearest steps on either side of one that is none."""
+        below = next(n for n in range(step, -1, -1) if self.is_boundary(n))
+        above = next(n for n in itertools.count(step) if self.is_boundary(n))
+        return f"{below} and {above}"
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        if self.checkpoint_state and self.args.should_save:
+            folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            path = Path(self._get_output_dir(trial=trial)) / folder / STATE_FILE
+            path.write_text(json.dumps(self.checkpoint_state))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        step = self.state.global_step
+        inexact = {
+            f"step {step} lies inside a generated batch, which is not stored: it is generated anew "
+            f"(the nearest boundaries are {self.near_boundaries(step)})": not self.is_boundary(
+                step
+            ),
+            "the synchronised reference model is not stored": self.args.sync_ref_model,
+            "the place in a streamed data set is not stored": self._epoch_passes() is None,
+        }
+        for reason in (text for text, holds in inexact.items() if holds):
+            logger.warning("resuming from %s is not exact: %s", checkpoint, reason)
+        self._skip_epoch_orders()
+        path = Path(checkpoint) / STATE_FILE
+        self.checkpoint_state = json.loads(path.read_text()) if path.is_file() else {}
+
+    def _warn_of_checkpoints_inside_a_batch(self) -> None:
+        steps, last = self.args.save_steps, self.args.max_steps
+        if self.args.save_strategy != "steps" or steps < 1:
+            return
+        known = last if last > 0 else 2 * int(steps)
+        saved = [*range(int(steps), known + 1, int(steps)), *([last] if last > 0 else [])]
+        inside = next((step for step in saved if not self.is_boundary(step)), None)
+        if inside is not None:
+            logger.warning(
+                "checkpoints every %d steps: that of step %d lies inside a generated batch (the "
+                "nearest boundaries are %s); a run resumed from there is not the uninterrupted one",
+                steps,
+                inside,
+                self.near_boundaries(inside),
+            )

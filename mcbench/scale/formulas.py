@@ -1,0 +1,420 @@
+"""What a run needs and takes, as formulas; ``estimate.py`` puts them together.
+
+The formulas are in the docstrings and in ``docs/scaling.md``; the constants come from
+``machine.py``. The time on a processor comes from finished runs (``pace.py``). N: parameters, M:
+those in matrices, h: hidden size, V: vocabulary, R: responses sampled at once by one process, B:
+responses in one forward-backward pass, p: prompt tokens, L: longest response, T = p + L.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mcbench.runs.config import Config
+from mcbench.scale.machine import Machine
+from mcbench.scale.shapes import ModelShape
+
+SHARDINGS = ("none", "zero2", "zero3", "fsdp2")
+# What TRL's fused head holds at once: tokens x vocabulary of one tile, in float32, with the
+# gradient and two more of its size where torch computes it.
+HEAD_TOKENS, HEAD_VOCABULARY = 4096, 32768
+ADAM_BYTES = 8  # two float32 moments
+STEP_BYTES = 32  # an optimizer step: reads and writes weight, gradient and both moments
+# Seconds that a layer costs whatever its size: some 30 launches of 10 us from Python, with the
+# backward pass three times as many, or a part of vLLM's recorded graph.
+SAMPLE_LAYER_S, UPDATE_LAYER_S, GRAPH_LAYER_S = 3e-4, 9e-4, 1e-5
+# Processor seconds of the evaluator for a submission, and for each of its tests.
+SUBMISSION_S, TEST_S = 0.02, 0.05
+DISK_BYTE_S = 1e-9  # of a checkpoint, a disk of 1 GB/s
+# Where a GPU's memory is not all there is to have: fragments, and what libraries hold.
+SPARE = 0.05
+_MOST_OF_A_GPU, _STEP_OF_A_GPU = 0.8, 0.05
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the lengths and numbers of a run come to. ``prompt`` is the longest, in tokens;
+    ``tests`` the mean number of a problem.
+    """
+
+    prompt: int
+    mean_length: float
+    tests: float
+    eval_problems: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one process on its device, and what they are for. ``engine`` is what a vLLM that
+    does not sleep keeps during the updates; ``reference`` what stays of the reference model and
+    ``gathered`` what is whole of it for a moment; ``gradients`` with their copies in flight.
+    """
+
+    base: float
+    weights: float
+    gradients: float
+    optimizer: float
+    reference: float
+    gathered: float
+    engine: float
+    update: float
+    sampling: float
+    evaluation: float
+
+    @property
+    def peak(self) -> float:
+        """What stays, and the largest of what comes and goes: an update with its gradients, which
+        the optimizer step frees, a generation or an evaluation.
+        """
+        kept = self.base + self.weights + self.optimizer + self.reference + self.engine
+        updating = self.gradients + self.update
+        return kept + max(updating, self.gathered + self.update, self.sampling, self.evaluation)
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds. A cycle is one generation with all that follows it until the next."""
+
+    generation: float
+    reward: float
+    scoring: float
+    update: float
+    updates_per_cycle: int
+    cycles: float
+    evaluation: float
+    evaluations: float
+    checkpoint: float = 0.0
+    checkpoints: float = 0.0
+
+    @property
+    def cycle(self) -> float:
+        """The rewards are computed beside the log-probabilities of the policy."""
+        waiting = max(self.reward, self.scoring)
+        return self.generation + waiting + self.updates_per_cycle * self.update
+
+    @property
+    def total(self) -> float:
+        """The whole run with its evaluations and checkpoints."""
+        saving = self.checkpoints * self.checkpoint
+        return self.cycles * self.cycle + self.evaluations * self.evaluation + saving
+
+
+def trained_parameters(config: Config, shape: ModelShape) -> int:
+    """All of them, or those of the adapters."""
+    return shape.lora_parameters(config.lora_rank) if config.lora_rank else shape.parameters
+
+
+def layer_activations(shape: ModelShape) -> int:
+    """Numbers a layer keeps for its backward pass, per token."""
+    return 7 * shape.hidden + 8 * shape.query + 6 * shape.key + 4 * shape.intermediate
+
+
+# Layers, FLOPs and bytes of a pass through the model.
+Work = tuple[float, float, float]
+
+
+def update_work(
+    shape: ModelShape, rows: int, tokens: int, scored: int, width: float, checkpointing: bool
+) -> Work:
+    """Of one forward-backward pass over ``rows`` responses of ``tokens``.
+
+    6 M FLOPs a token (8 M with checkpointing, which repeats the forward pass), the head on the
+    ``scored`` ones and once more for its gradient, and attention 4 q T/2 a token and layer in each
+    pass. The bytes are those of the activations, written and read.
+    """
+    passes = 4 if checkpointing else 3
+    in_layers = shape.layers * shape.layer_matmul_parameters
+    attention = shape.layers * 4 * shape.query * tokens / 2
+    head = 8 * shape.vocab * shape.hidden * rows * scored
+    flops = passes * rows * tokens * (2 * in_layers + attention) + head
+    moved = 2 * width * rows * tokens * shape.layers * layer_activations(shape)
+    return shape.layers + 2, flops, moved
+
+
+def decode_work(
+    shape: ModelShape, rows: float, context: float, width: float, growing: bool
+) -> Work:
+    """Of one decoding step of ``rows`` responses with ``context`` tokens.
+
+    2 M FLOPs a response, and 4 q context a layer for attention. Bytes: the weights once, the cache
+    (three times where it grows by copying: read, written, read by attention) and the logits.
+    """
+    attention = shape.layers * 4 * shape.query * context
+    flops = rows * (2 * shape.matmul_parameters + attention)
+    cache = (3 if growing else 1) * rows * context * shape.cache_values() * width
+    moved = shape.matmul_parameters * width + cache + rows * shape.vocab * 16
+    return shape.layers + 2, flops, moved
+
+
+def length_scale(mean: float, limit: float) -> float:
+    """Of the exponential distribution that has this mean when it is cut at ``limit``."""
+    low, high = mean, 1e6 * limit
+    if mean >= limit:
+        return high
+    for _ in range(100):
+        scale = math.sqrt(low * high)
+        low, high = (scale, high) if mean_when_cut(scale, limit) < mean else (low, scale)
+    return scale
+
+
+def mean_when_cut(scale: float, limit: float) -> float:
+    """Mean length where lengths are exponential and cut at ``limit``."""
+    return scale * -math.expm1(-limit / scale)
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """What an estimate is computed from. Seconds are those of GPUs."""
+
+    config: Config
+    shape: ModelShape
+    load: Workload
+    machine: Machine
+    processes: int
+    sharding: str
+
+    @property
+    def trained(self) -> int:
+        return trained_parameters(self.config, self.shape)
+
+    @property
+    def rows(self) -> int:
+        """R: responses that one process samples in one call."""
+        return self.config.train_batch_size * self.config.num_generations // self.processes
+
+    @property
+    def number_bytes(self) -> int:
+        """Of a number in the cache."""
+        return 2 if self.config.precision == "bf16" else 4
+
+    @property
+    def activation_bytes(self) -> int:
+        """Of a number kept for the backward pass: in bf16 autocast half of them have 2."""
+        return 3 if self.config.precision == "bf16" else 4
+
+    @property
+    def with_vllm(self) -> bool:
+        return self.config.backend.startswith("vllm")
+
+    def survivors(self, length: float) -> float:
+        """Share of responses longer than ``length``."""
+        limit = self.config.max_completion_length
+        return math.exp(-length / length_scale(self.load.mean_length, limit))
+
+    # Memory --------------------------------------------------------------------------------------
+
+    def memory(self) -> Memory:
+        """Of one process.
+
+        Weights 4 N bytes (float32 master weights, with LoRA those of the adapters too), gradients 4
+        and moments 8 bytes for each trained parameter, each divided by the processes where it is
+        sharded; a reference model, 4 N, where beta > 0 (under LoRA it is the model without them).
+        """
+        config, whole = self.config, self.shape.parameters
+        all_sharded = self.processes if self.sharding in ("zero3", "fsdp2") else 1
+        state_sharded = self.processes if self.sharding != "none" else 1
+        frozen = whole if config.lora_rank else 0
+        with_reference = (config.beta or 0.0) > 0 and not config.lora_rank
+        sampling = self.sampling_memory()
+        stays = config.backend == "vllm_colocate" and not config.vllm_sleep
+        # DDP reduces copies of the gradients, in buckets.
+        copies = 2 if self.processes > 1 and self.sharding == "none" else 1
+        # TRL shards a reference model as one unit: all of it is gathered to score a batch.
+        whole_reference = self.number_bytes * whole if with_reference and all_sharded > 1 else 0.0
+        return Memory(
+            base=self.machine.base_memory,
+            weights=4 * (self.trained + frozen) / all_sharded,
+            gradients=copies * 4 * self.trained / state_sharded,
+            optimizer=ADAM_BYTES * self.trained / state_sharded,
+            reference=4 * whole / all_sharded if with_reference else 0.0,
+            gathered=whole_reference,
+            engine=sampling if stays else 0.0,
+            update=self.update_memory(all_sharded > 1),
+            sampling=0.0 if stays else sampling,
+            evaluation=self.evaluation_memory(),
+        )
+
+    def update_memory(self, gathers: bool) -> float:
+        """Activations of B x T tokens, and the tile of the head with the gradient of its weight.
+
+        A layer keeps about 7 h + 8 q + 6 k + 4 i numbers a token (q, k: widths of all query and key
+        heads, i: intermediate) for its backward pass: norms and residual, projections, rotation and
+        attention, gate. With checkpointing only its input, h in float32, and those of one layer at
+        a time.
+        """
+        config, shape = self.config, self.shape
+        scored = config.per_device_batch_size * config.max_completion_length
+        tokens = scored + config.per_device_batch_size * self.load.prompt
+        layer = self.activation_bytes * layer_activations(shape)
+        layers = 4 * shape.hidden * shape.layers + layer
+        if not config.gradient_checkpointing:
+            layers = layer * shape.layers
+        tile = 4 * min(scored, HEAD_TOKENS) * min(shape.vocab, HEAD_VOCABULARY)
+        head = 4 * shape.vocab * shape.hidden + 4 * 2 * scored * shape.hidden
+        gathered = 4 * shape.layer_matmul_parameters * 2 if gathers else 0
+        return tokens * layers + 4 * tile + head + gathered
+
+    def sampling_memory(self) -> float:
+        """Transformers: the cache of all R responses at full length, one layer's twice while it
+        grows, and four copies of the logits of one position. Continuous batching and colocated
+        vLLM: their share of the device. A server's is its own.
+        """
+        if self.config.backend == "vllm_server":
+            return 0.0
+        if self.config.backend != "transformers":
+            return self.engine_share() * self.machine.memory
+        return self.cache(self.rows, self.load.prompt + self.config.max_completion_length)
+
+    def engine_share(self) -> float:
+        """Share of a GPU for vLLM, or for a paged cache: what the run says; else what is left, in
+        twentieths: beside weights and moments where it gives its memory back, beside
+        the update too where it does not. At most what all responses at their limit fill.
+        """
+        if self.config.vllm_memory is not None:
+            return self.config.vllm_memory
+        whole, longest = self.shape.parameters, self.load.prompt + self.config.longest_response
+        all_sharded = self.processes if self.sharding in ("zero3", "fsdp2") else 1
+        state_sharded = self.processes if self.sharding != "none" else 1
+        frozen = whole if self.config.lora_rank else 0
+        kept = self.machine.base_memory + 4 * (self.trained + frozen) / all_sharded
+        kept += ADAM_BYTES * self.trained / state_sharded
+        if (self.config.beta or 0.0) > 0 and not self.config.lora_rank:
+            kept += 4 * whole / all_sharded
+        if not self.config.vllm_sleep:
+            kept += 4 * self.trained / state_sharded + self.update_memory(all_sharded > 1)
+        free = (1 - 2 * SPARE) * self.machine.memory - kept
+        useful = 2 * whole + self.cache(self.rows, longest) + self.machine.base_memory
+        share = min(free, useful) / self.machine.memory
+        steps = math.floor(share / _STEP_OF_A_GPU)
+        return min(_MOST_OF_A_GPU, max(1, steps) * _STEP_OF_A_GPU)
+
+    def cache(self, rows: int, tokens: int) -> float:
+        values = self.shape.cache_values() * (1 + 1 / self.shape.layers)
+        return rows * (tokens * values * self.number_bytes + 4 * 4 * self.shape.vocab)
+
+    def evaluation_memory(self) -> float:
+        """As sampling, by the same engine; transformers samples at most ``eval_batch_size``
+        responses at once, and those that go on past half the longest length are prefilled again.
+        """
+        if self.config.backend != "transformers":
+            return 0.0
+        config, shape, prompt = self.config, self.shape, self.load.prompt
+        rows = min(config.eval_batch_size, self.load.eval_problems * config.eval_attempts)
+        longest = max(config.eval_lengths)
+        going_on = rows * self.survivors(longest / 2)
+        widths = 3 * shape.intermediate + 4 * shape.hidden
+        prefill = going_on * (prompt + longest / 2) * 4 * widths
+        again = self.cache(math.ceil(going_on), prompt + longest)
+        return max(self.cache(rows, prompt + longest // 2), again + prefill)
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def seconds(self, layer_s: float, work: Work) -> float:
+        """Of a pass through the model: launches + arithmetic + memory traffic. The sum, not the
+        largest of the three: an upper bound of the roofline, exact where one of them dominates.
+        """
+        layers, flops, moved = work
+        return layer_s * layers + self.machine.flop_s * flops + self.machine.byte_s * moved
+
+    def time(self) -> Time:
+        """A cycle: generation + max(reward, scoring) + updates x update.
+
+        Scoring, the policy's log-probabilities of all responses before the first update, is a third
+        of a pass over them (beta > 0: of two models). An optimizer step moves 32 bytes a trained
+        parameter. Every update pads to the longest response: it costs the limit, not the mean.
+        """
+        config, length = self.config, self.config.max_completion_length
+        rows, tokens = config.per_device_batch_size, self.load.prompt + length
+        checkpointing = config.gradient_checkpointing
+        work = update_work(self.shape, rows, tokens, length, self.activation_bytes, checkpointing)
+        one_pass = self.seconds(UPDATE_LAYER_S, work)
+        step = self.machine.byte_s * STEP_BYTES * self.trained
+        models = 2 if (config.beta or 0.0) > 0 else 1
+        passes = config.batch(self.processes).gradient_accumulation_steps
+        return Time(
+            generation=self.generation_seconds(self.rows, length, self.load.mean_length),
+            reward=self.reward_seconds(self.rows),
+            scoring=models * self.rows / rows * one_pass / 3,
+            update=passes * one_pass + step,
+            updates_per_cycle=config.generation_period,
+            cycles=config.steps / config.generation_period,
+            evaluation=self.evaluation_seconds(),
+            evaluations=self.whole_evaluations(),
+            checkpoint=DISK_BYTE_S * (4 + ADAM_BYTES) * self.trained,
+            checkpoints=config.steps / (config.generation_period * config.checkpoint_generations),
+        )
+
+    def whole_evaluations(self) -> float:
+        """Evaluations in units of one of all problems: the first, the last, and those of some in
+        between.
+        """
+        between = -(-self.config.steps // self.config.eval_every) - 1
+        limit = self.config.eval_limit or self.load.eval_problems
+        return 2 + between * min(1.0, limit / max(1, self.load.eval_problems))
+
+    def generation_seconds(self, rows: int, length: int, mean_length: float) -> float:
+        """Transformers: the prompts, then L steps of all R responses, until the longest has ended.
+        With a paged cache (continuous batching, vLLM) an ended response makes room: R x mean
+        tokens, C at a time, where C responses fit the cache, and at least L steps.
+        """
+        shape, width, prompt = self.shape, self.number_bytes, self.load.prompt
+        if self.config.backend == "transformers":
+            # float32 weights, and under autocast the bf16 copy
+            return self.decode_seconds(length, rows, prompt, 6 if width == 2 else 4)
+        room, layer_s = self.engine_share() * self.machine.memory, SAMPLE_LAYER_S
+        if self.with_vllm:
+            room, layer_s = room - 2 * shape.parameters, GRAPH_LAYER_S
+        at_once = max(1, int(room / (shape.cache_values() * width * (prompt + mean_length))))
+        steps = float(length)
+        if at_once < rows:
+            steps = rows * mean_length / at_once + length - mean_length
+        active, context = rows * mean_length / steps, prompt + mean_length / 2
+        step = decode_work(shape, active, context, width, growing=False)
+        return steps * self.seconds(layer_s, step)
+
+    def decode_seconds(self, steps: int, rows: float, prompt: int, weight_bytes: float) -> float:
+        """Of transformers: the pass over the prompts, and a step for each token."""
+        shape, width = self.shape, self.number_bytes
+        layers, flops, _ = decode_work(shape, rows * prompt, prompt / 2, width, growing=False)
+        prefill = (layers, flops, shape.matmul_parameters * width)
+        layers, flops, moved = decode_work(shape, rows, prompt + steps / 2, width, growing=True)
+        moved += shape.matmul_parameters * (weight_bytes - width)
+        step = self.seconds(SAMPLE_LAYER_S, (layers, flops, moved))
+        return self.seconds(SAMPLE_LAYER_S, prefill) + steps * step
+
+    def reward_seconds(self, responses: float, evaluators: int | None = None) -> float:
+        """(a submission + its tests) x responses of one process over the workers of its evaluator,
+        at most one a core; every process has an evaluator of its own.
+
+        Judging ends at the first failure: half of the responses are taken to fail at their first
+        test.
+        """
+        cores = self.machine.cores / (evaluators or self.processes)
+        workers = min(float(self.config.reward_workers), cores)
+        tests = (1 + self.load.tests) / 2
+        return responses * (SUBMISSION_S + tests * TEST_S) / workers
+
+    def evaluation_seconds(self) -> float:
+        """Held-out problems at the longest of the lengths, judged by the first process's evaluator.
+        An engine samples them on all processes, transformers on one (or all in step), in spans
+        that double, each with the unfinished ones (:mod:`mcbench.runs.sampling`).
+        """
+        from mcbench.runs.sampling import spans  # loads torch
+
+        config, load = self.config, self.load
+        responses = load.eval_problems * config.eval_attempts
+        longest, limit = max(config.eval_lengths), config.max_completion_length
+        seconds, done = self.reward_seconds(responses, evaluators=1), 0
+        if config.backend != "transformers":
+            mean_length = mean_when_cut(length_scale(load.mean_length, limit), longest)
+            here = math.ceil(responses / self.processes)
+            return seconds + self.generation_seconds(here, longest, mean_length)
+        for span in spans(longest):
+            rows = responses * self.survivors(done)
+            batches = math.ceil(rows / config.eval_batch_size)
+            seconds += batches * self.decode_seconds(
+                span, rows / batches, load.prompt + done, self.number_bytes
+            )
+            done += span
+        return seconds
