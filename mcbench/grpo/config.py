@@ -29,6 +29,7 @@ _RANGES = {
     "top_entropy_quantile": (0, 1),
     "top_p": (0, 1),
     "num_iterations": (1, math.inf),
+    "length_groups": (1, math.inf),
 }
 
 
@@ -115,6 +116,21 @@ class MicroCoderGRPOConfig(GRPOConfig):
     temperature_probe_prompts: int = field(
         default=16, metadata={"help": "Training prompts used to measure D(T)."}
     )
+    sample_unfinished: bool = field(
+        default=False,
+        metadata={
+            "help": "Responses that have ended leave the batch while the others are sampled (with "
+            "transformers). The same distribution from other random numbers; in float32 the "
+            "sampler's log-probabilities are the old ones, which spares a pass."
+        },
+    )
+    length_groups: int = field(
+        default=1,
+        metadata={
+            "help": "Log-probabilities are computed in so many passes of rows of like length, "
+            "which need less padding; the same loss and gradients up to rounding."
+        },
+    )
     record_columns: list[str] = field(
         default_factory=lambda: ["problem_id"],
         metadata={"help": "Dataset columns passed on to the on_generation hook."},
@@ -130,6 +146,11 @@ class MicroCoderGRPOConfig(GRPOConfig):
             self.mask_truncated_completions = True
         self._check_ranges()
         super().__post_init__()
+        if self.sample_unfinished and (self.use_vllm or self.use_transformers_continuous_batching):
+            raise UserError(
+                "sample_unfinished is for generate of transformers; set it to False with vLLM and "
+                "with continuous batching, which drop what has ended themselves"
+            )
         self._check_names()
         self._check_temperature()
         self._check_stages()

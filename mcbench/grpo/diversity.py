@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 Ids = Sequence[int] | NDArray[np.int64]
 Group = Sequence[Ids]
 ORDERS = (1, 2, 3, 4)
+FIRST_TOKENS = 48
+"""Distinct-n falls with length by its arithmetic; over the first tokens alone it does not."""
 SELF_BLEU_TOKEN_BUDGET = 524_288
 _PACKED_BITS = 16
 
@@ -43,6 +45,11 @@ def distinct_n(groups: Sequence[Group], orders: Sequence[int] = ORDERS) -> dict[
             if grams.size:
                 values[n].append(_count_unique(grams) / grams.size)
     return {n: float(np.mean(v)) if v else float("nan") for n, v in values.items()}
+
+
+def distinct_4_first(groups: Sequence[Group]) -> float:
+    """Distinct-4 of the first :data:`FIRST_TOKENS` tokens of each response."""
+    return distinct_n([[ids[:FIRST_TOKENS] for ids in group] for group in groups], (4,))[4]
 
 
 def self_bleu(groups: Sequence[Group], token_budget: int = SELF_BLEU_TOKEN_BUDGET) -> float:

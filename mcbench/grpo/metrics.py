@@ -12,7 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mcbench.grpo.diversity import distinct_n, grouped, self_bleu, unique_share
+from mcbench.grpo.diversity import (
+    distinct_4_first,
+    distinct_n,
+    grouped,
+    self_bleu,
+    unique_share,
+)
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.masking import MASK_WHEN, Correctness
 
@@ -83,10 +89,13 @@ def group_metrics(
 def diversity_metrics(
     sequences: Sequence[NDArray[np.int64]], program_keys: Sequence[int], group_size: int
 ) -> dict[str, float]:
-    """Distinct-1..4, self-BLEU and the share of unique programs over the groups of the batch."""
+    """Distinct-1..4, that of the first tokens, self-BLEU and the share of unique programs over the
+    groups of the batch.
+    """
     groups = grouped(sequences, group_size)
     return {
         **{f"diversity/distinct_{n}": value for n, value in distinct_n(groups).items()},
+        "diversity/distinct_4_first": distinct_4_first(groups),
         "diversity/self_bleu": self_bleu(groups),
         "diversity/unique_programs": unique_share(grouped(program_keys, group_size)),
     }

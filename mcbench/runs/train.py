@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from mcbench.evaluator import CodeReward, Evaluator
 from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.files import digest, read_lines, write_json
 from mcbench.runs.config import Config
-from mcbench.runs.evaluate import evaluate, sample, select_problems
+from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import load_problems, problems_digest, training_row
 from mcbench.runs.provenance import commit, hardware, sharding_here, versions
 from mcbench.runs.recorder import Recorder
@@ -133,6 +133,9 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         report_to=[],
         disable_tqdm=True,
         dataloader_pin_memory=False,
+        length_groups=config.length_groups,
+        sample_unfinished=config.backend == "transformers"
+        and sharding_here() not in ("fsdp2", "zero3"),
         **sampler_arguments(config),
         **batch.trl_args(),
     )
@@ -226,6 +229,7 @@ class _Session:
         self.evaluator: Any = None  # of held-out problems, under our rules
         self.reward_evaluator: Any = None
         self.recorder: Any = None
+        self.verdicts: Verdicts = {}  # of held-out problems, met again in every evaluation
 
     def train(self) -> None:
         """Train from the last checkpoint, or from the start, and record the end."""
@@ -287,7 +291,7 @@ class _Session:
         trainer.add_callback(self.recorder)
         trainer.on_generation = partial(self._on_generation, trainer)
         if done < 0:
-            self._evaluate(trainer, 0)
+            self._evaluate(trainer, 0, False)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     def _on_generation(self, trainer: Any, batch: Any) -> None:
@@ -322,7 +326,7 @@ class _Session:
             label=self.label,
             is_main=self.is_main,
             say=self.progress,
-            evaluate=lambda step: self._evaluate(trainer, step),
+            evaluate=partial(self._evaluate, trainer),
             elapsed_before=before[-1]["elapsed_s"] if before else 0.0,
             first_step=done,
             correct_threshold=self.arguments.correct_threshold,
@@ -331,25 +335,42 @@ class _Session:
 
     # Evaluation ----------------------------------------------------------------------------------
 
-    def _evaluate(self, trainer: Any, step: int) -> None:
-        """Append one line per length; the base model's are measured once for all runs."""
+    def _evaluate(self, trainer: Any, step: int, small: bool) -> None:
+        """Append one line per length and temperature, those at the run's own temperature last; the
+        base model's are measured once for all runs.
+        """
         cache = self.store.base_evals / f"{self._base_key()}.json"
         cached = step == 0 and cache.exists()
         PartialState().wait_for_everyone()  # all have looked before one of them writes
-        results = _read_evals(cache) if cached else self._measure(trainer)
+        problems, key = self._small if small else (self.test_problems, self.test_digest)
+        others = () if small else self.config.eval_other_temperatures
+        temperatures = [*others, self.config.eval_temperature]
+        if cached:
+            results = _read_evals(cache)
+        else:
+            results = [one for t in temperatures for one in self._measure(trainer, problems, t)]
         if self.is_main:
             if step == 0 and not cached:
                 cache.parent.mkdir(exist_ok=True)
                 write_json(cache, [result.to_dict() for result in results])
             for result in results:
-                record = {"dataset": self.config.test_set, "dataset_hash": self.test_digest}
+                record = {"dataset": self.config.test_set, "dataset_hash": key}
                 self.run.append_eval({"step": step, **record, **result.to_dict()})
-            self.recorder.accuracy = results[0].pass_at_1
+            own = results[-len(self.config.eval_lengths)]
+            self.recorder.accuracy = own.pass_at_1
             if step == 0:
-                self.progress(f"[{self.label}] base model  pass@1 {results[0].pass_at_1:.1%}")
+                self.progress(f"[{self.label}] base model  pass@1 {own.pass_at_1:.1%}")
         PartialState().wait_for_everyone()
 
-    def _measure(self, trainer: Any) -> list[EvalResult]:
+    @cached_property
+    def _small(self) -> tuple[tuple[Problem, ...], str]:
+        """The problems of a small evaluation, and their digest."""
+        problems = select_problems(self.test_problems, self.config.small_eval_limit)
+        return problems, problems_digest(problems)
+
+    def _measure(
+        self, trainer: Any, problems: Sequence[Problem], temperature: float
+    ) -> list[EvalResult]:
         """The results, in the main process; the others help it where they must."""
         config = self.config
         vllm = self.arguments.use_vllm
@@ -358,7 +379,7 @@ class _Session:
         settings: dict[str, Any] = {
             "lengths": config.eval_lengths,
             "attempts": config.eval_attempts,
-            "temperature": config.eval_temperature,
+            "temperature": temperature,
             "seed": config.seed,
             "prompt_style": config.prompt_style,
         }
@@ -368,8 +389,10 @@ class _Session:
             if vllm and not sharded:
                 policy = replace(policy, sampler=vllm_sampler(trainer))
             if self.is_main:
-                return evaluate(policy, self.test_problems, evaluator=self.evaluator, **settings)
-            sample(policy, self.test_problems, **settings)  # a share of the prompts or weights
+                return evaluate(
+                    policy, problems, evaluator=self.evaluator, known=self.verdicts, **settings
+                )
+            sample(policy, problems, **settings)  # a share of the prompts or weights
             return []
 
     def _base_key(self) -> str:
@@ -379,6 +402,7 @@ class _Session:
                 config.model_digest,
                 self.test_digest,
                 repr((config.eval_lengths, config.eval_attempts, config.eval_temperature)),
+                *map(repr, config.eval_other_temperatures),
                 repr((config.eval_batch_size, config.prompt_style, config.precision)),
                 config.backend,
                 str(config.seed),

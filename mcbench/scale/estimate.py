@@ -27,6 +27,7 @@ HEAD_TOKENS, HEAD_VOCABULARY = 4096, 32768
 # Mean response length as a share of the limit where nothing was measured: nano-s and nano-m lie
 # between 0.45 and 0.60 over their training.
 MEAN_SHARE = 0.55
+FIRST_SPAN = 64  # tokens of an evaluation's first span
 ADAM_BYTES = 8  # two float32 moments
 STEP_BYTES = 32  # an optimizer step: reads and writes weight, gradient and both moments
 # Seconds that a layer costs whatever its size: some 30 launches of 10 us from Python, with the
@@ -443,11 +444,9 @@ class _Formulas:
         return responses * (SUBMISSION_S + tests * TEST_S) / workers
 
     def evaluation_seconds(self) -> float:
-        """Held-out problems at the longest of the lengths. Transformers samples in spans that
-        double, and each goes on with the unfinished ones (:mod:`mcbench.runs.sampling`).
+        """Held-out problems at the longest of the lengths. With transformers a response that has
+        ended leaves the batch (:mod:`mcbench.grpo.decode`): rows are counted in spans that double.
         """
-        from mcbench.runs.sampling import spans  # loads torch
-
         config, load = self.config, self.load
         responses = load.eval_problems * config.eval_attempts
         longest, limit = max(config.eval_lengths), config.max_completion_length
@@ -456,7 +455,8 @@ class _Formulas:
             mean_length = mean_when_cut(length_scale(load.mean_length, limit), longest)
             here = math.ceil(responses / self.processes)
             return seconds + self.generation_seconds(here, longest, mean_length)
-        for span in spans(longest):
+        while done < longest:
+            span = min(max(FIRST_SPAN, done), longest - done)
             rows = responses * self.survivors(done)
             batches = math.ceil(rows / config.eval_batch_size)
             seconds += batches * self.decode_seconds(
