@@ -8,7 +8,7 @@ from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
 from mcbench.grpo.correction import MODES
-from mcbench.grpo.masking import MASKED_LOSE, MASK_WHEN, REPEAT_RULES, TRUNCATION_MASKS
+from mcbench.grpo.masking import MASK_WHEN, MASKED_LOSE, REPEAT_RULES, TRUNCATION_MASKS
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
 # Allowed names and ranges; those of TRL 1.16 too, which finds a wrong name or number only in the
@@ -34,6 +34,7 @@ _RANGES = {
     "num_iterations": (1, math.inf),
     "diversity_head": (4, math.inf),
     "sampler_noise": (0, math.inf),
+    "length_groups": (1, math.inf),
 }
 _WHOLE = ("repeat_window", "temperature_probe_prompts", "num_iterations")
 
@@ -147,6 +148,21 @@ class MicroCoderGRPOConfig(GRPOConfig):
     diversity_metrics: bool = field(
         default=True, metadata={"help": "Log diversity/: distinct n-grams, self-BLEU, programs."}
     )
+    sample_unfinished: bool = field(
+        default=False,
+        metadata={
+            "help": "Responses that have ended leave the batch while the others are sampled (with "
+            "transformers). The same distribution from other random numbers; in float32 the "
+            "sampler's log-probabilities are the old ones, which spares a pass."
+        },
+    )
+    length_groups: int = field(
+        default=1,
+        metadata={
+            "help": "Log-probabilities are computed in so many passes of rows of like length, "
+            "which need less padding; the same loss and gradients up to rounding."
+        },
+    )
     record_columns: list[str] = field(
         default_factory=lambda: ["problem_id"],
         metadata={"help": "Dataset columns passed on to the on_generation hook."},
@@ -163,6 +179,11 @@ class MicroCoderGRPOConfig(GRPOConfig):
             self.mask_truncated_completions = True
         self._check_ranges()
         super().__post_init__()
+        if self.sample_unfinished and (self.use_vllm or self.use_transformers_continuous_batching):
+            raise UserError(
+                "sample_unfinished is for generate of transformers; set it to False with vLLM and "
+                "with continuous batching, which drop what has ended themselves"
+            )
         self._check_names()
         self._check_temperature()
         self._check_stages()

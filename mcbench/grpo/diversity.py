@@ -45,6 +45,13 @@ def distinct_n(groups: Sequence[Group], orders: Sequence[int] = ORDERS) -> dict[
     return {n: float(np.mean(v)) if v else float("nan") for n, v in values.items()}
 
 
+def distinct_4_head(groups: Sequence[Group], tokens: int) -> float:
+    """Distinct-4 of so many ``tokens`` at the start of every response: Distinct-n falls as
+    responses grow, because long texts repeat themselves.
+    """
+    return distinct_n([[ids[:tokens] for ids in group] for group in groups], (4,))[4]
+
+
 def self_bleu(groups: Sequence[Group], token_budget: int = SELF_BLEU_TOKEN_BUDGET) -> float:
     """Mean BLEU-4 of each response against the others of its group; 1 = all alike. Lower is more
     diverse.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mcbench.grpo.correction import weight_by_length
-from mcbench.grpo.diversity import distinct_n, grouped, self_bleu, unique_share
+from mcbench.grpo.diversity import distinct_4_head, distinct_n, grouped, self_bleu, unique_share
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.masking import MASK_WHEN, Correctness
 
@@ -94,16 +94,13 @@ def diversity_metrics(
     group_size: int,
     head: int,
 ) -> dict[str, float]:
-    """Distinct-1..4, self-BLEU and the share of unique programs over the groups of the batch.
-
-    Distinct-n falls as responses grow, because long texts repeat themselves; so Distinct-4 is also
-    counted on the first ``head`` tokens of every response.
+    """Distinct-1..4, Distinct-4 of the first ``head`` tokens of every response, self-BLEU and the
+    share of unique programs over the groups of the batch.
     """
     groups = grouped(sequences, group_size)
-    heads = grouped([ids[:head] for ids in sequences], group_size)
     return {
         **{f"diversity/distinct_{n}": value for n, value in distinct_n(groups).items()},
-        "diversity/distinct_4_head": distinct_n(heads, (4,))[4],
+        "diversity/distinct_4_head": distinct_4_head(groups, head),
         "diversity/self_bleu": self_bleu(groups),
         "diversity/unique_programs": unique_share(grouped(program_keys, group_size)),
     }

@@ -24,7 +24,8 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -36,10 +37,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
 from torch.nn.utils.rnn import pad_sequence
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.decode import Trace, sample_unfinished
 from mcbench.grpo.generation import completion_text
+from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.trl_correction import CorrectedGRPOTrainer, loss_mask
 
 logger = logging.getLogger(__name__)
@@ -70,6 +74,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     sampled_completions: list[Any]
     rewards: Tensor  # (B, reward functions); NaN where a function gave none
     seconds: Mapping[str, float] = MappingProxyType({})
+    trace: Trace | None = None  # of sample_unfinished
     _inputs: Sequence[dict[str, Any]] = ()
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
@@ -84,12 +89,19 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         super().__init__(model=model, args=args, **kwargs)
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
+        self._old_log_probs: list[Tensor] | None = None
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [log_prob_temperature_cell(model) for model in models]
         self._extra_columns: list[str] = []
         self._sampler_log_probs: list[list[float]] | None = None  # where TRL is not to have them
         if self.continuous_batching_config is not None:
             self.continuous_batching_config.return_logprobs = True
+        divided = self.is_fsdp_enabled or is_deepspeed_zero3_enabled()
+        if self.args.sample_unfinished and divided:
+            raise UserError(
+                "sample_unfinished needs processes that each hold the whole model; set it to False "
+                "under FSDP and ZeRO-3"
+            )
         self._generate_in_step()
 
     # -- generation and rewards, observed
@@ -109,6 +121,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
         self.sampled_limits = [self._limit_after(len(ids)) for ids in prompt_ids]
         self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
+        self._keep_old_log_probs()
         self._start_scoring(self.sampled_completions)
         return result
 
@@ -146,12 +159,15 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         return self.rewards
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        policy = self.accelerator.unwrap_model(self.model_wrapped)
         if self.use_transformers_continuous_batching:
-            policy = self.accelerator.unwrap_model(self.model_wrapped)
             with continuous_batching(policy) as self._sampler_log_probs:
                 return super()._generate_single_turn(prompt_ids, *args, **kwargs)
         self._divide_again()
-        ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        with ExitStack() as stack:
+            if self.args.sample_unfinished:
+                self.trace = stack.enter_context(unfinished_only(policy))
+            ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
         if log_probs is not None and self.args.sampler_noise:
             added = self.noise([len(row) for row in log_probs])
             log_probs = [
@@ -159,6 +175,55 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
                 for row, noise in zip(log_probs, added, strict=True)
             ]
         return ids, log_probs
+
+    # -- log-probabilities
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        **images: Any,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        score = super()._get_per_token_logps_and_entropies
+        if self._old_log_probs is not None:
+            old = pad_sequence(self._old_log_probs, batch_first=True)
+            self._old_log_probs = None
+            return nn.functional.pad(old, (0, logits_to_keep - old.shape[1])), None, None
+        groups = self.args.length_groups
+        if groups == 1 or compute_aux_loss or any(one is not None for one in images.values()):
+            return score(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
+                compute_aux_loss, **images,
+            )  # fmt: skip
+        passes = max(groups, -(-len(input_ids) // (batch_size or len(input_ids))))
+        log_probs, entropies = in_length_groups(
+            lambda ids, mask, kept: score(
+                model, ids, mask, kept, compute_entropy=compute_entropy
+            )[:2],
+            input_ids, attention_mask, logits_to_keep, passes,
+        )  # fmt: skip
+        return log_probs, entropies, None
+
+    def _keep_old_log_probs(self) -> None:
+        """Those of the sampler, where TRL is about to ask for the same numbers: the first thing it
+        asks after a generation that several updates follow. In half precision a pass over the whole
+        responses rounds in another way than the sampler did, and is made.
+        """
+        args = self.args
+        assert args.steps_per_generation is not None  # set by GRPOConfig
+        period = args.steps_per_generation * self.num_iterations
+        if self.trace is None or args.bf16 or args.fp16:
+            return
+        lengths = [len(row) for row in self.trace.log_probs]
+        if args.gradient_accumulation_steps % period and lengths == list(
+            map(len, self.sampled_ids)
+        ):
+            self._old_log_probs = self.trace.log_probs
 
     def sample(self, prompts: list[Any]) -> list[list[int]]:
         """G responses to each prompt (token ids), groups in a row; nothing is scored or logged."""
@@ -228,8 +293,10 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         count = len(completion_ids)
         found = output.get("old_per_token_logps", self.sampler_log_probs(output))
         log_probs = None
+        if found is None and self.trace is not None:
+            found = self.trace.log_probs
         if found is not None:
-            values = found.float().cpu().numpy()
+            values = [row.float().cpu().numpy() for row in found]
             rows = [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
             log_probs = self.gather_sequences(rows)
         columns = {
@@ -253,6 +320,20 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             "columns": {**columns, **logged},
             "log_probs": log_probs,
         }
+
+    def sampled_entropy(self) -> dict[str, float]:
+        """Mean entropy (nats a token) of the distributions that the batch's tokens were drawn from,
+        those of masked responses included; TRL's ``entropy`` leaves out what it removes from the
+        loss. Empty where the sampler does not tell; :func:`~mcbench.grpo.metrics.entropy_metrics`
+        estimates it then.
+        """
+        if self.trace is None:
+            return {}
+        tokens = torch.cat(self.trace.entropies)
+        total, count = self.gather(
+            torch.stack([tokens.sum(), tokens.new_tensor(len(tokens))])[None]
+        ).sum(0)
+        return {"entropy/sampled": (total / count).item()}
 
     def removed_from_loss(self, output: dict[str, Any]) -> Tensor:
         """(B,) bool: the responses without a token in the loss (``mask_truncated_completions``)."""
@@ -431,6 +512,17 @@ def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
         for weight, data in weights:
             weight.data = data
         _restore(buffers)
+
+
+@contextmanager
+def unfinished_only(model: Any) -> Iterator[Trace]:
+    """``model.generate`` with :func:`mcbench.grpo.decode.sample_unfinished`; yields its trace."""
+    trace, generate = Trace(), model.generate
+    model.generate = partial(generate, custom_generate=sample_unfinished, trace=trace)
+    try:
+        yield trace
+    finally:
+        del model.generate
 
 
 def _restore(buffers: list[tuple[nn.Module, str, Tensor | None]]) -> None:

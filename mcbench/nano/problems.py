@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import io
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from mcbench.nano import described, induced
 Split = Literal["train", "test"]
 SPLITS = ("train", "test")
 SIZES = {"train": 1500, "test": 120}
+BALANCED_SIZES = {"train": 1500, "test": 240}
 INDUCED_SHARE = 0.65
 MIN_TESTS = 3
 PROBES = 60
@@ -30,7 +31,11 @@ PROBES = 60
 
 def split_of(key: str) -> Split:
     """The split that owns a reference program or an example set: a fifth are kept for test."""
-    return "test" if hashlib.blake2b(key.encode()).digest()[0] % 5 == 0 else "train"
+    return "test" if _hash(key)[0] % 5 == 0 else "train"
+
+
+def _hash(key: str) -> bytes:
+    return hashlib.blake2b(key.encode()).digest()
 
 
 @cache
@@ -38,6 +43,18 @@ def induced_programs(split: Split) -> tuple[tuple[int, int], ...]:
     """The (feature, constant) pairs that a split may use as hidden functions."""
     pairs = [(f, k) for f in range(len(induced.FEATURES)) for k in induced.CONSTANTS]
     return tuple(p for p in pairs if split_of(induced.Induced(*p, (), "stdin").key) == split)
+
+
+@cache
+def balanced_programs(split: Split) -> tuple[tuple[int, int], ...]:
+    """As :func:`induced_programs`, with the same number of constants for every feature: two of nine
+    are kept for test.
+    """
+    found = []
+    for f in range(len(induced.FEATURES)):
+        order = sorted(induced.CONSTANTS, key=lambda k: _hash(f"{induced.FEATURES[f].expr}+{k}"))
+        found += [(f, k) for k in (order[:2] if split == "test" else order[2:])]
+    return tuple(found)
 
 
 def draw_induced(
@@ -133,9 +150,11 @@ def described_problem(task: described.Described, rng: random.Random) -> Problem 
     return _problem(task, source, [probes[i] for i in inputs])
 
 
-def _draw(rng: random.Random, split: Split) -> induced.Induced | described.Described:
+def _draw(
+    rng: random.Random, split: Split, programs: Sequence[tuple[int, int]]
+) -> induced.Induced | described.Described:
     if rng.random() < INDUCED_SHARE:
-        return draw_induced(rng, induced_programs(split), split)
+        return draw_induced(rng, programs, split)
     while True:
         task = described.draw(rng)
         if split_of(task.key) == split:
@@ -169,16 +188,42 @@ def load_split(split: Split, size: int | None = None, seed: int = 0) -> tuple[Pr
     if size < 12:
         raise UserError(f"a split of {size} problems is too small; at least 12 are needed")
     rng = random.Random(f"nano-{split}-{seed}")
+    levels = {"induced": DIFFICULTIES, "described": DIFFICULTIES}
+    return _filled(rng, split, induced_programs(split), _quota(size, levels), "difficulty")
+
+
+@cache
+def load_balanced(split: Split) -> tuple[Problem, ...]:
+    """1500 problems to train on or 240 to test with: as :func:`load_split`, but every one of the 16
+    features occurs equally often in both splits (and so the difficulties of induced problems stand
+    4 : 5 : 7, as the features do).
+
+    Raises:
+        UserError: an unknown split.
+    """
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS)
+    rng = random.Random(f"nano-balanced-{split}")
+    levels = {"induced": range(len(induced.FEATURES)), "described": DIFFICULTIES}
+    quota = _quota(BALANCED_SIZES[split], levels)
+    return _filled(rng, split, balanced_programs(split), quota, "feature")
+
+
+Quota = dict[tuple[str, str, Any], int]
+"""Problems by kind, form and level (a difficulty, or the index of a feature)."""
+
+
+def _filled(
+    rng: random.Random, split: Split, programs: Sequence[tuple[int, int]], quota: Quota, level: str
+) -> tuple[Problem, ...]:
+    """Problems drawn until every cell of the quota is full; ``level`` is that of induced ones."""
     seen: set[str] = set()
     problems: list[Problem] = []
-    quota = _quota(size)
-    while len(problems) < size:
-        task = _draw(rng, split)
-        cell = (
-            "induced" if isinstance(task, induced.Induced) else "described",
-            task.form,
-            task.difficulty,
-        )
+    while any(quota.values()):
+        task = _draw(rng, split, programs)
+        cell: tuple[str, str, Any] = ("described", task.form, task.difficulty)
+        if isinstance(task, induced.Induced):
+            cell = ("induced", task.form, getattr(task, level))
         if task.statement() in seen or not quota[cell]:
             continue
         if problem := _with_tests(task, rng):
@@ -188,12 +233,12 @@ def load_split(split: Split, size: int | None = None, seed: int = 0) -> tuple[Pr
     return tuple(problems)
 
 
-def _quota(size: int) -> dict[tuple[str, str, str], int]:
-    """How many problems of each kind, form and difficulty a set of ``size`` holds."""
-    cells = [(form, difficulty) for form in ("stdin", "call") for difficulty in DIFFICULTIES]
-    quota: dict[tuple[str, str, str], int] = {}
+def _quota(size: int, levels: Mapping[str, Sequence[Any]]) -> Quota:
+    """How many problems of each kind, form and level a set of ``size`` holds."""
+    quota: Quota = {}
     n_induced = round(size * INDUCED_SHARE)
     for kind, n in (("induced", n_induced), ("described", size - n_induced)):
-        for i, (form, difficulty) in enumerate(cells):
-            quota[kind, form, difficulty] = n // 6 + (i < n % 6)
+        cells = [(form, level) for form in ("stdin", "call") for level in levels[kind]]
+        for i, (form, level) in enumerate(cells):
+            quota[kind, form, level] = n // len(cells) + (i < n % len(cells))
     return quota

@@ -1,15 +1,17 @@
 """A finished run as one small file, for keeping in a repository.
 
 A parquet table with two columns: ``table`` and ``row``. Rows of the tables ``meta``, ``step`` and
-``eval`` are the JSON lines as the run recorded them. ``sample`` are a few whole groups of the
-stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last
-generation, chosen without a look at what they hold. ``distribution`` is counted from all stored
-responses where the run itself logged none. Equal records give equal bytes.
+``eval`` are the JSON lines that the run recorded, reals with six digits. What evaluations know of
+their problems beside the passes stands once, in rows of the table ``problems``. ``sample`` are a
+few whole groups of the stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a
+middle and the last generation, chosen without a look at what they hold. ``distribution`` is counted
+from all stored responses where the run itself logged none. Equal records give equal bytes.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SAMPLE_GROUPS = 4
+_COUNTS = ("passes", "attempts")  # of a problem in one evaluation
 SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
 
 
@@ -42,8 +45,10 @@ def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
     if record.state != "finished":
         raise UserError(f"run {record.run_id} is {record.state}; only finished runs are kept")
     rows = [("meta", record.meta)]
-    rows += [("step", line) for line in record.step_lines]
-    rows += [("eval", line) for line in record.eval_lines]
+    rows += [("step", _rounded(line)) for line in record.step_lines]
+    evals, problems = _without_problems(record.eval_lines)
+    rows += [("problems", one) for one in problems]
+    rows += [("eval", _rounded(line)) for line in evals]
     if ADVANTAGE not in record.steps.columns:
         found = record.distributions.items()
         rows += [("distribution", {"step": step, **values}) for step, values in found]
@@ -55,9 +60,57 @@ def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
         {"table": [kind for kind, _ in rows], "row": [json.dumps(row) for _, row in rows]}
     )
     data = pa.BufferOutputStream()
-    pq.write_table(table, data, compression="zstd", compression_level=19)
+    # Statistics and dictionaries would hold the longest rows again, whole.
+    pq.write_table(
+        table, data, compression="zstd", compression_level=19, write_statistics=False,
+        use_dictionary=False,
+    )  # fmt: skip
     write_atomic(path, data.getvalue().to_pybytes())
     return path
+
+
+def _rounded(value: Any) -> Any:
+    """Reals with six digits; times, which need more, to a tenth of a second."""
+    if isinstance(value, dict):
+        return {
+            name: round(one, 1) if name == "time" else _rounded(one) for name, one in value.items()
+        }
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _without_problems(
+    lines: Sequence[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
+    """Evaluation lines with the passes and attempts alone, and the lists of problems they are of;
+    ``problems`` in a line is the place of its list.
+    """
+    known: list[list[dict[str, Any]]] = []
+    short = []
+    for line in lines:
+        if "per_problem" not in line:
+            short.append(line)
+            continue
+        own = [{k: v for k, v in row.items() if k not in _COUNTS} for row in line["per_problem"]]
+        if own not in known:
+            known.append(own)
+        counts = {name: [row[name] for row in line["per_problem"]] for name in _COUNTS}
+        short.append({**line, "per_problem": {"problems": known.index(own), **counts}})
+    return short, known
+
+
+def _with_problems(
+    line: dict[str, Any], known: Sequence[Sequence[dict[str, Any]]]
+) -> dict[str, Any]:
+    """A line as it was recorded; older files hold it so."""
+    found = line.get("per_problem")
+    if not isinstance(found, dict):
+        return line
+    counts = (found[name] for name in _COUNTS)
+    rows = zip(known[found["problems"]], *counts, strict=True)
+    whole = [{**row, "passes": passes, "attempts": attempts} for row, passes, attempts in rows]
+    return {**line, "per_problem": whole}
 
 
 class Stored(Protocol):
@@ -116,10 +169,11 @@ def read_compact(path: str | Path) -> RunRecord:
         raise UserError(f"record {path} does not exist") from None
     except (pa.ArrowInvalid, KeyError, ValueError, StopIteration) as error:
         raise UserError(f"{path} is no compact run record: {error}") from error
+    problems = [row for kind, row in parsed if kind == "problems"]
     return RunRecord(
         meta=meta,
         step_lines=[row for kind, row in parsed if kind == "step"],
-        eval_lines=[row for kind, row in parsed if kind == "eval"],
+        eval_lines=[_with_problems(row, problems) for kind, row in parsed if kind == "eval"],
         path=Path(path),
         sample_lines=[row for kind, row in parsed if kind == "sample"],
         distribution_lines=[row for kind, row in parsed if kind == "distribution"],

@@ -89,6 +89,12 @@ class Config(Settings):
     num_generations: Positive = _setting("batch", ..., "responses G to a prompt")
     per_device_batch_size: Positive = _setting("batch", ..., "responses in one forward pass")
     num_iterations: int | None = _algorithm("batch", "passes over a sampled batch")
+    length_groups: Positive = _setting(
+        "batch",
+        1,
+        "passes by length that a forward pass is divided into, for less padding",
+        "execution",
+    )
 
     steps: Positive = _setting("optimisation", ..., "optimizer updates of the whole run")
     learning_rate: float = _setting("optimisation", ..., "after the warm-up", gt=0)
@@ -141,11 +147,17 @@ class Config(Settings):
     ] = _setting("evaluation", ..., "limits of the held-out responses")
     eval_attempts: Positive = _setting("evaluation", 4, "responses to each held-out problem")
     eval_temperature: float = _setting("evaluation", 1.0, "of held-out responses", gt=0)
+    eval_other_temperatures: Annotated[
+        tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)
+    ] = _setting("evaluation", (), "further ones, of the evaluations on all problems", "later")
+    small_eval_every: Positive | None = _setting(
+        "evaluation", None, "updates between two evaluations on a part of the problems", "later"
+    )
+    small_eval_limit: Positive = _setting(
+        "evaluation", 60, "problems of such a part, evenly spread", "later"
+    )
     eval_batch_size: Positive = _setting("evaluation", 256, "responses sampled at once")
     test_limit: Positive | None = _setting("evaluation", None, "problems used, evenly spread")
-    eval_limit: Positive | None = _setting(
-        "evaluation", None, "of those, how many between the first and last evaluation", "later"
-    )
 
     diversity_head: int = _setting(
         "evaluation", 48, "first tokens that length-free Distinct-4 counts", "execution", ge=4

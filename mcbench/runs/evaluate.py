@@ -31,7 +31,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, extract_code
 from mcbench.evaluator.reward import NO_CODE
 from mcbench.files import make_writable, plain, read_lines, write_atomic, write_json
-from mcbench.grpo.diversity import distinct_n
+from mcbench.grpo.diversity import distinct_4_head, distinct_n, program_key, unique_share
 from mcbench.runs.scores import EvalResult, mean_pass_at
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 CHUNK = 32  # problems sampled and judged together where they are kept in a folder
 
 Problems = Sequence[Problem] | BenchmarkSet
+Verdicts = dict[tuple[str, str], str]
+"""By problem id and program, such as "AC,WA"."""
 
 
 def select_problems(problems: Sequence[Problem], limit: int | None) -> tuple[Problem, ...]:
@@ -64,6 +66,8 @@ def evaluate(
     folder: Path | None = None,
     about: Mapping[str, Any] | None = None,
     progress: bool = False,
+    known: Verdicts | None = None,
+    head: int = 48,
 ) -> list[EvalResult]:
     """Sample ``attempts`` responses a problem and judge them at each of ``lengths``.
 
@@ -79,6 +83,8 @@ def evaluate(
         some: ids of problems whose results alone come after those of all.
         folder: where samples and verdicts are kept, and an interrupted evaluation goes on.
         about: what else decides the result, such as hashes of model and problems, for the folder.
+        head: tokens at the start of every response that ``distinct_4_head`` counts.
+        known: verdicts of before, which are not found again; those found now are added.
 
     Returns:
         One result per length, in the order given; then those of ``some``.
@@ -109,7 +115,7 @@ def evaluate(
                 # Far apart in a folder: samplers may count on from the seed, one a response.
                 own = seed if file is None else seed * 1_000_003 + number * 65_537
                 part = _part(problems, first, first + size)
-                new = _rows(model, part, evaluator, seed=own, **settings)
+                new = _rows(model, part, evaluator, known, head, seed=own, **settings)
                 if file is not None:
                     write_atomic(file, "".join(json.dumps(plain(row)) + "\n" for row in new))
             rows += new
@@ -171,6 +177,8 @@ def _rows(
     model: Policy,
     problems: Sequence[Problem],
     evaluator: Any,
+    known: Verdicts | None,
+    head: int,
     *,
     lengths: Sequence[int],
     attempts: int,
@@ -179,7 +187,7 @@ def _rows(
     """What is kept of every problem: what it is, and its responses with their verdicts."""
     responses = sample(model, problems, lengths=lengths, attempts=attempts, **settings)
     texts = {length: model.texts([ids[:length] for ids in responses]) for length in lengths}
-    verdicts = judge(evaluator, problems, texts, attempts)
+    verdicts = judge(evaluator, problems, texts, attempts, known)
     longest = texts[max(lengths)]
     rows = []
     for index, problem in enumerate(problems):
@@ -201,27 +209,46 @@ def _rows(
                     for i in mine
                 ],
                 "distinct_4": {str(n): distinct_n(group, (4,))[4] for n, group in groups.items()},
+                "distinct_4_head": {str(n): distinct_4_head(g, head) for n, g in groups.items()},
+                "unique_programs": {
+                    str(n): unique_share([[program_key(extract_code(t[i])) for i in mine]])
+                    for n, t in texts.items()
+                },
             }
         )
     return rows
 
 
 def judge(
-    evaluator: Any, problems: Sequence[Problem], texts: Mapping[int, list[str]], attempts: int
+    evaluator: Any,
+    problems: Sequence[Problem],
+    texts: Mapping[int, list[str]],
+    attempts: int,
+    known: Verdicts | None = None,
 ) -> dict[int, list[str]]:
     """Verdicts by length for every response, such as "AC,WA"; :func:`passed` reads them.
 
     Response i belongs to problem i // attempts. Equal programs for one problem run once, which also
-    covers every response that ended before the shortest length.
+    covers every response that ended before the shortest length, and those in ``known`` not at all.
     """
+    known = {} if known is None else known
     keys = {
         length: [(i // attempts, extract_code(text)) for i, text in enumerate(rows)]
         for length, rows in texts.items()
     }
     programs = dict.fromkeys(key for rows in keys.values() for key in rows if key[1] is not None)
-    submissions = [submission(problems[index], code or "") for index, code in programs]
+    found = {
+        (index, code): known[problems[index].id, code]
+        for index, code in programs
+        if (problems[index].id, code) in known
+    }
+    new = [key for key in programs if key not in found]
+    submissions = [submission(problems[index], code or "") for index, code in new]
     results = evaluator.evaluate(submissions, early_exit=True) if submissions else []
-    found = {key: ",".join(result.verdicts) for key, result in zip(programs, results, strict=True)}
+    for (index, code), result in zip(new, results, strict=True):
+        found[index, code] = ",".join(result.verdicts)
+        if "IE" not in result.verdicts:  # our own failure says nothing of the program
+            known[problems[index].id, code] = found[index, code]
     return {length: [found.get(key, NO_CODE) for key in rows] for length, rows in keys.items()}
 
 
@@ -249,8 +276,6 @@ def _result(
         known = {name: row[name] for name in ("id", "form", "difficulty", "kind")}
         per_problem.append({**known, "passes": sum(map(bool, judged)), "attempts": len(judged)})
     every = [attempt for row in rows for attempt in row["attempts"]]
-    distinct = [row["distinct_4"][str(length)] for row in rows]
-    distinct = [value for value in distinct if value is not None and not math.isnan(value)]
     return EvalResult(
         max_completion_length=length,
         temperature=temperature,
@@ -260,9 +285,18 @@ def _result(
         truncated_share=float(
             np.mean([one["tokens"] > length or not one["ended"] for one in every])
         ),
-        distinct_4=float(np.mean(distinct)) if distinct else float("nan"),
+        distinct_4=_mean(rows, "distinct_4", length),
+        distinct_4_head=_mean(rows, "distinct_4_head", length),
+        unique_programs=_mean(rows, "unique_programs", length),
         per_problem=tuple(per_problem),
     )
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], name: str, length: int) -> float:
+    """Over problems, of those that have a value; older folders have fewer names."""
+    found = [row.get(name, {}).get(str(length)) for row in rows]
+    found = [value for value in found if value is not None and not math.isnan(value)]
+    return float(np.mean(found)) if found else float("nan")
 
 
 def _part(problems: Problems, first: int, last: int) -> Sequence[Problem]:

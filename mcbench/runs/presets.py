@@ -19,11 +19,27 @@ _NANO: dict[str, Any] = {
     "ppo_mini_batch_size": 2,
     "num_generations": 8,
     "per_device_batch_size": 16,
+    "length_groups": 4,
     "learning_rate": 2e-4,
     "temperature": 1.0,
     "steps": 160,
     "eval_every": 32,
     "repeat_window": 16,
+}
+
+# For claims: three times the updates, a test set twice as large, evaluated at two temperatures. A
+# small evaluation shows the shape of the curves between the whole ones.
+_STEADY: dict[str, Any] = {
+    **_NANO,
+    "model": "nano-s2",
+    "train_set": "nano-balanced:train",
+    "test_set": "nano-balanced:test",
+    "steps": 480,
+    "eval_every": 96,
+    "eval_attempts": 2,
+    "eval_other_temperatures": (0.6,),
+    "eval_batch_size": 480,
+    "small_eval_every": 16,
 }
 
 # Short enough for a test: two generations of two updates.
@@ -63,8 +79,9 @@ _PAPER: dict[str, Any] = {
     "steps": 600,
     # An evaluation of all problems costs two generations at twice the length: so few of them, and
     # of some problems between the first and the last, that they cost at most a fifth of the rest.
-    "eval_every": 100,
-    "eval_limit": 200,
+    "eval_every": 600,
+    "small_eval_every": 100,
+    "small_eval_limit": 200,
     "warmup_steps": 10,
     "repeat_window": 128,
     "diversity_head": 4096,
@@ -104,6 +121,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano": _NANO,
     "nano-m": {**_NANO, "model": "nano-m"},
     "nano-old": {**_NANO, "model": "nano-old"},
+    "nano-steady": _STEADY,
     "tiny": _TINY,
     "qwen3-1.7b": _QWEN3_SMALL,
     "qwen3-4b": _QWEN3,
@@ -115,5 +133,5 @@ PROFILES: dict[str, dict[str, Any]] = {
 
 # What T(D) aims at where an arm says "auto": the diversity that training converges to. Paper:
 # 0.65-0.70 for the 4B model; on the nano models Distinct-4 ends near 0.4 (results experiment).
-TARGET_DIVERSITY = {"nano": 0.4, "nano-m": 0.4, "nano-old": 0.4, "tiny": 0.4}
+TARGET_DIVERSITY = {"nano": 0.4, "nano-steady": 0.4, "nano-m": 0.4, "nano-old": 0.4, "tiny": 0.4}
 PAPER_TARGET_DIVERSITY = 0.65

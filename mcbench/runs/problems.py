@@ -26,7 +26,8 @@ from mcbench.nano.graded import GRADED_FILE
 
 NANO_SOURCES = Path(nano.__file__).parent
 SETS = (
-    *("nano:train", "nano:test", "nano-formats:train", "nano-formats:test"),
+    *("nano:train", "nano:test", "nano-balanced:train", "nano-balanced:test"),
+    *("nano-formats:train", "nano-formats:test"),
     *("nano-harder:train", "nano-easier:train"),
 )
 _FORMS = (
@@ -91,12 +92,13 @@ def _nano(name: str) -> tuple[Problem, ...]:
 def _generated(name: str) -> tuple[Problem, ...]:
     from mcbench.nano.formats import load_formats
     from mcbench.nano.graded import LEVELS, load_graded
-    from mcbench.nano.problems import load_split
+    from mcbench.nano.problems import load_balanced, load_split
 
     if (level := name.removeprefix("nano-").removesuffix(":train")) in LEVELS:
         return load_graded(level)
-    load = load_formats if name.startswith("nano-formats:") else load_split
-    return load("train" if name.endswith(":train") else "test")
+    kind, _, split = name.partition(":")
+    load = {"nano": load_split, "nano-balanced": load_balanced, "nano-formats": load_formats}[kind]
+    return load("train" if split == "train" else "test")
 
 
 def _benchmark(name: str) -> tuple[Problem, ...]:

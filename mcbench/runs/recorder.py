@@ -21,8 +21,8 @@ from mcbench.runs.store import Run
 class Recorder(TrainerCallback):
     """Callback of the trainer; only the main process writes.
 
-    ``evaluate`` measures the current model at a step and appends the evaluation lines; every
-    process calls it.
+    ``evaluate`` measures the current model at a step, on all problems or (True) on a part, and
+    appends the evaluation lines; every process calls it.
     """
 
     run: Run
@@ -30,7 +30,7 @@ class Recorder(TrainerCallback):
     label: str
     is_main: bool
     say: Say
-    evaluate: Callable[[int], None]
+    evaluate: Callable[[int, bool], None]
     elapsed_before: float = 0.0
     first_step: int = 0
     evaluate_first: bool = False
@@ -49,14 +49,18 @@ class Recorder(TrainerCallback):
         """Seconds spent; a resumed run counts on from the last line that it kept."""
         return self.elapsed_before + time.monotonic() - self._started
 
-    def due(self, step: int) -> bool:
-        """Whether the model is evaluated after this step."""
-        return step % self.config.eval_every == 0 or step == self.config.steps
+    def evaluate_if_due(self, step: int) -> None:
+        """On all problems every ``eval_every`` updates and at the end, on a part in between."""
+        small = self.config.small_eval_every
+        if step % self.config.eval_every == 0 or step == self.config.steps:
+            self.evaluate(step, False)
+        elif small is not None and step % small == 0:
+            self.evaluate(step, True)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """The model before training; earlier than here it is on no device and not divided yet."""
         if self.evaluate_first:
-            self.evaluate(0)
+            self.evaluate(0, False)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._step_began = self._batch_ready = time.perf_counter()
@@ -80,8 +84,7 @@ class Recorder(TrainerCallback):
             now = {"step": step, "time": time.time(), "elapsed_s": self.elapsed_s}
             self.run.append_step({**now, **values, **self._generated, **self._times})
             self._generated = {}
-        if self.due(step):
-            self.evaluate(step)
+        self.evaluate_if_due(step)
         every = self.config.generation_period
         if self.is_main and (step % every == 0 or step == self.config.steps):
             self.report(step)

@@ -19,17 +19,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from trl.models.utils import unwrap_model_for_generation
 
 from mcbench.errors import UserError
+from mcbench.grpo.decode import sample_unfinished
 from mcbench.runs.config import Config
 from mcbench.runs.problems import model_location
 
 Sampler = Callable[[Sequence[list[int]], int, float, int], list[list[int]]]
 """``sampler(prompt_ids, max_new_tokens, temperature, seed)`` -> one response per prompt."""
 
-# Most responses end long before the limit. Sampling in spans, and going on only with the unfinished
-# ones, costs one more prefill per span and spares the padding of all the finished ones: 3.7 times
-# less processor time on the nano test set. Each span is as long as all before it, so that long
-# responses need few.
-FIRST_SPAN = 64
 VLLM_MEMORY = 0.3  # share of a GPU where neither the run nor the estimate says another
 
 
@@ -195,18 +191,18 @@ def transformers_sampler(
     """
     ends = end_tokens(model.generation_config, tokenizer)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
+    loop = {"synced_gpus": True} if together else {"custom_generate": sample_unfinished}
 
-    def extend(contexts: list[list[int]], count: int, temperature: float) -> list[list[int]]:
-        """Up to ``count`` more ids for each context, cut after the first end token."""
-        width = max(map(len, contexts))
-        ids = torch.tensor([[pad] * (width - len(c)) + c for c in contexts], device=model.device)
+    def respond(prompts: list[list[int]], limit: int, temperature: float) -> list[list[int]]:
+        width = max(map(len, prompts))
+        ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
         mask = torch.tensor(
-            [[0] * (width - len(c)) + [1] * len(c) for c in contexts], device=model.device
+            [[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device
         )
         output = model.generate(
             input_ids=ids,
             attention_mask=mask,
-            max_new_tokens=count,
+            max_new_tokens=limit,
             do_sample=True,
             temperature=temperature,
             top_k=0,
@@ -214,7 +210,7 @@ def transformers_sampler(
             use_cache=True,
             pad_token_id=pad,
             eos_token_id=ends,
-            **({"synced_gpus": True} if together else {}),
+            **loop,
         )
         rows = output[:, width:].tolist()
         if together:
@@ -224,17 +220,15 @@ def transformers_sampler(
     def sample(
         prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int
     ) -> list[list[int]]:
-        responses: list[list[int]] = [[] for _ in prompts]
         # Neighbours of like length need the least padding.
-        unfinished = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+        order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+        responses: list[list[int]] = [[] for _ in prompts]
         with undisturbed(model, seed):
-            for count in spans(max_new_tokens):
-                for first in range(0, len(unfinished), batch_size):
-                    rows = unfinished[first : first + batch_size]
-                    contexts = [prompts[i] + responses[i] for i in rows]
-                    for i, new in zip(rows, extend(contexts, count, temperature), strict=True):
-                        responses[i] += new
-                unfinished = [i for i in unfinished if responses[i][-1] not in ends]
+            for first in range(0, len(order), batch_size):
+                rows = order[first : first + batch_size]
+                found = respond([prompts[i] for i in rows], max_new_tokens, temperature)
+                for i, response in zip(rows, found, strict=True):
+                    responses[i] = response
         return responses
 
     return sample
@@ -246,15 +240,6 @@ def transformers_policy(
     """A loaded model, sampled by :func:`transformers_sampler`."""
     sampler = transformers_sampler(model, tokenizer, batch_size, together)
     return Policy(sampler, tokenizer, end_tokens(model.generation_config, tokenizer))
-
-
-def spans(total: int) -> list[int]:
-    """Lengths that add up to ``total``: the first span, then each as long as all before it."""
-    done, spans = 0, []
-    while done < total:
-        spans.append(min(max(FIRST_SPAN, done), total - done))
-        done += spans[-1]
-    return spans
 
 
 def _cut(ids: list[int], ends: list[int]) -> list[int]:

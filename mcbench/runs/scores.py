@@ -54,6 +54,8 @@ class EvalResult:
     truncated_share: float
     distinct_4: float
     per_problem: tuple[dict[str, Any], ...]
+    distinct_4_head: float = math.nan
+    unique_programs: float = math.nan
 
     def pass_at(self, k: int) -> float:
         """Unbiased pass@k, mean over problems.

@@ -34,7 +34,7 @@ from mcbench.evaluator import CodeReward, Evaluator
 from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.files import digest, read_lines, write_json
 from mcbench.runs.config import CORRECTION, Config
-from mcbench.runs.evaluate import evaluate, sample, select_problems
+from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
 from mcbench.runs.provenance import commit, hardware, sharding_here, versions
 from mcbench.runs.recorder import Recorder
@@ -142,6 +142,9 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         report_to=[],
         disable_tqdm=True,
         dataloader_pin_memory=False,
+        length_groups=config.length_groups,
+        sample_unfinished=config.backend == "transformers"
+        and sharding_here() not in ("fsdp2", "zero3"),
         **sampler_arguments(config),
         **batch.trl_args(),
     )
@@ -231,10 +234,15 @@ class _Session:
         self.is_main = _is_main()
         self.train_problems = self._short_enough(config.train_set)
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
-        self.some_problems = select_problems(self.test_problems, config.eval_limit)
+        self.part = (  # what small evaluations measure
+            select_problems(self.test_problems, config.small_eval_limit)
+            if config.small_eval_every
+            else ()
+        )
         self.evaluator: Any = None  # of held-out problems, under our rules
         self.reward_evaluator: Any = None
         self.recorder: Any = None
+        self.verdicts: Verdicts = {}  # of held-out problems, met again in every evaluation
 
     def _short_enough(self, name: str) -> tuple[Problem, ...]:
         """The problems of a set whose prompts are not too long; how many are is said."""
@@ -348,7 +356,7 @@ class _Session:
             label=self.label,
             is_main=self.is_main,
             say=self.progress,
-            evaluate=lambda step: self._evaluate(trainer, step),
+            evaluate=partial(self._evaluate, trainer),
             elapsed_before=before[-1]["elapsed_s"] if before else 0.0,
             first_step=max(0, done),
             evaluate_first=done < 0,
@@ -358,15 +366,21 @@ class _Session:
 
     # Evaluation ----------------------------------------------------------------------------------
 
-    def _evaluate(self, trainer: Any, step: int) -> None:
-        """Append one line per length, of all problems at either end of the run, and of those that
-        are evaluated in between too; the base model's are measured once for all runs.
+    def _evaluate(self, trainer: Any, step: int, small: bool) -> None:
+        """Append one line per length and temperature, and of an evaluation of all problems one more
+        per length of the part that small ones measure, so that these are a curve of their own; the
+        base model's are measured once for all runs.
         """
         cache = self.store.base_evals / f"{self._base_key()}.json"
         cached = step == 0 and cache.exists()
         PartialState().wait_for_everyone()  # all have looked before one of them writes
-        whole = step in (0, self.config.steps)
-        results = _read_evals(cache) if cached else self._measure(trainer, whole)
+        if cached:
+            results = _read_evals(cache)
+        elif small:
+            results = self._measure(trainer, self.config.eval_temperature, small)
+        else:
+            temperatures = [self.config.eval_temperature, *self.config.eval_other_temperatures]
+            results = [one for t in temperatures for one in self._measure(trainer, t, small)]
         if self.is_main:
             if step == 0 and not cached:
                 cache.parent.mkdir(exist_ok=True)
@@ -382,26 +396,22 @@ class _Session:
 
     @cached_property
     def _digests(self) -> dict[int, str]:
-        """Hashes of all problems and of some, by their number."""
-        return {
-            len(part): problems_digest(part) for part in (self.some_problems, self.test_problems)
-        }
+        """Hashes of all problems and of the part, by their number."""
+        return {len(one): problems_digest(one) for one in (self.part, self.test_problems)}
 
-    def _measure(self, trainer: Any, whole: bool) -> list[EvalResult]:
-        """The results, in the main process; the others help it where they must.
-
-        What samples the training responses samples these too, but for transformers' own
-        ``generate``, which is called in spans (:mod:`mcbench.runs.sampling`).
+    def _measure(self, trainer: Any, temperature: float, small: bool) -> list[EvalResult]:
+        """The results, in the main process; the others help it where they must. What samples the
+        training responses samples these too.
         """
         config = self.config
         engine = config.backend != "transformers"
         if not (self.is_main or engine or sharding_here() in ("fsdp2", "zero3")):
             return []
-        problems = self.test_problems if whole else self.some_problems
+        problems = self.part if small else self.test_problems
         settings: dict[str, Any] = {
             "lengths": config.eval_lengths,
             "attempts": config.eval_attempts,
-            "temperature": config.eval_temperature,
+            "temperature": temperature,
             "seed": config.seed,
             "prompt_style": config.prompt_style,
         }
@@ -417,9 +427,13 @@ class _Session:
             if not self.is_main:
                 sample(policy, problems, **settings)  # a share of the prompts or weights
                 return []
-            fewer = whole and len(self.some_problems) < len(problems)
-            some = {one.id for one in self.some_problems} if fewer else None
-            return evaluate(policy, problems, evaluator=self.evaluator, some=some, **settings)
+            divided = not small and temperature == config.eval_temperature
+            fewer = 0 < len(self.part) < len(problems)
+            some = {one.id for one in self.part} if divided and fewer else None
+            return evaluate(
+                policy, problems, evaluator=self.evaluator, known=self.verdicts, some=some,
+                head=config.diversity_head, **settings,
+            )  # fmt: skip
 
     def _base_key(self) -> str:
         config = self.config
@@ -427,9 +441,10 @@ class _Session:
             [
                 config.model_digest,
                 self._digests[len(self.test_problems)],
-                str(config.eval_limit),
+                repr((config.small_eval_every and len(self.part),)),
                 str(config.enable_thinking),
                 repr((config.eval_lengths, config.eval_attempts, config.eval_temperature)),
+                *map(repr, config.eval_other_temperatures),
                 repr((config.eval_batch_size, config.prompt_style, config.precision)),
                 config.backend,
                 str(config.seed),

@@ -26,6 +26,7 @@ STEP_BYTES = 32  # an optimizer step: reads and writes weight, gradient and both
 SAMPLE_LAYER_S, UPDATE_LAYER_S, GRAPH_LAYER_S = 3e-4, 9e-4, 1e-5
 # Processor seconds of the evaluator for a submission, and for each of its tests.
 SUBMISSION_S, TEST_S = 0.02, 0.05
+FIRST_SPAN = 64  # tokens of an evaluation's first span
 DISK_BYTE_S = 1e-9  # of a checkpoint, a disk of 1 GB/s
 # Where a GPU's memory is not all there is to have: fragments, and what libraries hold.
 SPARE = 0.05
@@ -346,12 +347,17 @@ class Formulas:
         )
 
     def whole_evaluations(self) -> float:
-        """Evaluations in units of one of all problems: the first, the last, and those of some in
-        between.
+        """Evaluations in units of one of all problems at one temperature: the first, those due and
+        the last, at every temperature; and the small ones in between.
         """
-        between = -(-self.config.steps // self.config.eval_every) - 1
-        limit = self.config.eval_limit or self.load.eval_problems
-        return 2 + between * min(1.0, limit / max(1, self.load.eval_problems))
+        config = self.config
+        whole = 1 + -(-config.steps // config.eval_every)
+        found = float(whole * (1 + len(config.eval_other_temperatures)))
+        if config.small_eval_every:
+            small = config.steps // config.small_eval_every + 1 - whole
+            limit = config.small_eval_limit
+            found += max(0, small) * min(1.0, limit / max(1, self.load.eval_problems))
+        return found
 
     def generation_seconds(self, rows: int, length: int, mean_length: float) -> float:
         """Transformers: the prompts, then L steps of all R responses, until the longest has ended.
@@ -398,10 +404,8 @@ class Formulas:
     def evaluation_seconds(self) -> float:
         """Held-out problems at the longest of the lengths, judged by the first process's evaluator.
         An engine samples them on all processes, transformers on one (or all in step), in spans
-        that double, each with the unfinished ones (:mod:`mcbench.runs.sampling`).
+        that double: a response that has ended leaves the batch (:mod:`mcbench.grpo.decode`).
         """
-        from mcbench.runs.sampling import spans  # loads torch
-
         config, load = self.config, self.load
         responses = load.eval_problems * config.eval_attempts
         longest, limit = max(config.eval_lengths), config.max_completion_length
@@ -410,7 +414,8 @@ class Formulas:
             mean_length = mean_when_cut(length_scale(load.mean_length, limit), longest)
             here = math.ceil(responses / self.processes)
             return seconds + self.generation_seconds(here, longest, mean_length)
-        for span in spans(longest):
+        while done < longest:
+            span = min(max(FIRST_SPAN, done), longest - done)
             rows = responses * self.survivors(done)
             batches = math.ceil(rows / config.eval_batch_size)
             seconds += batches * self.decode_seconds(

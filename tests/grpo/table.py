@@ -76,8 +76,8 @@ def trainer_parts() -> dict[str, Any]:
 
 
 def run(output_dir: str, per_device: int) -> dict[str, Any]:
-    """Two generations of the whole table with rho = 0.5: records and metrics of the first
-    process.
+    """Two generations of the whole table with rho = 0.5: records and metrics of the first process.
+    Several processes score in passes by length.
     """
     from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
 
@@ -85,6 +85,7 @@ def run(output_dir: str, per_device: int) -> dict[str, Any]:
 
     batches: list[Any] = []
     changes = settings(per_device_train_batch_size=per_device, max_steps=2, mask_ratio=0.5)
+    changes["length_groups"] = 3 if int(os.environ.get("WORLD_SIZE", "1")) > 1 else 1
     trainer = MicroCoderGRPOTrainer(
         model=make_model(),
         args=MicroCoderGRPOConfig(**{**common_args(output_dir), **changes}),

@@ -12,6 +12,7 @@ import pytest
 import torch
 from accelerate.utils import convert_outputs_to_fp32
 from transformers import ContinuousBatchingConfig
+from transformers.cache_utils import DynamicLayer
 from transformers.generation.continuous_batching import requests
 from transformers.generation.utils import GenerationMixin
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
@@ -28,6 +29,7 @@ SIGNATURES = {
     "_generate_and_score_completions": "self inputs",
     "_generate": "self prompts",
     "_generate_single_turn": "self prompt_ids images multimodal_fields num_generations",
+    "_get_per_token_logps_and_entropies": "self model input_ids attention_mask logits_to_keep",
     "_calculate_rewards": "self inputs prompts completions completion_ids_list",
     "_tokenize_prompts": "self prompts",
     "_get_train_sampler": "self dataset",
@@ -56,7 +58,8 @@ ATTRIBUTES = {
     "use_vllm": "decides where temperature and length are written",
     "use_transformers_continuous_batching": "decides whether its failures are watched for",
     "continuous_batching_config": "asked for the log-probabilities of the sampled tokens",
-    "model_wrapped": "continuous batching samples from what it wraps",
+    "model_wrapped": "both ways of sampling replace generate on what it wraps",
+    "num_iterations": "decides whether TRL asks for old log-probabilities",
     "shuffle_dataset": "without it no epoch has an order to skip on resume",
     "is_fsdp_enabled": "decides whether the processes generate in step",
 }
@@ -99,7 +102,7 @@ def test_no_name_of_ours_hides_one_of_trl_by_accident(make_trainer):
         assert not taken, f"GRPOTrainer now has {taken} itself; rename those of {cls.__name__}"
     ours = {"checkpoint_state", "sampled_ids", "sampled_completions", "rewards", "seconds"}
     ours |= {"training", "_inputs", "_extra_columns", "_train_sampler", "_temperature_cells"}
-    ours |= {"on_generation", "extract_program", "_last_draw"}
+    ours |= {"on_generation", "extract_program", "_last_draw", "trace", "_old_log_probs"}
     taken = {name for name in ours if hasattr(plain, name)}
     assert not taken, f"GRPOTrainer now has the attributes {taken} itself; rename ours"
     assert ours == set(vars(run_once(make_trainer))) - set(vars(plain)), "list them above"
@@ -232,6 +235,23 @@ def test_generate_keeps_step_for_a_model_marked_as_fsdp(monkeypatch):
     monkeypatch.setattr(utils, "_get_torch_distributed_world_size", lambda: 2)
     mode = model._extract_generation_mode_kwargs(None, {}, None, None, None)
     assert mode["synced_gpus"] is True, "under FSDP2 one process would end generate before others"
+
+
+def test_generate_takes_a_loop_with_arguments_of_its_own():
+    seen = {}
+
+    def loop(model, input_ids, logits_processor, stopping_criteria, generation_config, extra, **kw):
+        seen.update(kw, extra=extra)
+        return input_ids
+
+    ids = torch.tensor([[PAD, 2], [3, 4]])
+    make_model().generate(
+        ids, attention_mask=(ids != PAD).long(), max_new_tokens=3, custom_generate=loop, extra="e"
+    )
+    assert seen["extra"] == "e"
+    assert seen["attention_mask"].tolist() == [[0, 1], [1, 1]], "sample_unfinished reads it"
+    layers = seen["past_key_values"].layers
+    assert {type(one) for one in layers} == {DynamicLayer}, "replaced by GrowingLayer"
 
 
 def test_what_continuous_batching_returns(make_trainer):

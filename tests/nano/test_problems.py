@@ -1,5 +1,6 @@
 """The generated problems: sound references, tests that single them out, splits that do not meet."""
 
+from collections import Counter
 from itertools import combinations, islice
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.nano import described, induced, load_split, model_path
-from mcbench.nano.corpus import MODERN, demonstrations
-from mcbench.nano.problems import execute, induced_programs
+from mcbench.nano.corpus import LOOPING, MODERN, demonstrations
+from mcbench.nano.problems import execute, induced_programs, load_balanced
 
 TEST = load_split("test")
 TRAIN = load_split("train", size=400)
@@ -77,6 +78,24 @@ def test_a_shorter_pipeline_fails_some_test():
 def test_test_set_has_every_form_and_difficulty_equally_often():
     cells = [(p.form, p.difficulty) for p in TEST]
     assert {cells.count(cell) for cell in cells} == {len(TEST) // 6}
+
+
+def test_balanced_sets_have_every_feature_equally_often_and_share_nothing():
+    train, test = load_balanced("train"), load_balanced("test")
+    assert (len(train), len(test)) == (1500, 240)
+    for problems in (train, test):
+        induced_ones = [p for p in problems if p.kind == "induced"]
+        assert len(induced_ones) == round(0.65 * len(problems))
+        counts = Counter(p.metadata["program"].rpartition("+")[0] for p in induced_ones)
+        assert len(counts) == 16
+        assert max(counts.values()) - min(counts.values()) <= 1
+        cells = Counter((p.form, p.difficulty) for p in problems if p.kind == "described")
+        assert max(cells.values()) - min(cells.values()) <= 1
+    assert not {p.metadata["program"] for p in train} & {p.metadata["program"] for p in test}
+    shown = [{examples(p.statement) for p in ps if p.kind == "induced"} for ps in (train, test)]
+    assert not shown[0] & shown[1]
+    corpus = {statement for statement, _ in islice(demonstrations(0, LOOPING), 3000)}
+    assert not corpus & {p.statement for p in test}
 
 
 def test_sets_are_the_same_every_time():

@@ -78,7 +78,7 @@ def test_evaluation_samples_with_the_engine_and_leaves_the_random_state(config, 
 
 
 def test_some_problems_are_evaluated_between_the_ends_of_a_run(config, tmp_path):
-    fewer = config.with_settings({"eval_limit": 2, "eval_every": 2})
+    fewer = config.with_settings({"small_eval_limit": 2, "small_eval_every": 2, "eval_every": 6})
     run = train(fewer, tmp_path, lambda line: None)
     lines = read_lines(run.path / "evals.jsonl")
     counts = [(line["step"], len(line["per_problem"])) for line in lines[::2]]

@@ -279,18 +279,38 @@ def test_a_benchmark_is_a_set_of_problems_like_any_other(tmp_path, evaluator):
 # Samplers -----------------------------------------------------------------------------------------
 
 
-def test_spans_sample_from_the_same_distribution_as_one_generate(model_and_tokenizer, monkeypatch):
-    """Shares of each response length, sampling in short spans against one span."""
+def test_lengths_are_distributed_as_those_of_plain_generate(model_and_tokenizer):
     model, tokenizer = model_and_tokenizer
-    prompts = prompt_ids(tokenizer, ["in 1 out 1\nAnswer:\n"] * 3000)
-    shares = []
-    for span in (2, 64):
-        monkeypatch.setattr("mcbench.runs.sampling.FIRST_SPAN", span)
-        sample = transformers_sampler(model, tokenizer, batch_size=1500)
-        responses = sample(prompts, 6, 1.0, span)
-        shares.append([sum(len(r) == n for r in responses) / 3000 for n in range(1, 7)])
+    (prompt,) = prompt_ids(tokenizer, ["in 1 out 1\nAnswer:\n"])
+    responses = transformers_sampler(model, tokenizer, batch_size=1500)([prompt] * 3000, 6, 1.0, 0)
+    torch.manual_seed(0)
+    plain = model.generate(
+        torch.tensor([prompt] * 3000), max_new_tokens=6, do_sample=True, top_k=0,
+        pad_token_id=tokenizer.pad_token_id,
+    )[:, len(prompt) :]  # fmt: skip
+    ends = plain == tokenizer.eos_token_id
+    lengths = torch.where(ends.any(1), ends.int().argmax(1) + 1, 6).tolist()
+    shares = [
+        [some.count(n) / 3000 for n in range(1, 7)] for some in (list(map(len, responses)), lengths)
+    ]
     error = 4 * (0.5 * 0.5 * 2 / 3000) ** 0.5  # four standard errors of a difference of shares
     assert shares[0] == pytest.approx(shares[1], abs=error)
+
+
+def test_a_program_judged_before_is_not_judged_again(problems):
+    asked = []
+
+    def evaluate(submissions, early_exit):
+        asked.append(len(submissions))
+        verdicts = ["IE"] if len(asked) == 1 else ["WA"]
+        return [SimpleNamespace(verdicts=verdicts) for _ in submissions]
+
+    counting = SimpleNamespace(evaluate=evaluate)
+    known = {(problems[0].id, "print(1)\n"): "AC"}
+    texts = {9: [f"```python\nprint({n})\n```" for n in (1, 2)]}
+    for expected in ("IE", "WA", "WA"):  # our own failure is not remembered
+        assert module.judge(counting, problems[:1], texts, 2, known) == {9: ["AC", expected]}
+    assert asked == [1, 1]
 
 
 class VllmTrainer:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from mcbench.runs.compact import read_compact, write_compact
 from mcbench.runs.config import resolve
 from mcbench.runs.evaluate import evaluate, select_problems
 from mcbench.runs.problems import load_problems
@@ -101,6 +102,32 @@ def test_another_recipe_reuses_the_base_evaluation_and_the_prompts(whole, tiny_s
     assert (
         ours.completions(1)["completion"].tolist() == theirs.completions(1)["completion"].tolist()
     )
+
+
+def test_evaluations_at_other_temperatures_and_on_a_part(tiny_settings, tmp_path):
+    more = {
+        "eval_every": 4, "eval_other_temperatures": [0.6, 0.3],
+        "small_eval_every": 2, "small_eval_limit": 2,
+    }  # fmt: skip
+    config = resolve("tiny", "grpo_plus", {**tiny_settings, **more}, steps=6)
+    record = read_run(train(config, tmp_path, lambda line: None).path)
+    lines = record.eval_lines
+    found = [(one["step"], one["temperature"], len(one["per_problem"])) for one in lines[::2]]
+    whole = [(1.0, 4), (1.0, 2), (0.6, 4), (0.3, 4)]  # the part is a curve of its own
+    assert found == [
+        *((0, *one) for one in whole),
+        (2, 1.0, 2),
+        *((4, *one) for one in whole),
+        *((6, *one) for one in whole),
+    ]
+    small, own = lines[8], lines[10]
+    assert small["dataset_hash"] != own["dataset_hash"]
+    ids = [row["id"] for row in small["per_problem"]]
+    assert set(ids) < {row["id"] for row in own["per_problem"]}
+    assert 0 <= own["unique_programs"] <= 1
+    kept = read_compact(write_compact(record, tmp_path / "kept.parquet"))
+    assert [one["per_problem"] for one in kept.eval_lines] == [one["per_problem"] for one in lines]
+    assert kept.steps["loss"].tolist() == pytest.approx(record.steps["loss"].tolist(), rel=1e-5)
 
 
 class Stopped(Exception):
