@@ -184,12 +184,9 @@ class _Schedule:
             self._failed(job, outcome["failure"])
             return
         index, number = job.key
-        outputs = job.outputs(self.output_bytes)
-        job.close()
         submission = self.submissions[index]
-        self.results[index][number] = judge(
-            submission, submission.tests[number], outcome, outputs, self.rule_set
-        )
+        self.results[index][number] = judge(submission, job, outcome, self.rule_set)
+        job.close()
 
     def _failed(self, job: Job, reason: str) -> None:
         job.failures += 1
