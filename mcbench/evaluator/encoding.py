@@ -19,7 +19,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate
-from operator import attrgetter
+from operator import attrgetter, contains
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 400
@@ -27,7 +27,6 @@ _MOST_BRACKETS = 3 * MAX_DEPTH  # open at a time: of a dict's level, its own and
 _ORDINARY_RECURSION = 5000  # frames that the stack of any thread has room for
 _INT_BOUND = 1 << 63
 _INT_DIGITS = 20
-_ORDINARY_DIGITS = 4300  # Python's own limit
 # Keys that all hash alike take quadratic time: so many comparisons a key are accepted.
 _MOST_COMPARISONS = 200
 # Beyond these, arithmetic with a value takes far longer than sending it did.
@@ -71,9 +70,9 @@ def loads(data: bytes, other_of: OtherOf | None = None) -> object:
     # Where the host has lifted the interpreter's own limits, ours.
     if sys.getrecursionlimit() > _ORDINARY_RECURSION and _is_deep(data):
         raise ValueError("not an encoded value (nested too deeply)")
-    bounded = 0 < sys.get_int_max_str_digits() <= _ORDINARY_DIGITS
+    long = _LONG_INT in data.translate(_DIGITS_TO_ZEROS)  # maybe in text only
     try:
-        return _unpack(json.loads(data, parse_int=None if bounded else _short_int), other_of)
+        return _unpack(json.loads(data, parse_int=_short_int if long else None), other_of)
     except (TypeError, AttributeError, LookupError, RecursionError, ArithmeticError) as error:
         raise ValueError(f"not an encoded value ({error})") from None
 
@@ -108,6 +107,10 @@ def _is_deep(data: bytes) -> bool:
 
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]")
+
+
+_DIGITS_TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_INT = b"0" * (_INT_DIGITS + 1)
 
 
 def _short_int(text: str) -> int:
@@ -200,8 +203,7 @@ def _unpack(item: Any, other_of: OtherOf | None) -> Any:
         return item
     tag, rest = item[0], item[1:]
     if tag in _TYPE_OF:
-        if not _NOT_PLAIN.isdisjoint(map(type, rest)):
-            rest = [_unpack(part, other_of) for part in rest]
+        rest = _unpacked(rest, other_of)
         return _TYPE_OF[tag](_unlike(rest) if tag in _HASHED else rest)
     if tag == "d":
         return _dict([(_unpack(key, other_of), _unpack(value, other_of)) for key, value in rest])
@@ -210,8 +212,8 @@ def _unpack(item: Any, other_of: OtherOf | None) -> Any:
         return _SCALARS[tag](text)
     if tag == "v":
         forms, build = _BUILD[rest[0]]
-        parts = [_unpack(part, other_of) for part in rest[1:]]
-        if len(parts) != len(forms) or not all(map(_has_type, parts, forms)):
+        parts = _unpacked(rest[1:], other_of)
+        if len(parts) != len(forms) or not all(map(contains, forms, map(type, parts))):
             raise ValueError(f"not the parts of a {rest[0]}")
         return build(*parts)
     if other_of is not None:
@@ -221,6 +223,12 @@ def _unpack(item: Any, other_of: OtherOf | None) -> Any:
 
 _NOT_PLAIN = {list, dict}
 _HASHED = "sz"
+
+
+def _unpacked(parts: list[Any], other_of: OtherOf | None) -> list[Any]:
+    if _NOT_PLAIN.isdisjoint(map(type, parts)):
+        return parts  # long lists of numbers or words are common
+    return [_unpack(part, other_of) for part in parts]
 
 
 def _unlike(keys: list[Any]) -> list[Any]:
@@ -264,9 +272,13 @@ def _fraction_parts(value: Fraction) -> tuple[Any, ...] | None:
 
 
 def _fraction(*parts: int) -> Fraction:
-    if max(map(int.bit_length, parts)) > _MAX_FRACTION_BITS:
-        raise ValueError("a fraction of very long integers")
-    return Fraction(*parts)
+    if max(map(int.bit_length, parts)) > _MAX_FRACTION_BITS or parts[1] <= 0:
+        raise ValueError("no fraction of ordinary integers")
+    # In lowest terms already, or forged: to make sure would take longer than all the rest.
+    value = Fraction()
+    vars(Fraction)["_numerator"].__set__(value, parts[0])
+    vars(Fraction)["_denominator"].__set__(value, parts[1])
+    return value
 
 
 def _decimal_parts(value: Decimal) -> tuple[Any, ...] | None:
@@ -336,9 +348,7 @@ _LIBRARY: dict[type, tuple[str, Callable[[Any], Any], tuple[Any, ...], Callable[
     defaultdict: ("defaultdict", _defaultdict_parts, ((str, _NONE), dict), _defaultdict),
     bytearray: ("bytearray", lambda v: (bytes(v),), (bytes,), bytearray),
 }
-_BUILD = {name: (forms, build) for name, _, forms, build in _LIBRARY.values()}
-
-
-def _has_type(value: Any, form: Any) -> bool:
-    """Whether a value has exactly the type, or one of the types."""
-    return type(value) in (form if isinstance(form, tuple) else (form,))
+_BUILD = {
+    name: ([form if isinstance(form, tuple) else (form,) for form in forms], build)
+    for name, _, forms, build in _LIBRARY.values()
+}

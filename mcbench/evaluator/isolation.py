@@ -4,7 +4,7 @@ Every layer is tried on its own. What the machine grants and what it refuses, wi
 recorded in `Layers`, which the zygote reports to the evaluator.
 """
 # Plain string paths: pathlib would cost every start and every test.
-# ruff: noqa: PTH102, PTH103, PTH106, PTH112, PTH114, PTH116, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH102, PTH103, PTH106, PTH112, PTH114, PTH116, PTH118, PTH120, PTH123
 
 import contextlib
 import ctypes

@@ -110,17 +110,18 @@ def _bad_ending(outcome: dict[str, Any], outputs: Outputs) -> TestResult | None:
 
 
 # What a program wrote, and may have forged, is read and decoded here, in the trusted process, in
-# proportion to what an answer can weigh: the expected one, written in the longest way, and some more
-# to see what a wrong one is. A checker knows only what it is told, so it is given more.
-_LIGHT = Weight(16 << 10, 2048, 8192)
-_LIGHT_FOR_CHECKERS = Weight(2 << 20, 2048, 100_000)
+# proportion to what an answer can weigh: the expected one, written in the longest way, and some
+# more to see what a wrong one is. A checker knows only what it is told, so it is given more.
+_LIGHT = Weight(16 << 10, 1024, 8192)
+_LIGHT_FOR_CHECKERS = Weight(768 << 10, 1024, 100_000)
+_TEXT_FOR_CHECKERS = 2 << 20
 
 
 def _most_text(test: StdioTest) -> int:
     """Bytes that an answer in text can have."""
     if test.checker is None:
         return MAX_LONGER * len(test.expected.encode("utf-8", "surrogatepass")) + MIN_LONG
-    return MAX_LONGER * (len(test.expected) + len(test.stdin)) + _LIGHT_FOR_CHECKERS.size
+    return MAX_LONGER * (len(test.expected) + len(test.stdin)) + _TEXT_FOR_CHECKERS
 
 
 def _heaviest_value(test: CallTest) -> Weight:

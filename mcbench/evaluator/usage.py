@@ -6,7 +6,7 @@ the machine grants a control group (version 2), the group's own total of CPU tim
 which no process can leave.
 """
 # Plain string paths: pathlib would cost every start and every test.
-# ruff: noqa: PTH102, PTH106, PTH115, PTH116, PTH118, PTH120, PTH123, PTH208, PTH207
+# ruff: noqa: PTH102, PTH106, PTH110, PTH116, PTH119, PTH120, PTH123, PTH208
 
 import contextlib
 import os
@@ -15,6 +15,7 @@ from typing import Any
 
 CPU, MEMORY, PROCESSES = "CPU time", "memory", "processes"
 SOCKETS = 512  # what is on its way between sockets belongs to no process
+_MUCH = 16 << 20  # address space that may hide shared memory
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = resource.getpagesize()
 _PREFIX = "mcbench-"
@@ -130,11 +131,11 @@ class Meter:
                 # Of further processes only what they do not share with the zygote they stem from.
                 inherited = 0 if pid in self.children[:1] else self.layers.own_pages[1]
                 own += max(0, resident - inherited)
-                shared += in_common
+                shared += max(0, in_common - self.layers.own_pages[2])
                 sizes += max(0, size - self.layers.own_pages[0])
         memory = own * _PAGE
         # Shared memory outlives its pages' use in a process: more than is resident can be held.
-        if sizes > shared and pids:
+        if sizes * _PAGE > _MUCH:
             memory += max(0, _held(pids) - shared * _PAGE)
         self.most_memory = max(self.most_memory, memory)
         return self.cpu_time(), memory
@@ -154,10 +155,11 @@ class Meter:
         """Sockets in the network namespace, which is the sandbox's."""
         if "network namespace" not in self.layers.granted or not self._pids():
             return 0
-        with contextlib.suppress(OSError, ValueError, IndexError):
+        try:
             with open("/proc/net/sockstat") as file:
-                return int(file.readline().split()[2])
-        return 0
+                return int(file.readline().split()[2])  # sockets: used 3
+        except OSError:
+            return 0
 
     def waited(self) -> float:
         """Seconds that the test was ready to run while other work had the processors.
