@@ -188,7 +188,8 @@ _SIGNALS = ((62, 129), (200, 130), (234, 131), (129, 138), (297, 240), (434, 434
 _NEW_NAMESPACES = 0x7E020080  # all CLONE_NEW... flags
 _AF_UNIX = 1
 _NOWAIT = 8  # RWF_NOWAIT: refuses to read what is not in memory
-_LOCK_OWNERS_AND_NOTICES = (5, 36, 1026)  # F_GETLK, F_OFD_GETLK, F_NOTIFY
+# F_GETLK, F_OFD_GETLK, F_SETLEASE, F_GETLEASE, F_NOTIFY
+_LOCK_OWNERS_AND_NOTICES = (5, 36, 1024, 1025, 1026)
 _OF_A_PROCESS = 0x80000000  # the CPU clock of a process by its number; of a thread: 4 as well
 _ANY = 0xFFFFFFFF
 # By system call: the argument it depends on, the bits of it that count, their values, whether these
