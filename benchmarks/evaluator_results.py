@@ -19,7 +19,7 @@ from mcbench.evaluator import CallTest, StdioTest
 from mcbench.evaluator.encoding import dumps
 from tests.evaluator.forged import BYTES, FAMILIES, MOST, SECONDS, TEXTS, cost, forged
 
-SIZES = [1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, MOST]
+SIZES = [1 << 12, 1 << 14, 1 << 16, 1 << 18, 700 << 10, 2 << 20, MOST]
 
 
 def refuse(expected: Any, actual: Any) -> bool:
@@ -50,7 +50,7 @@ def measure() -> dict[str, Any]:
             for name, test in tests.items():
                 costs = {family: cost(test, data, 3) for family, data in all_data.items()}
                 found[kind].setdefault(name, []).append(dearest(size, costs))
-    expected = [[i, i + 0.5] for i in range(20_000)]
+    expected = [[i, i + 0.5] for i in range(5000)]
     large = CallTest("f", [], expected)
     right = cost(large, dumps(expected), 3)
     costs = {family: cost(large, forged(family, MOST), 3) for family in FAMILIES}

@@ -5,6 +5,7 @@ This is the trusted side: expected outputs are compared here, with what the prog
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, replace
@@ -141,6 +142,18 @@ def _heaviest_value(test: CallTest) -> Weight:
     )
 
 
+def _text(data: bytes, expected: str) -> str | None:
+    """The text that was printed; None for much that is none, where no such is expected."""
+    if len(data) > MIN_LONG:  # each byte that is no text takes far longer than one that is
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            with contextlib.suppress(UnicodeEncodeError):
+                expected.encode()
+                return None
+    return data.decode("utf-8", "surrogateescape")
+
+
 def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) -> TestResult:
     """Verdict, strategy and message for what a program that ended well wrote into a file.
 
@@ -152,7 +165,9 @@ def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) 
     if isinstance(test, StdioTest):
         if size > MIN_LONG and size > _most_text(test):
             return too_long
-        text = os.pread(written, size, 0).decode("utf-8", "surrogateescape")
+        text = _text(os.pread(written, size, 0), test.expected)
+        if text is None:
+            return TestResult("WA", message=f"{size} bytes, and not UTF-8")
         comparison = rule_set.compare_text(test.expected, text, rules, test)
     elif not size:
         return TestResult("RE", message="ended before the function returned")
