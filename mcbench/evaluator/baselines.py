@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
-from mcbench.evaluator.judge import compare_outputs, input_of
+from mcbench.evaluator.judge import compare_output, input_of
 from mcbench.evaluator.livecodebench import Sample, run_sample
 from mcbench.evaluator.rule_sets import RuleSet, rule_set, through_json
 from mcbench.evaluator.submission import (
@@ -196,9 +196,10 @@ def _judge(status: int, test: Test, work: Path, rule_set: RuleSet) -> TestResult
         return TestResult("WA" if failed else "RE", message=message)
     if isinstance(test, AssertTest):
         return TestResult("AC", strategy="assertions")
-    result = work / "result"
-    returned = result.read_bytes() if result.is_file() else b""
-    return compare_outputs(test, (work / "stdout").read_bytes(), returned, rule_set)
+    written = work / ("result" if isinstance(test, CallTest) else "stdout")
+    written.touch()
+    with written.open("rb") as file:
+        return compare_output(test, file.fileno(), rule_set)
 
 
 # LiveCodeBench's published method ----------------------------------------------------------------

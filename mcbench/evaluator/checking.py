@@ -7,14 +7,16 @@ the printed output as data, in another process than the one that printed it.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from typing import Any
 
-from mcbench.evaluator.pool import Job
+from mcbench.evaluator.pool import Job, size_of
 from mcbench.evaluator.submission import CheckerProgram, StdioTest, TestResult
 
 _CPU_S = 20.0
 _MEMORY_MB = 1024
+_WORD = 64  # bytes at the end of the output that hold the decision
 
 # What runs in the sandbox: the files that the checker is told of, its arguments and standard input,
 # and then what it decided as the last line of the output.
@@ -57,10 +59,12 @@ _real.flush()
 """
 
 
-def check_job(job: Job, test: StdioTest, ran: TestResult, printed: bytes, output_bytes: int) -> Job:
+def check_job(job: Job, test: StdioTest, ran: TestResult, output_bytes: int) -> Job:
     """The run of the checker on what ``job``'s program printed; ``ran`` is how that went."""
     checker = test.checker
     assert isinstance(checker, CheckerProgram)
+    stdout = job.outputs().stdout  # no longer than an answer can be: `judge` has looked
+    printed = os.pread(stdout, size_of(stdout), 0)
     given = {
         "code": checker.code,
         "protocol": checker.protocol,
@@ -79,12 +83,12 @@ def check_job(job: Job, test: StdioTest, ran: TestResult, printed: bytes, output
     return Job(job.key, request, _HARNESS.encode(), json.dumps(given).encode(), ran=ran)
 
 
-def checked(
-    job: Job, outcome: dict[str, Any], outputs: tuple[bytes, bytes, bytes] | None
-) -> TestResult:
+def checked(job: Job, outcome: dict[str, Any]) -> TestResult:
     """The verdict on the program, from how its checker ended."""
     assert job.ran is not None
-    said = outputs[0].decode("utf-8", "replace").split() if outputs else []
+    stdout = job.outputs().stdout
+    last = os.pread(stdout, _WORD, max(0, size_of(stdout) - _WORD))
+    said = last.decode("utf-8", "replace").split()
     if outcome["status"] == 0 and not outcome["stopped"] and said[-1:] == ["right"]:
         return replace(job.ran, strategy="checker")
     message = (

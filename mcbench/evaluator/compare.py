@@ -33,10 +33,11 @@ import json
 import math
 import re
 import sys
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 from mcbench.evaluator.pairing import Features, same_multiset
@@ -45,10 +46,11 @@ from mcbench.evaluator.submission import Checker, short
 DEFAULT_RTOL = 1e-6
 DEFAULT_ATOL = 1e-6
 # Hostile output is refused before it costs the trusted process time and memory: what is this much
-# longer than the expected output cannot be another way to write it.
+# longer than the expected output cannot be another way to write it. (`judge` refuses more.)
 MAX_LONGER = 10
 MIN_LONG = 1 << 16
 MAX_DIGITS = 5000  # of a number that is compared with a tolerance
+_LONG_KEY_BITS = 14_000  # beyond Python's own limit on decimal digits
 _SHALLOW = 10  # values nested deeper may contain themselves
 
 _SPACE = " \t\n\r\f\v"
@@ -155,9 +157,10 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
         return Comparison(None, f"{len(actual)} characters, far more than the expected output")
     if rules.space_sensitive and not _same_spaces(expected, actual):
         return Comparison(None, "white space differs")
-    if _lines(expected) == _lines(actual):
+    if _same_lines(expected, actual):
         return Comparison("lines")
-    wanted, got = tokens(expected), tokens(actual)
+    wanted = tokens(expected)
+    got = tokens(actual, len(wanted) + 1)
     if wanted == got:
         return Comparison("tokens")
     strategy, position = _compare_tokens(wanted, got, rules)
@@ -175,9 +178,11 @@ def far_longer(expected: str, actual: str) -> bool:
     return len(actual) > MAX_LONGER * len(expected) + MIN_LONG
 
 
-def tokens(text: str) -> list[str]:
-    """The words of a text, as contest judges split it."""
-    return _TOKEN.findall(text) if _ODD_SPACE.search(text) else text.split()
+def tokens(text: str, most: int | None = None) -> list[str]:
+    """The words of a text, as contest judges split it, or the first of them."""
+    if _ODD_SPACE.search(text):
+        return [found[0] for found in islice(_TOKEN.finditer(text), most)]
+    return text.split() if most is None else text.split(None, most)[:most]
 
 
 def _compare_tokens(wanted: list[str], got: list[str], rules: Rules) -> tuple[str | None, int]:
@@ -209,6 +214,12 @@ def _same_spaces(expected: str, actual: str) -> bool:
     expected, actual = expected.removesuffix("\n"), actual.removesuffix("\n")
     starts = (expected[:1] in _SPACE) == (actual[:1] in _SPACE)
     return starts and _SPACES.findall(expected) == _SPACES.findall(actual)
+
+
+def _same_lines(expected: str, actual: str) -> bool:
+    # The same number of them first: an answer of blank lines alone is not split.
+    expected, actual = expected.rstrip(_SPACE), actual.rstrip(_SPACE)
+    return expected.count("\n") == actual.count("\n") and _lines(expected) == _lines(actual)
 
 
 def _lines(text: str) -> list[str]:
@@ -259,6 +270,8 @@ def _as_number(token: str) -> float | None:
 
 
 def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
+    if expected.rstrip(_SPACE).count("\n") != actual.rstrip(_SPACE).count("\n"):
+        return False
     wanted, got = ([tokens(line) for line in _lines(text)] for text in (expected, actual))
     if len(wanted) == 1 and len(got) == 1:
         wanted, got = ([[token] for token in line[0]] for line in (wanted, got))
@@ -273,7 +286,7 @@ def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
         parsed = [t.lower() if n is None else n for t, n in zip(line, numbers, strict=True)]
         return _features(parsed, rules)
 
-    return same_multiset(wanted, got, match, features)
+    return same_multiset(wanted, got, match, features, rules.close)
 
 
 # Values ------------------------------------------------------------------------------------------
@@ -388,6 +401,8 @@ def _key_type(key: Any) -> str:
 
 def _json_key(key: Any) -> Any:
     """The string that json.dumps makes of a key."""
+    if isinstance(key, int) and key.bit_length() > _LONG_KEY_BITS:
+        return hex(key)  # decimal digits would take quadratic time
     if isinstance(key, (bool, int, float)) or key is None:
         return json.dumps(key)
     return key
@@ -401,7 +416,10 @@ def _unordered_values(expected: Any, actual: Any, rules: Rules) -> bool:
     def match(e: Any, a: Any) -> bool:
         return _compare_structure(e, a, rules) is not None
 
-    return same_multiset(list(expected), list(actual), match, lambda value: _features(value, rules))
+    def features(value: Any) -> Features:
+        return _features(value, rules)
+
+    return same_multiset(list(expected), list(actual), match, features, rules.close)
 
 
 def _features(value: Any, rules: Rules) -> Features:
@@ -419,9 +437,9 @@ def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
         return ("dict", *items)
     if isinstance(value, _SETS):
         inner: list[float] = []
-        shapes = [_shape(item, inner, rules) for item in value]
+        shapes = Counter(_shape(item, inner, rules) for item in value)
         numbers.extend(sorted(inner))
-        return ("set", *sorted(map(repr, shapes)))
+        return ("set", frozenset(shapes.items()))
     if isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool):
         number = value if isinstance(value, int) else _number(value)
         if number is None or number != number:

@@ -5,22 +5,32 @@ for themselves, everything else is a list whose first item is a tag. Besides the
 are the values of the library that functions commonly take and return, told by their exact type;
 anything else that is derived from a builtin type is reduced to it. Nothing is ever unpickled.
 `mcbench.evaluator.link` adds what only two processes that can ask each other need.
+
+What was encoded may be forged, so decoding takes time and memory in proportion to the `Weight` of
+the bytes, whatever they say; how much weight is decoded is the caller's to limit.
 """
 
 import json
 import re
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
-from operator import attrgetter
-from typing import Any
+from itertools import accumulate
+from operator import attrgetter, contains
+from typing import Any, NamedTuple
 
 MAX_DEPTH = 400
+_MOST_BRACKETS = 3 * MAX_DEPTH  # open at a time: of a dict's level, its own and a pair's
+_ORDINARY_RECURSION = 5000  # frames that the stack of any thread has room for
 _INT_BOUND = 1 << 63
+_INT_DIGITS = 20
+# Keys that all hash alike take quadratic time: so many comparisons a key are accepted.
+_MOST_COMPARISONS = 200
 # Beyond these, arithmetic with a value takes far longer than sending it did.
-_MAX_FRACTION_BITS = 1 << 17
+_MAX_FRACTION_BITS = 1 << 14
 _MAX_DECIMAL = 10_000  # digits, and size of the exponent
 _DECIMAL = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:E([+-][0-9]{1,9}))?|NaN|Infinity)")
 
@@ -57,10 +67,56 @@ def loads(data: bytes, other_of: OtherOf | None = None) -> object:
     Raises:
         ValueError: anything that `dumps` cannot have written.
     """
+    # Where the host has lifted the interpreter's own limits, ours.
+    if sys.getrecursionlimit() > _ORDINARY_RECURSION and _is_deep(data):
+        raise ValueError("not an encoded value (nested too deeply)")
+    long = _LONG_INT in data.translate(_DIGITS_TO_ZEROS)  # maybe in text only
     try:
-        return _unpack(json.loads(data), other_of)
+        return _unpack(json.loads(data, parse_int=_short_int if long else None), other_of)
     except (TypeError, AttributeError, LookupError, RecursionError, ArithmeticError) as error:
         raise ValueError(f"not an encoded value ({error})") from None
+
+
+class Weight(NamedTuple):
+    """What it costs to decode bytes, which can be told without decoding them."""
+
+    size: int
+    containers: int
+    items: int
+
+    def within(self, most: "Weight") -> bool:
+        """Whether no part exceeds another weight's."""
+        return all(own <= limit for own, limit in zip(self, most, strict=True))
+
+
+def weight(data: bytes) -> Weight:
+    """The weight of encoded bytes; brackets and commas of text count as well."""
+    containers, commas = (len(data) - len(data.translate(None, mark)) for mark in (b"[", b","))
+    return Weight(len(data), containers, commas + 1)
+
+
+def _is_deep(data: bytes) -> bool:
+    """Whether too many brackets are open at a time, those in text left out."""
+    if weight(data).containers <= _MOST_BRACKETS:
+        return False
+    outside = b"".join(_ESCAPED.sub(b"", data).split(b'"')[::2])
+    brackets = outside.translate(None, _NO_BRACKETS)
+    open_at = accumulate(1 if byte == ord("[") else -1 for byte in brackets)
+    return any(count > _MOST_BRACKETS for count in open_at)
+
+
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]")
+
+
+_DIGITS_TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_INT = b"0" * (_INT_DIGITS + 1)
+
+
+def _short_int(text: str) -> int:
+    if len(text) > _INT_DIGITS:
+        raise ValueError("a long integer does not stand for itself")
+    return int(text)
 
 
 class _Packer:
@@ -147,21 +203,50 @@ def _unpack(item: Any, other_of: OtherOf | None) -> Any:
         return item
     tag, rest = item[0], item[1:]
     if tag in _TYPE_OF:
-        return _TYPE_OF[tag](_unpack(part, other_of) for part in rest)
+        rest = _unpacked(rest, other_of)
+        return _TYPE_OF[tag](_unlike(rest) if tag in _HASHED else rest)
     if tag == "d":
-        return {_unpack(key, other_of): _unpack(value, other_of) for key, value in rest}
+        return _dict([(_unpack(key, other_of), _unpack(value, other_of)) for key, value in rest])
     if tag in _SCALARS:
         (text,) = rest
         return _SCALARS[tag](text)
     if tag == "v":
         forms, build = _BUILD[rest[0]]
-        parts = [_unpack(part, other_of) for part in rest[1:]]
-        if len(parts) != len(forms) or not all(map(_has_type, parts, forms)):
+        parts = _unpacked(rest[1:], other_of)
+        if len(parts) != len(forms) or not all(map(contains, forms, map(type, parts))):
             raise ValueError(f"not the parts of a {rest[0]}")
         return build(*parts)
     if other_of is not None:
         return other_of(tag, rest, lambda part: _unpack(part, other_of))
     raise ValueError(f"unknown tag {tag!r}")
+
+
+_NOT_PLAIN = {list, dict}
+_HASHED = "sz"
+
+
+def _unpacked(parts: list[Any], other_of: OtherOf | None) -> list[Any]:
+    if _NOT_PLAIN.isdisjoint(map(type, parts)):
+        return parts  # long lists of numbers or words are common
+    return [_unpack(part, other_of) for part in parts]
+
+
+def _unlike(keys: list[Any]) -> list[Any]:
+    """The keys of a set or dict, whose hashes may be chosen: it must not take quadratic time.
+
+    Raises:
+        ValueError: too many hash alike.
+    """
+    if len(keys) > _MOST_COMPARISONS:
+        alike = Counter(map(hash, keys)).values()
+        if sum(count * count for count in alike) > _MOST_COMPARISONS * len(keys):
+            raise ValueError("keys that hash alike")
+    return keys
+
+
+def _dict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    _unlike([key for key, _ in pairs])
+    return dict(pairs)
 
 
 def _not_finite(text: str) -> float:
@@ -187,9 +272,13 @@ def _fraction_parts(value: Fraction) -> tuple[Any, ...] | None:
 
 
 def _fraction(*parts: int) -> Fraction:
-    if max(map(int.bit_length, parts)) > _MAX_FRACTION_BITS:
-        raise ValueError("a fraction of very long integers")
-    return Fraction(*parts)
+    if max(map(int.bit_length, parts)) > _MAX_FRACTION_BITS or parts[1] <= 0:
+        raise ValueError("no fraction of ordinary integers")
+    # In lowest terms already, or forged: to make sure would take longer than all the rest.
+    value = Fraction()
+    vars(Fraction)["_numerator"].__set__(value, parts[0])
+    vars(Fraction)["_denominator"].__set__(value, parts[1])
+    return value
 
 
 def _decimal_parts(value: Decimal) -> tuple[Any, ...] | None:
@@ -249,14 +338,17 @@ _LIBRARY: dict[type, tuple[str, Callable[[Any], Any], tuple[Any, ...], Callable[
     timedelta: ("timedelta", attrgetter("days", "seconds", "microseconds"), (int,) * 3, timedelta),
     timezone: ("timezone", lambda v: (v.utcoffset(None),), (timedelta,), timezone),
     deque: ("deque", lambda v: (list(v), v.maxlen), (list, (int, _NONE)), deque),
-    OrderedDict: ("OrderedDict", lambda v: (list(v.items()),), (list,), OrderedDict),
+    OrderedDict: (
+        "OrderedDict",
+        lambda v: (list(v.items()),),
+        (list,),
+        lambda v: OrderedDict(_dict(v)),
+    ),
     Counter: ("Counter", lambda v: (dict(v),), (dict,), Counter),
     defaultdict: ("defaultdict", _defaultdict_parts, ((str, _NONE), dict), _defaultdict),
     bytearray: ("bytearray", lambda v: (bytes(v),), (bytes,), bytearray),
 }
-_BUILD = {name: (forms, build) for name, _, forms, build in _LIBRARY.values()}
-
-
-def _has_type(value: Any, form: Any) -> bool:
-    """Whether a value has exactly the type, or one of the types."""
-    return type(value) in (form if isinstance(form, tuple) else (form,))
+_BUILD = {
+    name: ([form if isinstance(form, tuple) else (form,) for form in forms], build)
+    for name, _, forms, build in _LIBRARY.values()
+}

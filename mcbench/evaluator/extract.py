@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import re
 
-# CommonMark fences: at least three backticks or tildes, indented by at most three spaces.
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^\n]*)")
+# CommonMark fences: at least three backticks or tildes, indented by at most three spaces. Only the
+# lines that have one are looked at: responses may be long, and hostile.
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)\n?", re.MULTILINE)
 
 
 def extract_code(response: str) -> str | None:
     """The content of the last complete fenced block, whatever its language tag.
 
     None when there is no block, and None when the last one is unfinished: a response that was cut
-    off must not be scored on an earlier draft.
+    off must not be scored on an earlier draft. Takes linear time, whatever the response is.
     """
-    found: str | None = None
-    fence = ""
-    block: list[str] = []
-    for line in response.replace("\r\n", "\n").split("\n"):
-        match = _FENCE.match(line)
+    text = response.replace("\r\n", "\n")
+    found: tuple[int, int] | None = None
+    fence, start = "", 0
+    for match in _FENCE.finditer(text):
+        marks, rest = match[1], match[2]
         if not fence:
-            if match and not (match[1][0] == "`" and "`" in match[2]):  # else inline code
-                fence, block = match[1], []
-        elif match and match[1].startswith(fence) and not match[2].strip():
-            found = "\n".join(block) + "\n"
+            if not (marks[0] == "`" and "`" in rest):  # else inline code
+                fence, start = marks, match.end()
+        elif marks.startswith(fence) and not rest.strip():
+            found = start, match.start()
             fence = ""
-        else:
-            block.append(line)
-    return None if fence else found
+    if fence or found is None:
+        return None
+    return text[slice(*found)] or "\n"

@@ -141,6 +141,13 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     # files in memory belong to no process, and so to no limit
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
+    # what other sandboxes, or the machine, would notice: locks on and watches of system files,
+    # and which of them were read lately
+    "flock": (73, 32),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27),
+    "cachestat": (451, 451),
     # keyrings are kept per user
     "add_key": (248, 217),
     "request_key": (249, 218),
@@ -175,17 +182,34 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "syslog": (103, 116),
     "vhangup": (153, 58),
 }
-_CLONE, _CLONE3 = (56, 220), (435, 435)
-_SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
-_PRLIMIT = (302, 261)
+_CLONE3 = (435, 435)
 # What signals a process or gives a handle to do so; the process is the first argument.
 _SIGNALS = ((62, 129), (200, 130), (234, 131), (129, 138), (297, 240), (434, 434))
 _NEW_NAMESPACES = 0x7E020080  # all CLONE_NEW... flags
 _AF_UNIX = 1
+_NOWAIT = 8  # RWF_NOWAIT: refuses to read what is not in memory
+# F_GETLK, F_OFD_GETLK, F_SETLEASE, F_GETLEASE, F_NOTIFY
+_LOCK_OWNERS_AND_NOTICES = (5, 36, 1024, 1025, 1026)
+_OF_A_PROCESS = 0x80000000  # the CPU clock of a process by its number; of a thread: 4 as well
+_ANY = 0xFFFFFFFF
+# By system call: the argument it depends on, the bits of it that count, their values, whether these
+# are allowed (and no others) or refused (and no others).
+_DEPENDING: "list[tuple[tuple[int, int], int, int, tuple[int, ...], bool]]" = [
+    ((56, 220), 0, _NEW_NAMESPACES, (0,), True),  # clone
+    ((41, 198), 0, _ANY, (_AF_UNIX,), True),  # socket
+    ((53, 199), 0, _ANY, (_AF_UNIX,), True),  # socketpair
+    ((302, 261), 0, _ANY, (0,), True),  # prlimit64, of this process only
+    ((327, 286), 5, _NOWAIT, (0,), True),  # preadv2
+    ((72, 25), 1, _ANY, _LOCK_OWNERS_AND_NOTICES, False),  # fcntl
+    ((228, 113), 0, _OF_A_PROCESS | 4, (_OF_A_PROCESS,), False),  # clock_gettime
+    ((230, 115), 0, _OF_A_PROCESS | 4, (_OF_A_PROCESS,), False),  # clock_nanosleep
+    ((222, 107), 0, _OF_A_PROCESS | 4, (_OF_A_PROCESS,), False),  # timer_create
+]
 
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+_LOAD, _AND, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+# Offsets in struct seccomp_data; an argument has eight bytes, the lower four first.
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _X32 = 0x40000000
 
 
@@ -224,18 +248,14 @@ def _filter(architecture: int, column: int, protected: "list[int]") -> list[byte
     for refused in (numbers[column] for numbers in _REFUSED.values()):
         if refused is not None:
             steps += [_step(_JUMP_EQUAL, refused, 0, 1), refuse]
-    for numbers, jump, value, allowed in (
-        (_CLONE, _JUMP_ANY_BIT, _NEW_NAMESPACES, 0),
-        (_SOCKET, _JUMP_EQUAL, _AF_UNIX, 1),
-        (_SOCKETPAIR, _JUMP_EQUAL, _AF_UNIX, 1),
-        (_PRLIMIT, _JUMP_EQUAL, 0, 1),  # of this process only
-    ):
+    for numbers, argument, bits, values, allowed in _DEPENDING:
         steps += [
-            _step(_JUMP_EQUAL, numbers[column], 0, 4),
-            _step(_LOAD, _FIRST_ARGUMENT),
-            _step(jump, value, 0 if allowed else 1, 1 if allowed else 0),
-            _step(_RETURN, _ALLOW),
-            refuse,
+            _step(_JUMP_EQUAL, numbers[column], 0, len(values) + 4),
+            _step(_LOAD, _FIRST_ARGUMENT + 8 * argument),
+            _step(_AND, bits),
+            *(_step(_JUMP_EQUAL, v, len(values) - n, 0) for n, v in enumerate(values)),
+            refuse if allowed else _step(_RETURN, _ALLOW),
+            _step(_RETURN, _ALLOW) if allowed else refuse,
         ]
     last = len(protected) - 1
     for numbers in _SIGNALS if protected else ():

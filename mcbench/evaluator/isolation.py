@@ -4,7 +4,7 @@ Every layer is tried on its own. What the machine grants and what it refuses, wi
 recorded in `Layers`, which the zygote reports to the evaluator.
 """
 # Plain string paths: pathlib would cost every start and every test.
-# ruff: noqa: PTH102, PTH103, PTH106, PTH112, PTH114, PTH116, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH102, PTH103, PTH106, PTH112, PTH114, PTH116, PTH118, PTH120, PTH123
 
 import contextlib
 import ctypes
@@ -14,11 +14,10 @@ import resource
 import signal
 import struct
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
-from mcbench.evaluator import filters, libc, portable
+from mcbench.evaluator import filters, libc, portable, usage
 from mcbench.evaluator.scratch import Scratch
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
@@ -33,6 +32,9 @@ MAX_FILES = 256
 # not memory use. The limit proper is on resident memory and enforced by the zygote.
 ADDRESS_SLACK = 1 << 30
 THREAD_STACK = 8 << 20
+# Of a sandbox beyond a test's limit, where a control group caps it: the zygote, the scratch
+# directory, the three outputs, what the kernel holds for it.
+MEMORY_SLACK = 512 << 20
 SECCOMP = "system call filter (seccomp)"
 LANDLOCK = "file filter (Landlock)"
 MEMORY_FILES = "files in memory"
@@ -57,6 +59,10 @@ class Layers:
         self.user_namespace = False
         self.test_uid: int | None = None  # children drop to it when we are root
         self.scratch = Scratch()
+        self.group: usage.Group | None = None
+        self.own_pages = 0, 0, 0  # of the zygote, see `usage.pages`
+        self._own_statm = -1
+        self._last_pid = -1  # sets the number that the next process follows on
         self.ruleset = -1  # of Landlock, for each child to put on
         if not linux:
             names = [*NAMESPACES, LANDLOCK, SECCOMP, MEMORY_FILES, HANDLES]
@@ -76,6 +82,41 @@ class Layers:
     def handles(self) -> bool:
         """Whether there are process handles."""
         return HANDLES not in self.missing
+
+    @property
+    def totals(self) -> "dict[str, str]":
+        """How the use of the whole sandbox is counted."""
+        counted = self.group.counts if self.group else ()
+        kinds = usage.CPU, usage.MEMORY, usage.PROCESSES
+        return {kind: "control group" if kind in counted else "sum of processes" for kind in kinds}
+
+    def open_totals(self) -> None:
+        """What counts a sandbox as a whole; before it has its own view of the file system."""
+        if not self.linux:
+            return
+        with contextlib.suppress(OSError):
+            self.group = usage.Group()
+        with contextlib.suppress(OSError):
+            self._last_pid = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY | os.O_CLOEXEC)
+
+    def count_processes_anew(self) -> None:
+        """The next test is not to see how many processes earlier ones had."""
+        if self.pid_namespace and self._last_pid >= 0:
+            with contextlib.suppress(OSError):
+                os.pwrite(self._last_pid, b"1", 0)
+
+    def open_own_usage(self) -> None:
+        """In the zygote, before its own entry in /proc is covered."""
+        if self.linux:
+            with contextlib.suppress(OSError):
+                self._own_statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+
+    def note_own_usage(self) -> None:
+        """In the zygote, once it is as its children will find it."""
+        if self._own_statm < 0:
+            self.open_own_usage()
+        if self._own_statm >= 0:
+            self.own_pages = usage.pages(self._own_statm)
 
     @contextlib.contextmanager
     def attempt(self, name: str) -> Iterator[None]:
@@ -136,6 +177,9 @@ def enter_file_system(layers: Layers) -> None:
             with layers.attempt("own /proc"):
                 flags = libc.MS_NOSUID | libc.MS_NODEV | MS_NOEXEC
                 libc.call("mount", b"proc", b"/proc", b"proc", flags, None)
+                layers.open_own_usage()
+                # What the zygote has used would tell of earlier tests.
+                libc.mount_tmpfs("/proc/1", "size=4k,nr_inodes=1,mode=0555")
         with layers.attempt("read-only file system"):
             attributes = struct.pack("=4Q", MOUNT_ATTR_RDONLY, 0, 0, 0)
             size = len(attributes)
@@ -284,6 +328,12 @@ def die_with_parent(linux: bool = sys.platform == "linux") -> None:
 
 def confine_zygote(layers: Layers) -> None:
     """What every test needs alike and the zygote can bear: done once, inherited by each child."""
+    if layers.group is not None:
+        try:
+            layers.group.join()
+            layers.group.limit(usage.PROCESSES, 2 * MAX_PROCESSES)
+        except OSError:
+            layers.group = None
     limit, reserve = portable.limit, ADDRESS_SLACK
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_NOFILE, MAX_FILES)
@@ -376,55 +426,6 @@ def reap_orphans(layers: Layers) -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, 0 if layers.pid_namespace else os.WNOHANG)[0]:
             pass
-
-
-def usage(layers: Layers, child: int) -> tuple[float, int]:
-    """CPU time in seconds and resident memory in bytes of the running test, descendants included
-    where the pid namespace lets us list them."""
-    if not layers.linux:
-        return 0.0, 0
-    pids = _listed(layers, child)
-    if not pids:
-        return _cpu_time(child), 0
-    cpu = 0.0
-    pages = 0
-    inherited = _resident_pages(os.getpid()) if len(pids) > 1 else 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            cpu += _cpu_time(pid)
-            # Of further processes only what they do not share with the zygote they stem from.
-            pages += max(0, _resident_pages(pid) - (0 if pid == child else inherited))
-    return cpu, pages * resource.getpagesize()
-
-
-def waiting_time(layers: Layers, child: int) -> float:
-    """Seconds that the running test was ready to run while other work had the processors.
-
-    The sum over its threads, as far as the system tells.
-    """
-    waited = 0
-    for pid in _listed(layers, child) if layers.linux else ():
-        with contextlib.suppress(OSError):
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
-                    waited += int(file.read().split()[1])
-    return waited / 1e9
-
-
-def _listed(layers: Layers, child: int) -> list[int]:
-    """The test's processes that the visible /proc shows under the numbers we know."""
-    if "own /proc" in layers.granted:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-    return [] if layers.pid_namespace else [child]
-
-
-def _cpu_time(pid: int) -> float:
-    return time.clock_gettime((~pid << 3) | 2)  # Linux: the scheduler's clock of that process
-
-
-def _resident_pages(pid: int) -> int:
-    with open(f"/proc/{pid}/statm") as file:
-        return int(file.read().split()[1])
 
 
 def _descendants(root: int) -> list[int]:

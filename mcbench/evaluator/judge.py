@@ -5,14 +5,17 @@ This is the trusted side: expected outputs are compared here, with what the prog
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from dataclasses import asdict, replace
 from typing import Any
 
 from mcbench.errors import UserError
-from mcbench.evaluator import encoding
+from mcbench.evaluator import encoding, leetcode
 from mcbench.evaluator.compare import MAX_LONGER, MIN_LONG, RULE_NAMES, Rules
-from mcbench.evaluator.pool import Job
+from mcbench.evaluator.encoding import Weight, weight
+from mcbench.evaluator.pool import Job, Outputs, size_of
 from mcbench.evaluator.rule_sets import RuleSet
 from mcbench.evaluator.submission import (
     AssertTest,
@@ -20,7 +23,6 @@ from mcbench.evaluator.submission import (
     CheckerProgram,
     StdioTest,
     Submission,
-    Test,
     TestResult,
     Verdict,
 )
@@ -69,21 +71,19 @@ def job_for(key: tuple[int, int], submission: Submission, output_bytes: int) -> 
 
 
 def judge(
-    submission: Submission,
-    test: Test,
-    outcome: dict[str, Any],
-    outputs: tuple[bytes, bytes, bytes] | None,
-    rule_set: RuleSet,
+    submission: Submission, job: Job, outcome: dict[str, Any], rule_set: RuleSet
 ) -> TestResult:
     """The verdict on a raw outcome: limits first, then how it ended, then what it answered."""
-    if outputs is None:
+    test, outputs = submission.tests[job.key[1]], job.outputs()
+    if outputs.largest > job.request["output_bytes"]:
         result = TestResult("OLE", message="wrote more than the output limit")
-    elif broken := _broken_limit(submission, outcome) or _bad_ending(outcome, outputs[1]):
+    elif broken := _broken_limit(submission, outcome) or _bad_ending(outcome, outputs):
         result = broken
     elif isinstance(test, AssertTest):
-        result = _asserted(outputs[2])
+        result = _asserted(outputs.result)
     else:
-        result = compare_outputs(test, outputs[0], outputs[2], rule_set)
+        written = outputs.stdout if isinstance(test, StdioTest) else outputs.result
+        result = compare_output(test, written, rule_set)
     used = {"time_s": outcome["cpu_s"], "wall_s": outcome["wall_s"]}
     return replace(result, **used, memory_mb=outcome["memory_mb"])
 
@@ -100,42 +100,87 @@ def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> TestResult
     return None
 
 
-def _bad_ending(outcome: dict[str, Any], stderr: bytes) -> TestResult | None:
+def _bad_ending(outcome: dict[str, Any], outputs: Outputs) -> TestResult | None:
     status = outcome["status"]
     if status == 0:
         return None
-    last_line = stderr.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1][:300]
+    last_line = outputs.last_line()
     if last_line.startswith("MemoryError"):  # the limit on address space
         return TestResult("MLE", message=last_line)
     ended = f"exit status {status}" if status > 0 else f"killed by signal {-status}"
     return TestResult("RE", message=f"{ended}: {last_line}".rstrip(": "))
 
 
-def _far_larger(expected: Any, returned: bytes) -> bool:
-    if len(returned) <= MIN_LONG:
-        return False
+# What a program wrote, and may have forged, is read and decoded here, in the trusted process, in
+# proportion to what an answer can weigh: the expected one, written in the longest way, and some
+# more to see what a wrong one is. A checker knows only what it is told, so it is given more.
+_LIGHT = Weight(16 << 10, 1024, 8192)
+_LIGHT_FOR_CHECKERS = Weight(768 << 10, 1024, 100_000)
+_TEXT_FOR_CHECKERS = 2 << 20
+
+
+def _most_text(test: StdioTest) -> int:
+    """Bytes that an answer in text can have."""
+    if test.checker is None:
+        return MAX_LONGER * len(test.expected.encode("utf-8", "surrogatepass")) + MIN_LONG
+    return MAX_LONGER * (len(test.expected) + len(test.stdin)) + _TEXT_FOR_CHECKERS
+
+
+def _heaviest_value(test: CallTest) -> Weight:
+    """What an answer can weigh: a number may come as a Decimal or Fraction, a list as a deque."""
+    least, like = _LIGHT, test.expected
+    if test.checker is not None:
+        least, like = _LIGHT_FOR_CHECKERS, [test.expected, list(test.args)]
     try:
-        size = len(encoding.dumps(expected))
+        expected = weight(encoding.dumps(like, items_of=leetcode.items_of))
     except (TypeError, ValueError):
-        return False  # compared in full, to fail for the right reason
-    return len(returned) > MAX_LONGER * size + MIN_LONG
+        return least  # nothing that can be returned is equal to it
+    size, containers, items = expected
+    return Weight(
+        MAX_LONGER * size + least.size,
+        2 * containers + items + least.containers,
+        5 * (containers + items) + least.items,
+    )
 
 
-def compare_outputs(
-    test: StdioTest | CallTest, stdout: bytes, returned: bytes, rule_set: RuleSet
-) -> TestResult:
-    """Verdict, strategy and message for what a program wrote that ended well."""
+def _text(data: bytes, expected: str) -> str | None:
+    """The text that was printed; None for much that is none, where no such is expected."""
+    if len(data) > MIN_LONG:  # each byte that is no text takes far longer than one that is
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            with contextlib.suppress(UnicodeEncodeError):
+                expected.encode()
+                return None
+    return data.decode("utf-8", "surrogateescape")
+
+
+def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) -> TestResult:
+    """Verdict, strategy and message for what a program that ended well wrote into a file.
+
+    A file that cannot hold the answer is not read, one that weighs more than it is not decoded.
+    """
     rules = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
+    size = size_of(written)
+    too_long = TestResult("WA", message=f"{size} bytes, far more than an answer has")
     if isinstance(test, StdioTest):
-        text = stdout.decode("utf-8", "surrogateescape")
+        if size > MIN_LONG and size > _most_text(test):
+            return too_long
+        text = _text(os.pread(written, size, 0), test.expected)
+        if text is None:
+            return TestResult("WA", message=f"{size} bytes, and not UTF-8")
         if isinstance(test.checker, CheckerProgram) and rule_set.name == "microcoder":
             return TestResult("AC")  # to be checked in a run of its own
         comparison = rule_set.compare_text(test.expected, text, rules, test)
-    elif not returned:
+    elif not size:
         return TestResult("RE", message="ended before the function returned")
-    elif test.checker is None and _far_larger(test.expected, returned):
-        return TestResult("WA", message=f"{len(returned)} bytes returned, far more than expected")
     else:
+        heaviest = _LIGHT if size <= _LIGHT.size else _heaviest_value(test)
+        if size > heaviest.size:
+            return too_long
+        returned = os.pread(written, size, 0)
+        if size > _LIGHT.size and not weight(returned).within(heaviest):
+            return too_long
         try:
             value = encoding.loads(returned)
         except ValueError:
@@ -145,11 +190,11 @@ def compare_outputs(
     return TestResult(verdict, strategy=comparison.strategy, message=comparison.reason)
 
 
-def _asserted(result: bytes) -> TestResult:
+def _asserted(written: int) -> TestResult:
     """The verdict that the test's own process left; the submission's cannot reach that file."""
-    if not result:
+    if not 0 < size_of(written) <= MIN_LONG:
         return TestResult("RE", message="the test was ended before it came to a verdict")
-    verdict, message = json.loads(result)
+    verdict, message = json.loads(os.pread(written, MIN_LONG, 0))
     if message.startswith("MemoryError"):
         verdict = "MLE"
     strategy = "assertions" if verdict == "AC" else None

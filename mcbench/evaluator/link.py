@@ -12,6 +12,7 @@ test's side too, as it would be in one process.
 import builtins
 import collections
 import contextlib
+import functools
 import itertools
 import json
 import operator
@@ -28,7 +29,7 @@ from mcbench.evaluator import encoding, remote
 
 MAX_MESSAGE = 64 << 20
 LINK, RESULT = 3, 4  # descriptors
-_MAX_MESSAGE_TEXT = 300
+_MAX_MESSAGE_TEXT, _MAX_RESULT_TEXT = 300, 1000
 _DAMAGED = "the answer is damaged"
 
 
@@ -70,7 +71,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 _CLOSED = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.GeneratorType),
     *(types.CoroutineType, types.FrameType, types.CodeType, types.ModuleType, types.TracebackType),
-    type,
+    *(functools.partial, functools.partialmethod, type),
 )
 _NUMBERS = (bool, int, float, complex)  # on the left of an operator
 _OF_NAMED_TUPLES = ("_asdict", "_fields", "_make", "_replace")
@@ -116,6 +117,7 @@ class Link:
         self.questions = 0
         self.looked_up = False
         self.broken: SubmissionEndedError | None = None
+        self.ends: list[Exception] = []  # that would end an iteration, until seen to be handled
 
     def send(self, *message: Any) -> None:
         """One message: its length in 8 bytes, then the encoded list."""
@@ -169,6 +171,7 @@ class Link:
     def ask(self, operation: str, *operands: Any) -> Any:
         """Have the other end do something, and answer its questions until it is done."""
         self.questions += 1
+        self.insist_on_handling()
         self.send("do", operation, *operands)
         while True:
             match self.receive():
@@ -180,9 +183,25 @@ class Link:
                 case ["raised", Exception() as error, changed]:
                     self._restore(operands, changed)
                     vars(error)["from_submission"] = True
-                    raise error
+                    if isinstance(error, _ENDS) and not _is_own_end(operation, error):
+                        self.ends.append(error)
+                    try:
+                        raise error
+                    except Exception:  # so that it has a traceback: see _was_handled
+                        raise
                 case _:
                     raise self._break(_DAMAGED)
+
+    def insist_on_handling(self) -> None:
+        """What the submission raised has met a handler, and not ended the test's iteration.
+
+        Raises:
+            SubmissionEndedError: `map`, `zip` or a loop took it for the end of the data.
+        """
+        ends, self.ends = self.ends, []
+        for error in ends:
+            if not _was_handled(error):
+                raise self._break(f"the submission raised {type(error).__name__} in an iteration")
 
     def answer(self, question: list[Any]) -> None:
         """Do what the other end asked for."""
@@ -199,6 +218,7 @@ class Link:
                 raise
             except Exception as error:
                 outcome = "raised", error
+                self.ends = [end for end in self.ends if end is not error]
             changed = {p: v for p, v in changeable.items() if self._form(v) != before[p]}
             self.send(*outcome, changed)
         except SubmissionEndedError:
@@ -244,6 +264,39 @@ class Link:
                 _refill(target, value)
 
 
+# What C code takes for the end of an iteration, and the loop `async for`.
+_ENDS = (StopIteration, StopAsyncIteration, IndexError)
+
+
+def _is_own_end(operation: str, error: Exception) -> bool:
+    """Whether it ends data of the submission's own, which may be as long as it says."""
+    if isinstance(error, IndexError):
+        return operation != "call"
+    return operation in ("next", "anext")
+
+
+def _was_handled(error: BaseException) -> bool:
+    """Whether Python code has handled it: the outermost frame of its traceback has a handler.
+
+    Where C code clears an exception, the traceback ends in this file, or in a function of the test
+    that lets it through.
+    """
+    import dis  # rarely needed
+
+    trace = error.__traceback__
+    if trace is None:  # who handled it has removed that
+        return True
+    code = trace.tb_frame.f_code
+    handlers = [
+        entry.target
+        for entry in vars(dis)["_parse_exception_table"](code)
+        if entry.start <= trace.tb_lasti < entry.end
+    ]
+    own = code.co_filename == __file__ or code.co_filename == remote.__file__
+    loops = dis.opmap["END_ASYNC_FOR"]
+    return not own and any(code.co_code[target] != loops for target in handlers)
+
+
 def _refill(target: Any, value: Any) -> None:
     target.clear()
     (target.update if isinstance(target, (dict, set)) else target.extend)(value)
@@ -271,6 +324,7 @@ def run_test(test: dict[str, Any]) -> NoReturn:
     link = Link(_harmless, trusting=False)
     try:
         _run(test, link)
+        link.insist_on_handling()
         verdict, message = "AC", ""
         if not link.questions and not link.looked_up:
             verdict, message = "IE", "the test ended without a question to the submission"
@@ -285,7 +339,7 @@ def run_test(test: dict[str, Any]) -> NoReturn:
             message = f"{message} ({_failed_line(error, test['code'])})"
     if link.broken:
         verdict, message = "RE", str(link.broken)
-    os.pwrite(RESULT, json.dumps([verdict, message]).encode(), 0)
+    os.pwrite(RESULT, json.dumps([verdict, message[:_MAX_RESULT_TEXT]]).encode(), 0)
     os._exit(0)
 
 
@@ -303,7 +357,8 @@ def _run(test: dict[str, Any], link: Link) -> None:
         raise link._break(_DAMAGED)
     if entry_point and entry_point not in found:
         raise link._break(f"the submission does not define {entry_point!r}")
-    link.looked_up = any(type(found[name]) is not remote.Remote for name in wanted & found.keys())
+    # A class of Python's own, as a value, is used here.
+    link.looked_up = any(type(value) is not remote.Remote for value in found.values())
     names |= {name: value for name, value in found.items() if name in wanted}
     exec(compile(setup, "setup", "exec", dont_inherit=True), names)
     if entry_point:

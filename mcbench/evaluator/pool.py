@@ -36,6 +36,31 @@ _STDERR_KEPT = 4096
 _said: set[str] = set()
 
 
+@dataclass(frozen=True)
+class Outputs:
+    """The files that a program wrote to. Nothing is read before its size was seen."""
+
+    stdout: int
+    stderr: int
+    result: int
+
+    @property
+    def largest(self) -> int:
+        """Bytes in the largest of them."""
+        return max(map(size_of, (self.stdout, self.stderr, self.result)))
+
+    def last_line(self) -> str:
+        """Of standard error."""
+        start = max(0, size_of(self.stderr) - _STDERR_KEPT)
+        text = os.pread(self.stderr, _STDERR_KEPT, start).decode("utf-8", "replace")
+        return text.strip().rsplit("\n", 1)[-1][:300]
+
+
+def size_of(descriptor: int) -> int:
+    """Bytes in a file."""
+    return os.fstat(descriptor).st_size
+
+
 @dataclass
 class Job:
     """One test on its way: ``key`` is the scheduler's, ``request`` its description.
@@ -62,18 +87,9 @@ class Job:
         for name in ("stdout", "stderr", "result"):
             self.files.append(portable.memory_file(name, linux))
 
-    def outputs(self, cap: int) -> tuple[bytes, bytes, bytes] | None:
-        """What the test wrote: stdout, the end of stderr, result; None if one exceeds ``cap``."""
-        sizes = [os.fstat(file).st_size for file in self.files[2:]]
-        if max(sizes) > cap:
-            return None
-        stdout, stderr, result = self.files[2:]
-        start = max(0, sizes[1] - _STDERR_KEPT)
-        return (
-            os.pread(stdout, sizes[0], 0),
-            os.pread(stderr, _STDERR_KEPT, start),
-            os.pread(result, sizes[2], 0),
-        )
+    def outputs(self) -> Outputs:
+        """What the test wrote; to be read before `close`."""
+        return Outputs(*self.files[2:])
 
     def close(self) -> None:
         """Let go of the files. Idempotent."""

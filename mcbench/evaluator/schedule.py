@@ -188,19 +188,18 @@ class _Schedule:
             self._failed(job, outcome["failure"])
             return
         index, number = job.key
-        outputs = job.outputs(self.output_bytes)
-        job.close()
         if job.ran is not None:
-            self.results[index][number] = checked(job, outcome, outputs)
-            return
-        submission = self.submissions[index]
-        test = submission.tests[number]
-        result = judge(submission, test, outcome, outputs, self.rule_set)
-        if outputs and result.verdict == "AC" and result.strategy is None:  # the checker's word
-            assert isinstance(test, StdioTest)
-            self.checks.append(check_job(job, test, result, outputs[0], self.output_bytes))
+            self.results[index][number] = checked(job, outcome)
         else:
-            self.results[index][number] = result
+            submission = self.submissions[index]
+            result = judge(submission, job, outcome, self.rule_set)
+            if result.verdict == "AC" and result.strategy is None:  # the checker's word
+                test = submission.tests[number]
+                assert isinstance(test, StdioTest)
+                self.checks.append(check_job(job, test, result, self.output_bytes))
+            else:
+                self.results[index][number] = result
+        job.close()
 
     def _failed(self, job: Job, reason: str) -> None:
         job.failures += 1

@@ -82,6 +82,20 @@ def short(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
+MAX_MESSAGE = 1000
+
+
+def printable(text: str) -> str:
+    """Text that any terminal, log or page can take: what is not to be seen stands as an escape.
+
+    That is control and format characters, lone surrogates and odd white space; what is long is cut.
+    """
+    text = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 @dataclass(frozen=True)
 class StdioTest:
     """Feed ``stdin`` to a program and compare what it prints with ``expected``.
@@ -122,7 +136,9 @@ class CallTest:
     """Call ``fn_name(*args)``, a method of ``class Solution`` or a plain function.
 
     ``expected`` is compared with the returned value or, for in-place problems, with the argument
-    at position ``result_arg`` after the call. Every test gets fresh arguments. Arguments may be
+    at position ``result_arg`` after the call. Every test gets fresh arguments; a checker is asked
+    about values of up to 768 KiB, 1,000 containers and 100,000 items, or several times those of
+    ``args`` and ``expected``. Arguments may be
     None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict, nested, and
     the values of the library that `mcbench.evaluator.encoding` knows; arrays arrive as lists.
     What the program need not import, and what is read as a list: `mcbench.evaluator.leetcode`.
@@ -262,7 +278,7 @@ class TestResult:
     """How one test ended: times in seconds, peak resident memory in MiB.
 
     ``strategy`` names the comparison that accepted (AC only); ``message`` says for people why
-    the test was not accepted.
+    the test was not accepted, in `printable` text whatever the program did.
     """
 
     __test__ = False  # not a test class, whatever its name tells pytest
@@ -273,6 +289,9 @@ class TestResult:
     memory_mb: float = 0.0
     strategy: str | None = None
     message: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", printable(self.message))
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from typing import Any, NoReturn
 for _name in ("mcbench", "mcbench.evaluator"):
     sys.modules[_name] = ModuleType(_name)
     sys.modules[_name].__path__ = [os.path.dirname(os.path.abspath(__file__))]
-from mcbench.evaluator import child, encoding, isolation, link, portable
+from mcbench.evaluator import child, encoding, isolation, link, portable, usage
 
 for _name in [name for name in sys.modules if name.startswith("mcbench")]:
     del sys.modules[_name]
@@ -58,6 +58,7 @@ def main() -> None:
     isolation.default_thread_stack()
     layers = isolation.Layers(portable.ON_LINUX and wanted == portable.FULL)
     os.environ["MCBENCH_ZYGOTE"] = str(os.getpid())
+    layers.open_totals()
     isolation.enter_namespaces(layers)
     if "mount namespace" not in layers.granted:
         layers.scratch.make_folder()
@@ -90,6 +91,8 @@ def supervise(zygote_pid: int, layers: isolation.Layers, lifeline: portable.Life
     if not layers.pid_namespace:
         isolation.kill_everything(layers, lifeline.running, {})
     layers.scratch.remove()
+    if layers.group is not None:
+        layers.group.remove()
     os._exit(0)
 
 
@@ -138,7 +141,9 @@ class Zygote:
         gc.freeze()  # the collector of a child need not touch, and so copy, our pages
         try:
             channel = portable.Channel(self.control, FILES)
+            layers.note_own_usage()
             greeting = {"granted": layers.granted, "missing": layers.missing}
+            greeting |= {"totals": layers.totals}
             channel.send(greeting | {"pid": 0 if layers.pid_namespace else os.getpid()})
             # The contents stay in the files. This process never reads them, so that nothing of one
             # test can be found in the memory of the next one's child.
@@ -172,6 +177,11 @@ class Zygote:
             started = time.monotonic()
             pids: list[int] = []
             ended: portable.Ended = {}
+            self.layers.count_processes_anew()
+            if self.layers.group is not None:
+                self.layers.group.limit(
+                    usage.MEMORY, request["memory_bytes"] + isolation.MEMORY_SLACK
+                )
             for role in ("submission", "test") if ends else ("submission",):
                 pid = os.fork()
                 if pid == 0:
@@ -181,8 +191,9 @@ class Zygote:
                 self.lifeline.tell(pids)
             for end in ends:
                 end.close()  # so that either process sees the other's end
+            meter = usage.Meter(self.layers, pids)
             try:
-                stopped = self.watch(pid, request, ended)
+                stopped = self.watch(pid, request, ended, meter)
             finally:
                 isolation.kill_everything(self.layers, pids, ended)
                 for process in pids:
@@ -195,23 +206,26 @@ class Zygote:
             setup_write = -1
             if setup_error := os.read(setup_read, 1000):
                 return {"failure": setup_error.decode()}
-            usages = [usage for _, usage in ended.values()]
+            used = [each for _, each in ended.values()]
+            cpu_s = sum(each.ru_utime + each.ru_stime for each in used)
+            memory = max(map(portable.peak_memory, used))
             return {
                 "status": os.waitstatus_to_exitcode(ended[pid][0]),
                 "stopped": stopped,
-                "cpu_s": sum(usage.ru_utime + usage.ru_stime for usage in usages),
+                "cpu_s": max(cpu_s, meter.cpu_time()),
                 "wall_s": wall_s,
-                "memory_mb": max(map(portable.peak_memory, usages)) / 2**20,
+                "memory_mb": max(memory, meter.most_memory) / 2**20,
             }
         finally:
             os.close(setup_read)
             if setup_write >= 0:
                 os.close(setup_write)
 
-    def watch(self, pid: int, request: dict[str, Any], ended: portable.Ended) -> str | None:
+    def watch(
+        self, pid: int, request: dict[str, Any], ended: portable.Ended, meter: usage.Meter
+    ) -> str | None:
         """Wait until the child ends (None) or exceeds a limit ("time", "wall" or "memory")."""
-        layers = self.layers
-        child_watch = portable.ChildWatch(pid, self.control, layers.handles, ended)
+        child_watch = portable.ChildWatch(pid, self.control, self.layers.handles, ended)
         try:
             wall_s = request["wall_s"]
             deadline = child_watch.started + wall_s
@@ -221,14 +235,13 @@ class Zygote:
                     return None
                 if happened == "hang-up":
                     raise EvaluatorGoneError
-                cpu_s, memory = isolation.usage(layers, pid)
+                cpu_s, memory = meter.look()
                 if cpu_s > request["cpu_s"]:
                     return "time"
-                if memory > request["memory_bytes"]:
+                if memory > request["memory_bytes"] or meter.sockets() > usage.SOCKETS:
                     return "memory"
                 if time.monotonic() > deadline:
-                    waited_s = isolation.waiting_time(layers, pid)
-                    allowed_s = min(wall_s + waited_s, portable.MOST_WALL * wall_s)
+                    allowed_s = min(wall_s + meter.waited(), portable.MOST_WALL * wall_s)
                     deadline = child_watch.started + allowed_s
                     if time.monotonic() > deadline:
                         return "wall"

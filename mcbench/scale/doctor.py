@@ -178,6 +178,8 @@ def _sandbox() -> Iterator[Check]:
     yield Check("ok", f"sandbox layers: {', '.join(layers['granted']) or 'none'}")
     for name, reason in layers["missing"].items():
         yield Check("note", f"sandbox without {name}: {reason}")
+    counted = ", ".join(f"{kind} by {means}" for kind, means in layers["totals"].items())
+    yield Check("ok", f"a whole sandbox is counted: {counted}")
 
 
 # What each profile would need here ----------------------------------------------------------------

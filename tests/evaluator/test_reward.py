@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 
 import pytest
 
@@ -42,6 +43,35 @@ EXTRACTIONS = [
 @pytest.mark.parametrize(("response", "code"), EXTRACTIONS)
 def test_extraction(response, code):
     assert extract_code(response) == code
+
+
+HOSTILE = [
+    "\n",
+    "```\n",
+    "```py\n",
+    "`",
+    "~~~\n",
+    "   ",
+    "```\ns = '```'\n",
+    "````\n```\n",
+    "\r\n",
+    "\x00",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_any_response_is_searched_in_linear_time(piece):
+    def cost(size: int) -> float:
+        response = piece * (size // len(piece))
+        times = []
+        for _ in range(3):
+            started = time.process_time()
+            assert isinstance(extract_code(response), str | None)
+            times.append(time.process_time() - started)
+        return min(times)
+
+    # Eight times the length: a quadratic search would take 64 times as long.
+    assert cost(1 << 20) < 24 * cost(1 << 17) + 0.01
 
 
 def block(code: str) -> str:

@@ -1,0 +1,213 @@
+"""What a running test uses: CPU time, memory, time spent waiting for a processor.
+
+Standard library only: the zygote loads this file. Totals of the pid namespace, of which every
+process belongs to the test: what one of them had used when it was last seen stays counted. Where
+the machine grants a control group (version 2), the group's own total of CPU time counts as well,
+which no process can leave.
+"""
+# Plain string paths: pathlib would cost every start and every test.
+# ruff: noqa: PTH102, PTH106, PTH110, PTH116, PTH119, PTH120, PTH123, PTH208
+
+import contextlib
+import os
+import resource
+from typing import Any
+
+CPU, MEMORY, PROCESSES = "CPU time", "memory", "processes"
+SOCKETS = 512  # what is on its way between sockets belongs to no process
+_MUCH = 16 << 20  # address space that may hide shared memory
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+_PAGE = resource.getpagesize()
+_PREFIX = "mcbench-"
+
+
+class Group:
+    """A control group around a sandbox: the first place where one can be made.
+
+    That is below the group we are in, or below one that this one is in. Only where the controllers
+    are enabled there, memory and the number of processes are limited as a whole; nobody's settings
+    are changed. CPU time is counted in any group.
+    """
+
+    def __init__(self, mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> None:
+        """Make one, empty.
+
+        Raises:
+            OSError: the system has no control groups (version 2), or lets us make none.
+        """
+        with open(mounts) as file:
+            points = [line.split()[1] for line in file if line.split()[2] == "cgroup2"]
+        with open(own) as file:
+            names = [line[3:].strip() for line in file if line.startswith("0::")]
+        if not points or not names:
+            raise OSError("no control groups (version 2)")
+        parent = _parent(points[0], names[0])
+        _sweep(parent)
+        self.path = f"{parent}/{_PREFIX}{os.getpid()}"
+        os.mkdir(self.path)
+        # Opened before the file system of the sandbox is made read-only.
+        self._parent = os.open(parent, os.O_PATH | os.O_CLOEXEC)
+        self._members = os.open(f"{self.path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+        self._time = os.open(f"{self.path}/cpu.stat", os.O_RDONLY | os.O_CLOEXEC)
+        self._most: dict[str, int] = {}
+        for kind, name in ((MEMORY, "memory.max"), (PROCESSES, "pids.max")):
+            with contextlib.suppress(OSError):
+                self._most[kind] = os.open(f"{self.path}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        self.counts = [CPU, *self._most]
+        self._limits: dict[str, int] = {}
+
+    def join(self) -> None:
+        """Put this process, and what it will fork, into it.
+
+        Raises:
+            OSError: the system refuses it.
+        """
+        os.write(self._members, b"0")
+
+    def limit(self, kind: str, value: int) -> None:
+        """Limit the whole group, where that is granted."""
+        if kind in self._most and self._limits.get(kind) != value:
+            self._limits[kind] = value
+            with contextlib.suppress(OSError):
+                os.pwrite(self._most[kind], str(value).encode(), 0)
+
+    def cpu_time(self) -> float:
+        """Seconds that all processes have used that were ever in it."""
+        first = os.pread(self._time, 100, 0).split(b"\n", 1)[0]  # usage_usec 123
+        return int(first.split()[1]) / 1e6
+
+    def remove(self) -> None:
+        """Once all have ended; best effort."""
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.basename(self.path), dir_fd=self._parent)
+
+
+def _parent(point: str, name: str) -> str:
+    """The innermost group with both controllers below which one can be made, or just one at all."""
+    place, possible = (point + name).rstrip("/"), []
+    while len(place) >= len(point.rstrip("/")):
+        if os.access(place, os.W_OK | os.X_OK):
+            possible.append(place)
+        place = os.path.dirname(place)
+    if not possible:
+        raise OSError("no control group may be made here")
+    for place in possible:
+        with contextlib.suppress(OSError), open(f"{place}/cgroup.subtree_control") as file:
+            if {"memory", "pids"} <= set(file.read().split()):
+                return place
+    return possible[0]
+
+
+def _sweep(parent: str) -> None:
+    """Remove the empty groups of sandboxes that were killed."""
+    for name in os.listdir(parent):
+        pid = name.removeprefix(_PREFIX)
+        if pid != name and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+            with contextlib.suppress(OSError):
+                os.rmdir(f"{parent}/{name}")
+
+
+class Meter:
+    """The use of one test, whose first processes are ``children``.
+
+    ``layers`` says what can be seen of them. Nothing is read before a test is first looked at.
+    """
+
+    def __init__(self, layers: Any, children: "list[int]") -> None:
+        self.layers = layers
+        self.children = children
+        self.most_memory = 0
+        self._cpu: dict[int, float] = {}
+        self._group_before: float | None = None
+
+    def look(self) -> "tuple[float, int]":
+        """CPU time in seconds so far, memory in bytes now."""
+        pids = self._pids()
+        sizes, own, shared = 0, 0, 0
+        for pid in pids:
+            with contextlib.suppress(OSError, IndexError):
+                self._cpu[pid] = _cpu_time(pid)
+                size, resident, in_common = pages(f"/proc/{pid}/statm")
+                # Of further processes only what they do not share with the zygote they stem from.
+                inherited = 0 if pid in self.children[:1] else self.layers.own_pages[1]
+                own += max(0, resident - inherited)
+                shared += max(0, in_common - self.layers.own_pages[2])
+                sizes += max(0, size - self.layers.own_pages[0])
+        memory = own * _PAGE
+        # Shared memory outlives its pages' use in a process: more than is resident can be held.
+        if sizes * _PAGE > _MUCH:
+            memory += max(0, _held(pids) - shared * _PAGE)
+        self.most_memory = max(self.most_memory, memory)
+        return self.cpu_time(), memory
+
+    def cpu_time(self) -> float:
+        """Seconds of CPU time as far as seen, by process or by the group."""
+        seen = sum(self._cpu.values())
+        group = self.layers.group
+        if group is None or not self._cpu:
+            return seen
+        total = group.cpu_time()
+        if self._group_before is None:
+            self._group_before = total - seen
+        return max(seen, total - self._group_before)
+
+    def sockets(self) -> int:
+        """Sockets in the network namespace, which is the sandbox's."""
+        if "network namespace" not in self.layers.granted or not self._pids():
+            return 0
+        try:
+            with open("/proc/net/sockstat") as file:
+                return int(file.readline().split()[2])  # sockets: used 3
+        except OSError:
+            return 0
+
+    def waited(self) -> float:
+        """Seconds that the test was ready to run while other work had the processors.
+
+        Of the thread that waited most: threads that sleep and wake side by side add up to nothing.
+        """
+        waited = [0]
+        for pid in self._pids():
+            with contextlib.suppress(OSError):
+                for thread in os.listdir(f"/proc/{pid}/task"):
+                    with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+                        waited.append(int(file.read().split()[1]))
+        return max(waited) / 1e9
+
+    def _pids(self) -> "list[int]":
+        """The test's processes that the visible /proc shows under the numbers we know."""
+        if not self.layers.linux:
+            return []
+        if "own /proc" in self.layers.granted:
+            return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+        return [] if self.layers.pid_namespace else self.children
+
+
+def pages(statm: "str | int") -> "tuple[int, int, int]":
+    """Size, resident and shared memory in pages, from a path or a descriptor."""
+    with open(statm, closefd=isinstance(statm, str)) as file:
+        size, resident, shared = map(int, file.read().split()[:3])
+    return size, resident, shared
+
+
+def _cpu_time(pid: int) -> float:
+    """Of its threads, ended ones included, not of its children."""
+    with open(f"/proc/{pid}/stat") as file:
+        user, system = file.read().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) * _TICK
+
+
+def _held(pids: "list[int]") -> int:
+    """Bytes of memory shared without a file: what is allocated, or where that is hidden, mapped."""
+    held: dict[str, int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as file:
+            for line in file:
+                if "/dev/zero" in line:
+                    where, _, offset, _, inode = line.split()[:5]
+                    first, last = (int(part, 16) for part in where.split("-"))
+                    size = int(offset, 16) + last - first
+                    with contextlib.suppress(OSError):
+                        size = os.stat(f"/proc/{pid}/map_files/{where}").st_blocks * 512
+                    held[inode] = max(size, held.get(inode, 0))
+    return sum(held.values())

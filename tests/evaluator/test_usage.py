@@ -1,0 +1,130 @@
+"""What a sandbox as a whole uses is counted, by a control group or by the sum of its processes."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mcbench.evaluator import StdioTest, Submission
+from mcbench.evaluator.isolation import Layers
+from mcbench.evaluator.usage import CPU, MEMORY, PROCESSES, Group, Meter, _parent
+from tests.evaluator.processes import eventually
+
+# Two seconds of CPU time in children that nobody waits for.
+UNWAITED = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in range({count}):
+    if os.fork() == 0:
+        while time.process_time() < {each}: pass
+        os._exit(0)
+    time.sleep({each})
+"""
+SHARED = """
+import mmap, os, time
+for _ in range({processes}):
+    if os.fork() == 0:
+        data = mmap.mmap(-1, {size} << 20)
+        for start in range(0, len(data), 1 << 20):
+            for at in range(start, start + (1 << 20), 4096): data[at] = 1
+            data.madvise(mmap.MADV_DONTNEED, start, 1 << 20)
+        time.sleep({pause})
+        os._exit(0)
+time.sleep({pause})
+"""
+NAPPING = """
+import threading, time
+def nap():
+    while True: time.sleep(0.001)
+for _ in range(40): threading.Thread(target=nap, daemon=True).start()
+print(flush=True)
+time.sleep(99)
+"""
+
+
+@pytest.fixture
+def group():
+    try:
+        made = Group()
+    except OSError as error:
+        pytest.skip(f"no control group: {error}")
+    yield made
+    made.remove()
+
+
+def test_time_of_children_nobody_waits_for(evaluator):
+    code = UNWAITED.format(count=50, each=0.04)
+    test = evaluator.evaluate([Submission(code, [StdioTest("", "")], 1.0)])[0].tests[0]
+    assert (test.verdict, test.message) == ("TLE", "used more than 1 s of CPU time")
+    assert test.time_s > 1
+
+
+def test_a_group_counts_the_shortest_children(group, evaluator):
+    assert evaluator.isolation["totals"][CPU] == "control group"
+    code = UNWAITED.format(count=400, each=0.005)
+    test = evaluator.evaluate([Submission(code, [StdioTest("", "")], 1.0)])[0].tests[0]
+    assert test.verdict == "TLE"
+
+
+def test_a_group_counts_all_that_was_ever_in_it_and_goes(group):
+    before = group.cpu_time()
+    pid = os.fork()
+    if pid == 0:
+        group.join()
+        exec(UNWAITED.format(count=5, each=0.02))
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert eventually(lambda: group.cpu_time() - before > 0.1)
+    assert Path(group.path).is_dir()
+    assert eventually(lambda: (group.remove(), not Path(group.path).exists())[1])
+
+
+def test_a_group_is_made_where_the_controllers_are_enabled(tmp_path):
+    own = tmp_path / "slice" / "scope"
+    own.mkdir(parents=True)
+    for folder, enabled in ((own, ""), (own.parent, "cpu memory pids\n"), (tmp_path, "cpu\n")):
+        (folder / "cgroup.subtree_control").write_text(enabled)
+    assert _parent(str(tmp_path), "/slice/scope") == str(own.parent)
+    (own.parent / "cgroup.subtree_control").write_text("cpu\n")
+    assert _parent(str(tmp_path), "/slice/scope") == str(own)
+
+
+def test_no_group_is_a_reason(tmp_path):
+    (tmp_path / "mounts").write_text("proc /proc proc rw 0 0\n")
+    with pytest.raises(OSError, match="no control groups"):
+        Group(mounts=str(tmp_path / "mounts"))
+
+
+def test_shared_memory_that_no_process_shows(evaluator):
+    code = SHARED.format(processes=3, size=200, pause=9)
+    test = evaluator.evaluate([Submission(code, [StdioTest("", "")], 5.0, 128)])[0].tests[0]
+    assert test.verdict == "MLE"
+    assert test.memory_mb > 128
+
+
+def test_memory_shared_within_the_limit_is_right(evaluator):
+    code = SHARED.format(processes=3, size=10, pause=0.2)
+    test = evaluator.evaluate([Submission(code, [StdioTest("", "")], 5.0, 128)])[0].tests[0]
+    assert test.verdict == "AC", test
+    assert test.memory_mb > 30
+
+
+def test_naps_do_not_stretch_the_wall_time():
+    with subprocess.Popen([sys.executable, "-c", NAPPING], stdout=subprocess.PIPE) as process:
+        try:
+            started = time.monotonic()
+            assert process.stdout.readline() == b"\n"
+            meter = Meter(Layers(linux=True), [process.pid])
+            assert eventually(lambda: meter.waited() > 0 or time.monotonic() > started + 1)
+            assert meter.waited() <= time.monotonic() - started
+        finally:
+            process.kill()
+
+
+def test_what_is_counted_how_is_said(evaluator):
+    totals = evaluator.isolation["totals"]
+    assert list(totals) == [CPU, MEMORY, PROCESSES]
+    assert set(totals.values()) <= {"control group", "sum of processes"}
