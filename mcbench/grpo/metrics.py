@@ -20,19 +20,16 @@ Gather = Callable[[Tensor], Tensor]
 
 
 def batch_metrics(
-    batch: GenerationBatch, read: Correctness, program_keys: Sequence[int], head: int
+    batch: GenerationBatch, read: Correctness, program_keys: Sequence[int]
 ) -> dict[str, float]:
-    """All that follows from the batch itself; ``read`` and ``program_keys`` have length B,
-    ``head`` is a number of tokens (:func:`diversity_metrics`).
-    """
+    """All that follows from the batch itself; ``read`` and ``program_keys`` have length B."""
     correct, incorrect = read.correct.cpu().numpy(), read.incorrect.cpu().numpy()
     group_size = len(batch.group) // (int(batch.group.max()) + 1)
     return {
         **mask_metrics(batch, incorrect),
         **length_metrics(batch.lengths, correct, incorrect),
         **group_metrics(batch.rewards, correct, group_size),
-        **diversity_metrics(batch.completion_ids, program_keys, group_size, head),
-        **entropy_metrics(batch.log_probs),
+        **diversity_metrics(batch.completion_ids, program_keys, group_size),
         "length/max_allowed": float(batch.max_completion_length),
         "temperature": batch.temperature,
     }
@@ -84,34 +81,15 @@ def group_metrics(
 
 
 def diversity_metrics(
-    sequences: Sequence[NDArray[np.int64]],
-    program_keys: Sequence[int],
-    group_size: int,
-    head: int,
+    sequences: Sequence[NDArray[np.int64]], program_keys: Sequence[int], group_size: int
 ) -> dict[str, float]:
-    """Distinct-1..4, self-BLEU and the share of unique programs over the groups of the batch.
-
-    Distinct-n falls as responses grow, because long texts repeat themselves; so Distinct-4 is also
-    counted on the first ``head`` tokens of every response.
-    """
+    """Distinct-1..4, self-BLEU and the share of unique programs over the groups of the batch."""
     groups = grouped(sequences, group_size)
-    heads = grouped([ids[:head] for ids in sequences], group_size)
     return {
         **{f"diversity/distinct_{n}": value for n, value in distinct_n(groups).items()},
-        "diversity/distinct_4_head": distinct_n(heads, (4,))[4],
         "diversity/self_bleu": self_bleu(groups),
         "diversity/unique_programs": unique_share(grouped(program_keys, group_size)),
     }
-
-
-def entropy_metrics(log_probs: Sequence[NDArray[np.float32]] | None) -> dict[str, float]:
-    """Minus the mean log-probability of the sampled tokens, in nats: the policy's entropy as its
-    own samples estimate it, over all responses. TRL's ``entropy`` leaves out those that are removed
-    from the loss. Empty where nobody computed log-probabilities.
-    """
-    if log_probs is None:
-        return {}
-    return {"entropy/sampled": -float(np.concatenate(list(log_probs)).mean())}
 
 
 def time_metrics(seconds: Mapping[str, float], gather: Gather) -> dict[str, float]:

@@ -132,7 +132,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         """Metrics of the batch into TRL's log, the batch to the hook."""
         programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
         keys = self.gather(torch.tensor([program_key(program) for program in programs]))
-        self.log_of_batch(batch_metrics(batch, read, keys.tolist(), self.args.diversity_head))
+        self.log_of_batch(batch_metrics(batch, read, keys.tolist()))
         self.log_of_batch(time_metrics(self.seconds, self.gather))
         if not self.use_vllm:  # TRL has logged these
             self.log_of_batch(sampler_metrics(output, self.gather))

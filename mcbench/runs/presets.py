@@ -64,7 +64,6 @@ _PAPER: dict[str, Any] = {
     "eval_every": 20,
     "warmup_steps": 10,
     "repeat_window": 128,
-    "diversity_head": 4096,
     "checkpoint_generations": 5,
     "eval_temperature": 1.0,
     "precision": "bf16",
@@ -89,7 +88,6 @@ _OLDER: dict[str, Any] = {
     "model": "Qwen/Qwen2.5-7B-Instruct",
     "max_completion_length": 4096,
     "eval_lengths": (4096, 8192),
-    "diversity_head": 2048,
     "vllm_max_model_length": 8192 + 4096,
 }
 

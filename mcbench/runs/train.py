@@ -117,7 +117,6 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         temperature=config.temperature,
         max_completion_length=config.max_completion_length,
         repeat_window=config.repeat_window,
-        diversity_head=config.diversity_head,
         bf16=config.precision == "bf16",
         use_cpu=not torch.cuda.is_available() or "ACCELERATE_USE_CPU" in os.environ,
         ddp_find_unused_parameters=False,  # all are used; looking for others costs a traversal

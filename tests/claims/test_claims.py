@@ -318,7 +318,7 @@ def test_the_summary_has_a_row_a_claim_and_one_a_part_of_our_questions() -> None
     assert {frozenset(row) for row in rows} == {
         frozenset(
             ("id", "section", "claim", "experiment", "directed", "seeds", "note", "reason", "basis",
-             "part", "state", "effect", "low", "high", "unit")
+             "parts", "part", "state", "effect", "low", "high", "unit")
         )
     }  # fmt: skip
 
