@@ -188,8 +188,8 @@ def decide(found: Finding, p: float, claims: int) -> Result:
         reason = f"{state} but for Holm's correction over {claims} claims (p = {p:.3f})"
         state = INCONCLUSIVE
     parts = tuple(_with_seeds(part, claims) for part in found.parts)
-    if state == INCONCLUSIVE and (more := _seeds_needed(found.state, parts)):
-        reason = "; ".join(filter(None, [reason, more]))
+    if state == INCONCLUSIVE and not found.missing:
+        reason = "; ".join(filter(None, [reason, _seeds_needed(found.state, parts)]))
     decisive = next(part for part in parts if part.name == decisive.name)
     return Result(found.claim, found.n_seeds, state, reason, p, decisive, parts, found.basis)
 
