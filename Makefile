@@ -14,7 +14,7 @@ RUNS ?= runs
 # Copies of the notebooks that the tests executed, with what came out.
 EXECUTED := build/executed
 # A file's tests share what they set up, so a file stays with one process; one thread each.
-QUICK := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # Runs that train side by side take one thread each, whatever stands here (docs/lab-log.md).
 export OMP_NUM_THREADS ?= 2
@@ -50,15 +50,17 @@ demo: setup  ## train GRPO, GRPO+ and MicroCoder-GRPO, write an HTML report (FRE
 	  -p seeds '[0]' -p use_records false -p fresh $(if $(filter 1 yes true,$(FRESH)),true,false)
 
 test: setup  ## run the quick tests: every part once, a few minutes
-	@$(QUICK)
+	@$(PYTEST) -m "not slow"
 
-test-all: setup  ## run everything: all notebooks, a Ray cluster, browsers at all widths, soak
+test-all: setup  ## run everything: all notebooks twice, a Ray cluster, browsers at all widths, soak
 	@rm -rf $(EXECUTED)
-	@$(QUICK)
-	@MCBENCH_EXECUTED=$(EXECUTED) $(BIN)/python -m pytest -m slow
+	@$(PYTEST) -m "not slow"
+	@MCBENCH_EXECUTED=$(EXECUTED) $(PYTEST) -m slow
+	@$(MAKE) nbval
 
-nbval:  ## run the notebooks that test-all executed again and compare what comes out
-	@$(BIN)/python -m pytest --nbval --nbval-sanitize-with tests/notebooks/sanitize.cfg \
+nbval:  ## run the notebooks that test-all executed again, from nothing, and compare what comes out
+	@rm -rf $(EXECUTED)/*/runs
+	@$(PYTEST) --nbval --nbval-sanitize-with tests/notebooks/sanitize.cfg \
 	  -p no:cacheprovider $(EXECUTED)/*.ipynb
 
 test-vllm: $(VLLM_STAMP)  ## run the tests through a real vLLM on the CPU (prepares .venv-vllm)

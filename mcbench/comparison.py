@@ -32,7 +32,7 @@ from mcbench.report.sources import Sources
 from mcbench.runs.place import in_project
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Study):
     """A :class:`mcbench.experiments.study.Study` that can be looked at and kept.
 

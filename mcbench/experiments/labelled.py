@@ -103,7 +103,7 @@ def judge_suite(
         path: where the record is kept; used again as long as suite and evaluator are the same.
         limit: so many cases a part and label, evenly spread; all where None.
         workers: sandboxes.
-        also: other files that may hold what an equal call saved.
+        also: other files that may hold what an equal call saved; it is copied to ``path``.
 
     Raises:
         UserError: an unknown judge, or a limit below 1.
@@ -119,6 +119,8 @@ def judge_suite(
         record = SuiteRecord.read(saved)
         if record.digest == content:
             progress(f"labelled suite: judged before, reusing {saved}")
+            if path is not None and saved != path:
+                record.write(path)
             return record
     given = {part: _thinned(_cases(part), limit) for part in PARTS}
     record = SuiteRecord(chosen, _judged(chosen, given, workers, progress), content)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
 from mcbench.claims.evidence import duplicates, run_curves
-from mcbench.claims.measurements import GRID, read_measurements
+from mcbench.claims.measurements import GRID, SUITE, read_measurements
 from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
@@ -39,7 +39,7 @@ OWN = "comparison"
 """The name of a comparison that is none of the experiments."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Study:
     """What is known about a comparison.
 
@@ -62,6 +62,10 @@ class Study:
     planned: Sequence[PlannedRun] = ()
     settings: Arms = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        seeds = {arm: len(runs) for arm, runs in self.arms.items()}
+        return f"{type(self).__name__} {self.name} at {self.profile}, seeds by arm: {seeds}"
 
     @property
     def records(self) -> list[RunRecord]:
@@ -90,7 +94,8 @@ class Study:
         frame = self._rows(lambda run: run.step_lines)
         for name, column in _SHORT.items():
             if column in frame:
-                frame.insert(3, name, frame[column])
+                values = frame.pop(name) if name == column else frame[column]
+                frame.insert(3, name, values)
         return frame
 
     @cached_property
@@ -169,6 +174,7 @@ _SHORT = {
     "truncated": "mask/truncated",
     "diversity": "diversity/distinct_4",
     "length": "completions/mean_length",
+    "reward": "reward",
 }
 
 
@@ -386,6 +392,9 @@ def _measured(
     if experiment == "truncation_mask":
         measure_repetition(found, folders[0], experiment, progress)
     ids = {"", *(one.run_id for one in found)}
-    rows = [row for folder in folders for row in read_measurements(folder)]
+    rows: list[Mapping[str, Any]] = []
+    for folder in folders:
+        judged = any(row["kind"] == SUITE for row in rows)  # the first folder's suite is the one
+        rows += [row for row in read_measurements(folder) if not (judged and row["kind"] == SUITE)]
     kept = [row for row in rows if row.get("run_id", "") in ids]
     return list({json.dumps(row, sort_keys=True): row for row in kept}.values())

@@ -11,7 +11,7 @@ from functools import wraps
 import numpy as np
 import pandas as pd
 
-from mcbench.claims.evidence import Series
+from mcbench.claims.evidence import Evidence, Series
 from mcbench.claims.statistics import (
     Statistic,
     area_under_curve,
@@ -19,6 +19,7 @@ from mcbench.claims.statistics import (
     growth,
     last_window,
 )
+from mcbench.errors import UserError
 from mcbench.experiments.graded_sets import BOUNDS, DataRecord
 from mcbench.report.bars import STACKED, add_bars
 from mcbench.report.base import Figure, new_figure
@@ -46,7 +47,13 @@ def beside(sources: Sources) -> Panel:
     title, found = "D1 to D4 in numbers", sources.evidence
     if not set(NAMES.values()) <= set(found.arms) or not found.seeds:
         return Panel(title, missing="Not recorded: a seed that was run on both sets.")
+    try:
+        return Panel(title, data=_beside(found))
+    except UserError as error:
+        return Panel(title, missing=f"Not compared: {error}.")
 
+
+def _beside(found: Evidence) -> pd.DataFrame:
     def both(read: Callable[[str], Series], statistic: Statistic) -> list[float]:
         series = (read(name) for name in NAMES.values())
         return [float(statistic(one.x, one.y).mean()) for one in series]
@@ -66,7 +73,7 @@ def beside(sources: Sources) -> Panel:
         {"Claim": name, "The paper": said, "Here, harder | easier set": told[name]}
         for name, said in SAID.items()
     ]
-    return Panel(title, data=pd.DataFrame(rows))
+    return pd.DataFrame(rows)
 
 
 def _pair(values: Sequence[float], sign: bool = True) -> str:
