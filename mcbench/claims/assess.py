@@ -75,6 +75,13 @@ class Result:
         return self.decisive.unit
 
     @property
+    def part_states(self) -> str:
+        """How many deciding parts are in each state, such as ``2 supported, 1 no effect``."""
+        counts = Counter(part.state for part in self.parts if not part.beside)
+        order = (*STATES, HIGHER, LOWER)
+        return ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
+
+    @property
     def note(self) -> str:
         """The reason, if there is one, and every part."""
         return "; ".join([*filter(None, [self.reason]), *map(describe, self.parts)])
@@ -181,8 +188,8 @@ def decide(found: Finding, p: float, claims: int) -> Result:
         reason = f"{state} but for Holm's correction over {claims} claims (p = {p:.3f})"
         state = INCONCLUSIVE
     parts = tuple(_with_seeds(part, claims) for part in found.parts)
-    if state == INCONCLUSIVE and (more := _seeds_needed(found.state, parts)):
-        reason = "; ".join(filter(None, [reason, more]))
+    if state == INCONCLUSIVE and not found.missing:
+        reason = "; ".join(filter(None, [reason, _seeds_needed(found.state, parts)]))
     decisive = next(part for part in parts if part.name == decisive.name)
     return Result(found.claim, found.n_seeds, state, reason, p, decisive, parts, found.basis)
 
@@ -269,6 +276,7 @@ def summary_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
             "note": one.note,
             "reason": one.reason,
             "basis": one.basis,
+            "parts": one.part_states,
         }
         whole = one.claim.directed or not one.parts
         rows += [

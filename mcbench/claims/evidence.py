@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from mcbench.runs.store import RunRecord
 
 REWARD, LENGTH, DIVERSITY = "reward", "completions/mean_length", "diversity/distinct_4"
-HEAD_DIVERSITY, UNIQUE = "diversity/distinct_4_head", "diversity/unique_programs"
+HEAD_DIVERSITY, UNIQUE = "diversity/distinct_4_first", "diversity/unique_programs"
 CLIPPED, ENTROPY = "clip_ratio/region_mean", "entropy"
-ALL_ENTROPY = "entropy/sampled"  # of responses that are removed from the loss, too
+ALL_ENTROPY = "entropy/all_responses"  # TRL's leaves out what is removed from the loss
 GROUPS = ("group/mixed", "group/all_fail")
 DIVERSITIES = (
     *(f"diversity/distinct_{n}" for n in (1, 2, 3, 4)),

@@ -28,13 +28,15 @@ MARGINS: dict[str, Margin] = {
         "points at the training length, 3.8 at twice it) and a seventh of what training gains",
     ),
     TOKENS: Margin(
-        2.0, "response length: two hundredths of the limit; half of what seeds differ by"
+        2.0,
+        "response length: two hundredths of the limit, and less than a single seed moves by chance "
+        "(SD 2.7)",
     ),
     DISTINCT: Margin(
-        0.02, "a seventh of what training or a step of 0.8 in temperature takes away or adds"
+        0.02, "a seventh of what training at T = 1 takes away (0.14); less than a seed's SD (0.023)"
     ),
-    PROGRAMS: Margin(0.02, "a share of the responses to a prompt, read as Distinct-4 is"),
-    DISTINCT_SLOPE: Margin(0.02, "Distinct-4 over one unit of temperature, read as Distinct-4 is"),
+    PROGRAMS: Margin(0.02, "a share of the responses to a prompt; less than a seed's SD (0.026)"),
+    DISTINCT_SLOPE: Margin(0.02, "a tenth of the untrained model's slope (0.2)"),
     UPDATES: Margin(
         16.0, "the distance between two evaluations: no change of place is seen more finely"
     ),

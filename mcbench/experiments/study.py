@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
 from mcbench.claims.evidence import duplicates, run_curves
 from mcbench.claims.measurements import GRID, SUITE, read_measurements
+from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import (
@@ -145,8 +146,8 @@ class Study:
     def verdicts(self) -> pd.DataFrame:
         """One row per claim that these arms suffice for.
 
-        Columns: ``id``, ``claim``, ``state``, ``effect``, ``low``, ``high`` (95 %), ``unit``,
-        ``seeds``, ``note``.
+        Columns: ``id``, ``claim``, ``state``, ``parts`` (their states), ``effect``, ``low``,
+        ``high`` (95 %), ``unit``, ``seeds``, ``note``.
         """
         import pandas as pd
 
@@ -155,6 +156,7 @@ class Study:
                 "id": name,
                 "claim": CLAIMS[name].claim,
                 "state": one.state,
+                "parts": one.part_states,
                 "effect": one.effect,
                 "low": one.interval[0],
                 "high": one.interval[1],
@@ -186,8 +188,8 @@ def studies(
 ) -> list[Study]:
     """An experiment as records of any experiments show it: a study for each of its sizes.
 
-    The experiment's own profiles come first; others count where two arms can be compared. Of each
-    profile the scope with the most runs is taken.
+    Those with seeds of the protocol come first, then the experiment's own profiles; others count
+    where two arms can be compared. Of each profile the scope with the most runs is taken.
 
     Raises:
         UserError: an unknown experiment.
@@ -202,7 +204,7 @@ def studies(
         if best and (profile in experiment.profiles or len(best[1]) > 1):
             scope, runs = best
             found.append(_study(name, scope, runs, records, measurements))
-    return found
+    return sorted(found, key=lambda study: not any(one.seed in SEEDS for one in study.records))
 
 
 def _study(

@@ -32,7 +32,6 @@ _RANGES = {
     "top_entropy_quantile": (0, 1),
     "top_p": (0, 1),
     "num_iterations": (1, math.inf),
-    "diversity_head": (4, math.inf),
     "sampler_noise": (0, math.inf),
     "length_groups": (1, math.inf),
 }
@@ -129,13 +128,6 @@ class MicroCoderGRPOConfig(GRPOConfig):
     )
     temperature_probe_prompts: int = field(
         default=16, metadata={"help": "Training prompts used to measure D(T)."}
-    )
-    diversity_head: int = field(
-        default=48,
-        metadata={
-            "help": "Tokens at the start of every response that diversity/distinct_4_head counts; "
-            "half of the longest limit, so that responses of any length fill it alike."
-        },
     )
     sampler_noise: float = field(
         default=0.0,

@@ -21,6 +21,7 @@ Ids = Sequence[int] | NDArray[np.int64]
 Group = Sequence[Ids]
 ORDERS = (1, 2, 3, 4)
 SELF_BLEU_TOKEN_BUDGET = 524_288
+FIRST_TOKENS = 48
 _PACKED_BITS = 16
 
 
@@ -45,11 +46,11 @@ def distinct_n(groups: Sequence[Group], orders: Sequence[int] = ORDERS) -> dict[
     return {n: float(np.mean(v)) if v else float("nan") for n, v in values.items()}
 
 
-def distinct_4_head(groups: Sequence[Group], tokens: int) -> float:
-    """Distinct-4 of so many ``tokens`` at the start of every response: Distinct-n falls as
+def distinct_4_first(groups: Sequence[Group]) -> float:
+    """Distinct-4 of the first :data:`FIRST_TOKENS` tokens of each response: Distinct-n falls as
     responses grow, because long texts repeat themselves.
     """
-    return distinct_n([[ids[:tokens] for ids in group] for group in groups], (4,))[4]
+    return distinct_n([[ids[:FIRST_TOKENS] for ids in group] for group in groups], (4,))[4]
 
 
 def self_bleu(groups: Sequence[Group], token_budget: int = SELF_BLEU_TOKEN_BUDGET) -> float:

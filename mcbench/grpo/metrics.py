@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mcbench.grpo.correction import weight_by_length
-from mcbench.grpo.diversity import distinct_4_head, distinct_n, grouped, self_bleu, unique_share
+from mcbench.grpo.diversity import distinct_4_first, distinct_n, grouped, self_bleu, unique_share
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.masking import MASK_WHEN, Correctness
 
@@ -21,10 +21,10 @@ Gather = Callable[[Tensor], Tensor]
 
 
 def batch_metrics(
-    batch: GenerationBatch, read: Correctness, program_keys: Sequence[int] | None, head: int
+    batch: GenerationBatch, read: Correctness, program_keys: Sequence[int] | None
 ) -> dict[str, float]:
     """All that follows from the batch itself; ``read`` and ``program_keys`` have length B, None
-    leaves diversity out; ``head`` is a number of tokens (:func:`diversity_metrics`).
+    leaves diversity out.
     """
     correct, incorrect = read.correct.cpu().numpy(), read.incorrect.cpu().numpy()
     group_size = len(batch.group) // (int(batch.group.max()) + 1)
@@ -32,12 +32,11 @@ def batch_metrics(
         **mask_metrics(batch, incorrect),
         **length_metrics(batch.lengths, correct, incorrect),
         **group_metrics(batch.rewards, correct, group_size),
-        **entropy_metrics(batch.log_probs),
         "length/max_allowed": float(batch.max_completion_length),
         "temperature": batch.temperature,
     }
     if program_keys is not None:
-        found |= diversity_metrics(batch.completion_ids, program_keys, group_size, head)
+        found |= diversity_metrics(batch.completion_ids, program_keys, group_size)
     if batch.weights is not None:
         found |= weight_by_length(batch.weights, batch.lengths, batch.max_completion_length)
     return found
@@ -89,31 +88,18 @@ def group_metrics(
 
 
 def diversity_metrics(
-    sequences: Sequence[NDArray[np.int64]],
-    program_keys: Sequence[int],
-    group_size: int,
-    head: int,
+    sequences: Sequence[NDArray[np.int64]], program_keys: Sequence[int], group_size: int
 ) -> dict[str, float]:
-    """Distinct-1..4, Distinct-4 of the first ``head`` tokens of every response, self-BLEU and the
-    share of unique programs over the groups of the batch.
+    """Distinct-1..4, that of the first tokens, self-BLEU and the share of unique programs over the
+    groups of the batch.
     """
     groups = grouped(sequences, group_size)
     return {
         **{f"diversity/distinct_{n}": value for n, value in distinct_n(groups).items()},
-        "diversity/distinct_4_head": distinct_4_head(groups, head),
+        "diversity/distinct_4_first": distinct_4_first(groups),
         "diversity/self_bleu": self_bleu(groups),
         "diversity/unique_programs": unique_share(grouped(program_keys, group_size)),
     }
-
-
-def entropy_metrics(log_probs: Sequence[NDArray[np.float32]] | None) -> dict[str, float]:
-    """Minus the mean log-probability of the sampled tokens, in nats: the policy's entropy as its
-    own samples estimate it, over all responses. TRL's ``entropy`` leaves out those that are removed
-    from the loss. Empty where nobody computed log-probabilities.
-    """
-    if log_probs is None:
-        return {}
-    return {"entropy/sampled": -float(np.concatenate(list(log_probs)).mean())}
 
 
 def time_metrics(seconds: Mapping[str, float], gather: Gather) -> dict[str, float]:

@@ -169,7 +169,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         if self.args.diversity_metrics:
             programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
             keys = self.gather(torch.tensor([program_key(p) for p in programs])).tolist()
-        metrics = batch_metrics(batch, read, keys, self.args.diversity_head)
+        metrics = batch_metrics(batch, read, keys)
         self.log_of_batch(metrics | self.sampled_entropy())
         self.log_of_batch(time_metrics(self.seconds, self.gather))
         if not self.use_vllm:  # TRL has logged these

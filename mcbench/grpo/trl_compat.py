@@ -324,8 +324,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     def sampled_entropy(self) -> dict[str, float]:
         """Mean entropy (nats a token) of the distributions that the batch's tokens were drawn from,
         those of masked responses included; TRL's ``entropy`` leaves out what it removes from the
-        loss. Empty where the sampler does not tell; :func:`~mcbench.grpo.metrics.entropy_metrics`
-        estimates it then.
+        loss. Empty where the sampler does not tell.
         """
         if self.trace is None:
             return {}
@@ -333,7 +332,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         total, count = self.gather(
             torch.stack([tokens.sum(), tokens.new_tensor(len(tokens))])[None]
         ).sum(0)
-        return {"entropy/sampled": (total / count).item()}
+        return {"entropy/all_responses": (total / count).item()}
 
     def removed_from_loss(self, output: dict[str, Any]) -> Tensor:
         """(B,) bool: the responses without a token in the loss (``mask_truncated_completions``)."""

@@ -227,6 +227,7 @@ def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
         found["Seeds"] = str(row["seeds"] or "–")
         if row["directed"]:
             first = {"Id": Link(row["id"], f"{page}#verdicts"), "Claim": row["claim"]}
+            found = {"State": row["state"], "Parts": row["parts"] or "–", **found}
             found["Rests on"] = row["basis"] or "–"
             claims.append({**first, **found, "Why there is no decision": row["reason"]})
         else:
@@ -251,7 +252,7 @@ def whole_sentence(results: Results) -> str:
     return (
         f"The {len(found)} claims stand in {experiments} experiments, and in each the chance that "
         f"any claim is supported wrongly is at most {ALPHA:.0%}: of all that are supported fewer "
-        f"than one ({experiments * ALPHA:.1f}) is expected to be so by chance alone, and the same "
+        f"than one ({experiments * ALPHA:.2f}) is expected to be so by chance alone, and the same "
         "holds for each other state; a single one may still be."
     )
 
@@ -263,6 +264,7 @@ def summary_lines(results: Results) -> list[str]:
     for row in claims.to_dict("records"):
         reason = row["Why there is no decision"]
         said = f"{row['Claim']} ({reason})" if reason else row["Claim"]
+        said += f" Parts: {row['Parts']}."
         lines.append(_line(row, row["Id"].text, said))
     lines += ["", "Beyond the paper (ours)", ""]
     for name, rows in questions.groupby("Question", sort=False):

@@ -159,10 +159,6 @@ class Config(Settings):
     eval_batch_size: Positive = _setting("evaluation", 256, "responses sampled at once")
     test_limit: Positive | None = _setting("evaluation", None, "problems used, evenly spread")
 
-    diversity_head: int = _setting(
-        "evaluation", 48, "first tokens that length-free Distinct-4 counts", "execution", ge=4
-    )
-
     reward_rules: str = _setting(
         "reward", "microcoder", "comparison rules of the training reward", "later"
     )

@@ -31,7 +31,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, extract_code
 from mcbench.evaluator.reward import NO_CODE
 from mcbench.files import make_writable, plain, read_lines, write_atomic, write_json
-from mcbench.grpo.diversity import distinct_4_head, distinct_n, program_key, unique_share
+from mcbench.grpo.diversity import distinct_4_first, distinct_n, program_key, unique_share
 from mcbench.runs.scores import EvalResult, mean_pass_at
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ def evaluate(
     about: Mapping[str, Any] | None = None,
     progress: bool = False,
     known: Verdicts | None = None,
-    head: int = 48,
 ) -> list[EvalResult]:
     """Sample ``attempts`` responses a problem and judge them at each of ``lengths``.
 
@@ -83,7 +82,6 @@ def evaluate(
         some: ids of problems whose results alone come after those of all.
         folder: where samples and verdicts are kept, and an interrupted evaluation goes on.
         about: what else decides the result, such as hashes of model and problems, for the folder.
-        head: tokens at the start of every response that ``distinct_4_head`` counts.
         known: verdicts of before, which are not found again; those found now are added.
 
     Returns:
@@ -115,7 +113,7 @@ def evaluate(
                 # Far apart in a folder: samplers may count on from the seed, one a response.
                 own = seed if file is None else seed * 1_000_003 + number * 65_537
                 part = _part(problems, first, first + size)
-                new = _rows(model, part, evaluator, known, head, seed=own, **settings)
+                new = _rows(model, part, evaluator, known, seed=own, **settings)
                 if file is not None:
                     write_atomic(file, "".join(json.dumps(plain(row)) + "\n" for row in new))
             rows += new
@@ -178,7 +176,6 @@ def _rows(
     problems: Sequence[Problem],
     evaluator: Any,
     known: Verdicts | None,
-    head: int,
     *,
     lengths: Sequence[int],
     attempts: int,
@@ -209,7 +206,7 @@ def _rows(
                     for i in mine
                 ],
                 "distinct_4": {str(n): distinct_n(group, (4,))[4] for n, group in groups.items()},
-                "distinct_4_head": {str(n): distinct_4_head(g, head) for n, g in groups.items()},
+                "distinct_4_first": {str(n): distinct_4_first(g) for n, g in groups.items()},
                 "unique_programs": {
                     str(n): unique_share([[program_key(extract_code(t[i])) for i in mine]])
                     for n, t in texts.items()
@@ -286,7 +283,7 @@ def _result(
             np.mean([one["tokens"] > length or not one["ended"] for one in every])
         ),
         distinct_4=_mean(rows, "distinct_4", length),
-        distinct_4_head=_mean(rows, "distinct_4_head", length),
+        distinct_4_first=_mean(rows, "distinct_4_first", length),
         unique_programs=_mean(rows, "unique_programs", length),
         per_problem=tuple(per_problem),
     )

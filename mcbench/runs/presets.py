@@ -84,7 +84,6 @@ _PAPER: dict[str, Any] = {
     "small_eval_limit": 200,
     "warmup_steps": 10,
     "repeat_window": 128,
-    "diversity_head": 4096,
     "checkpoint_generations": 5,
     "eval_temperature": 1.0,
     "precision": "bf16",
@@ -109,7 +108,6 @@ _OLDER: dict[str, Any] = {
     "model": "Qwen/Qwen2.5-7B-Instruct",
     "max_completion_length": 4096,
     "eval_lengths": (4096, 8192),
-    "diversity_head": 2048,
 }
 
 # Qwen3-1.7B thinks unless told otherwise; Qwen3-4B-Instruct-2507 and Qwen2.5 never do. Without it

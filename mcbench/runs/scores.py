@@ -54,7 +54,7 @@ class EvalResult:
     truncated_share: float
     distinct_4: float
     per_problem: tuple[dict[str, Any], ...]
-    distinct_4_head: float = math.nan
+    distinct_4_first: float = math.nan
     unique_programs: float = math.nan
 
     def pass_at(self, k: int) -> float:

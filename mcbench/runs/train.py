@@ -119,7 +119,6 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         temperature=config.temperature,
         max_completion_length=config.max_completion_length,
         repeat_window=config.repeat_window,
-        diversity_head=config.diversity_head,
         bf16=config.precision == "bf16",
         **{name: getattr(config, name) for name in (*CORRECTION, "sampler_noise")},
         chat_template_kwargs=template_options(config.enable_thinking) or None,
@@ -432,7 +431,7 @@ class _Session:
             some = {one.id for one in self.part} if divided and fewer else None
             return evaluate(
                 policy, problems, evaluator=self.evaluator, known=self.verdicts, some=some,
-                head=config.diversity_head, **settings,
+                **settings,
             )  # fmt: skip
 
     def _base_key(self) -> str:

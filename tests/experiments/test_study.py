@@ -1,12 +1,23 @@
 """A comparison: frames, claims of whichever arms are there, committed records for runs."""
 
+import numpy as np
 import pytest
+from fake_runs import make_curves, make_record
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import ARMS
 from mcbench.experiments.study import missing_runs, planned_study, run_study, studies
+from mcbench.runs.config import described
 from mcbench.runs.place import in_project
 from mcbench.runs.records import read_records
+
+
+def made_record(arm, seed, steps, profile="nano"):
+    """A finished run of an arm of the batch experiment."""
+    own = {k: v for k, v in ARMS["batch_size"][arm].items() if k != "recipe"}
+    config = described(profile, "grpo_plus", own, seed, {"steps": steps})
+    rng = np.random.default_rng(seed)
+    return make_record(make_curves(config, rng), config, run_id=f"{arm}-{seed}-{profile}")
 
 
 @pytest.fixture
@@ -83,3 +94,17 @@ def test_arms_have_to_be_a_mapping_or_names_of_the_experiment():
         planned_study("none", "truncation_mask")
     with pytest.raises(UserError, match="unknown experiment 'results_'; did you mean results"):
         planned_study(None, "results_")
+
+
+def test_runs_of_the_protocol_go_before_more_runs_of_the_first_round(tmp_path):
+    """By seed, whatever their number and profile; the others stay a study of their own."""
+    shared = [
+        record
+        for seed, steps in ((0, 160), (1, 160), (2, 160), (10, 480))
+        for record in (made_record("small", seed, steps), made_record("large", seed, steps))
+    ]
+    (found,) = studies("batch_size", shared)
+    assert {one.seed for one in found.records} == {10}
+    other = [made_record(arm, 10, 480, "nano-m") for arm in ("small", "large")]
+    sizes = studies("batch_size", [*shared[:6], *other])
+    assert [study.profile for study in sizes] == ["nano-m", "nano"]

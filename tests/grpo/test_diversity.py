@@ -13,7 +13,6 @@ from mcbench.grpo.diversity import (
     self_bleu,
     unique_share,
 )
-from mcbench.grpo.metrics import diversity_metrics, entropy_metrics
 
 
 def ngrams(ids, n):
@@ -112,20 +111,3 @@ def test_last_complete_fenced_block():
     started = time.process_time()
     assert last_code_block("```x\n" * 20_000) is None
     assert time.process_time() - started < 2  # linear: quadratic takes half a minute
-
-
-def test_the_head_of_responses_knows_nothing_of_their_length():
-    """Four tokens each, then a loop: whole responses repeat themselves, their heads do not."""
-    short = [np.array([1, 2, 3, 4]), np.array([5, 6, 7, 8])]
-    long = [np.concatenate([ids, np.tile(9, 20)]) for ids in short]
-    kept, grown = (diversity_metrics(group, [1, 2], 2, 4) for group in (short, long))
-    assert kept["diversity/distinct_4"] == kept["diversity/distinct_4_head"] == 1
-    # 21 4-grams a response: 1 + 3 of its own, and the loop's one, which both share.
-    assert grown["diversity/distinct_4"] == 9 / 42
-    assert grown["diversity/distinct_4_head"] == 1
-
-
-def test_entropy_counts_every_sampled_token():
-    found = entropy_metrics([np.array([-1.0, -2.0, -3.0]), np.array([-0.4])])
-    assert found == {"entropy/sampled": pytest.approx(6.4 / 4)}
-    assert entropy_metrics(None) == {}

@@ -135,7 +135,7 @@ def test_the_sampler_s_log_probabilities_stand_for_the_old_ones(make_trainer):
         trainer.train()
         records.append(batches)
         weights.append([p.detach() for p in trainer.model.parameters()])
-        entropies = [line["entropy/sampled"] for line in trainer.state.log_history[:-1:2]]
+        entropies = [line["entropy/all_responses"] for line in trainer.state.log_history[:-1:2]]
         assert all(0 < value < torch.tensor(16.0).log() for value in entropies)
     for one, two in zip(*records, strict=True):
         assert one.completions == two.completions
@@ -163,7 +163,7 @@ def test_entropy_of_all_responses_counts_what_the_loss_leaves_out(make_trainer):
     (line,) = (line for line in trainer.state.log_history if "loss" in line)
     assert 0 < line["mask/share"] < 1
     tokens = torch.cat(trainer.trace.entropies)
-    assert line["entropy/sampled"] == pytest.approx(tokens.mean().item(), abs=1e-6)
+    assert line["entropy/all_responses"] == pytest.approx(tokens.mean().item(), abs=1e-6)
 
 
 def test_other_samplers_are_refused(config):
