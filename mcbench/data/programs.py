@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import re
+import sys
 import warnings
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from mcbench.data.schema import Problem
@@ -27,6 +29,31 @@ def parsed(code: str) -> ast.Module | None:
             return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def missing_module(code: str) -> str:
+    """A module that a program cannot do without and that is not installed here; empty where none.
+
+    The sandboxes have what this environment has. An import that the program tries may fail.
+    """
+    tree = parsed(code)
+    nodes = list(ast.walk(tree)) if tree else []
+    tried = {inner for node in nodes if isinstance(node, ast.Try) for inner in ast.walk(node)}
+    for node in nodes:
+        if node in tried:
+            continue
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module]
+        for name in names:
+            if not _is_installed(name.partition(".")[0]):
+                return name.partition(".")[0]
+    return ""
+
+
+@cache
+def _is_installed(name: str) -> bool:
+    return name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None
 
 
 def cases(test: dict[str, Any]) -> int:

@@ -31,7 +31,7 @@ from mcbench.data.judge import (
 )
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import Outcome, Stage
-from mcbench.data.programs import cases, is_python
+from mcbench.data.programs import cases, is_python, missing_module
 from mcbench.data.schema import Problem
 from mcbench.settings import Settings, Share, ordered
 
@@ -130,9 +130,14 @@ class Verify(Stage):
             return ledger.drop(record, "checker", record.unjudged())
         if not record.tests:
             return ledger.drop(record, "too_few_tests", "no tests")
-        programs = tuple(code for code in record.references if is_python(code))
+        programs = [code for code in record.references if is_python(code)]
+        runnable = tuple(code for code in programs if not missing_module(code))
+        if runnable:
+            return replace(record, references=runnable)
         if programs:
-            return replace(record, references=programs)
+            module = missing_module(programs[0])
+            detail = f"its reference needs {module}, which is not installed (pip install {module})"
+            return ledger.drop(record, "missing_module", detail)
         told = "no reference solution"
         if record.references:
             told = f"none of {len(record.references)} references is Python 3"
