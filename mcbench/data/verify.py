@@ -137,11 +137,12 @@ class Verify(Stage):
         if not record.tests:
             return ledger.drop(record, "too_few_tests", "no tests")
         programs = [code for code in record.references if is_python(code)]
-        runnable = tuple(code for code in programs if not missing_module(code))
+        header = f"{record.preamble}\n"
+        runnable = tuple(code for code in programs if not missing_module(header + code))
         if runnable:
             return replace(record, references=runnable)
         if programs:
-            module = missing_module(programs[0])
+            module = missing_module(header + programs[0])
             detail = f"its reference needs {module}, which is not installed (pip install {module})"
             return ledger.drop(record, "missing_module", detail)
         told = "no reference solution"
