@@ -140,7 +140,8 @@ _WORD = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(true|false|null)
 def example_inputs(problem: Problem, most: int = 40) -> set[str]:
     """Arguments with which the function of a problem is called in its tests and examples, as text.
 
-    Empty for problems without a function to call.
+    Those that are too short to tell problems apart are one text together. Empty for problems
+    without a function to call.
     """
     if not problem.fn_name:
         return set()
@@ -153,7 +154,9 @@ def example_inputs(problem: Problem, most: int = 40) -> set[str]:
     for line in _EXAMPLE.findall(problem.statement):
         code = _WORD.sub(lambda m: m[1] or _WORDS[m[2]], line.strip().strip("`* "))
         found.add(_called(f"{_TESTED}({code})"))
-    return {given for given in found if len(given) >= _TELLING}
+    short = sorted(given for given in found if given and len(given) < _TELLING)
+    telling = found.difference(short, {""})
+    return telling | ({";".join(short)} if len(short) > 1 else set())  # together they tell
 
 
 _TELLING = 5  # characters of arguments that two problems hardly share by chance
