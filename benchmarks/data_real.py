@@ -26,7 +26,7 @@ from mcbench.data.dedup import Dedup
 from mcbench.data.filter import Filter
 from mcbench.data.judge import Judge, submission
 from mcbench.data.process import Process
-from mcbench.data.programs import is_python
+from mcbench.data.programs import is_python, missing_module
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
@@ -84,10 +84,14 @@ def rules(problems: list[Problem], samples: int) -> dict[str, int]:
 
 def references(problems: list[Problem], samples: int, workers: int) -> dict[str, int]:
     """First references that parse, through the reward."""
-    given = []
+    given, lacking = [], 0
     for problem in problems:
         programs = [code for code in problem.references if is_python(code)]
-        if programs and not problem.unjudged():
+        if not programs or problem.unjudged():
+            continue
+        if missing_module(f"{problem.preamble}\n{programs[0]}"):
+            lacking += 1
+        else:
             given.append((problem, programs[0]))
     with Evaluator(workers) as evaluator:
         jobs = [submission(problem, code, TIME_LIMIT_S) for problem, code in given]
@@ -95,7 +99,8 @@ def references(problems: list[Problem], samples: int, workers: int) -> dict[str,
     failed = [(p, end) for (p, _), end in zip(given, endings, strict=True) if end is not None]
     for problem, end in failed[:samples]:
         print(f"      {problem.id}: {end.verdict} {end.message[:100]}")
-    return {"references": len(given), "rewarded": len(given) - len(failed)}
+    rewarded = len(given) - len(failed)
+    return {"references": len(given), "rewarded": rewarded, "module_missing": lacking}
 
 
 def duplicates(problems: list[Problem], samples: int) -> dict[str, int]:

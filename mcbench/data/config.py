@@ -1,6 +1,7 @@
 """The configuration of a build, from YAML; every mistake is named with what is allowed.
 
-Only a name, a folder and sources are needed; every stage has its own section:
+The repository's ``configs`` folder has some to begin with. Only a name, a folder and sources are
+needed; every stage has its own section:
 
     name: recent-and-hard
     out: build/recent-and-hard

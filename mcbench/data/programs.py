@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import re
+import sys
 import warnings
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from mcbench.data.schema import Problem
@@ -27,6 +29,31 @@ def parsed(code: str) -> ast.Module | None:
             return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def missing_module(code: str) -> str:
+    """A module that a program cannot do without and that is not installed here; empty where none.
+
+    The sandboxes have what this environment has. An import that the program tries may fail.
+    """
+    tree = parsed(code)
+    nodes = list(ast.walk(tree)) if tree else []
+    tried = {inner for node in nodes if isinstance(node, ast.Try) for inner in ast.walk(node)}
+    for node in nodes:
+        if node in tried:
+            continue
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module]
+        for name in names:
+            if not _is_installed(name.partition(".")[0]):
+                return name.partition(".")[0]
+    return ""
+
+
+@cache
+def _is_installed(name: str) -> bool:
+    return name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None
 
 
 def cases(test: dict[str, Any]) -> int:
@@ -113,7 +140,8 @@ _WORD = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(true|false|null)
 def example_inputs(problem: Problem, most: int = 40) -> set[str]:
     """Arguments with which the function of a problem is called in its tests and examples, as text.
 
-    Empty for problems without a function to call.
+    Those that are too short to tell problems apart are one text together. Empty for problems
+    without a function to call.
     """
     if not problem.fn_name:
         return set()
@@ -126,7 +154,9 @@ def example_inputs(problem: Problem, most: int = 40) -> set[str]:
     for line in _EXAMPLE.findall(problem.statement):
         code = _WORD.sub(lambda m: m[1] or _WORDS[m[2]], line.strip().strip("`* "))
         found.add(_called(f"{_TESTED}({code})"))
-    return {given for given in found if len(given) >= _TELLING}
+    short = sorted(given for given in found if given and len(given) < _TELLING)
+    telling = found.difference(short, {""})
+    return telling | ({";".join(short)} if len(short) > 1 else set())  # together they tell
 
 
 _TELLING = 5  # characters of arguments that two problems hardly share by chance

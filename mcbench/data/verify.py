@@ -9,7 +9,6 @@ notice.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,9 +17,16 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
+from mcbench.data.answers import (
+    Reference,
+    disagreement,
+    holds,
+    is_json,
+    most_trivial,
+    varies,
+)
 from mcbench.data.audit import Ledger
 from mcbench.data.judge import (
-    Answer,
     Job,
     Judge,
     accepts,
@@ -31,7 +37,7 @@ from mcbench.data.judge import (
 )
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import Outcome, Stage
-from mcbench.data.programs import cases, is_python
+from mcbench.data.programs import cases, is_python, missing_module
 from mcbench.data.schema import Problem
 from mcbench.settings import Settings, Share, ordered
 
@@ -101,7 +107,7 @@ class Verify(Stage):
 
     name: ClassVar[str] = "verify"
     modules: ClassVar[tuple[str, ...]] = tuple(
-        [f"mcbench.data.{name}" for name in ("verify", "judge", "mutants", "programs")]
+        [f"mcbench.data.{name}" for name in ("verify", "answers", "judge", "mutants", "programs")]
         + [
             f"mcbench.evaluator.{name}"
             for name in ("compare", "checking", "evaluator", "child", "encoding")
@@ -130,9 +136,15 @@ class Verify(Stage):
             return ledger.drop(record, "checker", record.unjudged())
         if not record.tests:
             return ledger.drop(record, "too_few_tests", "no tests")
-        programs = tuple(code for code in record.references if is_python(code))
+        programs = [code for code in record.references if is_python(code)]
+        header = f"{record.preamble}\n"
+        runnable = tuple(code for code in programs if not missing_module(header + code))
+        if runnable:
+            return replace(record, references=runnable)
         if programs:
-            return replace(record, references=programs)
+            module = missing_module(header + programs[0])
+            detail = f"its reference needs {module}, which is not installed (pip install {module})"
+            return ledger.drop(record, "missing_module", detail)
         told = "no reference solution"
         if record.references:
             told = f"none of {len(record.references)} references is Python 3"
@@ -206,7 +218,7 @@ class Verify(Stage):
                 outcomes.append(_Outcome(None, notes))
                 continue
             columns = [list(zip(*rows, strict=True)) for rows in runs]
-            references = [_Reference(*given) for given in zip(codes, columns, strict=True)]
+            references = [Reference(*given) for given in zip(codes, columns, strict=True)]
             others = record.references[tried + count :]
             outcomes.append(_Outcome(self._agree(record, references, others, notes), notes))
             if (checked := outcomes[-1].checked) is not None:
@@ -232,7 +244,7 @@ class Verify(Stage):
     def _agree(
         self,
         problem: Problem,
-        references: list[_Reference],
+        references: list[Reference],
         others: tuple[str, ...],
         ledger: Ledger,
     ) -> Problem | None:
@@ -260,7 +272,7 @@ class Verify(Stage):
     def _with_references(
         self,
         problem: Problem,
-        references: list[_Reference],
+        references: list[Reference],
         others: tuple[str, ...],
         kept: dict[int, dict[str, Any]],
         ledger: Ledger,
@@ -277,7 +289,7 @@ class Verify(Stage):
             detail = f"{wrong} of {len(references)} fail a test"
             problem = ledger.change(problem, "references", detail)
         problem = replace(problem, references=(*full, *others))
-        detail = "" if problem.checker else _disagreement(references, kept)
+        detail = "" if problem.checker else disagreement(references, kept)
         if detail and self.config.special_judges == "drop":
             return ledger.drop(problem, "special_judge", detail)
         problem = ledger.flag(problem, "special_judge", detail) if detail else problem
@@ -297,17 +309,17 @@ class Verify(Stage):
             return most_trivial(problem)
         job = Job("pass\n", problem, problem.tests, *self._limits(problem))
         (answers,) = self.judge.answers([job])
-        passed = sum(map(_holds, problem.tests, answers))
+        passed = sum(map(holds, problem.tests, answers))
         return "an empty program", passed / len(answers)
 
     def _test(
-        self, problem: Problem, test: dict[str, Any], references: list[_Reference], number: int
+        self, problem: Problem, test: dict[str, Any], references: list[Reference], number: int
     ) -> tuple[dict[str, Any] | None, str]:
         """The test, complete; or None and why it cannot be used."""
         answers = [reference.answers[number] for reference in references]
         if all(any(a.verdict in _SLOW for a in column) for column in answers):
             return None, "too slow"
-        if any(_varies(test, column) for column in answers):
+        if any(varies(test, column) for column in answers):
             return None, "flaky"
         values = [column[0].value for column in answers if column[0].ended_well]
         if not values:
@@ -332,7 +344,7 @@ class Verify(Stage):
             return "references disagree"
         if len(values) < self.config.min_agreeing:
             return "too few references to tell the output"
-        return "" if _is_json(values[0]) else "the output is no JSON"
+        return "" if is_json(values[0]) else "the output is no JSON"
 
     # Mutants -------------------------------------------------------------------------------------
 
@@ -348,7 +360,7 @@ class Verify(Stage):
                 break
             for job, (answer,) in zip(jobs, self.judge.answers(jobs), strict=True):
                 trial = trials[job.problem.id]
-                if not _holds(job.tests[0], answer):
+                if not holds(job.tests[0], answer):
                     trial.alive.remove(job.code)
                     if number not in trial.telling:
                         trial.telling.append(number)
@@ -414,97 +426,3 @@ class _Trial:
 
     def __post_init__(self) -> None:
         self.made = len(self.alive)
-
-
-def _holds(test: dict[str, Any], answer: Answer) -> bool:
-    return answer.ended_well and accepts(test, expected_of(test), answer.value)
-
-
-@dataclass(frozen=True)
-class _Reference:
-    """A reference and its answers: for every test those of the repetitions."""
-
-    code: str
-    answers: Sequence[Sequence[Answer]]
-
-    def passes(self, number: int, test: dict[str, Any]) -> bool:
-        return all(_holds(test, answer) for answer in self.answers[number])
-
-    def _passed(self, problem: Problem) -> tuple[int, int]:
-        """Tests that it passes, of those whose output the source tells."""
-        known = [(n, test) for n, test in enumerate(problem.tests) if is_told(test)]
-        return sum(self.passes(n, test) for n, test in known), len(known)
-
-    def may_be_right(self, problem: Problem) -> bool:
-        """A source calls it right; one that fails most of the tests is not."""
-        passed, known = self._passed(problem)
-        return 2 * passed >= known and any(column[0].ended_well for column in self.answers)
-
-    def slowest(self) -> float:
-        """Seconds of its slowest test."""
-        return max(answer.time_s for column in self.answers for answer in column)
-
-    def answers_otherwise(self, kept: dict[int, dict[str, Any]]) -> int:
-        """Tests that it does not pass, of a program that ends well on all and passes most."""
-        if not all(column[0].ended_well for column in self.answers):
-            return 0
-        failed = sum(not self.passes(number, test) for number, test in kept.items())
-        return failed if 2 * failed <= len(kept) else 0
-
-    def endings(self, problem: Problem) -> str:
-        passed, known = self._passed(problem)
-        verdicts = Counter(answer.verdict for column in self.answers for answer in column)
-        ended = ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items()))
-        return f"passes {passed} of {known} tests (endings: {ended.replace('AC', 'well')})"
-
-
-def _disagreement(references: Sequence[_Reference], kept: dict[int, dict[str, Any]]) -> str:
-    """Says so where a reference that ends well everywhere answers some tests otherwise."""
-    if any("code" in test for test in kept.values()):
-        return ""
-    other = max((reference.answers_otherwise(kept) for reference in references), default=0)
-    return f"a reference gives other answers to {other} of {len(kept)} tests" if other else ""
-
-
-def _varies(test: dict[str, Any], answers: Sequence[Answer]) -> bool:
-    first = answers[0]
-    return any(
-        answer.ended_well != first.ended_well
-        or (answer.ended_well and not accepts(test, first.value, answer.value))
-        for answer in answers[1:]
-    )
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        return bool(json.loads(json.dumps(value)) == value)
-    except (TypeError, ValueError, RecursionError):
-        return False
-
-
-def most_trivial(record: Problem) -> tuple[str, float]:
-    """The trivial program that passes most tests, and the share that it passes.
-
-    Candidates: one that answers always the same (the most frequent answer), one that answers its
-    input (its first argument), and, for ``stdin``, its last line. Assertions are not looked into.
-    """
-    tests = record.tests
-    if record.form == "assert":
-        return "none", 0.0
-    keys = Counter(json.dumps(expected_of(test), sort_keys=True) for test in tests)
-    constant = json.loads(keys.most_common(1)[0][0])
-    candidates = {f"a constant program ({str(constant).strip()[:40]!r})": [constant] * len(tests)}
-    if record.form == "stdin":
-        candidates["an echo program"] = [test["stdin"] for test in tests]
-        candidates["an echo of the last line"] = [
-            (test["stdin"].strip().rsplit("\n", 1))[-1] for test in tests
-        ]
-    else:
-        candidates["an echo program"] = [next(iter(test["args"]), None) for test in tests]
-    shares = {
-        name: sum(accepts(t, expected_of(t), v) for t, v in zip(tests, values, strict=True))
-        / len(tests)
-        for name, values in candidates.items()
-    }
-    name = max(shares, key=lambda candidate: shares[candidate])
-    return name, shares[name]

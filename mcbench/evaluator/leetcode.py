@@ -187,7 +187,7 @@ _MOST = 1_000_000  # nodes; beyond, a list is a circle
 
 
 def _values(node: Any) -> list[Any]:
-    values = []
+    values: list[Any] = []
     while node is not None and len(values) < _MOST:
         values.append(node.val)
         node = node.next
@@ -195,7 +195,8 @@ def _values(node: Any) -> list[Any]:
 
 
 def _levels(root: Any) -> list[Any]:
-    values, level = [], [root]
+    values: list[Any] = []
+    level = [root]
     for node in level:  # grows
         values.append(None if node is None else node.val)
         if node is not None and len(values) < _MOST:

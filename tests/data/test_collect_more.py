@@ -5,7 +5,9 @@ import json
 import pytest
 
 from mcbench.data.benchmarks import benchmark
+from mcbench.data.build import build
 from mcbench.data.collect import describe_sources
+from mcbench.data.config import BuildConfig
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.runs.problems import load_problems
@@ -113,3 +115,54 @@ def test_packages_show_their_samples_and_years_and_may_be_links(tmp_path):
     assert "## Sample Input 1\n\n```\n" in record.statement
     records, _ = read("problem-package", tmp_path / "set")
     assert len(records) == 1
+
+
+SPLIT = """Split the number n into two whole numbers from zero whose sum is n. If there are several
+ways, print any of them: one line with the two numbers.
+"""
+SPLIT_PROGRAM = "n = int(input())\nprint(n - n // 3, n // 3)\n"
+SPLIT_CHECKER = """import sys
+n = int(open(sys.argv[1]).read())
+found = list(map(int, sys.stdin.read().split()))
+sys.exit(42 if len(found) == 2 and sum(found) == n and min(found) >= 0 else 43)
+"""
+
+
+def test_from_published_rows_to_the_reward(tmp_path, evaluator):
+    """Every reference of a built set gets reward 1, whatever its source and its judge."""
+    pairs = [(2, 5), (8, 1), (3, 3), (10, 4)]
+    io = {"inputs": [f"{a} {b}\n" for a, b in pairs], "outputs": [f"{a + b}\n" for a, b in pairs]}
+    jsonl(tmp_path / "apps" / "train.jsonl", published.apps(input_output=json.dumps(io)))
+    jsonl(tmp_path / "lcd" / "LeetCodeDataset-train.jsonl", published.leetcode())
+    asserts = [f"assert gap({a}, {b}) == {abs(a - b)}" for a, b in pairs]
+    code = "def gap(a, b):\n    return a - b if a > b else b - a\n"
+    text = "Write a function to find how far apart two numbers are."
+    jsonl(tmp_path / "mbpp.jsonl", published.mbpp(text=text, code=code, test_list=asserts))
+    cases = {f"data/secret/{n}.in": f"{n}\n" for n in range(3, 9)}
+    cases |= {f"data/secret/{n}.ans": f"0 {n}\n" for n in range(3, 9)}
+    package = {
+        "problem_statement/problem.en.tex": f"\\problemname{{Split}}\n{SPLIT}",
+        "data/sample/1.in": "2\n", "data/sample/1.ans": "1 1\n",
+        "data/secret/01.in": "1\n", "data/secret/01.ans": "0 1\n",
+        "submissions/accepted/sum.py": SPLIT_PROGRAM,
+        "output_validators/v.py": SPLIT_CHECKER,
+    }  # fmt: skip
+    published.package(tmp_path / "packages" / "split", "validation: custom\n", **package, **cases)
+    sources = [
+        {"adapter": "apps", "path": str(tmp_path / "apps")},
+        {"adapter": "leetcode", "path": str(tmp_path / "lcd")},
+        {"adapter": "mbpp", "path": str(tmp_path / "mbpp.jsonl")},
+        {"adapter": "problem-package", "path": str(tmp_path / "packages")},
+    ]
+    out = str(tmp_path / "out")
+    names = {"name": "mix", "out": out, "cache": str(tmp_path / "cache"), "workers": 2}
+    build(BuildConfig(**names, sources=tuple(sources)))
+    problems = load_problems(out)
+    assert {problem.source for problem in problems} == {
+        "apps", "leetcode", "mbpp", "problem-package",
+    }  # fmt: skip
+    assert rewards(problems, [p.references[0] for p in problems], evaluator) == [1.0] * 4
+    split = [p for p in problems if p.checker]
+    other = "n = int(input())\nprint(n, 0)\n"
+    wrong = "n = int(input())\nprint(n, 1)\n"
+    assert rewards(split * 2, [other, wrong], evaluator) == [1.0, 0.0]

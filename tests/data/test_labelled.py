@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from mcbench.data.decontaminate import Decontaminate, DecontaminateConfig, Index
 from mcbench.data.dedup import Dedup
 from mcbench.data.filter import DROPPING, Filter
 from mcbench.data.latex import latex_document_to_text
@@ -78,3 +79,21 @@ def test_a_text_with_other_tests_is_another_problem():
     )  # fmt: skip
     stage = Dedup()
     assert stage.decide(stage.summarise([round_, angle])) == {}
+
+
+def test_a_reworded_problem_is_known_by_its_function_and_an_example():
+    words = "Return the positions of two entries whose sum is the goal."
+    known = Problem("lcb/1", words, "call", ({"args": [[2, 7, 11], 9], "expected": [0, 1]},),
+                    fn_name="twoSum")  # fmt: skip
+    others = "Which pair of places in the row adds up to what is wanted?"
+    example = "\n\n**Input:** nums = [2,7,11], target = 9\n**Output:** [0,1]\n"
+    told = Problem("a", others + example, "call", ({"args": [[1, 2], 3], "expected": [0, 1]},),
+                   fn_name="twoSum")  # fmt: skip
+    tested = asserted("b", others, "twoSum", "twoSum(nums = [2,7,11], target = 9) == [0, 1]")
+    else_named = asserted("c", others, "pairOf", "pairOf([2, 7, 11], 9) == [0, 1]")
+    else_given = asserted("d", others, "twoSum", "twoSum([2, 7, 12], 9) == [0, 1]")
+    config = DecontaminateConfig()
+    stage = Decontaminate(Index.build([known], config), config)
+    found = stage.decide(stage.summarise([told, tested, else_named, else_given]))
+    assert {i for i, d in found.items() if d.notes[0][0] == "drop"} == {"a", "b"}
+    assert found["a"].notes[0][2] == "calls twoSum[[2,7,11],9] as lcb/1 does"

@@ -5,10 +5,11 @@ import ast
 import pytest
 
 from mcbench.data import Problem
+from mcbench.data.answers import most_trivial
 from mcbench.data.audit import StageFailed
 from mcbench.data.judge import Judge, accepts
 from mcbench.data.mutants import mutants
-from mcbench.data.verify import Verify, VerifyConfig, most_trivial
+from mcbench.data.verify import Verify, VerifyConfig
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.evaluator.submission import Result, TestResult
@@ -84,6 +85,9 @@ def test_references_that_are_no_python_do_not_count_and_the_next_are_tried(judge
     older = "n = input()\nprint 2 * n + 1\n"
     _, log = verify(judge, references=(older, "int main() {}"))
     assert log == {("no_reference", "drop"): "none of 2 references is Python 3"}
+    absent = f"from no_such_module_here import x\n{DOUBLE}"
+    _, log = verify(judge, references=(older, absent))
+    assert "needs no_such_module_here" in log["missing_module", "drop"]
     wrong = tuple(DOUBLE.replace("2 *", f"{k} *") for k in range(3, 8))
     record, _ = verify(judge, references=(older, *wrong, DOUBLE, "1"))
     assert record.references == (DOUBLE, "1")
