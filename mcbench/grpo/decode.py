@@ -36,6 +36,8 @@ class Trace:
 class GrowingLayer(DynamicLayer):
     """Keys and values of one layer, (B, heads, length, head size), in buffers with room to grow."""
 
+    keys: Tensor  # views of the buffers
+    values: Tensor
     _buffers: tuple[Tensor, Tensor] | None = None
 
     def update(
