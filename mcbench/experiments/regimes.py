@@ -9,6 +9,7 @@ the end. Single evaluations move by several points, so both are read from means 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ RATES = (2e-4, 3e-4, 5e-4, 8e-4)
 LEAST_RISE, LEAST_FALL = 0.10, 0.05
 EVALUATIONS = 3
 """In a row, of which the mean counts."""
+FOLDER = "pilots"  # beside the compact records
 
 
 def pilots(rates: Sequence[float] = RATES, seeds: Sequence[int] = SEEDS) -> list[PlannedRun]:
@@ -67,20 +69,26 @@ def rise_and_fall(accuracy: Sequence[float] | np.ndarray) -> tuple[float, float]
     return float(means.max() - accuracy[0]), float(means.max() - means[-1])
 
 
-def regime_table(records: Sequence[RunRecord]) -> pd.DataFrame:
-    """One row a learning rate: seeds, rise and fall of the mean curve, whether it is stress."""
+def mean_curves(records: Sequence[RunRecord]) -> dict[float, pd.Series]:
+    """:func:`accuracy_curve` by learning rate, the mean of the seeds at the steps that all have."""
     curves: dict[float, list[pd.Series]] = {}
     for record in records:
         curves.setdefault(record.config.learning_rate, []).append(accuracy_curve(record))
+    return {
+        rate: pd.concat(found, axis=1).dropna().mean(axis=1)
+        for rate, found in sorted(curves.items())
+    }
+
+
+def regime_table(records: Sequence[RunRecord]) -> pd.DataFrame:
+    """One row a learning rate: seeds, rise and fall of the mean curve, whether both suffice."""
+    seeds = Counter(record.config.learning_rate for record in records)
     rows = []
-    for rate, found in sorted(curves.items()):
-        rise, fall = rise_and_fall(pd.concat(found, axis=1).dropna().mean(axis=1).to_numpy())
+    for rate, curve in mean_curves(records).items():
+        rise, fall = rise_and_fall(curve.to_numpy())
         stress = rise >= LEAST_RISE and fall >= LEAST_FALL
-        rows.append(
-            {"learning rate": rate, "seeds": len(found), "rise": rise, "fall": fall,
-             "rises and falls": stress}
-        )  # fmt: skip
-    return pd.DataFrame(rows)
+        rows.append((rate, seeds[rate], rise, fall, stress))
+    return pd.DataFrame(rows, columns=["learning rate", "seeds", "rise", "fall", "rises and falls"])
 
 
 def stress_rate(table: pd.DataFrame) -> float | None:

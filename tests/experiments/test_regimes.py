@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from mcbench.experiments.regimes import pilots, regime_table, rise_and_fall, stress_rate
+from mcbench.report.calibration import regime_section
 
 
 def test_rise_and_fall_are_of_means_of_three_evaluations():
@@ -39,6 +40,11 @@ def test_the_largest_rate_that_rises_and_falls_is_stress():
     assert table["rises and falls"].tolist() == [False, True, False]
     assert table["fall"].tolist() == pytest.approx([0, 0.6 - 14 / 30, 0.1])
     assert stress_rate(table) == 2e-4
+    section = regime_section([record(1e-4, steady), record(2e-4, falls)])
+    assert section.prose.endswith("means of 3 evaluations: 0.0002.")
+    (plot,) = section.blocks[0].plots
+    assert [trace["name"] for trace in plot.figure.data] == ["0.0001", "0.0002"]
+    assert plot.figure.data[1]["y"].tolist() == pytest.approx([40, 60, 60, 60, 20])
     assert stress_rate(table[:1]) is None
 
 
