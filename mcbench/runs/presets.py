@@ -39,6 +39,7 @@ _STEADY: dict[str, Any] = {
     "eval_other_temperatures": (0.6,),
     "eval_batch_size": 480,
     "small_eval_every": 16,
+    "checkpoint_generations": 4,
 }
 
 # Short enough for a test: two generations of two updates.
