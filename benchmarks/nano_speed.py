@@ -3,10 +3,12 @@
     git worktree add ../before COMMIT
     python benchmarks/nano_speed.py --before ../before        # three rounds, about five minutes
 
-Both train the same run in turn, each in a process of its own with one thread; who goes first
-alternates. An update is the mean over all of them, generation included; the evaluation is the one
-after the last update (120 problems x 4 attempts up to 192 tokens, judged at two lengths), with the
-last checkpoint, which both write. Nothing else should run meanwhile.
+Both train the same run of 32 updates in turn, each in a process of its own with one thread; who
+goes first alternates. An update is the mean over the second and third of its four generations,
+sampling, rewards and record included; the evaluation is the one after the last update (120 problems
+x 4 attempts up to 192 tokens, judged at two lengths). Nothing else should run meanwhile;
+``processor`` is the processor time of the training process alone, without the sandboxes, and
+suffers less where something does.
 """
 
 import argparse
@@ -21,28 +23,32 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
 RUN = """
-import json, sys, torch
+import json, sys, time, torch
 torch.set_num_threads(1)
 from mcbench.runs.config import resolve
 from mcbench.runs.store import read_run
 from mcbench.runs.train import train
-steps, folder = int(sys.argv[1]), sys.argv[2]
-config = resolve("nano", "grpo_plus", {"eval_every": steps}, seed=100, steps=steps)
-record = read_run(train(config, folder, lambda line: None).path)
-lines = record.step_lines
-print(json.dumps({
-    "update": sum(line["time/step_s"] for line in lines) / len(lines),
-    "evaluation": record.meta["ended"] - lines[-1]["time"],
-    "mean_length": record.steps["completions/mean_length"].mean(),
-}))
+marks = {}
+def progress(line):
+    if "] step " in line:
+        step = int(line.partition("] step ")[2].partition("/")[0])
+        marks[step] = time.perf_counter(), time.process_time()
+config = resolve("nano", "grpo_plus", {"eval_every": 32}, seed=100, steps=32)
+record = read_run(train(config, sys.argv[1], progress).path)
+found = {"mean_length": record.steps["completions/mean_length"].mean()}
+for place, clock in enumerate(("wall", "processor")):
+    update = (marks[24][place] - marks[8][place]) / 16
+    found[f"update_{clock}"] = update
+    found[f"evaluation_{clock}"] = marks[32][place] - marks[24][place] - 8 * update
+print(json.dumps(found))
 """
 
 
-def timed_run(checkout: Path, steps: int) -> dict[str, float]:
+def timed_run(checkout: Path) -> dict[str, float]:
     """Seconds of an update and of the last evaluation of a run with that checkout."""
     env = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", RUN, str(steps), folder]
+        command = [sys.executable, "-c", RUN, folder]
         done = subprocess.run(
             command, env=env, cwd=checkout, stdout=subprocess.PIPE, text=True, check=True
         )
@@ -50,26 +56,27 @@ def timed_run(checkout: Path, steps: int) -> dict[str, float]:
     return found
 
 
-def measure(before: Path, rounds: int, steps: int) -> dict[str, Any]:
+def measure(before: Path, rounds: int) -> dict[str, Any]:
     checkouts = {"before": before, "now": HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}
     for number in range(rounds):
         for name in list(checkouts)[:: -1 if number % 2 else 1]:
-            found[name].append(timed_run(checkouts[name], steps))
+            found[name].append(timed_run(checkouts[name]))
             print(f"round {number + 1}/{rounds} {name}: {found[name][-1]}", flush=True)
     medians = {
         name: {key: statistics.median(one[key] for one in runs) for key in runs[0]}
         for name, runs in found.items()
     }
     return {
-        "settings": {"rounds": rounds, "updates": steps, "threads": 1, "cores": os.cpu_count()},
+        "settings": {"rounds": rounds, "threads": 1, "cores": os.cpu_count()},
         "seconds": medians,
         "ratio": {
             key: statistics.median(
                 now[key] / then[key]
                 for now, then in zip(found["now"], found["before"], strict=True)
             )
-            for key in ("update", "evaluation")
+            for key in medians["now"]
+            if key != "mean_length"
         },
     }
 
@@ -78,10 +85,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--before", type=Path, required=True, help="the other checkout")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--updates", type=int, default=16, help="of each run, two generations")
     parser.add_argument("--output", type=Path, help="write the result here as JSON")
     options = parser.parse_args()
-    result = measure(options.before.resolve(), options.rounds, options.updates)
+    result = measure(options.before.resolve(), options.rounds)
     print(json.dumps(result, indent=2))
     if options.output is not None:
         options.output.write_text(json.dumps(result, indent=2) + "\n")

@@ -26,7 +26,8 @@ DROPPED_AT_ONCE = 8
 @dataclass
 class Trace:
     """What the loop knows of each token that it sampled, a 1-D tensor a response in order of the
-    prompts: its log-probability, and the entropy (nats) of the distribution it was drawn from.
+    prompts: its log-probability under the policy, softmax(logits / T), whatever a nucleus left of
+    that, and the policy's entropy there (nats).
     """
 
     log_probs: list[Tensor] = field(default_factory=list)
@@ -36,6 +37,8 @@ class Trace:
 class GrowingLayer(DynamicLayer):
     """Keys and values of one layer, (B, heads, length, head size), in buffers with room to grow."""
 
+    keys: Tensor  # views of the buffers
+    values: Tensor
     _buffers: tuple[Tensor, Tensor] | None = None
 
     def update(
@@ -60,11 +63,10 @@ class GrowingLayer(DynamicLayer):
     def batch_select_indices(self, indices: Tensor) -> None:
         """Row i becomes what row ``indices[i]`` was; those in their place are not copied."""
         count, length = len(indices), self.get_seq_length()
-        if count > len(self.keys):
+        if self._buffers is None or count > len(self.keys):
             self.keys, self.values = self.keys[indices], self.values[indices]
             self._buffers = None
             return
-        assert self._buffers is not None
         to = (indices != torch.arange(count, device=indices.device)).nonzero().squeeze(1)
         for buffer in self._buffers:
             buffer[to, :, :length] = buffer[indices[to], :, :length]
@@ -104,6 +106,7 @@ def sample_unfinished(
     cache = model_kwargs["past_key_values"]
     cache.layers = [GrowingLayer() if type(one) is DynamicLayer else one for one in cache.layers]
     width, limit = input_ids.shape[1], generation_config.max_length
+    temperature = generation_config.temperature or 1.0
     pad = generation_config._pad_token_tensor
     pad = 0 if pad is None else int(pad)  # without one no response ends before the limit
     ids = nn.functional.pad(input_ids, (0, limit - width), value=pad)
@@ -116,12 +119,12 @@ def sample_unfinished(
     logits = _read_prompts(model, ids[:, :width], mask[:, :width], cache)
     for length in range(width + 1, limit + 1):
         scores = logits_processor(ids[:, : length - 1], logits.float())
-        log_probs = scores.log_softmax(dim=-1)
-        probs = log_probs.exp()
-        new = draw(probs) if generation_config.do_sample else scores.argmax(dim=-1)
+        greedy = not generation_config.do_sample
+        new = scores.argmax(dim=-1) if greedy else draw(scores.softmax(dim=-1))
         if trace is not None:
+            log_probs = (logits.float() / temperature).log_softmax(dim=-1)
             known[0, rows, length - 1 - width] = log_probs.gather(1, new[:, None]).squeeze(1)
-            known[1, rows, length - 1 - width] = -torch.special.xlogy(probs, probs).sum(dim=-1)
+            known[1, rows, length - 1 - width] = -(log_probs.exp() * log_probs).sum(dim=-1)
             lengths[rows] += ~ended
         ids[:, length - 1] = new.masked_fill(ended, pad)
         ended = ended | stopping_criteria(ids[:, :length], None)

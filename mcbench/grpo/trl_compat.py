@@ -322,8 +322,8 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         }
 
     def sampled_entropy(self) -> dict[str, float]:
-        """Mean entropy (nats a token) of the distributions that the batch's tokens were drawn from,
-        those of masked responses included; TRL's ``entropy`` leaves out what it removes from the
+        """Mean entropy (nats a token) of the policy where it sampled the batch's tokens, those of
+        masked responses included; TRL's ``entropy`` leaves out what it removes from the
         loss. Empty where the sampler does not tell.
         """
         if self.trace is None:

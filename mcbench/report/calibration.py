@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -9,10 +10,19 @@ import numpy as np
 import pandas as pd
 
 from mcbench.experiments.calibration import ATTEMPTS, CalibrationRecord, CalibrationReport
+from mcbench.experiments.regimes import (
+    EVALUATIONS,
+    LEAST_FALL,
+    LEAST_RISE,
+    mean_curves,
+    regime_table,
+    stress_rate,
+)
 from mcbench.report.bars import add_bars
 from mcbench.report.base import Figure, new_figure
 from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction
 from mcbench.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, ArmStyle
+from mcbench.runs.store import RunRecord
 
 LOOKS = ((BLUE, "solid"), (ORANGE, "dash"), (GREEN, "dot"), (PURPLE, "dashdot"))
 LEVELS = ("easy", "medium", "hard")
@@ -92,6 +102,40 @@ def terciles(report: CalibrationReport) -> Figure:
     return figure.update(bargap=0.45, yaxis={"rangemode": "tozero"})
 
 
+def regimes(records: Sequence[RunRecord]) -> Figure:
+    """Held-out pass@1 of the unmasked pilots over training, a line a learning rate: the mean of
+    their seeds.
+    """
+    figure = new_figure("Pilots by learning rate", "pass@1 (%)", x_title="Update")
+    curves = mean_curves(records)
+    for (rate, curve), look in zip(curves.items(), itertools.cycle(LOOKS)):
+        style = ArmStyle(f"{rate:g}", *look)
+        figure.line(curve.index.to_numpy(), 100 * curve.to_numpy(), style.label, style, 2.4)
+    return figure
+
+
+def regime_section(records: Sequence[RunRecord]) -> Section:
+    """Which learning rates were chosen for the two regimes, and by what."""
+    chosen = stress_rate(regime_table(records))
+    return Section(
+        "regimes",
+        "Two regimes",
+        f"Plain GRPO+ on pilot seeds that decide no claim. Stress is the largest rate at which "
+        f"the mean curve rises by {100 * LEAST_RISE:g} points and then loses {100 * LEAST_FALL:g}, "
+        f"read from means of {EVALUATIONS} evaluations: "
+        f"{'no rate of the grid' if chosen is None else f'{chosen:g}'}.",
+        [
+            Panel(
+                "Learning rate",
+                "Where training rises and falls there is something for a mask, a clip or a KL term "
+                "to prevent.",
+                [Plot("regimes", "pass@1 over training", regimes(records))],
+                regime_table(records),
+            )
+        ],
+    )
+
+
 def target_table(reports: Sequence[CalibrationReport]) -> pd.DataFrame:
     """One row a target, one column a model: the measured value, and whether it is met."""
     columns: dict[str, list[str]] = {}
@@ -143,11 +187,14 @@ def _model_section(report: CalibrationReport) -> Section:
     )
 
 
-def calibration_page(record: CalibrationRecord, reproduce: str) -> Page:
-    """The whole calibration: targets first, then the temperature grid, then each model.
+def calibration_page(
+    record: CalibrationRecord, reproduce: str, pilots: Sequence[RunRecord] = ()
+) -> Page:
+    """The whole calibration: targets first, then the temperature grid, the regimes, each model.
 
     Args:
         reproduce: the command that makes the page again, shown as it is.
+        pilots: records of :func:`mcbench.experiments.regimes.pilots`.
     """
     reports = record.reports
     grid = Panel(
@@ -169,6 +216,7 @@ def calibration_page(record: CalibrationRecord, reproduce: str) -> Page:
         sections=[
             Section("targets", "Targets", blocks=[Table(target_table(reports))]),
             Section("grid", "Temperature and diversity", blocks=[grid]),
+            *([regime_section(pilots)] if pilots else []),
             *(_model_section(report) for report in reports),
             Section(
                 "provenance",

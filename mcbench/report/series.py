@@ -221,6 +221,13 @@ def measured_how(record: Record, length: int) -> list[tuple[Any, ...] | None]:
     ]
 
 
+def _begun(record: Record, length: int) -> list[tuple[Any, ...]]:
+    """How the base model was measured last, if it was."""
+    steps = record.evals.get("step", ())
+    kinds = zip(measured_how(record, length), steps, strict=True)
+    return [kind for kind, step in kinds if kind is not None and step == 0][-1:]
+
+
 def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
     """How most evaluations at a length were measured, and a sentence on those measured otherwise.
 
@@ -234,7 +241,10 @@ def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
     total = sum(counts.values(), Counter[tuple[Any, ...]]())
     if not total:
         return None, ""
-    kept = max(total, key=lambda kind: (total[kind], kind[2] or 0))
+    # Of the base model the last evaluation is on all problems and at the run's own temperature;
+    # those on a part of the problems are more, but come later.
+    own = {kind for records in arms.values() for r in records for kind in _begun(r, length)}
+    kept = max(total, key=lambda kind: (kind in own, total[kind], kind[2] or 0))
     if len(total) == 1:
         return kept, ""
     styles = arm_styles(arms)

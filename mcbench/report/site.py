@@ -19,6 +19,7 @@ from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
 from mcbench.experiments.labelled import SUITE_FILE, SuiteRecord
 from mcbench.experiments.match import named_by_settings
+from mcbench.experiments.regimes import FOLDER as PILOTS
 from mcbench.experiments.study import OWN, Study, studies
 from mcbench.report.calibration import calibration_page
 from mcbench.report.claims import (
@@ -138,7 +139,10 @@ def build_site(folder: str | Path) -> list[Path]:
             pages[f"{experiment.notebook}.html"] = page
     calibration = kept / CALIBRATION_FILE
     if calibration.exists():
-        pages["10_nano_world.html"] = calibrated_page(CalibrationRecord.read(calibration))
+        found_pilots = [read_compact(path) for path in sorted((kept / PILOTS).glob("*.parquet"))]
+        pages["10_nano_world.html"] = calibrated_page(
+            CalibrationRecord.read(calibration), found_pilots
+        )
     write_plotly(folder / PLOTLY)
     built = [write_page(page, folder / name, PLOTLY, INDEX) for name, page in pages.items()]
     index = folder / INDEX
@@ -191,10 +195,11 @@ def reproduce(known: Sequence[Study], more: Mapping[str, Any] = MappingProxyType
     return command(notebook, **scale, seeds=seeds, pool_seeds=planted)
 
 
-def calibrated_page(record: CalibrationRecord) -> Page:
+def calibrated_page(record: CalibrationRecord, pilots: Sequence[RunRecord] = ()) -> Page:
     """The page of a calibration, with the command that measures it again."""
     settings = {"profiles": list(record.profiles), "temperatures": list(record.temperatures)}
-    return calibration_page(record, command("10_nano_world.ipynb", **settings, seed=record.seed))
+    again = command("10_nano_world.ipynb", **settings, seed=record.seed)
+    return calibration_page(record, again, pilots)
 
 
 # Any runs ----------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
     rows = [("meta", record.meta)]
     rows += [("step", _rounded(line)) for line in record.step_lines]
     evals, problems = _without_problems(record.eval_lines)
-    rows += [("problems", one) for one in problems]
+    rows += [("problems", {"problems": one}) for one in problems]
     rows += [("eval", _rounded(line)) for line in evals]
     if ADVANTAGE not in record.steps.columns:
         found = record.distributions.items()
@@ -169,7 +169,7 @@ def read_compact(path: str | Path) -> RunRecord:
         raise UserError(f"record {path} does not exist") from None
     except (pa.ArrowInvalid, KeyError, ValueError, StopIteration) as error:
         raise UserError(f"{path} is no compact run record: {error}") from error
-    problems = [row for kind, row in parsed if kind == "problems"]
+    problems = [row["problems"] for kind, row in parsed if kind == "problems"]
     return RunRecord(
         meta=meta,
         step_lines=[row for kind, row in parsed if kind == "step"],

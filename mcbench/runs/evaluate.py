@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 CHUNK = 32  # problems sampled and judged together where they are kept in a folder
 
 Problems = Sequence[Problem] | BenchmarkSet
-Verdicts = dict[tuple[str, str], str]
+Verdicts = dict[tuple[str, str | None], str]
 """By problem id and program, such as "AC,WA"."""
 
 

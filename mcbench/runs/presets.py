@@ -31,7 +31,6 @@ _NANO: dict[str, Any] = {
 # small evaluation shows the shape of the curves between the whole ones.
 _STEADY: dict[str, Any] = {
     **_NANO,
-    "model": "nano-s2",
     "train_set": "nano-balanced:train",
     "test_set": "nano-balanced:test",
     "steps": 480,
@@ -40,6 +39,7 @@ _STEADY: dict[str, Any] = {
     "eval_other_temperatures": (0.6,),
     "eval_batch_size": 480,
     "small_eval_every": 16,
+    "checkpoint_generations": 4,
 }
 
 # Short enough for a test: two generations of two updates.

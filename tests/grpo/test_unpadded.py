@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from peft import LoraConfig
 
 from mcbench.errors import UserError
 from mcbench.grpo.decode import Trace, draw, sample_unfinished
@@ -34,8 +35,10 @@ def sampled(model, prompts, temperature=1.0, limit=24, **options):
     return rows, trace, made
 
 
-def test_log_probabilities_are_those_of_a_plain_pass_over_each_response(model):
-    rows, trace, output = sampled(model, PROMPTS * 16, temperature=0.7)
+@pytest.mark.parametrize("options", [{}, {"top_p": 0.9}])
+def test_log_probabilities_are_those_of_a_plain_pass_over_each_response(model, options):
+    """A nucleus changes what is drawn, not what the policy's log-probabilities are."""
+    rows, trace, output = sampled(model, PROMPTS * 16, temperature=0.7, **options)
     lengths = {len(row) for row in rows}
     assert min(lengths) < 6 < max(lengths) == 24, "some leave the batch early, some never"
     for prompt, row, padded, found, entropy in zip(
@@ -71,6 +74,16 @@ def chi_square(tokens, probabilities):
     expected = probabilities.double() * len(tokens)
     found = torch.bincount(torch.tensor(tokens), minlength=len(expected))
     return ((found - expected) ** 2 / expected).sum().item()
+
+
+def test_responses_that_end_at_once_leave_before_a_second_token_is_read():
+    model = make_model().eval()
+    with torch.no_grad():
+        hidden = model.model(torch.tensor([[5]])).last_hidden_state[0, -1]
+        model.lm_head.weight[EOS] = hidden * 2 / hidden.dot(hidden)  # about one in five
+    rows, _, _ = sampled(model, [[5]] * 40, limit=3)
+    assert 4 < sum(row == [EOS] for row in rows) < 36
+    assert max(map(len, rows)) == 3
 
 
 def test_a_token_without_probability_is_never_drawn():
@@ -152,6 +165,30 @@ def test_a_reference_model_is_scored_itself(make_trainer):
     output = trainer._generate_and_score_completions([make_dataset()[i // 4] for i in range(8)])
     difference = (output["old_per_token_logps"] - output["ref_per_token_logps"]).abs()
     assert difference[output["completion_mask"].bool()].mean() > 0.01
+
+
+def test_adapters_sample_too_and_the_model_below_them_is_scored_itself(make_trainer):
+    lora = LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")
+    batches = []
+    trainer = make_trainer(
+        trainer={"peft_config": lora, "on_generation": batches.append}, sample_unfinished=True,
+        steps_per_generation=2, beta=0.1, learning_rate=0.1, max_steps=4, length_groups=2,
+    )  # fmt: skip
+    trainer.train()
+    assert len(batches) == 2
+    output = trainer._generate_and_score_completions([make_dataset()[i // 4] for i in range(8)])
+    inside = output["completion_mask"].bool()
+    difference = (output["old_per_token_logps"] - output["ref_per_token_logps"]).abs()
+    assert difference[inside].mean() > 0.01
+    with torch.no_grad():
+        ids = torch.cat([output["prompt_ids"], output["completion_ids"]], 1)
+        mask = torch.cat([output["prompt_mask"], output["completion_mask"]], 1)
+        kept = output["completion_ids"].shape[1]
+        logits = trainer.model(input_ids=ids, attention_mask=mask).logits[:, -kept - 1 : -1]
+    plain = logits.log_softmax(-1).gather(2, output["completion_ids"][:, :, None]).squeeze(2)
+    torch.testing.assert_close(
+        output["old_per_token_logps"][inside], plain[inside], atol=1e-5, rtol=1e-4
+    )
 
 
 def test_entropy_of_all_responses_counts_what_the_loss_leaves_out(make_trainer):

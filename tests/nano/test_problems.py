@@ -8,7 +8,7 @@ import pytest
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.nano import described, induced, load_split, model_path
-from mcbench.nano.corpus import LOOPING, MODERN, demonstrations
+from mcbench.nano.corpus import MODERN, demonstrations
 from mcbench.nano.problems import execute, induced_programs, load_balanced
 
 TEST = load_split("test")
@@ -94,7 +94,7 @@ def test_balanced_sets_have_every_feature_equally_often_and_share_nothing():
     assert not {p.metadata["program"] for p in train} & {p.metadata["program"] for p in test}
     shown = [{examples(p.statement) for p in ps if p.kind == "induced"} for ps in (train, test)]
     assert not shown[0] & shown[1]
-    corpus = {statement for statement, _ in islice(demonstrations(0, LOOPING), 3000)}
+    corpus = {statement for statement, _ in islice(demonstrations(0, MODERN), 3000)}
     assert not corpus & {p.statement for p in test}
 
 

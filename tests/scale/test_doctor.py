@@ -2,6 +2,7 @@ from collections import namedtuple
 
 import pytest
 
+from mcbench.runs.presets import PROFILES
 from mcbench.scale import doctor
 from mcbench.scale.doctor import Check
 from mcbench.scale.machine import GIB, nominal_gpu
@@ -61,10 +62,10 @@ def test_what_fits_comes_first_then_problems_then_versions(monkeypatch):
     lines = []
     assert doctor.report(lines.append) == 1
     assert lines[:2] == ["what fits here:", lines[1]]
-    states = [line.split()[0] for line in lines[1:11]]
+    states = [line.split()[0] for line in lines[1 : 1 + len(PROFILES)]]
     assert states == sorted(states, key=("ok", "note").index)
     assert set(states) == {"ok", "note"}
-    assert lines[11:] == [
+    assert lines[1 + len(PROFILES) :] == [
         "problems:", "  bad   no trl", "works, with less:", "  note  no ray", "in order:",
         "  ok    torch 2",
     ]  # fmt: skip

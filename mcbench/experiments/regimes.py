@@ -1,0 +1,97 @@
+"""The two regimes of nano: the learning rates of ``nano-steady`` and ``nano-stress``.
+
+Fixed before any arm but the unmasked one was looked at: the pilot seeds, the grid, the rule. Pilots
+are plain GRPO+ at ``nano-steady``'s scale, and decide no claim. **Steady** is the rate of ``nano``.
+**Stress** is the largest rate of the grid at which, on the mean of the pilots, pass@1 at the
+training length rises by at least 10 points over the base model and then loses at least 5 of them by
+the end. Single evaluations move by several points, so both are read from means of three in a row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mcbench.experiments.experiments import PlannedRun
+from mcbench.runs.config import resolve
+from mcbench.runs.store import RunRecord
+
+PROFILE, RECIPE = "nano-steady", "grpo_plus"
+SEEDS = (100, 101)
+RATES = (2e-4, 3e-4, 5e-4, 8e-4)
+LEAST_RISE, LEAST_FALL = 0.10, 0.05
+EVALUATIONS = 3
+"""In a row, of which the mean counts."""
+FOLDER = "pilots"  # beside the compact records
+
+
+def pilots(rates: Sequence[float] = RATES, seeds: Sequence[int] = SEEDS) -> list[PlannedRun]:
+    """The runs that decide, rate by rate."""
+    return [
+        PlannedRun(
+            f"rate_{rate:g}", f"pilot {rate:g} seed {seed}",
+            resolve(PROFILE, RECIPE, {"learning_rate": rate}, seed=seed),
+        )
+        for rate in rates
+        for seed in seeds
+    ]  # fmt: skip
+
+
+def accuracy_curve(record: RunRecord) -> pd.Series:
+    """pass@1 at the training length and the run's temperature by step, on the problems that every
+    evaluation has, the small ones included.
+    """
+    config = record.config
+    lines = [
+        line
+        for line in record.eval_lines
+        if line["max_completion_length"] == min(config.eval_lengths)
+        and line["temperature"] == config.eval_temperature
+    ]
+    shared = set.intersection(*({row["id"] for row in line["per_problem"]} for line in lines))
+    return pd.Series({line["step"]: _rate(line, shared) for line in lines}).sort_index()
+
+
+def _rate(line: Mapping[str, Any], problems: Iterable[str]) -> float:
+    rows = [row for row in line["per_problem"] if row["id"] in problems and row["attempts"]]
+    return float(np.mean([row["passes"] / row["attempts"] for row in rows]))
+
+
+def rise_and_fall(accuracy: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """How far a curve rises over its first value (the base model), and how far it ends below its
+    highest point.
+    """
+    means = np.convolve(accuracy[1:], np.full(EVALUATIONS, 1 / EVALUATIONS), "valid")
+    return float(means.max() - accuracy[0]), float(means.max() - means[-1])
+
+
+def mean_curves(records: Sequence[RunRecord]) -> dict[float, pd.Series]:
+    """:func:`accuracy_curve` by learning rate, the mean of the seeds at the steps that all have."""
+    curves: dict[float, list[pd.Series]] = {}
+    for record in records:
+        curves.setdefault(record.config.learning_rate, []).append(accuracy_curve(record))
+    return {
+        rate: pd.concat(found, axis=1).dropna().mean(axis=1)
+        for rate, found in sorted(curves.items())
+    }
+
+
+def regime_table(records: Sequence[RunRecord]) -> pd.DataFrame:
+    """One row a learning rate: seeds, rise and fall of the mean curve, whether both suffice."""
+    seeds = Counter(record.config.learning_rate for record in records)
+    rows = []
+    for rate, curve in mean_curves(records).items():
+        rise, fall = rise_and_fall(curve.to_numpy())
+        stress = rise >= LEAST_RISE and fall >= LEAST_FALL
+        rows.append((rate, seeds[rate], rise, fall, stress))
+    return pd.DataFrame(rows, columns=["learning rate", "seeds", "rise", "fall", "rises and falls"])
+
+
+def stress_rate(table: pd.DataFrame) -> float | None:
+    """The largest rate that meets the rule; None where none does."""
+    met = table.loc[table["rises and falls"], "learning rate"]
+    return float(met.max()) if len(met) else None
