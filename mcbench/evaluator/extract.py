@@ -12,8 +12,13 @@ def extract_code(response: str) -> str | None:
     """The content of the last complete fenced block, whatever its language tag.
 
     None when there is no block, and None when the last one is unfinished: a response that was cut
-    off must not be scored on an earlier draft.
+    off must not be scored on an earlier draft. What a model thinks before its answer, up to
+    ``</think>``, holds no program, and a thought that does not end has no answer.
     """
+    thought, ended, answer = response.partition("</think>")
+    if not ended and thought.lstrip().startswith("<think>"):
+        return None
+    response = answer if ended else response
     found: str | None = None
     fence = ""
     block: list[str] = []

@@ -8,7 +8,7 @@ from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
 from mcbench.grpo.correction import MODES
-from mcbench.grpo.masking import MASKED_LOSE, MASK_WHEN, REPEAT_RULES, TRUNCATION_MASKS
+from mcbench.grpo.masking import MASK_WHEN, MASKED_LOSE, REPEAT_RULES, TRUNCATION_MASKS
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
 # Allowed names and ranges; those of TRL 1.16 too, which finds a wrong name or number only in the
