@@ -167,8 +167,8 @@ PANELS: dict[str, PanelKind] = {
     "correction": PanelKind(
         "Truncation and mask",
         "What the correction for the sampler leaves",
-        "The loss of a response is multiplied by what its log-probabilities here and in vLLM differ "
-        "by. Mean factor by length of the response: where the longest quarter falls below the "
+        "The loss of a response is multiplied by how its probability here differs from vLLM's. "
+        "Mean factor by length of the response: where the longest quarter falls below the "
         "others, long responses are being removed by rounding.",
         _each_arm("correction", figures.correction_weights),
         "the correction, which acts only where vLLM samples",
