@@ -1,4 +1,4 @@
-"""The memory formula against what torch would allocate: layers of the real width, without memory."""
+"""The memory formula against what torch would allocate: layers of the real width, no memory."""
 
 import weakref
 from dataclasses import replace
