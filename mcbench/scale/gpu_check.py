@@ -128,7 +128,7 @@ def checks(record: RunRecord) -> Iterator[tuple[bool, str]]:
         mean, most = steps[f"{name}/mean"].max(), steps[f"{name}/max"].max()
         text = f"|log p here - in the sampler|: mean {mean:.4f}, largest {most:.3f}"
         yield bool(mean < MOST_MISMATCH), text
-    weights = [c for c in steps if c.startswith("correction/weight_to_")]
+    weights = [c for c in map(str, steps) if c.startswith("correction/weight_to_")]
     if weights:
         left = {c.rpartition("_")[2]: float(np.nanmean(steps[c])) for c in weights}
         known = {share: value for share, value in left.items() if not np.isnan(value)}

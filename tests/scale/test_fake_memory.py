@@ -56,8 +56,7 @@ def test_the_peak_of_an_update_is_within_15_percent(profile, length):
     shape = replace(HUB_SHAPES[config.model], layers=LAYERS)
     load = Workload(PROMPT, length, 1, 1)
     memory = Formulas(config, shape, load, nominal_gpu("H200-141GB"), 1, "none").memory()
-    expected = memory.peak - memory.base
-    assert expected == memory.weights + memory.optimizer + memory.gradients + memory.update
+    expected = memory.weights + memory.optimizer + memory.gradients + memory.update
     allocated = Allocated()
     with FakeTensorMode(), allocated:
         model = Qwen3ForCausalLM(
