@@ -132,9 +132,9 @@ def test_the_engine_gets_what_is_left_beside_what_stays():
 @pytest.mark.parametrize("name", [name for name in PROFILES if name.startswith("qwen")])
 def test_evaluation_costs_at_most_a_fifth_of_the_training(name):
     """At the size of LiveCodeBench v6 (1,055 problems), on a node of eight."""
-    load = Workload(prompt=500, mean_length=4500, tests=20, eval_problems=1055)
-    node = nominal_gpu("H100-80GB", 8, cores=64)
-    time = estimate(resolve(name), node, 8, "fsdp2", workload=load).time
+    config, node = resolve(name), nominal_gpu("H100-80GB", 8, cores=64)
+    load = Workload(500, 0.55 * config.max_completion_length, tests=20, eval_problems=1055)
+    time = estimate(config, node, 8, "fsdp2", workload=load).time
     assert time.evaluations * time.evaluation <= time.cycles * time.cycle / 5
 
 
