@@ -1,4 +1,5 @@
-"""vLLM as TRL sees it, without vLLM: an engine in the process that samples from a copy of the model.
+"""vLLM as TRL sees it, without vLLM: an engine in the process that samples from a copy of the
+model.
 
 What TRL does around it is TRL's own: it sends the weights, asks for log-probabilities, puts the
 engine to sleep. As vLLM's, this engine seeds every generator of the process when it is made, draws

@@ -29,11 +29,17 @@ def settings(family: str | None) -> None:
 
 
 @click.command()
-def doctor() -> None:
+@click.option(
+    "--gpu", is_flag=True, help="Train a few steps of a profile on a GPU here, and check."
+)
+@click.option("--profile", default="qwen3-1.7b", show_default=True, help="With --gpu.")
+@click.option("--length", type=int, default=4096, show_default=True, help="Tokens, with --gpu.")
+def doctor(gpu: bool, profile: str, length: int) -> None:
     """Check the machine and the installation."""
     from mcbench.scale.doctor import report
+    from mcbench.scale.gpu_check import gpu_report
 
-    bad = report(print)
+    bad = gpu_report(profile, length, print) if gpu else report(print)
     if bad:
         raise FailedError(f"{bad} problem{'s' if bad > 1 else ''} found")
 

@@ -13,9 +13,16 @@ def extract_code(response: str) -> str | None:
     """The content of the last complete fenced block, whatever its language tag.
 
     None when there is no block, and None when the last one is unfinished: a response that was cut
-    off must not be scored on an earlier draft. Takes linear time, whatever the response is.
+    off must not be scored on an earlier draft. What a model thinks before its answer, up to
+    ``</think>``, holds no program, and a thought that does not end has no answer. Takes linear
+    time, whatever the response is.
     """
-    text = response.replace("\r\n", "\n")
+    thought, ended, answer = response.partition("</think>")
+    if not ended and thought[:1000].lstrip().startswith("<think>"):
+        return None
+    text = (answer if ended else response).replace("
+", "
+")
     found: tuple[int, int] | None = None
     fence, start = "", 0
     for match in _FENCE.finditer(text):

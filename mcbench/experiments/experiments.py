@@ -140,6 +140,12 @@ def plan_runs(
     """
     arms = check_arms(arms)
     common = {**(settings or {}), **({} if steps is None else {"steps": steps})}
+    for name in common:
+        if all(name in own for own in arms.values()):
+            raise UserError(
+                f"{name}: every arm sets its own ({', '.join(arms)}), so one for all has no "
+                "effect; give the arms themselves, each with its own"
+            )
     configs = {
         (size, arm): arm_config(arm, own, size, 0, common)
         for size in profiles

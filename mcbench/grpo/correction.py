@@ -74,7 +74,9 @@ def weight_by_length(
 def noise(key: tuple[int, ...], lengths: list[int], scale: float) -> list[NDArray[np.float64]]:
     """Normal noise of standard deviation ``scale`` for responses of these lengths.
 
-    Drawn from a generator that ``key`` names alone (:func:`mcbench.grpo.masking.uniform_draws`).
+    Its mean is scale²/2, as of the log-probabilities of what a sampler sampled itself: the mean of
+    the ratio π_policy / π_sampler over its own samples is 1. Drawn from a generator that ``key``
+    names alone, as :func:`mcbench.grpo.masking.uniform_draws`.
     """
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(list(key))))
-    return [scale * generator.standard_normal(length) for length in lengths]
+    return [scale * (scale / 2 + generator.standard_normal(length)) for length in lengths]

@@ -35,7 +35,8 @@ class CorrectedGRPOTrainer(ResumableGRPOTrainer):
         return self.accelerator.gather(correction.response_weights(ratio, loss_mask(output)))
 
     def noise(self, lengths: list[int]) -> list[NDArray[np.float64]]:
-        key = (*self.draw_key, self.accelerator.process_index)
+        step, count = self._draws  # -1 outside of a batch
+        key = (self.args.seed, step + 1, count + 1, self.accelerator.process_index)
         return correction.noise(key, lengths, self.args.sampler_noise)
 
     def correct_noisy_sampler(self, output: dict[str, Any]) -> None:

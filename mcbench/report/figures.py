@@ -228,6 +228,24 @@ def mask_rules(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) 
     return figure.update(yaxis={"rangemode": "tozero"})
 
 
+WEIGHTS = {
+    "correction/weight_to_25": ("up to 25 % of the limit", SKY, "solid"),
+    "correction/weight_to_50": ("up to 50 %", BLUE, "dash"),
+    "correction/weight_to_75": ("up to 75 %", ORANGE, "dashdot"),
+    "correction/weight_to_100": ("up to the limit", VERMILLION, "solid"),
+}
+
+
+def correction_weights(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> Figure:
+    """What the importance correction leaves of one arm's responses, by their length."""
+    figure = new_figure(arm_styles([arm])[arm].label, "Weight left (%)")
+    for column, (name, color, dash) in WEIGHTS.items():
+        x, y = _mean_over_seeds(records, column, smoothing, 100)
+        if x.size:
+            figure.line(x, y, name, ArmStyle(name, color, dash), 1.6, hovertemplate="%{y:.1f} %")
+    return figure.update(yaxis={"rangemode": "tozero"})
+
+
 GROUPS = (
     ("group/all_pass", "all pass", 0.85),
     ("group/mixed", "mixed", 0.45),

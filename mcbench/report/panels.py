@@ -164,6 +164,15 @@ PANELS: dict[str, PanelKind] = {
         _each_arm("rules", figures.mask_rules),
         "the mask's conditions",
     ),
+    "correction": PanelKind(
+        "Truncation and mask",
+        "What the correction for the sampler leaves",
+        "The loss of a response is multiplied by how its probability here differs from vLLM's. "
+        "Mean factor by length of the response: where the longest quarter falls below the "
+        "others, long responses are being removed by rounding.",
+        _each_arm("correction", figures.correction_weights),
+        "the correction, which acts only where vLLM samples",
+    ),
     "diversity": PanelKind(
         "Diversity",
         "Diversity",

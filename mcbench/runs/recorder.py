@@ -66,6 +66,8 @@ class Recorder(TrainerCallback):
         self._step_began = self._batch_ready = time.perf_counter()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == self.config.steps:
+            args.save_only_model = True  # nothing resumes from the end
         now = time.perf_counter()
         self._times = {
             "time/step_s": now - self._step_began,

@@ -209,12 +209,41 @@ class Run:
             if other > step or not (path / _COMPLETE).exists():
                 shutil.rmtree(path)
 
-    def keep_final_model(self, step: int) -> None:
-        """Turn the last checkpoint into the final model: weights and tokenizer only."""
-        (self.checkpoints / f"checkpoint-{step}").replace(self.final_model)
+    def keep_final_model(self, step: int, half: bool = False) -> None:
+        """Turn the last checkpoint into the final model: weights and tokenizer only.
+
+        Args:
+            half: store float32 weights in bf16, as what was trained in bf16 is used.
+        """
+        last = self.checkpoints / f"checkpoint-{step}"
         for pattern in _TRAINING_STATE:
-            for path in self.final_model.glob(pattern):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for path in last.glob(pattern):
+                if path.name != _COMPLETE:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if half:
+            for path in last.glob("*.safetensors"):
+                _in_bf16(path)
+            about = json.loads((last / "config.json").read_text())
+            write_json(last / "config.json", {**about, "dtype": "bfloat16"})
+        last.replace(self.final_model)
+        (self.final_model / _COMPLETE).unlink(missing_ok=True)
+
+
+def _in_bf16(path: Path) -> None:
+    """Rewrite a file of weights."""
+    import torch
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    for name, value in weights.items():
+        if value.dtype == torch.float32:
+            weights[name] = value.to(torch.bfloat16)
+    temporary = path.with_suffix(".tmp")
+    save_file(weights, temporary, metadata)
+    temporary.replace(path)
 
 
 class RunStore:

@@ -311,7 +311,9 @@ class _Session:
                     self.run.note(sandbox=self.evaluator.isolation)
                 self._update(done, checkpoint[1] if checkpoint else None)
         if self.is_main and not self.run.final_model.exists():
-            self.run.keep_final_model(steps)
+            # Adapters stay as they are: they are small, and are added to float32 weights.
+            half = self.config.precision == "bf16" and self.config.lora_rank is None
+            self.run.keep_final_model(steps, half)
 
     def _update(self, done: int, checkpoint: Path | None) -> None:
         set_seed(self.config.seed)

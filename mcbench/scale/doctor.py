@@ -105,7 +105,7 @@ def _engines() -> Iterator[Check]:
         yield Check(
             "note",
             "vLLM is not installed: backends vllm_colocate and vllm_server, which the GPU profiles "
-            "use, need it; run: pip install 'mcbench[gpu]'",
+            "use, need it; run: pip install -e '.[gpu]'",
         )
     for name, version in found:
         if VLLM_RANGE.contains(version or "", prereleases=True):
@@ -223,7 +223,7 @@ def _memory_missing(config: Config, here: Machine) -> Iterator[str]:
 
 def _engine_missing(config: Config) -> Iterator[str]:
     if config.backend.startswith("vllm") and not any(map(_version, _VLLM_NAMES)):
-        yield "needs vLLM (pip install 'mcbench[gpu]')"
+        yield "needs vLLM (pip install -e '.[gpu]')"
 
 
 def _disk_missing(config: Config) -> Iterator[str]:

@@ -104,6 +104,15 @@ def visible_gpus() -> list[str]:
     return [one.strip() for one in given.split(",") if one.strip() not in ("", "-1")]
 
 
+def gpu_memory_used(devices: list[str]) -> float:
+    """Bytes in use on the first of the devices; 0 where the driver does not say."""
+    if not devices or not devices[0].isdigit():
+        return 0.0
+    used = _of_driver("memory.used")
+    place = int(devices[0])
+    return float(used[place]) * 2**20 if place < len(used) else 0.0
+
+
 def _of_driver(what: str) -> list[str]:
     """One line a GPU from the driver: torch would keep memory on a GPU for this process."""
     command = ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits"]

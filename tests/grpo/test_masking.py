@@ -137,12 +137,10 @@ def test_draws_depend_on_their_key_alone():
 
 
 def test_every_batch_of_a_run_has_its_own_key(make_trainer):
-    records = []
-    parts = {**table.trainer_parts(), "on_generation": records.append}
+    records, keys = [], []
     options = table.settings(gradient_accumulation_steps=4, steps_per_generation=2, max_steps=2)
-    trainer = make_trainer(trainer=parts, **options)
-    keys, draw_key = [], trainer._draw_key
-    trainer._draw_key = lambda: keys.append(draw_key()) or keys[-1]
+    trainer = make_trainer(trainer=table.trainer_parts(), **options)
+    trainer.on_generation = lambda batch: (records.append(batch), keys.append(trainer.draw_key))
     trainer.train()
     assert keys == [(7, 0, 0), (7, 0, 1), (7, 1, 0), (7, 1, 1)]  # two batches in each update
     assert [batch.step for batch in records] == [0, 0, 1, 1]

@@ -5,6 +5,8 @@ import torch
 
 from mcbench.errors import UserError
 
+from .conftest import make_dataset
+
 OPTIONS = {
     "max_steps": 12,
     "steps_per_generation": 4,
@@ -47,7 +49,45 @@ def test_resume_repeats_the_uninterrupted_run(make_trainer, tmp_path, step):
     assert all(torch.equal(value, final[k]) for k, value in resumed.model.state_dict().items())
 
 
-def test_a_checkpoint_inside_a_generated_batch_is_refused(make_trainer, tmp_path):
+def test_a_checkpoint_inside_a_generated_batch_goes_on_as_with_trl(make_trainer, tmp_path, caplog):
     make_trainer(save_strategy="steps", save_steps=3, **{**OPTIONS, "max_steps": 3}).train()
-    with pytest.raises(UserError, match="multiple of 2 steps, such as 2"):
-        make_trainer(**OPTIONS).train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert (
+        "step 3 lies inside a generated batch (the nearest boundaries are 2 and 4)" in caplog.text
+    )
+    rest = []
+    resumed = make_trainer(trainer={"on_generation": rest.append}, **OPTIONS)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert "is not exact: step 3 lies inside a generated batch" in caplog.text
+    assert resumed.state.global_step == 12
+    assert rest[0].step == 3
+
+
+def test_a_short_epoch_moves_the_boundaries(make_trainer, caplog):
+    """Two prompts, a generation of one: the epoch of 8 passes is updates of 3, 3 and 2 passes."""
+    layout = {
+        "steps_per_generation": 4,
+        "gradient_accumulation_steps": 3,
+        "per_device_train_batch_size": 1,
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "max_steps": 6,
+    }
+    steps = []
+    trainer = make_trainer(
+        trainer={
+            "train_dataset": make_dataset(2),
+            "on_generation": lambda batch: steps.append(batch.step),
+        },
+        temperature_stages=[(0, 0.7), (3, 1.2)],
+        **layout,
+    )
+    assert [step for step in range(7) if trainer.is_boundary(step)] == [0, 3, 6]
+    assert not caplog.text
+    trainer.train()
+    assert {0, 3} <= set(steps)
+    with pytest.raises(UserError, match="the nearest allowed start steps are 3 and 6"):
+        make_trainer(
+            trainer={"train_dataset": make_dataset(2)},
+            temperature_stages=[(0, 0.7), (4, 1.2)],
+            **layout,
+        )

@@ -36,6 +36,8 @@ SIGNATURES = {
     "_save_checkpoint": "self model trial",
     "_load_optimizer_and_scheduler": "self checkpoint",
     "_get_output_dir": "self trial",
+    "_compute_loss": "self model inputs",
+    "create_accelerator_and_postprocess": "self",
 }
 ATTRIBUTES = {
     "temperature": "set_temperature assigns it, and a batch is recorded with it",
@@ -62,6 +64,8 @@ ATTRIBUTES = {
     "num_iterations": "decides whether TRL asks for old log-probabilities",
     "shuffle_dataset": "without it no epoch has an order to skip on resume",
     "is_fsdp_enabled": "decides whether the processes generate in step",
+    "tools": "with tools a response ends at max_completion_length altogether",
+    "environment_factories": "T(D) is refused with one",
 }
 
 
@@ -95,14 +99,16 @@ def test_attributes_are_there(make_trainer):
 
 def test_no_name_of_ours_hides_one_of_trl_by_accident(make_trainer):
     meant = {*SIGNATURES, "__init__", "__module__", "__doc__", "__annotations__"}
+    meant |= {"_name", "_paper", "_tag_names"}  # of the model card
     meant |= {"__parameters__", "__orig_bases__", "__firstlineno__", "__static_attributes__"}
     plain = make_trainer(GRPOTrainer)
-    for cls in (RepairedGRPOTrainer, MicroCoderGRPOTrainer):
+    for cls in (*RepairedGRPOTrainer.__mro__[:3], MicroCoderGRPOTrainer):
         taken = {name for name in vars(cls) if hasattr(plain, name)} - meant
         assert not taken, f"GRPOTrainer now has {taken} itself; rename those of {cls.__name__}"
     ours = {"checkpoint_state", "sampled_ids", "sampled_completions", "rewards", "seconds"}
     ours |= {"training", "_inputs", "_extra_columns", "_train_sampler", "_temperature_cells"}
-    ours |= {"on_generation", "extract_program", "_last_draw", "trace", "_old_log_probs"}
+    ours |= {"sampled_limits", "sampled_mask", "_sampler_log_probs", "_draws"}
+    ours |= {"on_generation", "extract_program", "_told_of_rewards", "trace", "_old_log_probs"}
     taken = {name for name in ours if hasattr(plain, name)}
     assert not taken, f"GRPOTrainer now has the attributes {taken} itself; rename ours"
     assert ours == set(vars(run_once(make_trainer))) - set(vars(plain)), "list them above"
@@ -111,6 +117,7 @@ def test_no_name_of_ours_hides_one_of_trl_by_accident(make_trainer):
 def run_once(make_trainer):
     trainer = make_trainer()
     trainer.get_train_dataloader()
+    trainer.model.train()
     trainer._generate_and_score_completions([make_dataset()[i // 4] for i in range(8)])
     return trainer
 

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def split_pin(requirement: str) -> tuple[str, frozenset[str]]:
 
 def project_pins() -> dict[str, frozenset[str]]:
     extras = PROJECT["optional-dependencies"]
-    return dict(map(split_pin, [*PROJECT["dependencies"], *extras["gpu"], *extras["dev"]]))
+    listed = (PROJECT["dependencies"], *(extras[name] for name in ("workbench", "gpu", "dev")))
+    return dict(split_pin(line) for lines in listed for line in lines)
 
 
 def conda_pins() -> dict[str, frozenset[str]]:
@@ -40,7 +42,8 @@ def test_environment_has_the_packages_and_pyprojects_pins() -> None:
     conda, project = conda_pins(), project_pins()
     assert set(conda) >= NEEDED
     assert {name: project[name] for name in conda} == conda
-    runtime = {split_pin(line)[0] for line in PROJECT["dependencies"]}
+    everything = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["workbench"]]
+    runtime = {split_pin(line)[0] for line in everything}
     assert runtime <= set(conda)
 
 
@@ -85,3 +88,20 @@ def test_notebook_has_one_parameter_cell_of_plain_values(path: Path) -> None:
         assert isinstance(statement, ast.Assign)
         value = ast.literal_eval(statement.value)
         assert json.loads(json.dumps(value)) == value
+
+
+LEFT_OUT = ("plotly", "jupyterlab", "papermill", "ipywidgets", "nbformat", "ftfy", "datasketch")
+
+
+def test_who_only_trains_needs_no_workbench() -> None:
+    """Everything that training imports, in a process that cannot import the workbench."""
+    named = {split_pin(line)[0] for line in PROJECT["dependencies"]}
+    workbench = {split_pin(line)[0] for line in PROJECT["optional-dependencies"]["workbench"]}
+    assert set(LEFT_OUT) <= workbench - named
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({LEFT_OUT!r}))\n"
+        "import mcbench.cli.train, mcbench.evaluator, mcbench.grpo.trainer, mcbench.runs.train\n"
+        "import mcbench.scale.launch, mcbench.scale.sweep"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    assert (ROOT / "mcbench" / "py.typed").is_file()

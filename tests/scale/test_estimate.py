@@ -111,11 +111,31 @@ def test_memory_of_training_all_weights_adapters_and_shares():
 
 
 def test_an_engine_that_does_not_sleep_stays_beside_the_update():
-    gpu = nominal_gpu("H200-141GB")
-    asleep = estimated(gpu, profile="qwen3-4b").memory
-    awake = estimated(gpu, profile="qwen3-4b", vllm_sleep=False).memory
+    gpu, given = nominal_gpu("H200-141GB"), {"vllm_memory": 0.3}
+    asleep = estimated(gpu, profile="qwen3-4b", **given).memory
+    awake = estimated(gpu, profile="qwen3-4b", vllm_sleep=False, **given).memory
     assert (asleep.engine, awake.engine) == (0, pytest.approx(0.3 * 141e9))
     assert awake.peak - asleep.peak == pytest.approx(0.3 * 141e9)
+
+
+def test_the_engine_gets_what_is_left_beside_what_stays():
+    gpu = nominal_gpu("H200-141GB")
+    asleep, awake = (
+        estimated(gpu, profile="qwen3-1.7b", vllm_sleep=sleeps) for sleeps in (True, False)
+    )
+    assert asleep.fits
+    assert awake.fits
+    assert 0.3 < awake.engine_share < asleep.engine_share <= 0.8
+    assert estimated(gpu, profile="qwen3-1.7b", vllm_memory=0.25).engine_share == 0.25
+
+
+@pytest.mark.parametrize("name", [name for name in PROFILES if name.startswith("qwen")])
+def test_evaluation_costs_at_most_a_fifth_of_the_training(name):
+    """At the size of LiveCodeBench v6 (1,055 problems), on a node of eight."""
+    config, node = resolve(name), nominal_gpu("H100-80GB", 8, cores=64)
+    load = Workload(500, 0.55 * config.max_completion_length, tests=20, eval_problems=1055)
+    time = estimate(config, node, 8, "fsdp2", workload=load).time
+    assert time.evaluations * time.evaluation <= time.cycles * time.cycle / 5
 
 
 def test_a_small_cache_makes_responses_wait():

@@ -1,4 +1,4 @@
-"""Runs with an engine in the process (``tests/fake_vllm.py``): sharded, and several on a machine."""
+"""Runs with an engine in the process (``tests/fake_vllm.py``): sharded, several on a machine."""
 
 import json
 import os

@@ -1,0 +1,143 @@
+"""``mcbench doctor --gpu``: a profile trained for four updates on this GPU, killed once.
+
+Its record then says whether it fits, whether the engine has the policy's weights, and whether it
+evaluates and resumes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from mcbench.errors import UserError
+from mcbench.grpo.batch_plan import BatchPlan
+from mcbench.runs.config import Config, resolve
+from mcbench.runs.store import RunRecord, RunStore, read_run
+from mcbench.scale.estimate import Estimate, estimate, gib, where_it_fits
+from mcbench.scale.machine import gpu_here, gpu_memory_used, visible_gpus
+from mcbench.scale.process import Ended, Task, follow, start
+
+STEPS = 4  # two generations: one before it is killed, one after
+# Between vLLM in 16 bits and the trainer; with stale weights the mean is above it.
+MOST_MISMATCH = 0.1
+LEAST_WEIGHT = 0.5
+PEAK_WITHIN = 0.15
+
+
+def cut(config: Config, length: int) -> Config:
+    """A configuration whose passes are as large as the profile's, and as few as can be."""
+    rows = config.per_device_batch_size
+    group = config.num_generations
+    prompts = max(1, rows // group)
+    plan = BatchPlan(2 * prompts, prompts, group, min(rows, prompts * group))
+    return config.with_settings(
+        {
+            "max_completion_length": length,
+            "eval_lengths": [length],
+            "train_batch_size": plan.train_batch_size,
+            "ppo_mini_batch_size": plan.ppo_mini_batch_size,
+            "per_device_batch_size": plan.per_device_batch_size,
+            "steps": STEPS,
+            "eval_every": STEPS,
+            "eval_attempts": 1,
+            "test_limit": 4,
+            "checkpoint_generations": 1,
+            "warmup_steps": 0,
+        }
+    )
+
+
+def gpu_report(profile: str, length: int, say: Callable[[str], None]) -> int:
+    """Say what fits and what does not; returns the number of problems.
+
+    Raises:
+        UserError: no GPU is visible, or the profile or length is none.
+    """
+    here = gpu_here()
+    if here is None:
+        raise UserError("no GPU is visible here (nvidia-smi lists none); --gpu needs one")
+    config = cut(resolve(profile), length)
+    expected = estimate(config, here.with_devices(1))
+    peak = gib(expected.memory.peak)
+    say(
+        f"{profile} up to {length} tokens on one {here.name}: {peak} of {gib(here.memory)} expected"
+    )
+    if not expected.fits:
+        say(f"  bad   it does not fit; it needs {where_it_fits(config)}")
+        return 1
+    with TemporaryDirectory(prefix="mcbench-doctor-") as folder:
+        highest = train_twice(config, folder, say, visible_gpus()[:1])
+        record = read_run(RunStore(folder).run(config).path)
+    found = [peak_memory(expected, highest), *checks(record)]
+    for good, text in found:
+        say(f"  {'ok   ' if good else 'bad  '} {text}")
+    return sum(not good for good, _ in found)
+
+
+def train_twice(
+    config: Config, folder: str, say: Callable[[str], None], devices: list[str]
+) -> float:
+    """Train, kill the process once its first checkpoint is whole, and train on.
+
+    Returns:
+        The most memory of the first device that was in use after a line was printed (bytes).
+
+    Raises:
+        UserError: the run ended in another way; the message has its last line.
+    """
+    task = Task(
+        "doctor", config.run_id, json.dumps(config.to_dict()), folder, devices=tuple(devices)
+    )
+    run, highest = RunStore(folder).run(config), 0.0
+    for attempt in (1, 2):
+        process = start(task)
+        for event in follow(task, process):
+            highest = max(highest, gpu_memory_used(devices))
+            if isinstance(event, str):
+                say(f"  {event}")
+            if attempt == 1 and run.last_checkpoint() is not None:
+                process.send_signal(signal.SIGKILL)
+            if isinstance(event, Ended) and event.status not in (0, -signal.SIGKILL):
+                raise UserError(f"the run ended with: {event.last}")
+        if run.state == "finished":
+            break
+    return highest
+
+
+def peak_memory(expected: Estimate, used: float) -> tuple[bool, str]:
+    """The estimate against the driver's number, which misses what lies between two lines."""
+    ratio = used / expected.memory.peak
+    good = ratio <= 1 + PEAK_WITHIN
+    return good, f"memory in use {gib(used)}, {ratio:.2f} of the estimate"
+
+
+def checks(record: RunRecord) -> Iterator[tuple[bool, str]]:
+    """What a record says, each with whether it is as it should be."""
+    steps = record.steps
+    done = steps["step"].tolist() == list(range(1, STEPS + 1))
+    resumed = record.meta.get("resumes", 0)
+    yield done and resumed > 0, f"killed and resumed {resumed} time(s), {len(steps)} updates"
+    evaluated = sorted(set(record.evals["step"]))
+    yield evaluated == [0, STEPS], f"evaluated with {record.config.backend} at steps {evaluated}"
+    name = "sampling/sampling_logp_difference"
+    if f"{name}/mean" in steps:
+        mean, most = steps[f"{name}/mean"].max(), steps[f"{name}/max"].max()
+        text = f"|log p here - in the sampler|: mean {mean:.4f}, largest {most:.3f}"
+        yield bool(mean < MOST_MISMATCH), text
+    weights = [c for c in map(str, steps) if c.startswith("correction/weight_to_")]
+    if weights:
+        left = {c.rpartition("_")[2]: float(np.nanmean(steps[c])) for c in weights}
+        known = {share: value for share, value in left.items() if not np.isnan(value)}
+        text = ", ".join(f"to {share} % {value:.2f}" for share, value in known.items())
+        good = min(known.values(), default=1.0) > LEAST_WEIGHT
+        yield good, f"weight left by length (share of the limit): {text}"
+    tokens = steps["completions/mean_length"].dropna().mean() * len(record.completions(1))
+    took = steps["time/generate_s"].dropna().mean()
+    yield (
+        True,
+        f"{tokens / took:,.0f} sampled tokens/s, {steps['time/update_s'].median():.1f} s an update",
+    )

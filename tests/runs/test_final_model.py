@@ -1,0 +1,34 @@
+"""The final model of a run in bf16, prompts that are too long, settings that every arm has."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mcbench.errors import UserError
+from mcbench.experiments.experiments import planned_runs
+from mcbench.runs.config import resolve
+from mcbench.runs.train import train
+
+
+def test_what_was_trained_in_bf16_is_stored_so(tiny_settings, tmp_path):
+    changes = {**tiny_settings, "precision": "bf16"}
+    run = train(resolve("tiny", settings=changes, steps=2), tmp_path, lambda line: None)
+    weights = load_file(run.final_model / "model.safetensors")
+    assert {value.dtype for value in weights.values()} == {torch.bfloat16}
+    assert json.loads((run.final_model / "config.json").read_text())["dtype"] == "bfloat16"
+    assert not list(run.final_model.glob("optimizer*"))
+
+
+def test_prompts_that_are_all_too_long_are_refused(tiny_settings, tmp_path):
+    none = resolve("tiny", settings={**tiny_settings, "max_prompt_length": 1})
+    with pytest.raises(UserError, match=r"every prompt of .* has more than max_prompt_length=1"):
+        train(none, tmp_path, lambda line: None)
+
+
+def test_one_training_set_for_arms_that_each_have_their_own_is_refused():
+    with pytest.raises(UserError, match=r"train_set: every arm sets its own \(harder, easier\)"):
+        planned_runs("data_quality", settings={"train_set": "nano:train"})
+    runs = planned_runs("data_quality", seeds=[0])
+    assert len({one.config.train_set for one in runs}) == 2
