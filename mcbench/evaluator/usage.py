@@ -14,6 +14,7 @@ import resource
 from typing import Any
 
 CPU, MEMORY, PROCESSES = "CPU time", "memory", "processes"
+BY_GROUP = "control group for {}"  # the name of a layer; without it the sum of processes counts
 SOCKETS = 512  # what is on its way between sockets belongs to no process
 _MUCH = 16 << 20  # address space that may hide shared memory
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
