@@ -19,7 +19,7 @@ from mcbench.evaluator import CallTest, StdioTest
 from mcbench.evaluator.encoding import dumps
 from tests.evaluator.forged import BYTES, FAMILIES, MOST, SECONDS, TEXTS, cost, forged
 
-SIZES = [1 << 12, 1 << 14, 1 << 16, 1 << 18, 700 << 10, 2 << 20, MOST]
+SIZES = [1 << 12, 1 << 14, 1 << 16, 1 << 18, 370 << 10, 2 << 20, MOST]
 
 
 def refuse(expected: Any, actual: Any) -> bool:

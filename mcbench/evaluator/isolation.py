@@ -83,13 +83,6 @@ class Layers:
         """Whether there are process handles."""
         return HANDLES not in self.missing
 
-    @property
-    def totals(self) -> "dict[str, str]":
-        """How the use of the whole sandbox is counted."""
-        counted = self.group.counts if self.group else ()
-        kinds = usage.CPU, usage.MEMORY, usage.PROCESSES
-        return {kind: "control group" if kind in counted else "sum of processes" for kind in kinds}
-
     def open_totals(self) -> None:
         """What counts a sandbox as a whole; before it has its own view of the file system."""
         if not self.linux:
@@ -332,6 +325,7 @@ def confine_zygote(layers: Layers) -> None:
         try:
             layers.group.join()
             layers.group.limit(usage.PROCESSES, 2 * MAX_PROCESSES)
+            layers.granted += [usage.BY_GROUP.format(kind) for kind in layers.group.counts]
         except OSError:
             layers.group = None
     limit, reserve = portable.limit, ADDRESS_SLACK

@@ -137,7 +137,7 @@ class CallTest:
 
     ``expected`` is compared with the returned value or, for in-place problems, with the argument
     at position ``result_arg`` after the call. Every test gets fresh arguments; a checker is asked
-    about values of up to 768 KiB, 1,000 containers and 100,000 items, or several times those of
+    about values of up to 384 KiB, 1,000 containers and 40,000 items, or several times those of
     ``args`` and ``expected``. Arguments may be
     None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict, nested, and
     the values of the library that `mcbench.evaluator.encoding` knows; arrays arrive as lists.

@@ -14,6 +14,7 @@ import resource
 from typing import Any
 
 CPU, MEMORY, PROCESSES = "CPU time", "memory", "processes"
+BY_GROUP = "control group for {}"  # the name of a layer; without it the sum of processes counts
 SOCKETS = 512  # what is on its way between sockets belongs to no process
 _MUCH = 16 << 20  # address space that may hide shared memory
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
@@ -47,14 +48,21 @@ class Group:
         os.mkdir(self.path)
         # Opened before the file system of the sandbox is made read-only.
         self._parent = os.open(parent, os.O_PATH | os.O_CLOEXEC)
-        self._members = os.open(f"{self.path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-        self._time = os.open(f"{self.path}/cpu.stat", os.O_RDONLY | os.O_CLOEXEC)
         self._most: dict[str, int] = {}
+        try:
+            self._members = self._open("cgroup.procs", os.O_WRONLY)
+            self._time = self._open("cpu.stat", os.O_RDONLY)
+        except OSError:
+            self.remove()
+            raise
         for kind, name in ((MEMORY, "memory.max"), (PROCESSES, "pids.max")):
             with contextlib.suppress(OSError):
-                self._most[kind] = os.open(f"{self.path}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+                self._most[kind] = self._open(name, os.O_WRONLY)
         self.counts = [CPU, *self._most]
         self._limits: dict[str, int] = {}
+
+    def _open(self, name: str, flags: int) -> int:
+        return os.open(f"{self.path}/{name}", flags | os.O_CLOEXEC)
 
     def join(self) -> None:
         """Put this process, and what it will fork, into it.

@@ -143,7 +143,6 @@ class Zygote:
             channel = portable.Channel(self.control, FILES)
             layers.note_own_usage()
             greeting = {"granted": layers.granted, "missing": layers.missing}
-            greeting |= {"totals": layers.totals}
             channel.send(greeting | {"pid": 0 if layers.pid_namespace else os.getpid()})
             # The contents stay in the files. This process never reads them, so that nothing of one
             # test can be found in the memory of the next one's child.
