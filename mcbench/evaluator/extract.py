@@ -20,9 +20,7 @@ def extract_code(response: str) -> str | None:
     thought, ended, answer = response.partition("</think>")
     if not ended and thought[:1000].lstrip().startswith("<think>"):
         return None
-    text = (answer if ended else response).replace("
-", "
-")
+    text = (answer if ended else response).replace("\r\n", "\n")
     found: tuple[int, int] | None = None
     fence, start = "", 0
     for match in _FENCE.finditer(text):
