@@ -84,7 +84,7 @@ lint: setup  ## ruff, mypy, and that imports point one way
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-logo --quiet || $(BIN)/lint-imports --no-logo
+	@$(BIN)/lint-imports --no-logo
 
 size:  ## lines of code in mcbench/ by sub-package, without blank lines, comments and docstrings
 	@$(PYTHON) benchmarks/size.py

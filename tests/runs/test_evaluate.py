@@ -27,7 +27,6 @@ from mcbench.runs.sampling import (
     transformers_policy,
     transformers_sampler,
     vllm_engine_sampler,
-    vllm_sampler,
 )
 
 
@@ -311,25 +310,6 @@ def test_a_program_judged_before_is_not_judged_again(problems):
     for expected in ("IE", "WA", "WA"):  # our own failure is not remembered
         assert module.judge(counting, problems[:1], texts, 2, known) == {9: ["AC", expected]}
     assert asked == [1, 1]
-
-
-class VllmTrainer:
-    """What the sampler asks of a trainer with a vLLM engine; answers with what it was given."""
-
-    def __init__(self):
-        self.vllm_generation = SimpleNamespace(temperature=1.2, max_completion_length=8)
-        self.accelerator = SimpleNamespace(process_index=0, num_processes=1)
-
-    def _generate_single_turn(self, prompts, images, fields, count):
-        engine = self.vllm_generation
-        return [[*p, engine.max_completion_length, engine.temperature] for p in prompts], None
-
-
-def test_the_vllm_sampler_asks_for_its_own_settings_and_restores_the_trainers():
-    trainer = VllmTrainer()
-    responses = vllm_sampler(trainer)([[1], [2], [3]], 64, 0.7, 0)
-    assert responses == [[1, 64, 0.7], [2, 64, 0.7], [3, 64, 0.7]]
-    assert vars(trainer.vllm_generation) == {"temperature": 1.2, "max_completion_length": 8}
 
 
 class Engine:
