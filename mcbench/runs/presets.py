@@ -108,7 +108,7 @@ _OLDER: dict[str, Any] = {
     "model": "Qwen/Qwen2.5-7B-Instruct",
     "max_completion_length": 4096,
     "eval_lengths": (4096, 8192),
-    "eval_limit": 100,
+    "small_eval_limit": 100,
 }
 
 # Qwen3-1.7B thinks unless told otherwise; Qwen3-4B-Instruct-2507 and Qwen2.5 never do. Without it
