@@ -206,7 +206,7 @@ def _seeds_needed(state: str, parts: Sequence[Part]) -> str:
     open_parts = [one for one in parts if not one.beside
                   and (state != INCONCLUSIVE or one.state == INCONCLUSIVE)]  # fmt: skip
     if any(np.isnan(one.estimate.seed_variance) for one in open_parts):
-        return ""
+        return "some parts could not be measured"
     counts = [one.seeds_needed for one in open_parts]
     known = [count for count in counts if count is not None]
     if len(known) < len(counts):

@@ -251,9 +251,9 @@ def whole_sentence(results: Results) -> str:
     experiments = len({CLAIMS[name].experiment for name in found})
     return (
         f"The {len(found)} claims stand in {experiments} experiments, and in each the chance that "
-        f"any claim is supported wrongly is at most {ALPHA:.0%}: of all that are supported fewer "
-        f"than one ({experiments * ALPHA:.2f}) is expected to be so by chance alone, and the same "
-        "holds for each other state; a single one may still be."
+        f"any claim is supported wrongly is at most {100 * ALPHA:.0f} %: of all that are supported "
+        f"fewer than one ({experiments * ALPHA:.2f}) is expected to be so by chance alone, and the "
+        "same holds for each other state; a single one may still be."
     )
 
 
