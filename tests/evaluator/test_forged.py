@@ -93,7 +93,7 @@ def canonical(given):
         return "dict", frozenset(Counter(pairs).items())
     if isinstance(given, (bool, str, bytes, type(None))):
         return type(given).__name__, given
-    number = complex(given)
+    number = complex(given) + 0  # a zero's sign is no difference
     if number != number:
         return "nan"
     return f"{number:.4e}" if abs(number) > 1e-5 or not math.isfinite(abs(number)) else "0"

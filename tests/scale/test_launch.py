@@ -180,15 +180,21 @@ def test_two_processes_leave_the_record_of_one(two, one):
 
 
 @pytest.mark.slow
-def test_sharded_processes_leave_the_record_of_one(one, command, config, tmp_path):
-    sharded = [*command, tmp_path, "--launch", "fsdp2", "--processes", "2"]
+def test_sharded_processes_leave_the_record_of_one(command, config, tmp_path):
+    """A model that is divided samples with transformers' own loop, also in a single process."""
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
-    done = subprocess.run(sharded, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert done.stdout.count("this process holds 50% of the model") == 2
-    run = RunStore(tmp_path).run(config)
-    assert run.meta["processes"] == {"count": 2, "sharding": "fsdp2"}
-    assert_equal_but_for_rounding(read_run(one.path), read_run(run.path))
+    records = []
+    for processes in (1, 2):
+        folder = tmp_path / str(processes)
+        sharded = [*command, folder, "--launch", "fsdp2", "--processes", str(processes)]
+        done = subprocess.run(sharded, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        held = f"this process holds {100 // processes}% of the model"
+        assert done.stdout.count(held) == processes
+        run = RunStore(folder).run(config)
+        assert run.meta["processes"] == {"count": processes, "sharding": "fsdp2"}
+        records.append(read_run(run.path))
+    assert_equal_but_for_rounding(*records)
 
 
 def stable(records):
