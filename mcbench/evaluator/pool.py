@@ -208,27 +208,24 @@ class Worker:
         job.open(self.isolation == portable.FULL)
         self._channel.send({**job.request, "id": job.key}, job.files)
 
-    def read(self) -> list[tuple[Job, dict[str, Any]]]:
-        """The outcomes that have arrived, each with its job.
+    def read(self) -> tuple[list[tuple[Job, dict[str, Any]]], bool]:
+        """The outcomes that have arrived, each with its job; whether the zygote is still there.
 
-        Raises:
-            OSError: the zygote is gone.
-            ValueError: it sent something that is no outcome.
+        One that was killed with jobs unread resets the connection: what it said before counts.
         """
         outcomes: list[tuple[Job, dict[str, Any]]] = []
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                received = self._channel.receive()
-                if not received and not outcomes:
-                    raise ConnectionResetError("the zygote ended")
-                if not received:
-                    break  # the next read will say so again
+        try:
+            while received := self._channel.receive():
                 outcome = received[0]
                 if not self.jobs or list(self.jobs[0].key) != outcome.get("id"):
-                    raise ValueError("an outcome that belongs to no job")
+                    return outcomes, False  # it belongs to no job
                 outcomes.append((self.jobs.popleft(), outcome))
                 self._start_clock()
-        return outcomes
+        except BlockingIOError:
+            return outcomes, True
+        except (OSError, ValueError):
+            pass
+        return outcomes, False
 
     def _start_clock(self) -> None:
         if self.jobs:

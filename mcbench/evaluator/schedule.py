@@ -131,9 +131,9 @@ class _Schedule:
         """The result of one submission; with early exit, up to its first failure."""
         judged = self.results[index]
         tests = []
-        for number in sorted(judged):
-            tests.append(judged[number])
-            if self.early_exit and judged[number].verdict != "AC":
+        for number in range(len(self.submissions[index].tests)):
+            tests.append(judged.get(number, TestResult("IE", message="the test was not run")))
+            if self.early_exit and tests[-1].verdict != "AC":
                 break
         return Result(tuple(tests))
 
@@ -173,10 +173,10 @@ class _Schedule:
     def _advance(self, workers: Sequence[Worker], selector: selectors.BaseSelector) -> None:
         for key, _ in selector.select(timeout=0.25):
             worker = key.data
-            try:
-                for job, outcome in worker.read():
-                    self._record(job, outcome)
-            except (OSError, ValueError):
+            outcomes, alive = worker.read()
+            for job, outcome in outcomes:
+                self._record(job, outcome)
+            if not alive:
                 self._replace(worker, selector)
         for worker in workers:
             if worker.overdue:
