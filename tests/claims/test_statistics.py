@@ -1,5 +1,7 @@
 """The statistics against closed forms, and their intervals against simulated runs."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,6 +9,7 @@ from scipy import stats
 from mcbench.claims import statistics as st
 from mcbench.errors import UserError
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
 X = np.arange(0.0, 101.0, 10.0)
 
 
@@ -158,8 +161,8 @@ def simulated_gaps(
     return arms[0] - arms[1]
 
 
-@pytest.mark.parametrize("seeds", [3, 5])
-@pytest.mark.parametrize(("sd_seed", "sd_problem"), [(2, 0), (2, 8), (0, 8), (4, 4)])
+@pytest.mark.parametrize("seeds", [3, slow(5)])
+@pytest.mark.parametrize(("sd_seed", "sd_problem"), [(2, 8), slow(2, 0), slow(0, 8), slow(4, 4)])
 def test_95_percent_intervals_cover_95_percent(
     seeds: int, sd_seed: float, sd_problem: float
 ) -> None:

@@ -80,6 +80,7 @@ def test_test_set_has_every_form_and_difficulty_equally_often():
     assert {cells.count(cell) for cell in cells} == {len(TEST) // 6}
 
 
+@pytest.mark.slow
 def test_balanced_sets_have_every_feature_equally_often_and_share_nothing():
     train, test = load_balanced("train"), load_balanced("test")
     assert (len(train), len(test)) == (1500, 240)
