@@ -119,7 +119,7 @@ class Link:
         self.looked_up = False
         self.broken: SubmissionEndedError | None = None
         self.ends: list[Exception] = []  # that C code may swallow, until seen to be handled
-        self.left: list[types.FrameType] = []  # frames that an exception has ended meanwhile
+        self.left: dict[types.FrameType, int] = {}  # where frames have ended since these
 
     def send(self, *message: Any) -> None:
         """One message: its length in 8 bytes, then the encoded list."""
@@ -205,36 +205,40 @@ class Link:
             return
         sys.setprofile(None)
         swallowed = [error for error in self.ends if not self._was_handled(error)]
-        self.ends, self.left = [], []
+        self.ends, self.left = [], {}
         if swallowed:
             name = type(swallowed[0]).__name__
             raise self._break(f"the submission raised {name}, and no handler of the test saw it")
 
     def _note_left(self, frame: types.FrameType, event: str, _: object) -> None:
-        """A profile function: of a frame that ends otherwise than by one of `_RETURNS`."""
-        if event == "return" and frame.f_code.co_code[frame.f_lasti] not in _RETURNS:
-            self.left.append(frame)
+        """A profile function: where a frame ends, also by an exception."""
+        if event == "return":
+            self.left[frame] = frame.f_lasti
 
     def _was_handled(self, error: BaseException) -> bool:
         """Whether Python code has handled it: the outermost frame that has a handler went on.
 
-        Where C code clears an exception, all such frames were ended by it. The loop `async for` and
-        the protocols of `collections.abc` are Python code that takes it for the end of the data.
+        Where C code clears an exception, all such frames were ended by it: where it was raised
+        (after a `with`), or where one that the handlers are not for is raised again. The loop
+        `async for` and the protocols of `collections.abc` are Python code that takes it for the end
+        of the data.
         """
         trace = error.__traceback__
         if trace is None:  # who handled it has removed that
             return True
-        frame = trace.tb_frame
-        if frame in self.left or frame.f_globals.get("__name__") == "collections.abc":
-            return False
         import dis  # rarely needed
 
+        frame, code = trace.tb_frame, trace.tb_frame.f_code
+        end = self.left.get(frame, -2)
+        through = end == trace.tb_lasti or (*code.co_code[end : end + 2],) in _AGAIN
         handlers = [
-            frame.f_code.co_code[entry.target]
-            for entry in vars(dis)["_parse_exception_table"](frame.f_code)
+            code.co_code[entry.target]
+            for entry in vars(dis)["_parse_exception_table"](code)
             if entry.start <= trace.tb_lasti < entry.end
         ]
-        return handlers != [dis.opmap["END_ASYNC_FOR"]]
+        loops = handlers == [opcode.opmap["END_ASYNC_FOR"]]
+        protocol = frame.f_globals.get("__name__") == "collections.abc"
+        return bool(handlers) and not (through or loops or protocol)
 
     def answer(self, question: list[Any]) -> None:
         """Do what the other end asked for."""
@@ -299,11 +303,8 @@ class Link:
 
 # What C code takes for the end of an iteration, or for something that is not there.
 _ENDS = (StopIteration, StopAsyncIteration, LookupError, AttributeError)
-_RETURNS = {
-    opcode.opmap[name]
-    for name in ("RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE")
-    if name in opcode.opmap
-}
+_AGAIN = {(opcode.opmap["RERAISE"], level) for level in range(3)}
+_AGAIN.add((opcode.opmap["RAISE_VARARGS"], 0))  # a bare `raise`
 
 
 def _is_own_end(operation: str, error: Exception) -> bool:
