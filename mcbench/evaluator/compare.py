@@ -107,9 +107,10 @@ class Rules:
             rtol, atol = self.rtol or 0.0, self.atol or 0.0
         size = max(abs(expected), abs(actual))
         if size > sys.float_info.max or (isinstance(expected, int) and isinstance(actual, int)):
-            e, a = (n if isinstance(n, int) else Fraction(n) for n in (expected, actual))
+            e: Any = expected if isinstance(expected, int) else Fraction(expected)
+            a: Any = actual if isinstance(actual, int) else Fraction(actual)
             (over, under), (most, share) = map(_as_ratio, (rtol, atol))
-            return abs(e - a) * under <= over * abs(e) or abs(e - a) * share <= most
+            return bool(abs(e - a) * under <= over * abs(e) or abs(e - a) * share <= most)
         limit = max(rtol * abs(expected), atol)
         # What is exactly at the limit in decimals may be a rounding error beyond it in binary.
         slack = 2 * math.ulp(size) if limit else 0.0

@@ -292,7 +292,7 @@ def _fraction(*parts: int) -> Fraction:
     # In lowest terms already, or forged: to make sure would take longer than all the rest.
     value: Any = object.__new__(Fraction)
     value._numerator, value._denominator = parts
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _decimal_parts(value: Decimal) -> tuple[Any, ...] | None:
