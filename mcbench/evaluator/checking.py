@@ -22,11 +22,13 @@ _WORD = 64  # bytes at the end of the output that hold the decision
 # and then what it decided as the last line of the output.
 _HARNESS = """
 import io, json, os, sys
-_given = json.loads(sys.stdin.read())
-_texts = {"input": _given["input"], "answer": _given["answer"], "output": _given["output"]}
-for _name, _text in _texts.items():
+_line, _, _output = sys.stdin.buffer.read().partition(b"\\n")
+_given = json.loads(_line)
+for _name in ("input", "answer"):
     with open(_name, "w", encoding="utf-8", errors="surrogateescape", newline="") as _file:
-        _file.write(_text)
+        _file.write(_given[_name])
+with open("output", "wb") as _file:
+    _file.write(_output)
 _score = _given["protocol"] == "score"
 _real = sys.stdout
 if _score:
@@ -36,8 +38,7 @@ if _score:
 else:
     os.mkdir("feedback")
     sys.argv = ["checker.py", "input", "answer", "feedback" + os.sep, *_given["args"]]
-    _bytes = _texts["output"].encode("utf-8", "surrogateescape")
-    sys.stdin = io.TextIOWrapper(io.BytesIO(_bytes), "utf-8", "surrogateescape")
+    sys.stdin = io.TextIOWrapper(io.BytesIO(_output), "utf-8", "surrogateescape")
 _status = 0
 try:
     exec(compile(_given["code"], "checker.py", "exec", dont_inherit=True),
@@ -71,7 +72,6 @@ def check_job(job: Job, test: StdioTest, ran: TestResult, output_bytes: int) -> 
         "args": list(checker.args),
         "input": test.stdin,
         "answer": test.expected,
-        "output": printed.decode("utf-8", "surrogateescape"),
     }
     request = {
         "kind": "stdio",
@@ -80,7 +80,9 @@ def check_job(job: Job, test: StdioTest, ran: TestResult, output_bytes: int) -> 
         "memory_bytes": _MEMORY_MB << 20,
         "output_bytes": output_bytes,
     }
-    return Job(job.key, request, _HARNESS.encode(), json.dumps(given).encode(), ran=ran)
+    return Job(
+        job.key, request, _HARNESS.encode(), json.dumps(given).encode() + b"\n" + printed, ran=ran
+    )
 
 
 def checked(job: Job, outcome: dict[str, Any]) -> TestResult:

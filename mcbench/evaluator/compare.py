@@ -37,6 +37,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -106,13 +107,19 @@ class Rules:
             rtol, atol = self.rtol or 0.0, self.atol or 0.0
         size = max(abs(expected), abs(actual))
         if size > sys.float_info.max or (isinstance(expected, int) and isinstance(actual, int)):
-            relative, absolute = Fraction(str(rtol)), Fraction(str(atol))
-            distance = abs(Fraction(expected) - Fraction(actual))
-            return distance <= max(relative * abs(Fraction(expected)), absolute)
+            e: Any = expected if isinstance(expected, int) else Fraction(expected)
+            a: Any = actual if isinstance(actual, int) else Fraction(actual)
+            (over, under), (most, share) = map(_as_ratio, (rtol, atol))
+            return bool(abs(e - a) * under <= over * abs(e) or abs(e - a) * share <= most)
         limit = max(rtol * abs(expected), atol)
         # What is exactly at the limit in decimals may be a rounding error beyond it in binary.
         slack = 2 * math.ulp(size) if limit else 0.0
         return abs(expected - actual) <= limit + slack
+
+
+@cache
+def _as_ratio(tolerance: float) -> tuple[int, int]:
+    return Fraction(str(tolerance)).as_integer_ratio()
 
 
 def _is_finite(number: float) -> bool:
@@ -386,10 +393,12 @@ def _number(value: float | Decimal | Fraction) -> float | None:
 
 def _by_key(expected: dict[Any, Any], actual: dict[Any, Any]) -> list[tuple[Any, Any]] | None:
     """Pairs of values of the same key; None if the keys differ."""
+    if len(expected) != len(actual):
+        return None
     ours, theirs = ({(_key_type(k), k): v for k, v in d.items()} for d in (expected, actual))
     if ours.keys() != theirs.keys() and all(isinstance(key, str) for key in expected):
         theirs = {("", _json_key(key)): value for key, value in actual.items()}
-    if len(expected) != len(actual) or ours.keys() != theirs.keys():
+    if ours.keys() != theirs.keys():
         return None
     return [(value, theirs[key]) for key, value in ours.items()]
 

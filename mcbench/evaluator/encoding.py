@@ -14,12 +14,13 @@ import json
 import re
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate
 from operator import attrgetter, contains
+from time import thread_time
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 400
@@ -27,8 +28,9 @@ _MOST_BRACKETS = 3 * MAX_DEPTH  # open at a time: of a dict's level, its own and
 _ORDINARY_RECURSION = 5000  # frames that the stack of any thread has room for
 _INT_BOUND = 1 << 63
 _INT_DIGITS = 20
-# Keys that all hash alike take quadratic time: so many comparisons a key are accepted.
-_MOST_COMPARISONS = 200
+# Keys whose hashes were chosen can take quadratic time: so many of them may, and what more of them
+# take longer than so many times what hashing them and filling a plain set takes, in all so long.
+_FEW_KEYS, _TIMES_LONGER, _LONGER_S = 16, 5, 0.002
 # Beyond these, arithmetic with a value takes far longer than sending it did.
 _MAX_FRACTION_BITS = 1 << 14
 _MAX_DECIMAL = 10_000  # digits, and size of the exponent
@@ -72,7 +74,8 @@ def loads(data: bytes, other_of: OtherOf | None = None) -> object:
         raise ValueError("not an encoded value (nested too deeply)")
     long = _LONG_INT in data.translate(_DIGITS_TO_ZEROS)  # maybe in text only
     try:
-        return _unpack(json.loads(data, parse_int=_short_int if long else None), other_of)
+        parsed = json.loads(data, parse_int=_short_int if long else None)
+        return _Unpacker(other_of).unpack(parsed)
     except (TypeError, AttributeError, LookupError, RecursionError, ArithmeticError) as error:
         raise ValueError(f"not an encoded value ({error})") from None
 
@@ -196,57 +199,69 @@ def _pack_scalar(value: Any) -> object:
     return ["b", bytes(value).hex()]
 
 
-def _unpack(item: Any, other_of: OtherOf | None) -> Any:
-    if not isinstance(item, list):
-        if isinstance(item, dict):
-            raise ValueError("a bare JSON object is no encoded value")
-        return item
-    tag, rest = item[0], item[1:]
-    if tag in _TYPE_OF:
-        rest = _unpacked(rest, other_of)
-        return _TYPE_OF[tag](_unlike(rest) if tag in _HASHED else rest)
-    if tag == "d":
-        return _dict([(_unpack(key, other_of), _unpack(value, other_of)) for key, value in rest])
-    if tag in _SCALARS:
-        (text,) = rest
-        return _SCALARS[tag](text)
-    if tag == "v":
-        forms, build = _BUILD[rest[0]]
-        parts = _unpacked(rest[1:], other_of)
-        if len(parts) != len(forms) or not all(map(contains, forms, map(type, parts))):
-            raise ValueError(f"not the parts of a {rest[0]}")
-        return build(*parts)
-    if other_of is not None:
-        return other_of(tag, rest, lambda part: _unpack(part, other_of))
-    raise ValueError(f"unknown tag {tag!r}")
+class _Unpacker:
+    def __init__(self, other_of: OtherOf | None) -> None:
+        self.other_of = other_of
+        self.longer_s = _LONGER_S
+
+    def unpack(self, item: Any) -> Any:
+        if not isinstance(item, list):
+            if isinstance(item, dict):
+                raise ValueError("a bare JSON object is no encoded value")
+            return item
+        tag, rest = item[0], item[1:]
+        if tag in _TYPE_OF:
+            rest = self.unpacked(rest)
+            return _TYPE_OF[tag](self.filled(set(), rest, rest) if tag in _HASHED else rest)
+        if tag == "d":
+            return self.keyed({}, ((self.unpack(key), self.unpack(value)) for key, value in rest))
+        if tag in _SCALARS:
+            (text,) = rest
+            return _SCALARS[tag](text)
+        if tag == "v":
+            forms, build = _BUILD[rest[0]]
+            parts = self.unpacked(rest[1:])
+            if len(parts) != len(forms) or not all(map(contains, forms, map(type, parts))):
+                raise ValueError(f"not the parts of a {rest[0]}")
+            return self.keyed(build(), parts[0]) if build is OrderedDict else build(*parts)
+        if self.other_of is not None:
+            return self.other_of(tag, rest, self.unpack)
+        raise ValueError(f"unknown tag {tag!r}")
+
+    def unpacked(self, parts: list[Any]) -> list[Any]:
+        if _NOT_PLAIN.isdisjoint(map(type, parts)):
+            return parts  # long lists of numbers or words are common
+        return [self.unpack(part) for part in parts]
+
+    def keyed(self, made: Any, pairs: Iterable[Any]) -> Any:
+        items = list(pairs)
+        return self.filled(made, items, [key for key, _ in items])
+
+    def filled(self, made: Any, items: list[Any], keys: list[Any]) -> Any:
+        """A set or dict with these items; no hash is trusted.
+
+        Raises:
+            ValueError: the hashes are such that it takes far too long.
+        """
+        if len(items) <= _FEW_KEYS:
+            made.update(items)
+            return made
+        started = thread_time()
+        set(range(len(keys)))
+        for key in keys:
+            hash(key)
+        filling = thread_time()
+        self.longer_s += _TIMES_LONGER * (filling - started)
+        for start in range(0, len(items), _FEW_KEYS):
+            made.update(items[start : start + _FEW_KEYS])
+            if thread_time() - filling > self.longer_s:
+                raise ValueError("keys that hash alike")
+        self.longer_s -= thread_time() - filling
+        return made
 
 
 _NOT_PLAIN = {list, dict}
 _HASHED = "sz"
-
-
-def _unpacked(parts: list[Any], other_of: OtherOf | None) -> list[Any]:
-    if _NOT_PLAIN.isdisjoint(map(type, parts)):
-        return parts  # long lists of numbers or words are common
-    return [_unpack(part, other_of) for part in parts]
-
-
-def _unlike(keys: list[Any]) -> list[Any]:
-    """The keys of a set or dict, whose hashes may be chosen: it must not take quadratic time.
-
-    Raises:
-        ValueError: too many hash alike.
-    """
-    if len(keys) > _MOST_COMPARISONS:
-        alike = Counter(map(hash, keys)).values()
-        if sum(count * count for count in alike) > _MOST_COMPARISONS * len(keys):
-            raise ValueError("keys that hash alike")
-    return keys
-
-
-def _dict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    _unlike([key for key, _ in pairs])
-    return dict(pairs)
 
 
 def _not_finite(text: str) -> float:
@@ -275,9 +290,8 @@ def _fraction(*parts: int) -> Fraction:
     if max(map(int.bit_length, parts)) > _MAX_FRACTION_BITS or parts[1] <= 0:
         raise ValueError("no fraction of ordinary integers")
     # In lowest terms already, or forged: to make sure would take longer than all the rest.
-    value = Fraction()
-    vars(Fraction)["_numerator"].__set__(value, parts[0])
-    vars(Fraction)["_denominator"].__set__(value, parts[1])
+    value: Any = object.__new__(Fraction)
+    value._numerator, value._denominator = parts
     return value
 
 
@@ -338,12 +352,7 @@ _LIBRARY: dict[type, tuple[str, Callable[[Any], Any], tuple[Any, ...], Callable[
     timedelta: ("timedelta", attrgetter("days", "seconds", "microseconds"), (int,) * 3, timedelta),
     timezone: ("timezone", lambda v: (v.utcoffset(None),), (timedelta,), timezone),
     deque: ("deque", lambda v: (list(v), v.maxlen), (list, (int, _NONE)), deque),
-    OrderedDict: (
-        "OrderedDict",
-        lambda v: (list(v.items()),),
-        (list,),
-        lambda v: OrderedDict(_dict(v)),
-    ),
+    OrderedDict: ("OrderedDict", lambda v: (list(v.items()),), (list,), OrderedDict),
     Counter: ("Counter", lambda v: (dict(v),), (dict,), Counter),
     defaultdict: ("defaultdict", _defaultdict_parts, ((str, _NONE), dict), _defaultdict),
     bytearray: ("bytearray", lambda v: (bytes(v),), (bytes,), bytearray),

@@ -114,8 +114,8 @@ def _bad_ending(outcome: dict[str, Any], outputs: Outputs) -> TestResult | None:
 # What a program wrote, and may have forged, is read and decoded here, in the trusted process, in
 # proportion to what an answer can weigh: the expected one, written in the longest way, and some
 # more to see what a wrong one is. A checker knows only what it is told, so it is given more.
-_LIGHT = Weight(16 << 10, 1024, 8192)
-_LIGHT_FOR_CHECKERS = Weight(384 << 10, 1024, 40_000)
+_LIGHT = Weight(16 << 10, 512, 8192)
+_LIGHT_FOR_CHECKERS = Weight(384 << 10, 512, 40_000)
 _TEXT_FOR_CHECKERS = 2 << 20
 
 

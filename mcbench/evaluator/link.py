@@ -15,6 +15,7 @@ import contextlib
 import functools
 import itertools
 import json
+import opcode
 import operator
 import os
 import socket
@@ -117,7 +118,8 @@ class Link:
         self.questions = 0
         self.looked_up = False
         self.broken: SubmissionEndedError | None = None
-        self.ends: list[Exception] = []  # that would end an iteration, until seen to be handled
+        self.ends: list[Exception] = []  # that C code may swallow, until seen to be handled
+        self.left: dict[types.FrameType, int] = {}  # where frames have ended since these
 
     def send(self, *message: Any) -> None:
         """One message: its length in 8 bytes, then the encoded list."""
@@ -185,6 +187,7 @@ class Link:
                     vars(error)["from_submission"] = True
                     if isinstance(error, _ENDS) and not _is_own_end(operation, error):
                         self.ends.append(error)
+                        sys.setprofile(self._note_left)
                     try:
                         raise error
                     except Exception:  # so that it has a traceback: see _was_handled
@@ -198,10 +201,44 @@ class Link:
         Raises:
             SubmissionEndedError: `map`, `zip` or a loop took it for the end of the data.
         """
-        ends, self.ends = self.ends, []
-        for error in ends:
-            if not _was_handled(error):
-                raise self._break(f"the submission raised {type(error).__name__} in an iteration")
+        if not self.ends:
+            return
+        sys.setprofile(None)
+        swallowed = [error for error in self.ends if not self._was_handled(error)]
+        self.ends, self.left = [], {}
+        if swallowed:
+            name = type(swallowed[0]).__name__
+            raise self._break(f"the submission raised {name}, and no handler of the test saw it")
+
+    def _note_left(self, frame: types.FrameType, event: str, _: object) -> None:
+        """A profile function: where a frame ends, also by an exception."""
+        if event == "return":
+            self.left[frame] = frame.f_lasti
+
+    def _was_handled(self, error: BaseException) -> bool:
+        """Whether Python code has handled it: the outermost frame that has a handler went on.
+
+        Where C code clears an exception, all such frames were ended by it: where it was raised
+        (after a `with`), or where one that the handlers are not for is raised again. The loop
+        `async for` and the protocols of `collections.abc` are Python code that takes it for the end
+        of the data.
+        """
+        trace = error.__traceback__
+        if trace is None:  # who handled it has removed that
+            return True
+        import dis  # rarely needed
+
+        frame, code = trace.tb_frame, trace.tb_frame.f_code
+        end = self.left.get(frame, -2)
+        through = end == trace.tb_lasti or (*code.co_code[end : end + 2],) in _AGAIN
+        handlers = [
+            code.co_code[entry.target]
+            for entry in vars(dis)["_parse_exception_table"](code)
+            if entry.start <= trace.tb_lasti < entry.end
+        ]
+        loops = handlers == [opcode.opmap["END_ASYNC_FOR"]]
+        protocol = frame.f_globals.get("__name__") == "collections.abc"
+        return bool(handlers) and not (through or loops or protocol)
 
     def answer(self, question: list[Any]) -> None:
         """Do what the other end asked for."""
@@ -264,37 +301,17 @@ class Link:
                 _refill(target, value)
 
 
-# What C code takes for the end of an iteration, and the loop `async for`.
-_ENDS = (StopIteration, StopAsyncIteration, IndexError)
+# What C code takes for the end of an iteration, or for something that is not there.
+_ENDS = (StopIteration, StopAsyncIteration, LookupError, AttributeError)
+_AGAIN = {(opcode.opmap["RERAISE"], level) for level in range(3)}
+_AGAIN.add((opcode.opmap["RAISE_VARARGS"], 0))  # a bare `raise`
 
 
 def _is_own_end(operation: str, error: Exception) -> bool:
     """Whether it ends data of the submission's own, which may be as long as it says."""
-    if isinstance(error, IndexError):
-        return operation != "call"
+    if isinstance(error, (LookupError, AttributeError)):
+        return operation not in ("call", "await")
     return operation in ("next", "anext")
-
-
-def _was_handled(error: BaseException) -> bool:
-    """Whether Python code has handled it: the outermost frame of its traceback has a handler.
-
-    Where C code clears an exception, the traceback ends in this file, or in a function of the test
-    that lets it through.
-    """
-    import dis  # rarely needed
-
-    trace = error.__traceback__
-    if trace is None:  # who handled it has removed that
-        return True
-    code = trace.tb_frame.f_code
-    handlers = [
-        entry.target
-        for entry in vars(dis)["_parse_exception_table"](code)
-        if entry.start <= trace.tb_lasti < entry.end
-    ]
-    own = code.co_filename == __file__ or code.co_filename == remote.__file__
-    loops = dis.opmap["END_ASYNC_FOR"]
-    return not own and any(code.co_code[target] != loops for target in handlers)
 
 
 def _refill(target: Any, value: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 # Numbers compared in pairs that are tried beyond the first order: so many, and so many for each
 # number there is.
-_TRIED, _TRIED_EACH = 4096, 8
+_TRIED, _TRIED_EACH = 4096, 2
 
 # A hashable shape, equal for items that match, and numbers, close to each other in items that do:
 # as many in all items of a shape.

@@ -67,10 +67,16 @@ def check_rules(rules: Any) -> None:
 
 
 class _ShortRepr(reprlib.Repr):
+    def repr1(self, x: Any, level: int) -> str:
+        if isinstance(x, (dict, set, frozenset)) and len(x) > _MOST_SORTED:
+            return f"<a {type(x).__name__} of {len(x)} items>"
+        return super().repr1(x, level)
+
     def repr_int(self, x: int, level: int) -> str:
         return repr(x) if x.bit_length() <= 1000 else f"<an integer of {x.bit_length()} bits>"
 
 
+_MOST_SORTED = 100  # what has no order is shown in one
 _REPR = _ShortRepr()
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = _REPR.maxdict = 20
 _REPR.maxstring = _REPR.maxother = 60
@@ -137,7 +143,7 @@ class CallTest:
 
     ``expected`` is compared with the returned value or, for in-place problems, with the argument
     at position ``result_arg`` after the call. Every test gets fresh arguments; a checker is asked
-    about values of up to 384 KiB, 1,000 containers and 40,000 items, or several times those of
+    about values of up to 384 KiB, 500 containers and 40,000 items, or several times those of
     ``args`` and ``expected``. Arguments may be
     None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict, nested, and
     the values of the library that `mcbench.evaluator.encoding` knows; arrays arrive as lists.

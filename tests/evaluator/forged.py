@@ -53,6 +53,15 @@ def _numbered(item: bytes, start: int = 1) -> Callable[[int], bytes]:
     return fill
 
 
+def _fractions(size: int) -> bytes:
+    """Fractions that all hash alike, which take long to compare."""
+    count = size // len(b'["v","Fraction",%d,%d],' % (_ALIKE, size))
+    return b",".join(
+        b'["v","Fraction",%d,%d]' % (4711 * bottom % _ALIKE, bottom)
+        for bottom in range(2, count + 2)
+    )
+
+
 def _repeated(item: bytes) -> Callable[[int], bytes]:
     return lambda size: b",".join([item] * (size // (len(item) + 1)))
 
@@ -70,6 +79,22 @@ FAMILIES: dict[str, tuple[bytes, Callable[[int], bytes], bytes]] = {
     "set of alike integers": (b'["s",', _numbered(b'["i","%x"]'), b"]"),
     "frozenset in a list": (b'["l",["z",', _numbered(b'["i","%x"]'), b"]]"),
     "set of alike tuples": (b'["s",', _numbered(b'["t",["i","%x"]]'), b"]"),
+    "set of alike fractions": (b'["s",', _fractions, b"]"),
+    "dict of alike fractions": (
+        b'["d",[',
+        lambda s: _fractions(s).replace(b"],", b"],0],["),
+        b",0]]",
+    ),
+    "set of alike long tuples": (
+        b'["s",',
+        _numbered(b'["t",%s["i","%%x"]]' % (b"0.5," * 60)),
+        b"]",
+    ),
+    "sets of alike tuples": (
+        b'["l",',
+        _repeated(b'["s",%s]' % _numbered(b'["t",["i","%x"]]')(2400)),
+        b"]",
+    ),
     "set of alike complex": (b'["s",', _numbered(b'["c","%de0j"]'), b"]"),
     "dict of alike keys": (b'["d",', _numbered(b'[["i","%x"],0]'), b"]"),
     "OrderedDict": (b'["v","OrderedDict",["l",', _numbered(b'["t",["i","%x"],0]'), b"]]"),
@@ -94,6 +119,14 @@ FAMILIES: dict[str, tuple[bytes, Callable[[int], bytes], bytes]] = {
     "long fractions": (
         b'["l",',
         _repeated(b'["v","Fraction",["i","%s"],["i","%s"]]' % (b"f" * 4000, b"e" * 4001)),
+        b"]",
+    ),
+    "set of datetimes": (
+        b'["s",',
+        lambda size: b",".join(
+            b'["v","datetime",%d,1,1,1,1,1,1,["v","timezone",["v","timedelta",0,%d,0]],0]' % (i, i)
+            for i in range(1, size // 80)
+        ),
         b"]",
     ),
     "datetimes": (b'["l",', _repeated(b'["v","datetime",1,1,1,1,1,1,1,null,0]'), b"]"),

@@ -197,18 +197,22 @@ def test_objects_that_stay_where_they_are(code, test, verdict, evaluator):
 
 
 def blocks():
-    """(verdicts, submission, test) of assert_cases.txt."""
+    """(verdicts, submission, test, entry point) of assert_cases.txt."""
     text = Path(__file__).with_name("assert_cases.txt").read_text()
     for block in text.split("\n### ")[1:]:
-        verdicts, _, body = block.partition("\n")
+        heading, _, body = block.partition("\n")
+        verdicts, _, entry_point = heading.partition(" of ")
         code, _, test = body.partition("\n#---\n")
-        yield verdicts.split(), code, test
+        yield verdicts.split(), code, test, entry_point or None
 
 
 def test_values_objects_exceptions_and_forgeries(evaluator):
     cases = list(blocks())
     assert len(cases) > 100
-    runs = [Submission(code, [AssertTest(test)], 5, 1024) for _, code, test in cases]
+    runs = [
+        Submission(code, [AssertTest(test, entry_point=entry_point)], 5, 1024)
+        for _, code, test, entry_point in cases
+    ]
     judged = [result.tests[0] for result in evaluator.evaluate(runs)]
     wrong = [(c, got) for c, got in zip(cases, judged, strict=True) if got.verdict not in c[0]]
     assert not wrong

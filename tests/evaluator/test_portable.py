@@ -291,6 +291,7 @@ KILLERS = ["harm_kill_all", "harm_kill_parent", "harm_kill_group", "harm_stop_pa
             "full",
             [*GENTLE, *DAEMONS, *KILLERS, "escape_other_processes", "state_files"],
             id="namespaces",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             ["unshare"],

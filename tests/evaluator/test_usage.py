@@ -10,6 +10,7 @@ import pytest
 
 from mcbench.evaluator import StdioTest, Submission
 from mcbench.evaluator.isolation import Layers
+from mcbench.evaluator.suite.reader import blocks
 from mcbench.evaluator.usage import BY_GROUP, CPU, Group, Meter, _parent
 from tests.evaluator.processes import eventually
 
@@ -103,6 +104,14 @@ def test_shared_memory_that_no_process_shows(evaluator):
     test = evaluator.evaluate([Submission(code, [StdioTest("", "")], 5.0, 128)])[0].tests[0]
     assert test.verdict == "MLE"
     assert test.memory_mb > 128
+
+
+def test_the_kinds_of_memory_add_up(evaluator):
+    # Threads, processes and what these share are each within the limit. No group is asked.
+    code = dict(blocks("programs/harm"))["memory_of_every_kind"]
+    result = evaluator.evaluate([Submission(code, [StdioTest("", "")], 5.0, 128)])[0].tests[0]
+    assert result.verdict == "MLE", result
+    assert 128 < result.memory_mb < 256
 
 
 def test_memory_shared_within_the_limit_is_right(evaluator):
