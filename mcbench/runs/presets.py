@@ -31,6 +31,7 @@ _NANO: dict[str, Any] = {
 # small evaluation shows the shape of the curves between the whole ones.
 _STEADY: dict[str, Any] = {
     **_NANO,
+    "model": "nano-s2",
     "train_set": "nano-balanced:train",
     "test_set": "nano-balanced:test",
     "steps": 480,
