@@ -5,6 +5,9 @@ are plain GRPO+ at ``nano-steady``'s scale, and decide no claim. **Steady** is t
 **Stress** is the largest rate of the grid at which, on the mean of the pilots, pass@1 at the
 training length rises by at least 10 points over the base model and then loses at least 5 of them by
 the end. Single evaluations move by several points, so both are read from means of three in a row.
+
+The clip acts where it takes at least one percent of the tokens in the last update of a generation:
+further pilots go over batches of 32 prompts twice.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ RATES = (2e-4, 3e-4, 5e-4, 8e-4)
 LEAST_RISE, LEAST_FALL = 0.10, 0.05
 EVALUATIONS = 3
 """In a row, of which the mean counts."""
+LEAST_CLIPPED = 0.01
+"""Of the tokens in the last update of a generation."""
+OFF_POLICY = {"train_batch_size": "200%", "num_iterations": 2}
 FOLDER = "pilots"  # beside the compact records
 
 
@@ -39,6 +45,29 @@ def pilots(rates: Sequence[float] = RATES, seeds: Sequence[int] = SEEDS) -> list
         for rate in rates
         for seed in seeds
     ]  # fmt: skip
+
+
+def clip_pilots(seeds: Sequence[int] = SEEDS) -> list[PlannedRun]:
+    """Unmasked runs at the steady rate whose updates get further from the policy that sampled."""
+    return [
+        PlannedRun("two passes", f"pilot two passes seed {seed}",
+                   resolve(PROFILE, RECIPE, OFF_POLICY, seed=seed))
+        for seed in seeds
+    ]  # fmt: skip
+
+
+def clipped_by_update(record: RunRecord) -> pd.Series:
+    """Share of tokens outside the clip range by update within a generation, the run's mean."""
+    config = record.config
+    updates = config.train_batch_size // config.ppo_mini_batch_size * (config.num_iterations or 1)
+    clipped = record.steps.set_index("step")["clip_ratio/region_mean"]
+    return clipped.groupby((clipped.index - 1) % updates + 1).mean()
+
+
+def masked_shares(record: RunRecord, ratios: Sequence[float] = (0.1, 0.2, 0.3, 1.0)) -> pd.Series:
+    """By rho, the share of an unmasked run's responses that Eq. 2 would mask, in expectation."""
+    eligible = record.steps["mask/eligible_incorrect"].mean()
+    return pd.Series({ratio: ratio * eligible for ratio in ratios})
 
 
 def accuracy_curve(record: RunRecord) -> pd.Series:

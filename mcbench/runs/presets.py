@@ -122,6 +122,8 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-m": {**_NANO, "model": "nano-m"},
     "nano-old": {**_NANO, "model": "nano-old"},
     "nano-steady": _STEADY,
+    "nano-steady-m": {**_STEADY, "model": "nano-m"},
+    "nano-steady-old": {**_STEADY, "model": "nano-old"},
     "tiny": _TINY,
     "qwen3-1.7b": _QWEN3_SMALL,
     "qwen3-4b": _QWEN3,
