@@ -394,7 +394,7 @@ def saturated(progress: Say, out: Path = SATURATED_FILE) -> dict[str, Any]:
     found = {
         "model": digest,
         "pass@1": round(_mean(fresh), 4),
-        f"all {GROUP} right": round(float(np.mean(right)), 4),
+        "all right": round(float(np.mean(right)), 4),
         "ids": sorted(problem.id for problem in kept),
     }
     out.write_text(json.dumps(found, indent=0) + "\n")

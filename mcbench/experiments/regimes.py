@@ -7,7 +7,7 @@ training length rises by at least 10 points over the base model and then loses a
 the end. Single evaluations move by several points, so both are read from means of three in a row.
 
 The clip acts where it takes at least one percent of the tokens in the last update of a generation:
-further pilots go over batches of 32 prompts twice.
+further pilots are at ``nano-clip``'s scale.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from mcbench.experiments.experiments import PlannedRun
-from mcbench.runs.config import resolve
+from mcbench.runs.config import preset, resolve
 from mcbench.runs.store import RunRecord
 
 PROFILE, RECIPE = "nano-steady", "grpo_plus"
@@ -31,7 +31,6 @@ EVALUATIONS = 3
 """In a row, of which the mean counts."""
 LEAST_CLIPPED = 0.01
 """Of the tokens in the last update of a generation."""
-OFF_POLICY = {"train_batch_size": "200%", "num_iterations": 2}
 FOLDER = "pilots"  # beside the compact records
 
 
@@ -48,12 +47,23 @@ def pilots(rates: Sequence[float] = RATES, seeds: Sequence[int] = SEEDS) -> list
 
 
 def clip_pilots(seeds: Sequence[int] = SEEDS) -> list[PlannedRun]:
-    """Unmasked runs at the steady rate whose updates get further from the policy that sampled."""
+    """Unmasked runs at the scale whose updates get further from the policy that sampled."""
     return [
         PlannedRun("two passes", f"pilot two passes seed {seed}",
-                   resolve(PROFILE, RECIPE, OFF_POLICY, seed=seed))
+                   resolve("nano-clip", RECIPE, seed=seed))
         for seed in seeds
     ]  # fmt: skip
+
+
+def is_clip_pilot(record: RunRecord) -> bool:
+    """Whether it is one of :func:`clip_pilots`."""
+    return (record.config.num_iterations or 1) > 1
+
+
+def steady(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The pilots at the profile's own rate and batch."""
+    rate = preset(PROFILE).learning_rate
+    return [r for r in records if r.config.learning_rate == rate and not is_clip_pilot(r)]
 
 
 def clipped_by_update(record: RunRecord) -> pd.Series:
@@ -102,6 +112,8 @@ def mean_curves(records: Sequence[RunRecord]) -> dict[float, pd.Series]:
     """:func:`accuracy_curve` by learning rate, the mean of the seeds at the steps that all have."""
     curves: dict[float, list[pd.Series]] = {}
     for record in records:
+        if is_clip_pilot(record):
+            continue
         curves.setdefault(record.config.learning_rate, []).append(accuracy_curve(record))
     return {
         rate: pd.concat(found, axis=1).dropna().mean(axis=1)
@@ -111,7 +123,7 @@ def mean_curves(records: Sequence[RunRecord]) -> dict[float, pd.Series]:
 
 def regime_table(records: Sequence[RunRecord]) -> pd.DataFrame:
     """One row a learning rate: seeds, rise and fall of the mean curve, whether both suffice."""
-    seeds = Counter(record.config.learning_rate for record in records)
+    seeds = Counter(r.config.learning_rate for r in records if not is_clip_pilot(r))
     rows = []
     for rate, curve in mean_curves(records).items():
         rise, fall = rise_and_fall(curve.to_numpy())

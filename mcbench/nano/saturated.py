@@ -11,12 +11,15 @@ import json
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mcbench.data.schema import Problem
 from mcbench.nano import described
 from mcbench.nano.problems import described_problem, split_of
 
 POOL_SIZE = 2400
+LEAST_SOLVED, LEAST_ALL_RIGHT = 0.85, 0.5
+"""What a saturated set is: the base's pass@1, and the share of groups without a failure."""
 SATURATED_FILE = Path(__file__).with_name("saturated.json")
 
 
@@ -33,8 +36,16 @@ def easy_problems(size: int = POOL_SIZE) -> tuple[Problem, ...]:
     return tuple(problems.values())
 
 
+def measured() -> dict[str, Any]:
+    """``ids``; ``pass@1`` and ``all right`` (groups of 8 without a failure) of the base model with
+    the content hash ``model``, in responses that selected nothing.
+    """
+    found: dict[str, Any] = json.loads(SATURATED_FILE.read_text())
+    return found
+
+
 @cache
 def load_saturated() -> tuple[Problem, ...]:
     """The problems of ``nano-saturated:train``."""
-    wanted = set(json.loads(SATURATED_FILE.read_text())["ids"])
+    wanted = set(measured()["ids"])
     return tuple(problem for problem in easy_problems() if problem.id in wanted)

@@ -16,7 +16,12 @@ from pydantic import ConfigDict, Field, StrictInt, model_validator
 from mcbench.errors import UserError, meant, unknown
 from mcbench.files import digest, plain
 from mcbench.grpo.batch_plan import BatchPlan
-from mcbench.runs.presets import PAPER_TARGET_DIVERSITY, PROFILES, TARGET_DIVERSITY
+from mcbench.runs.presets import (
+    PAPER_TARGET_DIVERSITY,
+    PROFILES,
+    TARGET_DIVERSITY,
+    TEMPERATURE_GRID,
+)
 from mcbench.runs.problems import (
     SETS,
     load_problems,
@@ -492,6 +497,8 @@ def described(
     if settings.get("temperature_target_diversity") == "auto":
         target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
         settings["temperature_target_diversity"] = target
+        if profile in TEMPERATURE_GRID:
+            settings.setdefault("temperature_grid", list(TEMPERATURE_GRID[profile]))
     base = base.with_settings(without_shares(common or {}, base.model_dump()))
     return base.with_settings(without_shares(settings, base.model_dump()))
 
