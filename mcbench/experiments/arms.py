@@ -110,6 +110,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "none": {"recipe": "grpo_plus"},
         "rho_03": {"recipe": "microcoder", "mask_ratio": 0.3},
         "rho_10": {"recipe": "microcoder", "mask_ratio": 1.0},
+        "rho_10_loops": {"recipe": "microcoder", "mask_ratio": 1.0, "repeat_rule": "periodic"},
         "cut_kept": {
             "recipe": "microcoder",
             "mask_ratio": 1.0,
