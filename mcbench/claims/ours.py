@@ -418,3 +418,17 @@ def upper_clip(evidence: Evidence) -> list[Part]:
     clip minus with the high one.
     """
     return _effects(evidence, [("no upper clip minus high", "no_upper_clip", "none")])
+
+
+@dose(
+    "Q15",
+    "Does it matter that loops are not spared?",
+    ("rho_10", "rho_10_loops"),
+    source="Eq. 2 holds what repeats to its loss, but compares two windows, which finds a loop only "
+    "if its period divides the window: on nano none, where a rule for any period finds them.",
+)
+def repetition(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs: loops of any period
+    not spared, minus the paper's rule, both at rho 1.
+    """
+    return _effects(evidence, [("any loop minus the paper's rule", "rho_10_loops", "rho_10")])

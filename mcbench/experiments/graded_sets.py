@@ -31,15 +31,21 @@ from mcbench.errors import UserError
 from mcbench.experiments.noisy_pool import noisy_pool, pool_config
 from mcbench.nano.graded import GRADED_FILE, LEVELS, Grades, grades, pool_problems
 from mcbench.nano.problems import INDUCED_SHARE
+from mcbench.nano.saturated import SATURATED_FILE, easy_problems
 from mcbench.runs.evaluate import select_problems
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say, say
+from mcbench.runs.scores import pass_at_k
 
 DATA_FILE = "data_quality.json"
 """The record of the pipeline on the noisy pool, beside the runs'."""
 SET_SIZE = 176
 """Problems of a set: 11 generations of 16."""
 ATTEMPTS = 16
+REGIME = "nano-steady"
+"""The profile at which claims are decided: its base model measures the saturated set."""
+GROUP = 8
+"""Responses to a prompt in training."""
 FRESH_SEED = 1  # of the responses that say what the base model does on the finished sets
 LABELS: dict[str, Difficulty] = {"harder": "hard", "easier": "easy"}
 BOUNDS = {"induced": (0.25, 0.4375), "described": (0.5, 0.75)}
@@ -96,8 +102,10 @@ class DataRecord:
             raise UserError(f"{path} is no record of a data set: {error}") from None
 
 
-def measure_pass_rates(problems: Sequence[Problem], seed: int = 0) -> tuple[str, dict[str, int]]:
-    """Passes of ``ATTEMPTS`` responses of the nano profile's base model, by id; and its hash.
+def measure_pass_rates(
+    problems: Sequence[Problem], seed: int = 0, profile_name: str = "nano"
+) -> tuple[str, dict[str, int]]:
+    """Passes of ``ATTEMPTS`` responses of a profile's base model, by id; and its hash.
 
     Raises:
         UserError: the infrastructure failed on a response, so that a count would be too low.
@@ -108,7 +116,7 @@ def measure_pass_rates(problems: Sequence[Problem], seed: int = 0) -> tuple[str,
     from mcbench.runs.problems import model_digest, model_location
     from mcbench.runs.sampling import load_model, transformers_policy
 
-    profile = preset("nano")
+    profile = preset(profile_name)
     with Evaluator(workers=1) as evaluator:
         (result,) = evaluate(
             transformers_policy(*load_model(profile)),
@@ -366,3 +374,33 @@ def grade(folder: Path, progress: Say, out: Path = GRADED_FILE) -> Grades:
     found = Grades(digest, ATTEMPTS, passes, sets, measure_base(folder, chosen))
     found.write(out)
     return found
+
+
+def saturated(progress: Say, out: Path = SATURATED_FILE) -> dict[str, Any]:
+    """Select the set that ``nano-steady``'s base model has nearly solved, and write it.
+
+    Kept are the ``SET_SIZE`` problems with most passes in two measurements of the pool's better
+    half; what the model does on the set (pass@1, and the share of groups of ``GROUP`` without a
+    failure) is measured a third time, which selects nothing.
+    """
+    pool = easy_problems()
+    digest, first = measure_pass_rates(pool, 0, REGIME)
+    better = sorted(pool, key=lambda p: (-first[p.id], p.id))[: len(pool) // 2]
+    progress(f"data: {len(pool)} easy problems, base {_mean(first):.2f}")
+    second = measure_pass_rates(better, 1, REGIME)[1]
+    kept = sorted(better, key=lambda p: (-first[p.id] - second[p.id], p.id))[:SET_SIZE]
+    fresh = measure_pass_rates(kept, 2, REGIME)[1]
+    right = [1 - pass_at_k(ATTEMPTS, ATTEMPTS - n, GROUP) for n in fresh.values()]
+    found = {
+        "model": digest,
+        "pass@1": round(_mean(fresh), 4),
+        "all right": round(float(np.mean(right)), 4),
+        "ids": sorted(problem.id for problem in kept),
+    }
+    out.write_text(json.dumps(found, indent=0) + "\n")
+    progress(f"data: {len(kept)} problems, base {found['pass@1']:.2f}")
+    return found
+
+
+def _mean(passes: Mapping[str, int]) -> float:
+    return float(np.mean(list(passes.values()))) / ATTEMPTS

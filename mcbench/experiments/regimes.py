@@ -5,6 +5,9 @@ are plain GRPO+ at ``nano-steady``'s scale, and decide no claim. **Steady** is t
 **Stress** is the largest rate of the grid at which, on the mean of the pilots, pass@1 at the
 training length rises by at least 10 points over the base model and then loses at least 5 of them by
 the end. Single evaluations move by several points, so both are read from means of three in a row.
+
+The clip acts where it takes at least one percent of the tokens in the last update of a generation:
+further pilots are at ``nano-clip``'s scale.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from mcbench.experiments.experiments import PlannedRun
-from mcbench.runs.config import resolve
+from mcbench.runs.config import preset, resolve
 from mcbench.runs.store import RunRecord
 
 PROFILE, RECIPE = "nano-steady", "grpo_plus"
@@ -26,6 +29,8 @@ RATES = (2e-4, 3e-4, 5e-4, 8e-4)
 LEAST_RISE, LEAST_FALL = 0.10, 0.05
 EVALUATIONS = 3
 """In a row, of which the mean counts."""
+LEAST_CLIPPED = 0.01
+"""Of the tokens in the last update of a generation."""
 FOLDER = "pilots"  # beside the compact records
 
 
@@ -39,6 +44,40 @@ def pilots(rates: Sequence[float] = RATES, seeds: Sequence[int] = SEEDS) -> list
         for rate in rates
         for seed in seeds
     ]  # fmt: skip
+
+
+def clip_pilots(seeds: Sequence[int] = SEEDS) -> list[PlannedRun]:
+    """Unmasked runs at the scale whose updates get further from the policy that sampled."""
+    return [
+        PlannedRun("two passes", f"pilot two passes seed {seed}",
+                   resolve("nano-clip", RECIPE, seed=seed))
+        for seed in seeds
+    ]  # fmt: skip
+
+
+def is_clip_pilot(record: RunRecord) -> bool:
+    """Whether it is one of :func:`clip_pilots`."""
+    return (record.config.num_iterations or 1) > 1
+
+
+def steady(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The pilots at the profile's own rate and batch."""
+    rate = preset(PROFILE).learning_rate
+    return [r for r in records if r.config.learning_rate == rate and not is_clip_pilot(r)]
+
+
+def clipped_by_update(record: RunRecord) -> pd.Series:
+    """Share of tokens outside the clip range by update within a generation, the run's mean."""
+    config = record.config
+    updates = config.train_batch_size // config.ppo_mini_batch_size * (config.num_iterations or 1)
+    clipped = record.steps.set_index("step")["clip_ratio/region_mean"]
+    return clipped.groupby((clipped.index - 1) % updates + 1).mean()
+
+
+def masked_shares(record: RunRecord, ratios: Sequence[float] = (0.1, 0.2, 0.3, 1.0)) -> pd.Series:
+    """By rho, the share of an unmasked run's responses that Eq. 2 would mask, in expectation."""
+    eligible = record.steps["mask/eligible_incorrect"].mean()
+    return pd.Series({ratio: ratio * eligible for ratio in ratios})
 
 
 def accuracy_curve(record: RunRecord) -> pd.Series:
@@ -73,6 +112,8 @@ def mean_curves(records: Sequence[RunRecord]) -> dict[float, pd.Series]:
     """:func:`accuracy_curve` by learning rate, the mean of the seeds at the steps that all have."""
     curves: dict[float, list[pd.Series]] = {}
     for record in records:
+        if is_clip_pilot(record):
+            continue
         curves.setdefault(record.config.learning_rate, []).append(accuracy_curve(record))
     return {
         rate: pd.concat(found, axis=1).dropna().mean(axis=1)
@@ -82,7 +123,7 @@ def mean_curves(records: Sequence[RunRecord]) -> dict[float, pd.Series]:
 
 def regime_table(records: Sequence[RunRecord]) -> pd.DataFrame:
     """One row a learning rate: seeds, rise and fall of the mean curve, whether both suffice."""
-    seeds = Counter(record.config.learning_rate for record in records)
+    seeds = Counter(r.config.learning_rate for r in records if not is_clip_pilot(r))
     rows = []
     for rate, curve in mean_curves(records).items():
         rise, fall = rise_and_fall(curve.to_numpy())

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from mcbench.errors import UserError, unknown
 
-MODEL_NAMES = ("nano-s", "nano-m", "nano-old")
-"""Base models: two sizes of one generation, and an older generation with short outputs."""
+MODEL_NAMES = ("nano-s", "nano-s2", "nano-m", "nano-old")
+"""Base models: two sizes of one generation, the smaller one again with more searches that loop
+(nano-s2), and an older generation with short outputs."""
 
 
 def model_path(name: str) -> Path:

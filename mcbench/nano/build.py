@@ -14,7 +14,7 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mcbench.errors import unknown
-from mcbench.nano.corpus import MODERN, OLD, Style, demonstrations
+from mcbench.nano.corpus import LOOPING, MODERN, OLD, Style, demonstrations
 from mcbench.nano.tokenizer import load_tokenizer
 
 IGNORE = -100
@@ -39,6 +39,7 @@ class Build:
 
 BUILDS = {
     "nano-s": Build(hidden=128, layers=3, intermediate=352, style=MODERN, steps=2000),
+    "nano-s2": Build(hidden=128, layers=3, intermediate=352, style=LOOPING, steps=2000),
     "nano-m": Build(hidden=192, layers=4, intermediate=528, style=MODERN, steps=2000),
     "nano-old": Build(hidden=128, layers=3, intermediate=352, style=OLD, steps=1000),
 }

@@ -45,6 +45,9 @@ class Style:
 
 
 MODERN = Style()
+LOOPING = Style(loop=0.03)
+"""As MODERN, with five times as many searches that fall into a loop, so that repetition is there to
+be found and trained away."""
 OLD = Style(give_up=0.4, loop=0.0, plan=0.1)
 """An older generation: it answers at once, in short responses."""
 

@@ -20,6 +20,7 @@ from mcbench.experiments.regimes import (
 )
 from mcbench.report.bars import add_bars
 from mcbench.report.base import Figure, new_figure
+from mcbench.report.mechanisms import mechanism_section
 from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction
 from mcbench.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, ArmStyle
 from mcbench.runs.store import RunRecord
@@ -216,7 +217,7 @@ def calibration_page(
         sections=[
             Section("targets", "Targets", blocks=[Table(target_table(reports))]),
             Section("grid", "Temperature and diversity", blocks=[grid]),
-            *([regime_section(pilots)] if pilots else []),
+            *([regime_section(pilots), mechanism_section(pilots, reports)] if pilots else []),
             *(_model_section(report) for report in reports),
             Section(
                 "provenance",

@@ -16,7 +16,12 @@ from pydantic import ConfigDict, Field, StrictInt, model_validator
 from mcbench.errors import UserError, meant, unknown
 from mcbench.files import digest, plain
 from mcbench.grpo.batch_plan import BatchPlan
-from mcbench.runs.presets import PAPER_TARGET_DIVERSITY, PROFILES, TARGET_DIVERSITY
+from mcbench.runs.presets import (
+    PAPER_TARGET_DIVERSITY,
+    PROFILES,
+    TARGET_DIVERSITY,
+    TEMPERATURE_GRID,
+)
 from mcbench.runs.problems import (
     SETS,
     load_problems,
@@ -447,7 +452,8 @@ def resolve(
 
     Args:
         settings: values by name, any of :data:`CHANGEABLE`; shares are of the profile's numbers
-            (:mod:`mcbench.runs.shares`), ``temperature_target_diversity: auto`` is the profile's.
+            (:mod:`mcbench.runs.shares`), ``temperature_target_diversity: auto`` is the profile's. A
+            mapping has a value for each profile, and for any other under ``else``.
         steps: optimizer updates; the profile's number where None.
         common: settings of a whole comparison, which shares in ``settings`` are of.
 
@@ -482,7 +488,7 @@ def described(
     common: Mapping[str, Any] | None = None,
 ) -> Config:
     """As :func:`resolve`, without a look at model and data: the digests stay empty."""
-    settings = dict(settings or {})
+    settings = {name: _of_profile(name, v, profile) for name, v in (settings or {}).items()}
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise UserError(f"seed must be a whole number from 0, got {seed!r}")
     base = preset(profile, settings.pop("recipe", recipe), seed)
@@ -491,8 +497,22 @@ def described(
     if settings.get("temperature_target_diversity") == "auto":
         target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
         settings["temperature_target_diversity"] = target
+        if profile in TEMPERATURE_GRID:
+            settings.setdefault("temperature_grid", list(TEMPERATURE_GRID[profile]))
     base = base.with_settings(without_shares(common or {}, base.model_dump()))
     return base.with_settings(without_shares(settings, base.model_dump()))
+
+
+def _of_profile(name: str, value: Any, profile: str) -> Any:
+    """The value itself, or what a mapping from profiles has for this one (``else``: any other)."""
+    if not isinstance(value, Mapping):
+        return value
+    for known in value.keys() - {"else"}:
+        if known not in PROFILES:
+            raise unknown(f"profile in {name}", known, PROFILES)
+    if profile not in value and "else" not in value:
+        raise UserError(f"{name} has no value for the profile {profile!r}, and no 'else'")
+    return value.get(profile, value.get("else"))
 
 
 def parse_settings(texts: Sequence[str], what: str = "a setting") -> dict[str, Any]:

@@ -23,12 +23,13 @@ from mcbench.errors import UserError, unknown
 from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.nano.graded import GRADED_FILE
+from mcbench.nano.saturated import SATURATED_FILE
 
 NANO_SOURCES = Path(nano.__file__).parent
 SETS = (
     *("nano:train", "nano:test", "nano-balanced:train", "nano-balanced:test"),
     *("nano-formats:train", "nano-formats:test"),
-    *("nano-harder:train", "nano-easier:train"),
+    *("nano-harder:train", "nano-easier:train", "nano-saturated:train"),
 )
 _FORMS = (
     *SETS,
@@ -75,7 +76,7 @@ def _nano(name: str) -> tuple[Problem, ...]:
     """An embedded set. To generate one takes seconds, and every run is a process of its own: so it
     is kept in the user's cache folder, under a name that changes with the code that generates it.
     """
-    sources = sorted([*NANO_SOURCES.glob("*.py"), NANO_SOURCES / GRADED_FILE])
+    sources = sorted([*NANO_SOURCES.glob("*.py"), GRADED_FILE, SATURATED_FILE])
     key = digest([name, *(path.read_bytes() for path in sources)])
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcbench"
     kept = folder / f"{name.replace(':', '-')}-{key}.parquet"
@@ -93,7 +94,10 @@ def _generated(name: str) -> tuple[Problem, ...]:
     from mcbench.nano.formats import load_formats
     from mcbench.nano.graded import LEVELS, load_graded
     from mcbench.nano.problems import load_balanced, load_split
+    from mcbench.nano.saturated import load_saturated
 
+    if name == "nano-saturated:train":
+        return load_saturated()
     if (level := name.removeprefix("nano-").removesuffix(":train")) in LEVELS:
         return load_graded(level)
     kind, _, split = name.partition(":")

@@ -221,6 +221,7 @@ EFFECTS |= {
     "Q10": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "rho_10")},
     "Q11": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "all")},
     "Q12": lambda arm, t, e: {"length": 50 + 15 * e * t * ours(arm, "kl_03")},
+    "Q15": lambda arm, t, e: {"diversity": 0.5 + 0.1 * e * t * ours(arm, "rho_10_loops")},
     "Q13": lambda arm, t, e: {"diversity": 0.5 + 0.1 * e * t * ours(arm, "no_upper_clip")},
     "Q9": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "short_masked")},
 }

@@ -2,10 +2,23 @@
 
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
-from mcbench.experiments.regimes import pilots, regime_table, rise_and_fall, stress_rate
+from mcbench.experiments.regimes import (
+    clip_pilots,
+    clipped_by_update,
+    masked_shares,
+    pilots,
+    regime_table,
+    rise_and_fall,
+    steady,
+    stress_rate,
+)
+from mcbench.nano.saturated import measured
 from mcbench.report.calibration import regime_section
+from mcbench.runs.config import resolve
+from mcbench.runs.problems import load_problems
 
 
 def test_rise_and_fall_are_of_means_of_three_evaluations():
@@ -28,7 +41,9 @@ def record(rate, curve, seed=100):
                     {"step": 16 * place, "temperature": temperature, "per_problem": counted,
                      "max_completion_length": length}
                 )  # fmt: skip
-    config = SimpleNamespace(learning_rate=rate, eval_lengths=(96, 192), eval_temperature=1.0)
+    config = SimpleNamespace(
+        learning_rate=rate, eval_lengths=(96, 192), eval_temperature=1.0, num_iterations=None
+    )
     return SimpleNamespace(config=config, eval_lines=lines, seed=seed)
 
 
@@ -53,3 +68,22 @@ def test_pilots_are_unmasked_runs_of_seeds_that_decide_no_claim():
     assert {run.config.recipe for run in runs} == {"grpo_plus"}
     assert min(run.config.seed for run in runs) >= 100
     assert len({run.config.run_id for run in runs}) == len(runs)
+
+
+def test_the_mechanisms_are_measured_on_unmasked_runs():
+    config = resolve("nano-steady", "grpo_plus", {"learning_rate": 2e-4})
+    clipped = [0.0, 0.01] * (config.train_batch_size // config.ppo_mini_batch_size)
+    steps = pd.DataFrame({"step": range(1, len(clipped) + 1), "clip_ratio/region_mean": clipped})
+    steps["mask/eligible_incorrect"] = 0.25
+    run = SimpleNamespace(config=config, steps=steps)
+    assert clipped_by_update(run).tolist() == [0.0, 0.01] * 4
+    assert masked_shares(run).to_dict() == {0.1: 0.025, 0.2: 0.05, 0.3: 0.075, 1.0: 0.25}
+    assert steady([run]) == [run]
+    assert all(p.config.num_iterations == 2 for p in clip_pilots())
+
+
+def test_a_set_is_saturated_by_what_was_measured():
+    problems = load_problems("nano-saturated:train")
+    assert len(problems) == 176
+    assert {(p.kind, p.difficulty) for p in problems} == {("described", "easy")}
+    assert {p.id for p in problems} == set(measured()["ids"])
