@@ -30,7 +30,7 @@ _INT_BOUND = 1 << 63
 _INT_DIGITS = 20
 # Keys whose hashes were chosen can take quadratic time: so many of them may, and what more of them
 # take longer than so many times what hashing them and filling a plain set takes, in all so long.
-_FEW_KEYS, _TIMES_LONGER, _LONGER_S = 16, 5, 0.002
+_FEW_KEYS, _TIMES_LONGER, _LONGER_S = 16, 8, 0.004
 # Beyond these, arithmetic with a value takes far longer than sending it did.
 _MAX_FRACTION_BITS = 1 << 14
 _MAX_DECIMAL = 10_000  # digits, and size of the exponent
