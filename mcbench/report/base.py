@@ -156,9 +156,11 @@ def with_stills() -> None:
         def to_mimebundle(self, fig_dict: dict[str, Any]) -> dict[str, str]:
             return {"image/svg+xml": picture(fig_dict["data"], fig_dict["layout"])}
 
-    if "still" not in pio.renderers and "plotly_mimetype" in pio.renderers.default.split("+"):
+    shown = (pio.renderers.default or "").split("+")
+    if "still" not in pio.renderers:
         pio.renderers["still"] = Still()
-        pio.renderers.default = f"{pio.renderers.default}+still"
+    if "plotly_mimetype" in shown and "still" not in shown:
+        pio.renderers.default = "+".join([*shown, "still"])
 
 
 def _listed(value: Any) -> Any:

@@ -112,7 +112,7 @@ def linked_rows(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     ``diversity`` is Distinct-4 of the group's words, the same for all of them, ``program`` numbers
     the distinct programs of a group from 1, the most frequent first (0: none), equal where their
-    syntax trees are, and ``weight`` is the advantage before any mask, A = (r - mean) / (sd + 1e-4).
+    syntax trees are, and ``raw`` is the advantage before any mask, A = (r - mean) / (sd + 1e-4).
     """
     groups: dict[tuple[Any, Any], list[int]] = {}
     for place, line in enumerate(lines):
@@ -130,7 +130,7 @@ def linked_rows(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         diversity = _number(distinct_n([tokens], (4,))[4])
         for place, key, weight in zip(places, keys, weights, strict=True):
             program = ranks.index(key) + 1 if key else 0
-            found[place] = {"diversity": diversity, "program": program, "weight": _number(weight)}
+            found[place] = {"diversity": diversity, "program": program, "raw": _number(weight)}
     return found
 
 

@@ -3,9 +3,12 @@
 import re
 from xml.etree import ElementTree
 
+import nbformat
 import numpy as np
 import plotly.express as px
+import plotly.io as pio
 import pytest
+from nbconvert import HTMLExporter
 
 from mcbench.report.bars import add_bars
 from mcbench.report.base import Figure
@@ -17,6 +20,7 @@ from mcbench.report.sources import Sources
 
 from .made import study
 
+MIME = "application/vnd.plotly.v1+json"
 SPACE = "{http://www.w3.org/2000/svg}"
 
 
@@ -60,6 +64,25 @@ def test_every_figure_of_a_page_has_a_picture(name: str) -> None:
             assert ElementTree.fromstring(text).find(f".//{SPACE}text") is not None
             count += 1
     assert count > 8
+
+
+def test_a_figure_in_a_notebook_is_drawn_where_no_script_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pio.renderers, "_default_name", pio.renderers.default)
+    monkeypatch.setattr(pio.renderers, "_default_renderers", [])
+    pio.renderers.default = "plotly_mimetype"  # as in a kernel
+    figure = Figure(layout={"title": {"text": "a <b> figure"}})
+    figure.add("scatter", x=[1, 2], y=[3, 4], name="a")
+    figure.plotly()  # the first one of a session
+    bundles = [figure._repr_mimebundle_(), px.line(x=[1, 2], y=[3, 4])._repr_mimebundle_()]
+    outputs = [nbformat.v4.new_output("display_data", data=bundle) for bundle in bundles]
+    cell = nbformat.v4.new_code_cell("", outputs=outputs)
+    html, _ = HTMLExporter(template_name="basic").from_notebook_node(
+        nbformat.v4.new_notebook(cells=[cell])
+    )
+    assert html.count('src="data:image/svg+xml;base64,') == 2
+    assert all(MIME in bundle for bundle in bundles)
 
 
 def test_a_figure_of_plotlys_own_is_drawn_too() -> None:

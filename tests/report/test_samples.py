@@ -101,6 +101,6 @@ def test_groups_are_measured_and_their_programs_told_apart_by_syntax_tree() -> N
     found = linked_rows(lines)
     assert [one["program"] for one in found] == [1, 1, 2, 0, 0, 0]
     assert found[4]["diversity"] == 0.5  # one 4-gram, twice
-    assert [one["weight"] for one in found[4:]] == [0.707, -0.707]  # 0.5 / (0.7071 + 1e-4)
+    assert [one["raw"] for one in found[4:]] == [0.707, -0.707]  # 0.5 / (0.7071 + 1e-4)
     half = 0.5 / (1 / 3**0.5 + 1e-4)  # rewards 1, 1, 0, 0
-    assert [one["weight"] for one in found[:4]] == [round(x * half, 3) for x in (1, 1, -1, -1)]
+    assert [one["raw"] for one in found[:4]] == [round(x * half, 3) for x in (1, 1, -1, -1)]

@@ -85,14 +85,14 @@ function linkedViews(brushed) {
   }
 
   function drawWeights() {
-    const known = rows.filter((row) => row.weight && (!chosen || chosen.has(groupOf(row))));
+    const known = rows.filter((row) => row.raw && (!chosen || chosen.has(groupOf(row))));
     weights.replaceChildren();
     const longest = Math.max(1, ...known.map((row) => row.length)), bins = 8;
     const sums = Array.from({ length: bins }, () => ({ all: 0, left: 0 }));
     for (const row of known) {
       const bin = sums[Math.min(bins - 1, Math.floor(row.length / longest * bins))];
-      bin.all += Math.abs(row.weight) * row.length;
-      if (!row.masked) bin.left += Math.abs(row.weight) * row.length;
+      bin.all += Math.abs(row.raw) * row.length;
+      if (!row.masked) bin.left += Math.abs(row.raw) * row.length;
     }
     const most = Math.max(1e-9, ...sums.map(({ all }) => all)), total = sums.reduce((sum, { all }) => sum + all, 0);
     const { x, y } = axes(weights, [0, longest], [0, 100], "length (tokens)", "% of the largest bar");
@@ -176,6 +176,7 @@ function pageSource({ arms, prompts, rows, verdicts }) {
   const has = (text, words) => text.toLowerCase().includes(words);
   return {
     live: false,
+    asked: () => ({}),
     data: () => ({ arms, rows, verdicts, probable }),
     text: (row) => ({ ...row, prompt: prompts[row.prompt] }),
     finds: (row, words) => has(row.text, words) || has(prompts[row.prompt], words),
@@ -187,6 +188,7 @@ function pageSource({ arms, prompts, rows, verdicts }) {
 function widgetSource(model) {
   return {
     live: true,
+    asked: () => model.get("asked"),
     data: () => model.get("data"),
     text: (row) => model.get("texts")[row.id],
     finds: (row) => !model.get("data").hits || model.get("data").hits.includes(row.id),
@@ -245,6 +247,9 @@ function browse(root, source) {
       offer(beside, [["", "nothing"], ...names.filter(([id]) => id !== chosen)]);
       offer(step, [["latest", steps.length ? `latest (${steps.at(-1)})` : "latest"],
         ...steps.toReversed().map((one) => [one, `step ${one}`])]);
+      const wanted = source.asked(); // a click on a curve may have asked for another
+      if (arms[wanted.run]?.stored) arm.value = wanted.run;
+      if (steps.includes(Number(wanted.step))) step.value = wanted.step;
     } else {
       const found = [...new Set(rows.map((row) => row.step))].sort((a, b) => a - b);
       offer(arm, [["", "all arms, side by side"], ...names]);
