@@ -1,4 +1,4 @@
-"""What if the mask had been another one? Eq. 2 applied again to recorded batches, by sliders.
+"""What if? Eq. 2 applied again to recorded batches, and claims under other margins, by sliders.
 
 Nothing is trained: the responses, their rewards and their tokens stay as they were recorded; only
 which of them lose their advantage is asked again. How training would have gone on is not known.
@@ -21,7 +21,7 @@ import pandas as pd
 from mcbench.experiments.study import Study
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.report.explain import Generation, raw_advantages, reason
-from mcbench.report.style import arm_styles
+from mcbench.report.style import arm_styles, spoken
 
 BANDS = 5  # of the length, in the table of what survives
 READINGS = ("incorrect", "correct", "non_incorrect", "any")
@@ -194,3 +194,44 @@ def _told(generation: Generation) -> str:
         f"{table.to_html(na_rep='–')}<p>Cut responses{more}:</p>"
         f"{rows.head(MOST_ROWS).to_html(index=False)}"
     )
+
+
+def verdicts_if(study: Study) -> widgets.VBox:
+    """The claims of a study under other margins and from fewer seeds, beside their verdicts."""
+    all_seeds = sorted(
+        {seed for runs in study.claimed.values() for of in runs.values() for seed in of}
+    )
+    wide = {"description_width": "150px"}
+    margins = widgets.FloatSlider(
+        1.0, min=0.25, max=4, step=0.25, description="margins, times", style=wide,
+        continuous_update=False, layout=widgets.Layout(width="460px"),
+    )  # fmt: skip
+    seeds = widgets.SelectMultiple(
+        options=all_seeds, value=tuple(all_seeds), description="seeds used", style=wide,
+        rows=min(6, max(1, len(all_seeds))),
+    )  # fmt: skip
+    shown = widgets.HTML()
+
+    def draw(change: Any = None) -> None:
+        found = study.results_if(seeds.value, margins.value)
+        rows = pd.DataFrame(
+            {
+                "claim": f"{name}: {one.claim.claim}",
+                "verdict": study.results[name].state,
+                "what if": one.state if one.claim.directed else one.part_states or one.state,
+                "effect": spoken(one.decisive.name),
+                "why not decided": spoken(one.reason),
+            }
+            for name, one in found.items()
+            if name in study.results
+        )
+        changed = sum(one.state != study.results[name].state for name, one in found.items())
+        shown.value = (
+            f"<p><b>What if, not the verdict:</b> {changed} of {len(rows)} states would be others. "
+            f"Margins and seeds were fixed before the runs.</p>{rows.to_html(index=False)}"
+        )
+
+    for control in (margins, seeds):
+        control.observe(draw, "value")
+    draw()
+    return widgets.VBox([margins, seeds, shown])

@@ -1,16 +1,20 @@
 """The mask asked again on recorded batches: by hand, by slider, from records."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from claims.effects import make_runs
 
 from mcbench.experiments.study import Study
 from mcbench.grpo.masking import uniform_draws
 from mcbench.report.explain import Generation
-from mcbench.report.what_if import recorded_batches, survival, under, what_if
+from mcbench.report.what_if import recorded_batches, survival, under, verdicts_if, what_if
+
+from .made import study_of
 
 REWARDS = [1.0, 0.0, 0.0, 0.0]
 
@@ -77,3 +81,22 @@ def test_without_tokens_there_is_nothing_to_ask() -> None:
     run.completions = lambda step: pd.DataFrame({"reward": np.array(REWARDS)})
     (told,) = what_if(study(run)).children
     assert told.value == "No run here stored a batch with its tokens."
+
+
+def test_claims_are_asked_again_with_fewer_seeds_and_other_margins() -> None:
+    made = replace(
+        study_of("context_length", make_runs("C2", 1, 5)),
+        claimed={"context_length": make_runs("C2", 1, 5)},
+    )
+    made = replace(made, results=made.results_if(range(100)))
+    assert made.results["C2"].state == "supported"
+    assert made.results_if([30])["C2"].state == "inconclusive"  # one seed
+    part = made.results_if(range(100), 2.0)["C2"].parts[0]
+    assert part.margin == 2 * made.results["C2"].parts[0].margin
+    margins, seeds, shown = verdicts_if(made).children
+    assert "0 of " in shown.value
+    seeds.value = seeds.options[:1]
+    assert "1 of " in shown.value
+    assert "1 of the 3 seeds it needs" in shown.value
+    margins.value = 2.0
+    assert "not the verdict" in shown.value
