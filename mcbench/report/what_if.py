@@ -18,9 +18,13 @@ import ipywidgets as widgets
 import numpy as np
 import pandas as pd
 
+from mcbench.claims.measurements import GRID
 from mcbench.experiments.study import Study
 from mcbench.grpo.generation import GenerationBatch
+from mcbench.grpo.temperature import select_temperature
 from mcbench.report.explain import Generation, raw_advantages, reason
+from mcbench.report.own_panels import grid_values
+from mcbench.report.spread import chosen_temperatures
 from mcbench.report.style import arm_styles, spoken
 
 BANDS = 5  # of the length, in the table of what survives
@@ -235,3 +239,73 @@ def verdicts_if(study: Study) -> widgets.VBox:
         control.observe(draw, "value")
     draw()
     return widgets.VBox([margins, seeds, shown])
+
+
+def target_if(study: Study) -> widgets.VBox:
+    """Which temperature T(D) would take for another target D*, from the diversity that was measured
+    over temperature: before training, and at checkpoints where they were measured.
+    """
+    rows = [row for row in study.measurements if row["kind"] == GRID]
+    known = {**chosen_temperatures(study.arms), **grid_values(rows, "distinct_4")}
+    if not known:
+        return widgets.VBox([widgets.HTML("No run here measured diversity over temperature.")])
+    values = [d for seeds in known.values() for curve in seeds.values() for d in curve.values()]
+    target = widgets.FloatSlider(
+        float(np.median(values)), min=min(values), max=max(values), step=0.005,
+        readout_format=".3f",
+        description="target D* (Distinct-4)", style={"description_width": "150px"},
+        layout=widgets.Layout(width="460px"),
+    )  # fmt: skip
+    shown = widgets.HTML()
+    styles = arm_styles(known)
+
+    def draw(change: Any = None) -> None:
+        lines = []
+        for name, seeds in known.items():
+            for seed, curve in seeds.items():
+                choice = select_temperature(curve, target.value)
+                at = {"measured": styles[name].label, "seed": seed, "T": choice.temperature}
+                lines.append({**at, "D(T)": curve[choice.temperature], "reached": choice.reached})
+        table = pd.DataFrame(lines).round(3).to_html(index=False)
+        shown.value = (
+            f"<p><b>What if</b> the lowest T with D(T) of at least D* were taken:</p>{table}"
+        )
+
+    target.observe(draw, "value")
+    draw()
+    return widgets.VBox([target, shown])
+
+
+def limit_if(study: Study) -> widgets.VBox:
+    """What a lower length limit would have cut of the stored responses, by arm and step. What was
+    cut at a limit already cannot be lengthened.
+    """
+    stored = study.responses
+    if "length" not in stored.columns:
+        return widgets.VBox([widgets.HTML("No responses are stored.")])
+    longest = int(stored["length"].max())
+    limit = widgets.IntSlider(
+        longest, min=1, max=longest, description="limit (tokens)",
+        style={"description_width": "150px"}, layout=widgets.Layout(width="460px"),
+    )  # fmt: skip
+    shown = widgets.HTML()
+    names = {arm: style.label for arm, style in arm_styles(study.arms).items()}
+    right = (stored["reward"] >= 1).to_numpy()
+
+    def draw(change: Any = None) -> None:
+        cut = ((stored["length"] > limit.value) | stored["truncated"].astype(bool)).to_numpy()
+        frame = pd.DataFrame(
+            {
+                "arm": stored["arm"].map(names), "step": stored["step"], "cut (%)": 100 * cut,
+                "right (%)": 100 * right,
+                "right within the limit (%)": 100 * (right & (stored["length"] <= limit.value)),
+            }
+        )  # fmt: skip
+        table = frame.groupby(["arm", "step"], sort=False).mean().round(1).to_html()
+        shown.value = (
+            f"<p><b>What if</b> no response had more than {limit.value} tokens:</p>{table}"
+        )
+
+    limit.observe(draw, "value")
+    draw()
+    return widgets.VBox([limit, shown])

@@ -1,5 +1,6 @@
 """The mask asked again on recorded batches: by hand, by slider, from records."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,15 @@ from claims.effects import make_runs
 from mcbench.experiments.study import Study
 from mcbench.grpo.masking import uniform_draws
 from mcbench.report.explain import Generation
-from mcbench.report.what_if import recorded_batches, survival, under, verdicts_if, what_if
+from mcbench.report.what_if import (
+    limit_if,
+    recorded_batches,
+    survival,
+    target_if,
+    under,
+    verdicts_if,
+    what_if,
+)
 
 from .made import study_of
 
@@ -100,3 +109,29 @@ def test_claims_are_asked_again_with_fewer_seeds_and_other_margins() -> None:
     assert "1 of the 3 seeds it needs" in shown.value
     margins.value = 2.0
     assert "not the verdict" in shown.value
+
+
+def cells(shown: Any) -> list[str]:
+    return re.findall("<td>(.*?)</td>", shown.value)
+
+
+def test_another_target_takes_the_lowest_temperature_that_reaches_it() -> None:
+    row = {"kind": "temperature_grid", "seed": 0, "step": 80}
+    rows = [{**row, "temperature": t, "distinct_4": d} for t, d in ((0.6, 0.4), (1.2, 0.6))]
+    target, shown = target_if(Study("temperature", "nano", {}, measurements=rows)).children
+    target.value = 0.4
+    assert cells(shown) == ["after 80 steps", "0", "0.6", "0.4", "True"]
+    target.value = 0.45
+    assert cells(shown) == ["after 80 steps", "0", "1.2", "0.6", "True"]
+
+
+def test_a_lower_limit_cuts_what_is_longer() -> None:
+    run = stored()
+    frame = run.completions(1).assign(length=[2, 8, 8, 3])
+    run.completions = lambda step: frame
+    limit, shown = limit_if(study(run)).children
+    assert limit.value == 8
+    limit.value = 2
+    assert cells(shown) == ["75.0", "25.0", "25.0"]
+    limit.value = 1
+    assert cells(shown) == ["100.0", "25.0", "0.0"]
