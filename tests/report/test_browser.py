@@ -296,7 +296,7 @@ def test_the_index_is_sorted_and_filtered(tab: Tab) -> None:
 def drag(tab: Tab, box: str, start: tuple[float, float], end: tuple[float, float]) -> None:
     """Drag in an element, between two places in shares of its width and height."""
     left, top, width, height = tab.evaluate(
-        f"(({{left, top, width, height}}) => [left, top, width, height])"
+        "(({left, top, width, height}) => [left, top, width, height])"
         f"({box}.getBoundingClientRect())"
     )
     for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
@@ -334,14 +334,23 @@ def test_a_click_on_a_curve_opens_the_responses_of_its_step(opened: Tab) -> None
     place = "{block: 'center', behavior: 'instant'}"
     opened.evaluate(f"document.getElementById('nano-s-reward').scrollIntoView({place})")
     plot = "document.querySelector('#nano-s-reward .nsewdrag')"
-    drag(opened, plot, (0.5, 0.5), (0.5, 0.5))
+    x, y, wide = opened.evaluate(
+        "(({left, top, width, height}) => [left + width / 2, top + height / 2, width])"
+        f"({plot}.getBoundingClientRect())"
+    )
+    assert wide > 100
+    for shift in (0, 6):
+        opened.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + shift, y=y)
+    opened.wait("!document.querySelector('#nano-s-reward .cursor').hidden")
+    for kind in ("mousePressed", "mouseReleased"):
+        at = {"x": x + 6, "y": y, "button": "left", "clickCount": 1}
+        opened.call("Input.dispatchMouseEvent", type=kind, **at)
     opened.wait("/of step 5, the nearest to/.test(document.querySelector('.summary').textContent)")
     opened.wait("document.querySelector('.browser').getBoundingClientRect().top < innerHeight")
     assert opened.errors == []
 
 
 def test_a_problem_is_followed_and_programs_are_told_apart(opened: Tab) -> None:
-    opened.evaluate("document.querySelector('.browser input[type=checkbox]:not([hidden])')")
     over = "[...document.querySelectorAll('.filters label')].find((one) =>"
     over += " one.textContent === 'This problem at all steps').querySelector('input')"
     opened.evaluate(f"{over}.click()")
