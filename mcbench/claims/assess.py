@@ -165,10 +165,7 @@ def measure(
         return Finding(claim, (), 0, f"no seed was run in all of {_names(claim.arms)}")
     basis = protocol.basis(evidence.seeds)
     try:
-        parts = tuple(
-            replace(part, margin=None if part.margin is None else margins * part.margin)
-            for part in claim.statistic(evidence)
-        )
+        parts = tuple(replace(part, margins=margins) for part in claim.statistic(evidence))
     except UserError as error:
         return Finding(claim, (), len(evidence.seeds), str(error), basis)
     count = len(evidence.seeds) if claim.arms else min(part.estimate.seeds for part in parts)
