@@ -341,8 +341,6 @@ def _parts(sources: Sources) -> list[Section]:
             made_of = [block_of(view, name, prefix, said) for name, said in part.panels.items()]
             blocks = [one for one in made_of if not _is_empty(one)]
             absent = [one.title for one in made_of if isinstance(one, Panel) and _is_empty(one)]
-            if absent and not blocks:
-                continue
             not_there = f" Not recorded in these runs: {', '.join(absent)}." if absent else ""
             apart = part.every_size and several
             name = f"{prefix}-{part.id}" if apart else part.id
