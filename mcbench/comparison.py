@@ -26,7 +26,7 @@ from mcbench.experiments.arms import Arms
 from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun
 from mcbench.experiments.study import Study, missing_runs, planned_study, run_study
 from mcbench.report.dashboard.dashboard import Dashboard, page_likely
-from mcbench.report.experiment import experiment_page, frame, lead, paper_table, show
+from mcbench.report.experiment import experiment_page, finding, frame, paper_table, show
 from mcbench.report.site import command, save
 from mcbench.report.sources import Sources
 from mcbench.runs.place import in_project
@@ -101,9 +101,8 @@ class Comparison(Study):
             for arm, own in self.settings.items()
         ]  # fmt: skip
         table = pd.DataFrame(rows, columns=["arm", "settings", "runs"])
-        return f"<p>{escape(lead(Sources([self], self, **self.beside)))}</p>" + table.to_html(
-            index=False
-        )
+        told = finding(Sources([self], self, **self.beside))
+        return f"<p>{escape(told)}</p>" + table.to_html(index=False)
 
 
 def compare(

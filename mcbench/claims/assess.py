@@ -122,6 +122,7 @@ def assess(
     experiment: str,
     runs: Mapping[str, Mapping[int, RunRecord]],
     measurements: Measurements = (),
+    margins: float = 1.0,
 ) -> dict[str, Result]:
     """The results of all claims of an experiment, the paper's and ours, by id.
 
@@ -132,6 +133,7 @@ def assess(
         runs: finished runs of one setting, by arm and seed; arms of other experiments as
             ``home/arm`` (:func:`mcbench.claims.claim.arms_elsewhere`), those of ``cross_model`` are
             the model generations ``older`` and ``newer``.
+        margins: what every margin is multiplied by; a verdict has 1.
     """
     runs = {arm: protocol.counted(seeds) for arm, seeds in runs.items()}
     measurements = protocol.counted_rows(measurements)
@@ -142,7 +144,7 @@ def assess(
         for arm, of_arm in runs.items()
         if arm in needed
     }
-    findings = [measure(one, curves, measurements) for one in claims]
+    findings = [measure(one, curves, measurements, margins) for one in claims]
     family = [found for found in findings if found.claim.directed]
     corrected = holm([found.p for found in family])
     results = [
@@ -152,7 +154,9 @@ def assess(
     return {one.claim.id: one for one in results}
 
 
-def measure(claim: Claim, curves: Curves, measurements: Measurements = ()) -> Finding:
+def measure(
+    claim: Claim, curves: Curves, measurements: Measurements = (), margins: float = 1.0
+) -> Finding:
     """The parts of a claim on the runs of one setting, or why there are none."""
     if absent := [arm for arm in claim.arms if not curves.get(arm)]:
         return Finding(claim, (), 0, f"no finished run of {_names(absent)}")
@@ -161,7 +165,7 @@ def measure(claim: Claim, curves: Curves, measurements: Measurements = ()) -> Fi
         return Finding(claim, (), 0, f"no seed was run in all of {_names(claim.arms)}")
     basis = protocol.basis(evidence.seeds)
     try:
-        parts = tuple(claim.statistic(evidence))
+        parts = tuple(replace(part, margins=margins) for part in claim.statistic(evidence))
     except UserError as error:
         return Finding(claim, (), len(evidence.seeds), str(error), basis)
     count = len(evidence.seeds) if claim.arms else min(part.estimate.seeds for part in parts)

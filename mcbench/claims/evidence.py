@@ -182,6 +182,7 @@ class Part:
     ``threshold`` marks a comparison with something else than nothing ("twice as much"), which
     therefore has no margin. What is ``beside`` is measured and told, and decides nothing. ``state``
     and ``seeds_needed`` (for a decision; None where unknown) are given when the claim is assessed.
+    ``margins`` multiplies the margin: 1 in every verdict, another number only to ask what if.
     """
 
     name: str
@@ -191,11 +192,12 @@ class Part:
     beside: bool = False
     state: str = INCONCLUSIVE
     seeds_needed: int | None = None
+    margins: float = 1.0
 
     @property
     def margin(self) -> float | None:
         """Within which there is no effect; None where a threshold is asked for."""
-        return None if self.threshold else MARGINS[self.unit].value
+        return None if self.threshold else self.margins * MARGINS[self.unit].value
 
 
 Term = tuple[float, Series, Statistic]

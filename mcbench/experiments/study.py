@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +52,7 @@ class Study:
         planned: the runs that were asked for; none of a study that was read from records.
         settings: the arms as they were given.
         options: what else they were asked for by: experiment, steps, settings of every arm.
+        claimed: the finished runs that ``results`` rest on, by experiment, arm and seed.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Study:
     planned: Sequence[PlannedRun] = ()
     settings: Arms = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    claimed: Mapping[str, Runs] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         seeds = {arm: len(runs) for arm, runs in self.arms.items()}
@@ -143,6 +145,21 @@ class Study:
         ]
         return pd.DataFrame(rows, columns=None if rows else ["arm", "seed", "step"])
 
+    def results_if(self, seeds: Collection[int], margins: float = 1.0) -> dict[str, Result]:
+        """What the results would be from some seeds alone and with other margins, all multiplied
+        by ``margins``. These are no verdicts: seeds and margins were fixed before the runs.
+        """
+        return {
+            name: result
+            for home, runs in self.claimed.items()
+            for name, result in assess(
+                home,
+                {arm: {s: one for s, one in of.items() if s in seeds} for arm, of in runs.items()},
+                [row for row in self.measurements if row.get("seed", None) in (None, *seeds)],
+                margins,
+            ).items()
+        }
+
     def verdicts(self) -> pd.DataFrame:
         """One row per claim that these arms suffice for.
 
@@ -222,7 +239,7 @@ def _study(
             done[other] = seeds
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
     results = assess(name, done, measurements)
-    return Study(name, scope.profile, arms, results, measurements)
+    return Study(name, scope.profile, arms, results, measurements, claimed={name: done})
 
 
 # Trained -----------------------------------------------------------------------------------------
@@ -289,7 +306,9 @@ def run_study(
         for name, result in assess(home, runs, measurements).items()
     }
     asked = {"experiment": experiment, "steps": steps, "settings": dict(settings or {})}
-    return Study(experiment or OWN, profile, by_arm, results, measurements, planned, given, asked)
+    return Study(
+        experiment or OWN, profile, by_arm, results, measurements, planned, given, asked, own
+    )
 
 
 def missing_runs(

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from mcbench.report.paper import Reference
+from mcbench.report.picture import picture
 from mcbench.report.series import Arms, Curve, smooth
 from mcbench.report.style import NEUTRAL_GRID, NEUTRAL_TEXT, ArmStyle, arm_styles
 
@@ -55,7 +56,8 @@ _LAYOUT: dict[str, Any] = {
     "hovermode": "x unified",
     "hoverlabel": {"font": {"size": 12}},
     "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": NEUTRAL_TEXT},
-    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+    # Below, where plotly's own buttons, which come up at the top on the right, never cover it.
+    "legend": {"orientation": "h", "y": -0.24, "yanchor": "top", "x": 0, "xanchor": "left"},
     "xaxis": _axis(showgrid=False),
     "yaxis": _axis(nticks=6),
 }
@@ -136,10 +138,29 @@ class Figure:
         """As plotly's own object, every property checked."""
         import plotly.graph_objects as go
 
+        with_stills()
         return go.Figure(_listed(self.data), _listed(self.layout))
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
         return self.plotly()._repr_mimebundle_(*args, **options)
+
+
+def with_stills() -> None:
+    """Keep a still picture of every plotly figure that a notebook shows, beside the figure itself,
+    for where no script runs (:mod:`mcbench.report.picture`).
+    """
+    import plotly.io as pio
+    from plotly.io.base_renderers import MimetypeRenderer
+
+    class Still(MimetypeRenderer):
+        def to_mimebundle(self, fig_dict: dict[str, Any]) -> dict[str, str]:
+            return {"image/svg+xml": picture(fig_dict["data"], fig_dict["layout"])}
+
+    shown = (pio.renderers.default or "").split("+")
+    if "still" not in pio.renderers:
+        pio.renderers["still"] = Still()
+    if "plotly_mimetype" in shown and "still" not in shown:
+        pio.renderers.default = "+".join([*shown, "still"])
 
 
 def _listed(value: Any) -> Any:
@@ -256,18 +277,33 @@ def seeds_of(trace: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(trace["x"], dtype=float)[: runs.shape[1]], runs
 
 
-def add_reference(figure: Figure, reference: Reference, last_step: float | None = None) -> None:
-    """The paper's curve, faint. Over training its steps are stretched to ``last_step``, because
-    its runs are of another length; None leaves x as it is.
+PAPERS = ("diamond-open", "square-open", "x-thin-open", "triangle-up-open")
+
+
+def add_reference(
+    figure: Figure, reference: Reference, last_step: float | None = None, place: int = 0
+) -> None:
+    """The paper's curve: a hairline through the points that were read, with open marks that no arm
+    has, other ones at another ``place``. Over training its steps are stretched to ``last_step``,
+    because its runs are of another length; None leaves x as it is.
     """
     x = np.array(reference.x, dtype=float)
     if last_step is not None:
         x = x / x.max() * last_step
     scaled = "" if last_step is None else f", its {reference.x[-1]:.0f} steps stretched to ours"
-    name = f"paper, {reference.label} ({reference.source}, read by eye{scaled})"
-    style = ArmStyle(name, NEUTRAL_GRID.replace("0.22", "0.75"), "dot")
-    look: dict[str, Any] = {"hovertemplate": "%{y:.3g}", "legendgroup": "paper"}
-    figure.line(x, np.array(reference.y), name, style, **look, meta={"role": "paper"})
+    mark = {"symbol": PAPERS[place % len(PAPERS)], "size": 8, "color": NEUTRAL_TEXT}
+    figure.add(
+        "scatter",
+        x=x,
+        y=np.array(reference.y),
+        name=f"paper, {reference.label} ({reference.source}, read by eye{scaled})",
+        mode="lines+markers",
+        line={"color": NEUTRAL_GRID.replace("0.22", "0.75"), "width": 1},
+        marker=mark | {"line": {"width": 1.2, "color": NEUTRAL_TEXT}},
+        hovertemplate="%{y:.3g}",
+        legendgroup="paper",
+        meta={"role": "paper", "short": f"paper: {reference.label}"},
+    )
 
 
 def compare(

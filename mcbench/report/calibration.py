@@ -151,6 +151,14 @@ def target_table(reports: Sequence[CalibrationReport]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def _finding(reports: Sequence[CalibrationReport]) -> str:
+    told = []
+    for report in reports:
+        met = [row["met"] for row in report.verdicts().to_dict("records")]
+        told.append(f"{report.model} meets {sum(met)} of {len(met)} targets")
+    return f"Before any training, {'; '.join(told)}."
+
+
 def _range(low: float, high: float) -> str:
     return f"at least {low:g}" if high in (1.0, float("inf")) else f"{low:g} to {high:g}"
 
@@ -213,7 +221,9 @@ def calibration_page(
         kicker="calibration",
         lead="Is each untrained model a fair test bed? The targets were fixed before any recipe "
         "was trained; a missed one is shown as missed.",
+        finding=_finding(reports),
         arms=model_styles(reports),
+        notebook="10_nano_world",
         sections=[
             Section("targets", "Targets", blocks=[Table(target_table(reports))]),
             Section("grid", "Temperature and diversity", blocks=[grid]),

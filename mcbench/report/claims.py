@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mcbench.claims import CLAIMS, Result, assess, count_states, summary_rows
+from mcbench.claims import CLAIMS, STATES, Result, assess, count_states, summary_rows
 from mcbench.claims.assess import digits_of
 from mcbench.claims.evidence import Part
+from mcbench.claims.margins import MARGINS
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, MOST_SEEDS
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
 from mcbench.report.ends import FULL_SEEDS, interval, signed
-from mcbench.report.page import Block, Facts, Link, Section, Table, Tile
+from mcbench.report.page import Block, Facts, Link, Section, Table, Track, Verdict
+from mcbench.report.rendering import on_track
+from mcbench.report.style import spoken
 from mcbench.runs.store import RunRecord
 
 MEANING = (
@@ -81,11 +84,11 @@ def result_table(results: Results, beside: bool = False) -> pd.DataFrame:
             if part.beside == beside:
                 found = part.estimate
                 shown = numbers(found.value, found.low, found.high, part.unit)
-                rows.append({"Claim": name, "State": part.state, "What": part.name, **shown,
+                rows.append({"Claim": name, "State": part.state, "What": spoken(part.name), **shown,
                              "Margin": _margin(part), "Seeds to decide": _seeds(part)})  # fmt: skip
         if not one.parts and not beside:
             nothing = dict.fromkeys(COLUMNS[3:], "–")
-            rows.append({"Claim": name, "State": one.state, "What": one.note, **nothing})
+            rows.append({"Claim": name, "State": one.state, "What": spoken(one.note), **nothing})
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -108,16 +111,41 @@ def state_table(results: Results) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Claim": name,
+                "Claim": f"{name}: {one.claim.claim}",
                 "State": one.state,
                 "Seeds": str(one.n_seeds or "–"),
                 "p, corrected": "–" if one.p >= 1 else f"{one.p:.3f}",
                 "Rests on": BASES.get(one.basis, one.basis) or "–",
-                "Why there is no decision": one.reason or "–",
+                "Why there is no decision": spoken(one.reason) or "–",
             }
             for name, one in results.items()
         ]
     )
+
+
+def verdicts(results: Results, page: str = "") -> list[Verdict]:
+    """The paper's claims for the first screen, each with the part that decides it, in multiples of
+    the margin that counts as no effect; ``page`` is where they are explained.
+    """
+    made = []
+    for name, one in papers(results).items():
+        found, margin = one.decisive.estimate, MARGINS[one.unit].value
+        low, high = (edge / margin for edge in one.interval)
+        known = not np.isnan(low)
+        size = found.value / margin
+        side = "none" if not known else "for" if low > 0 else "against" if high < 0 else "both"
+        shown = numbers(found.value, *one.interval, one.unit)
+        text = f"{shown['Effect']} [{shown['95 % interval']}]" if known else spoken(one.reason)
+        track = Track(on_track(size), on_track(low), on_track(high)) if known else None
+        home = page or f"{EXPERIMENTS[one.claim.experiment].notebook}.html"
+        made.append(
+            Verdict(
+                name, one.claim.claim, one.state, spoken(one.decisive.name), text, side,
+                0.0 if np.isnan(size) else round(size, 3), track, f"{home}#verdicts",
+                one.claim.section.replace("_", " "),
+            )
+        )  # fmt: skip
+    return made
 
 
 def result_lines(results: Results) -> list[str]:
@@ -125,9 +153,9 @@ def result_lines(results: Results) -> list[str]:
     lines = []
     for name, one in papers(results).items():
         few = 0 < one.n_seeds < FULL_SEEDS and one.parts
-        note = re.sub(r"(?<!\w)-(?=\d)", "−", one.note)
+        note = re.sub(r"(?<!\w)-(?=\d)", "−", spoken(one.note))
         lines.append(f"{name} {one.state}{' (exploratory)' if few else ''}: {note}")
-        lines += [f"   {part.state}: {part.name}" for part in one.parts if not part.beside]
+        lines += [f"   {part.state}: {spoken(part.name)}" for part in one.parts if not part.beside]
     for name, one in ours(results).items():
         lines.append(f"{name} {CLAIMS[name].claim}")
         lines += [
@@ -138,26 +166,18 @@ def result_lines(results: Results) -> list[str]:
 
 
 def states_sentence(results: Results) -> str:
-    """The states in a sentence or two; empty where nothing is claimed."""
+    """How many of the paper's claims are in each state; empty without any."""
     found = papers(results)
-    states = ", ".join(f"{name} {one.state}" for name, one in found.items())
-    told = [f"The paper's claims on this scale: {states}."] if states else []
-    if found and {one.basis for one in found.values()} & {"first round"}:
-        told.append("These are runs of the first round, before the protocol.")
-    for name, one in ours(results).items():
-        decided = [f"{p.name}: {p.state}" for p in one.parts if p.state != INCONCLUSIVE]
-        told.append(f"{name} (ours): {'; '.join(decided) or 'nothing is decided'}.")
-    return " ".join(told)
-
-
-def state_tiles(states: Mapping[str, int]) -> list[Tile]:
-    """How many claims are in each state."""
-    total = sum(states.values())
-    return [
-        Tile(state.capitalize(), str(count), f" of {total} claims")
-        for state, count in states.items()
-        if total
-    ]
+    if not found:
+        return ""
+    counts = {state: [one for one in found.values() if one.state == state] for state in STATES}
+    if len(counts[INCONCLUSIVE]) == len(found):
+        every = "claim is" if len(found) == 1 else f"{len(found)} claims is"
+        return f"None of the paper's {every} decided by these runs."
+    told = [f"{len(them)} {state}" for state, them in counts.items() if them]
+    are = "is" if told[0].startswith("1 ") else "are"
+    told[0] = told[0].replace(" ", f" {are} ", 1)
+    return f"Of the paper's {len(found)} claims {', '.join(told)}."
 
 
 def claim_sections(results: Results) -> list[Section]:
@@ -167,14 +187,15 @@ def claim_sections(results: Results) -> list[Section]:
         return []
     names = list(found)
     blocks: list[Block] = [
-        Facts([(name, CLAIMS[name].claim) for name in names]),
         Table(state_table(found)),
         Table(result_table(found), "Every part"),
     ]
     beside = result_table(found, beside=True)
     if len(beside):
         blocks.append(Table(beside, fold="Measured beside them; these decide nothing"))
-    title = f"Claims {names[0]} to {names[-1]}" if len(names) > 1 else f"Claim {names[0]}"
+    title = (
+        f"The paper's claims {names[0]} to {names[-1]}" if len(names) > 1 else "The paper's claim"
+    )
     return [Section("verdicts", title, RULE, blocks)]
 
 
@@ -187,7 +208,7 @@ def our_sections(results: Results) -> list[Section]:
         about = [("question", f"{name}: {claim.claim}"), ("left open", claim.source)]
         about += [("measured", measured), ("seeds", str(one.n_seeds))]
         about += [("rests on", told)] if (told := BASES.get(one.basis, one.basis)) else []
-        about += [("inconclusive", one.reason)] if one.reason else []
+        about += [("inconclusive", spoken(one.reason))] if one.reason else []
         blocks.append(Facts(about))
         if one.parts:
             blocks.append(Table(result_table({name: one}).drop(columns="Claim")))
@@ -229,10 +250,11 @@ def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
             first = {"Id": Link(row["id"], f"{page}#verdicts"), "Claim": row["claim"]}
             found = {"State": row["state"], "Parts": row["parts"] or "–", **found}
             found["Rests on"] = row["basis"] or "–"
-            claims.append({**first, **found, "Why there is no decision": row["reason"]})
+            reason = spoken(row["reason"])
+            claims.append({**first, **found, "Why there is no decision": reason})
         else:
             first = {"Id": Link(row["id"], f"{page}#beyond"), "Question": row["claim"]}
-            questions.append({**first, "What": row["part"] or row["note"], **found})
+            questions.append({**first, "What": spoken(row["part"] or row["note"]), **found})
     return pd.DataFrame(claims), pd.DataFrame(questions)
 
 
@@ -280,11 +302,14 @@ def _line(row: Mapping[Any, Any], name: str, said: str) -> str:
 
 
 def summary_section(results: Results) -> Section:
-    """Counts and what they mean, a table of the paper's claims, one of our questions."""
+    """What the states mean, a table of the paper's claims, one of our questions."""
     claims, questions = summary_tables(results)
     return Section(
         "claims",
-        f"The paper's {len(claims)} claims",
+        f"The paper's {len(claims)} claims in numbers",
         f"{_told(results)} at this scale. {whole_sentence(results)} {MEANING}",
-        [Table(claims), Table(questions, fold="Beyond the paper (ours)")],
+        [
+            Table(claims, fold="All claims with their numbers"),
+            Table(questions, fold="Beyond the paper (ours)"),
+        ],
     )

@@ -26,7 +26,7 @@ from mcbench.report.base import Figure, new_figure
 from mcbench.report.ends import signed
 from mcbench.report.page import Panel, Plot
 from mcbench.report.sources import Sources
-from mcbench.report.style import BLUE, GREEN, GREY, NEUTRAL_TEXT, VERMILLION, arm_styles
+from mcbench.report.style import BLUE, GREEN, GREY, NEUTRAL_TEXT, VERMILLION, arm_styles, spoken
 
 REQUIRED = 0.95
 """Precision and recall that every stage has to reach."""
@@ -50,7 +50,7 @@ def beside(sources: Sources) -> Panel:
     try:
         return Panel(title, data=_beside(found))
     except UserError as error:
-        return Panel(title, missing=f"Not compared: {error}.")
+        return Panel(title, missing=spoken(f"Not compared: {error}."))
 
 
 def _beside(found: Evidence) -> pd.DataFrame:

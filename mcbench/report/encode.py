@@ -27,13 +27,20 @@ def figure_spec(figure: Figure) -> dict[str, Any]:
     Without title and legend, which the page has in its own text.
     """
     layout = {key: value for key, value in figure.layout.items() if key not in _DROPPED}
-    layout["margin"] = {"l": 54, "r": 12, "t": 14, "b": 44}
+    above = max(
+        [shape.get("y1", 0) for shape in layout.get("shapes", ()) if _is_strip(shape)] + [0]
+    )
+    layout["margin"] = {"l": 54, "r": 12, "t": 14 + above, "b": 44}
     layout["showlegend"] = False
     return {
         "data": [_trace(trace) for trace in figure.data],
         "layout": encoded(layout),
         "linked": layout.get("xaxis", {}).get("title", {}).get("text") == STEPS,
     }
+
+
+def _is_strip(shape: dict[str, Any]) -> bool:
+    return str(shape.get("name", "")).startswith("stage:")
 
 
 def _trace(trace: dict[str, Any]) -> dict[str, Any]:

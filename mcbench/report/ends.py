@@ -1,4 +1,4 @@
-"""What arms end at: held-out pass@1 over the last window, as tiles and in a sentence."""
+"""What arms end at: held-out pass@1 over the last window, as a chart and in a sentence."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcbench.claims.statistics import Estimate, estimate, last_window
-from mcbench.report.page import Tile
+from mcbench.report.page import End, Ends, Track
 from mcbench.report.series import Arms, comparable, eval_curves, eval_lengths, unfinished
-from mcbench.report.style import KNOWN, ArmStyle, arm_styles
+from mcbench.report.style import arm_styles
 from mcbench.report.table import OURS
 
 FULL_SEEDS = 5  # below this many, conclusions are called exploratory
@@ -41,7 +41,7 @@ def finished(arms: Arms) -> Arms:
 
 
 @dataclass(frozen=True)
-class End:
+class Reached:
     """An arm's pass@1 in percent before training and over the last window, by seed; its peak."""
 
     base: dict[int, float]
@@ -54,7 +54,7 @@ class End:
         return float(np.mean(list(self.last.values())))
 
 
-def ends(arms: Arms, length: int) -> dict[str, End]:
+def ends(arms: Arms, length: int) -> dict[str, Reached]:
     """By arm, of its finished runs; arms without an evaluation after step 0 are left out."""
     found = {}
     for curve in eval_curves(finished(arms), "pass_at_1", length, scale=100):
@@ -67,37 +67,52 @@ def ends(arms: Arms, length: int) -> dict[str, End]:
                 base |= {seed: float(y[0])} if x[0] == 0 else {}
         if last:
             peak = np.nanmax(np.where(np.isnan(curve.mean), -1.0, curve.mean))
-            found[curve.arm] = End(base, last, float(peak))
+            found[curve.arm] = Reached(base, last, float(peak))
     return found
 
 
-def tiles(arms: Arms, length: int) -> list[Tile]:
-    """A tile for the model before training and one for each arm; one without a number for an arm
-    that has no finished run.
+def chart(arms: Arms, length: int) -> Ends | None:
+    """Where every arm ends, beside the model before training, with the mean's 95 % interval over
+    seeds; an arm without a finished run has no mark. None where nothing was evaluated.
     """
     found, styles = ends(arms, length), arm_styles(arms)
+    if not found:
+        return None
     by_seed: dict[int, list[float]] = {}
     for end in found.values():
         for seed, value in end.base.items():
             by_seed.setdefault(seed, []).append(value)
-    base = float(np.mean([np.mean(values) for values in by_seed.values()])) if by_seed else np.nan
-    made = []
-    if by_seed:
-        under = f"pass@1, {plural(len(by_seed), 'seed')}"
-        made.append(Tile("Not trained", f"{base:.1f}", "%", under, KNOWN["base"]))
-    for arm, style in styles.items():
+    base = float(np.mean([np.mean(values) for values in by_seed.values()])) if by_seed else None
+    means = {arm: estimate(np.array(list(end.last.values()))) for arm, end in found.items()}
+    shown = [x for end in found.values() for x in end.last.values()]
+    shown += [x for m in means.values() for x in (m.low, m.high) if not np.isnan(x)]
+    shown += [] if base is None else [base]
+    low, high = max(0.0, 5 * np.floor(min(shown) / 5)), min(100.0, 5 * np.ceil(max(shown) / 5))
+
+    def at(value: float) -> float:
+        return round(100 * (min(max(value, low), high) - low) / max(1e-9, high - low), 2)
+
+    rows = []
+    for arm in sorted(styles, key=lambda arm: -found[arm].mean if arm in found else np.inf):
         note = unfinished(arms[arm])
-        if arm in found:
-            made.append(_tile(found[arm], base, style, note))
-        elif note:
-            made.append(Tile(style.label, "–", "", note, style))
-    return made
-
-
-def _tile(end: End, base: float, style: ArmStyle, note: str) -> Tile:
-    change = "" if np.isnan(base) else f"{signed(end.mean - base)} points, "
-    under = f"{change}peak {end.peak:.1f} %" + (f"; left out: {note}" if note else "")
-    return Tile(style.label, f"{end.mean:.1f}", "%", under, style)
+        if arm not in found:
+            rows.append(End(styles[arm], "–", note))
+            continue
+        mean, one = means[arm], found[arm]
+        sides = [None if np.isnan(x) else at(x) for x in (mean.low, mean.high)]
+        track = Track(at(mean.value), *sides, tuple(map(at, one.last.values())))
+        change = "" if base is None else f"{signed(one.mean - base)} points, "
+        under = f"{change}peak {one.peak:.1f} %" + (f"; left out: {note}" if note else "")
+        rows.append(End(styles[arm], f"{mean.value:.1f} %", under, track))
+    told = "" if base is None else f"not trained {base:.1f} % ({plural(len(by_seed), 'seed')})"
+    return Ends(
+        f"Held-out pass@1 with up to {length} tokens, over the last quarter of the steps",
+        rows,
+        (f"{low:g} %", f"{high:g} %"),
+        None if base is None else at(base),
+        told,
+        comparable(arms, length)[1],
+    )
 
 
 def first_length(arms: Arms) -> int | None:
@@ -106,43 +121,45 @@ def first_length(arms: Arms) -> int | None:
     return lengths[0] if lengths else None
 
 
-def ends_sentence(arms: Arms) -> str:
-    """What every arm ends at, the highest first; empty where nothing was evaluated."""
-    length = first_length(arms)
-    found = ends(arms, length) if length is not None else {}
-    if length is None or not found:
+def finding(arms: Arms, length: int) -> str:
+    """Which arm ends highest, and which are clearly apart from the one they are compared with:
+    MicroCoder-GRPO, or else the first. Empty where nothing was evaluated.
+    """
+    found, styles = ends(arms, length), arm_styles(arms)
+    if not found:
         return ""
-    styles = arm_styles(arms)
-    ranked = sorted(found, key=lambda arm: -found[arm].mean)
-    told = ", ".join(f"{found[arm].mean:.1f} % {styles[arm].label}" for arm in ranked)
-    _, remark = comparable(arms, length)
-    sentence = (
-        f"Held-out pass@1 with up to {length} tokens over the last quarter of the steps: {told}."
-    )
-    return f"{sentence} {remark}".strip()
+    best = max(found, key=lambda arm: found[arm].mean)
+    first = " highest, at" if len(found) > 1 else " at"
+    told = f"{_capital(styles[best].label)} ends{first} {found[best].mean:.1f} % pass@1"
+    ours = OURS if OURS in found else next(iter(found))
+    gaps = {arm: paired(found[arm].last, found[ours].last) for arm in found if arm != ours}
+    known = {arm: gap for arm, gap in gaps.items() if gap is not None}
+    if best in known:
+        told += f": {_gap(known[best])} against {styles[ours].label}"
+    told += "."
+    # Interval of the difference over seeds; an arm that trained exactly as ours has none.
+    clear = [arm for arm, gap in known.items() if gap.low > 0 or gap.high < 0]
+    if others := [arm for arm in clear if arm != best]:
+        named = ", ".join(f"{styles[arm].label} by {_gap(known[arm])}" for arm in others)
+        told += (
+            f" Clearly apart from {styles[ours].label}{' too' if best in clear else ''}: {named}."
+        )
+    elif known and not clear:
+        which = "The other arm is not" if len(known) == 1 else "No arm is"
+        told += f" {which} clearly apart from {styles[ours].label}."
+    if known and min(gap.seeds for gap in known.values()) < FULL_SEEDS:
+        told += f" With fewer than {FULL_SEEDS} seeds in an arm this is exploratory."
+    return told
 
 
-def against_the_best(arms: Arms, length: int) -> str:
-    """How MicroCoder-GRPO ends against the best other arm; empty where either is missing."""
-    found = ends(arms, length)
-    others = {arm: end for arm, end in found.items() if arm != OURS}
-    if OURS not in found or not others:
-        return ""
-    best = max(others, key=lambda arm: others[arm].mean)
-    gap = paired(found[OURS].last, found[best].last)
-    if gap is None:
-        return ""
-    side = "above" if gap.value >= 0 else "below"
-    where = "level with" if abs(gap.value) < 0.05 else f"{abs(gap.value):.1f} points {side}"
-    text = f"MicroCoder-GRPO ends {where} {arm_styles([best])[best].label}, the best of the others"
-    if np.isnan(gap.low):
-        text += f" ({plural(gap.seeds, 'seed')}, so no interval)"
-    else:
-        inside = interval(gap.low, gap.high)
-        text += f" (95 % interval {inside}, paired over {gap.seeds} seeds)"
-    if gap.seeds < FULL_SEEDS:
-        text += f"; with fewer than {FULL_SEEDS} seeds this is exploratory"
-    return f"{text}."
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _gap(gap: Estimate) -> str:
+    inside, seeds = interval(gap.low, gap.high), plural(gap.seeds, "seed")
+    sure = "no interval" if inside == "–" else f"95 % interval {inside}"
+    return f"{signed(gap.value)} points ({sure}, {seeds})"
 
 
 def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Estimate | None:

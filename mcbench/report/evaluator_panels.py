@@ -31,7 +31,16 @@ from mcbench.report.series import (
     step_curves,
 )
 from mcbench.report.sources import Sources, arms_of
-from mcbench.report.style import BLUE, GREEN, GREY, NEUTRAL_GRID, ORANGE, ArmStyle, arm_styles
+from mcbench.report.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    NEUTRAL_GRID,
+    ORANGE,
+    ArmStyle,
+    arm_styles,
+    spoken,
+)
 
 OURS, THEIRS = "microcoder_rules", "livecodebench_rules"  # as the arms are drawn
 JUDGES = {
@@ -234,7 +243,7 @@ def pairs(sources: Sources) -> Panel:
     try:
         frame = paired_numbers(sources.evidence)
     except UserError as error:
-        return Panel(title, missing=f"Not compared: {error}.")
+        return Panel(title, missing=spoken(f"Not compared: {error}."))
     return Panel(title, "Rewards are paired by seed, pass rates by seed and problem.", data=frame)
 
 

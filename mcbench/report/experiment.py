@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 
-from mcbench.claims import STATES
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study
@@ -31,7 +30,7 @@ from mcbench.report.figures import LINES
 from mcbench.report.own_panels import OWN_PANELS
 from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Table, Tile
 from mcbench.report.panels import panel
-from mcbench.report.provenance import provenance
+from mcbench.report.provenance import provenance, settings
 from mcbench.report.samples import samples_section
 from mcbench.report.series import Arms, unfinished_runs
 from mcbench.report.sources import Sources, arms_of, prose_of
@@ -70,9 +69,9 @@ def _add_papers_curves(made: Panel, sources: Sources, prefix: str) -> None:
     steps = [r.steps["step"].max() for runs in sources.arms.values() for r in runs if len(r.steps)]
     for plot in made.plots:
         line = LINES.get(plot.id.removeprefix(f"{prefix}-"))
-        for reference in paper.CURVES.get(sources.study.name, ()):
+        for place, reference in enumerate(paper.CURVES.get(sources.study.name, ())):
             if line is not None and line.column == reference.measure:
-                add_reference(plot.figure, reference, float(max(steps)))
+                add_reference(plot.figure, reference, float(max(steps)), place)
 
 
 def show(study: Study, *names: str, **beside: Any) -> None:
@@ -141,17 +140,24 @@ def paper_table(experiment: str) -> pd.DataFrame:
 # The headline ------------------------------------------------------------------------------------
 
 
+def finding(sources: Sources) -> str:
+    """What came out, in a sentence or two."""
+    arms, told = sources.arms, []
+    if sources.suite is not None:
+        told += suite_sentences(sources.suite)
+    if (length := ends.first_length(arms)) is not None:
+        told.append(ends.finding(arms, length))
+    told.append(claims.states_sentence(sources.study.results))
+    return " ".join(filter(None, told))
+
+
 def lead(sources: Sources) -> str:
-    """The page in a few sentences: what is measured, what came out, what is missing."""
+    """What is measured, on how much, and what is missing."""
     study, prose, arms = sources.study, prose_of(sources.study), sources.arms
-    length = ends.first_length(arms)
     told = [prose.measured]
-    if prose.summed and length is not None:
+    if prose.summed:
         size = next(size for size, found in sources.sizes.items() if found == arms)
-        told.append(f"Held-out pass@1 of {size} with up to {length} tokens.")
-        told.append(ends.against_the_best(arms, length) or ends.ends_sentence(arms))
-    else:
-        told.append(ends.ends_sentence(arms))
+        told.append(f"The first screen is about {size}.")
     if sources.data is not None:
         count = sum(sources.data.passes["harder"])
         base = [f"{100 * sources.data.base[level]['pass@1']:.0f} %" for level in NAMES]
@@ -159,9 +165,9 @@ def lead(sources: Sources) -> str:
             f"The pipeline turned a pool of {sources.data.pool} problems into sets of {count}; the "
             f"base model solves {base[0]} of the harder and {base[1]} of the easier one."
         )
-    if sources.suite is not None:
-        told += suite_sentences(sources.suite)
-    told += [_counts(arms), claims.states_sentence(study.results)]
+    told.append(_counts(arms))
+    if {one.basis for one in claims.papers(study.results).values()} & {"first round"}:
+        told.append("These are runs of the first round, before the protocol.")
     if absent := [arm for arm in _asked(study) if arm not in ends.finished(study.arms)]:
         labels = arm_styles(prose.styles.get(arm, arm) for arm in absent).values()
         told.append(f"Without a finished run: {', '.join(style.label for style in labels)}.")
@@ -184,13 +190,8 @@ def _counts(arms: Arms) -> str:
 
 
 def tiles(sources: Sources) -> list[Tile]:
-    """The numbers at the top of a page."""
-    study, length = sources.study, ends.first_length(sources.arms)
-    if prose_of(study).summed:
-        return [] if length is None else ends.tiles(sources.arms, length)
-    states = [one.state for one in claims.papers(study.results).values()]
-    counts = {state: states.count(state) for state in STATES}
-    return [*_data_tiles(sources), *_suite_tiles(sources), *claims.state_tiles(counts)]
+    """The numbers at the top of a page that are not of runs."""
+    return [*_data_tiles(sources), *_suite_tiles(sources)]
 
 
 def _data_tiles(sources: Sources) -> list[Tile]:
@@ -265,17 +266,22 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
         for record in records
     ]
     notes = [NANO_NOTE] if all(model.startswith("nano") for model in known) else []
+    length = ends.first_length(sources.arms)
     styles = arm_styles(dict.fromkeys(arm for arms in sizes.values() for arm in arms))
     return Page(
         title=prose.title,
         kicker=prose.figure or "comparison",
         lead=lead(sources),
+        finding=finding(sources),
         tiles=tiles(sources),
+        ends=None if length is None else ends.chart(sources.arms, length),
+        verdicts=claims.verdicts(results),
+        notebook=EXPERIMENTS[own].notebook if (own := studies[0].name) in EXPERIMENTS else "",
         arms=styles,
         notes=[
             *notes,
             *filter(None, map(unfinished_runs, sizes.values())),
-            *(text for one in studies if (text := _duplicates(one))),
+            *(text for one in studies for text in _duplicates(one)),
         ],
         sections=[
             *claims.claim_sections(results),
@@ -288,15 +294,28 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
     )
 
 
-def _duplicates(study: Study) -> str:
-    """A note on arms that are one computation; empty without any."""
-    drawn = [prose_of(study).styles.get(arm, arm) for arm in study.arms]
-    labels = [style.label for style in arm_styles(drawn).values()]
-    label = dict(zip(study.arms, labels, strict=True))
-    told = [f"{label[arm]} is {label[other]}" for arm, other in study.duplicates.items()]
-    if not told:
-        return ""
-    return f"Trained alike, update by update: {'; '.join(told)}. One computation each."
+def _duplicates(study: Study) -> list[str]:
+    """A sentence for each arm that is the same computation as an earlier one, and why it is."""
+    styles = prose_of(study).styles
+    label = {
+        arm: arm_styles([styles.get(arm, arm)])[styles.get(arm, arm)].label for arm in study.arms
+    }
+    told = []
+    for arm, other in study.duplicates.items():
+        ours, theirs = (settings(study.arms[one][0].config) for one in (arm, other))
+        apart = [name for name in ours if ours[name] != theirs[name]]
+        named = ", ".join(f"{name} ({ours[name]} against {theirs[name]})" for name in apart)
+        why = (
+            f"They differ only in {named}, which" if apart else "Their settings are the same, which"
+        )
+        masks = [run.steps["mask/share"] for run in study.arms[arm] if "mask/share" in run.steps]
+        never = masks and all((share.dropna() == 0).all() for share in masks)
+        does = "never acted: no response met the mask's condition" if never else "changed no update"
+        told.append(
+            f"{label[arm]} and {label[other]} are equal to the last digit. "
+            f"{why} {does if apart else 'makes them one computation'}."
+        )
+    return told
 
 
 def slug(name: str) -> str:
@@ -319,12 +338,22 @@ def _parts(sources: Sources) -> list[Section]:
     several = len(views) > 1 or prose_of(sources.study).summed
     for part in prose_of(sources.study).parts:
         for size, prefix, view in views if part.every_size else views[:1]:
-            blocks = [block_of(view, name, prefix, said) for name, said in part.panels.items()]
+            made_of = [block_of(view, name, prefix, said) for name, said in part.panels.items()]
+            blocks = [one for one in made_of if not _is_empty(one)]
+            absent = [one.title for one in made_of if isinstance(one, Panel) and _is_empty(one)]
+            not_there = f" Not recorded in these runs: {', '.join(absent)}." if absent else ""
             apart = part.every_size and several
             name = f"{prefix}-{part.id}" if apart else part.id
             title = f"{part.title}: {size}" if apart else part.title
-            made.append(Section(name, title, part.prose, blocks))
+            made.append(Section(name, title, part.prose + not_there, blocks))
     return made
+
+
+def _is_empty(block: Panel | ScoreTable) -> bool:
+    """Whether a panel has nothing to show but that."""
+    if not isinstance(block, Panel):
+        return False
+    return not (block.plots or block.text or (block.data is not None and len(block.data)))
 
 
 def _papers_numbers(experiment: str, figure: str) -> list[Section]:

@@ -341,6 +341,4 @@ def overview(arms: Arms, lengths: Sequence[int], title: str = "") -> Figure:
             axis = axes_of(place)["xaxis"].replace("x", "xaxis")
             figure.update(**{axis: {"title": {"text": STEPS}}})
     rows = -(-len(drawn) // 2)
-    return figure.update(
-        height=300 * rows + 60, margin={"t": 84}, legend={"y": 1.08 if rows > 1 else 1.14}
-    )
+    return figure.update(height=300 * rows + 60, legend={"y": -0.3 / rows})

@@ -115,14 +115,77 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class Track:
+    """An interval on a line, in percent of its width: ``points`` are single seeds."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    points: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class End:
+    """Where one arm ends: its mean over seeds with the interval, as a picture and as text."""
+
+    style: ArmStyle
+    text: str
+    under: str = ""
+    track: Track | None = None
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where the arms end, on one axis; ``base`` is the model before training, in its percent,
+    ``remark`` says what was left out.
+    """
+
+    title: str
+    rows: Sequence[End]
+    axis: tuple[str, str] = ("", "")
+    base: float | None = None
+    base_text: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One claim, its state and the part that decides it, drawn in multiples of its margin.
+
+    ``side`` says where the interval lies: ``for`` the claim, ``against`` it, ``both`` sides of 0,
+    or ``none`` where nothing was measured. ``size`` is the effect in margins.
+    """
+
+    id: str
+    claim: str
+    state: str
+    part: str
+    text: str
+    side: str
+    size: float
+    track: Track | None = None
+    href: str = ""
+    section: str = ""
+
+
+@dataclass(frozen=True)
 class Page:
-    """All that a page shows; ``notes`` stand at the top, in boxes."""
+    """All that a page shows.
+
+    ``finding`` says in a sentence or two what came out, and stands first, above the ``ends`` of the
+    arms and the ``verdicts``; ``lead`` is what is measured, ``notes`` stand in boxes. ``notebook``
+    names the one that makes the page.
+    """
 
     title: str
     kicker: str
     lead: str
     sections: Sequence[Section]
     tiles: Sequence[Tile] = ()
+    finding: str = ""
+    ends: Ends | None = None
+    verdicts: Sequence[Verdict] = ()
+    notebook: str = ""
     arms: Mapping[str, ArmStyle] | None = None
     notes: Sequence[str] = (NANO_NOTE,)
 
@@ -134,11 +197,20 @@ class Page:
 
 @dataclass(frozen=True)
 class Entry:
-    """One page in the index: its path relative to the index, its title, what it holds."""
+    """One page of a folder: its path relative to the index, its title, what was found."""
 
     href: str
     title: str
-    summary: str
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a page lies in a folder of reports: its index, the pages before and after it."""
+
+    home: str
+    before: Entry | None = None
+    after: Entry | None = None
 
 
 def flat(value: object) -> str:
@@ -162,14 +234,14 @@ def reproduction(command: str) -> Code:
     return Code(command, "Make this page again")
 
 
-def build_page(page: Page, plotly_src: str | None = None, home: str = "") -> str:
+def build_page(page: Page, plotly_src: str | None = None, place: Place | None = None) -> str:
     """The page as HTML.
 
     Args:
         page: what to show.
         plotly_src: relative path of a shared copy of plotly's script; None puts the script (about
             5 MB) into the page, so that the one file can be sent to somebody.
-        home: relative path of the index that lists the page.
+        place: in the folder of reports that the page is part of.
 
     Raises:
         UserError: two figures have the same id.
@@ -181,7 +253,7 @@ def build_page(page: Page, plotly_src: str | None = None, home: str = "") -> str
         "page.html",
         page=page,
         title=page.title,
-        home=home,
+        place=place,
         figures=script_json(specs),
         samples=script_json(samples) if samples else "",
         window=SMOOTHING if any(t.get("meta", {}).get("smooth") for t in traces) else 0,
@@ -211,24 +283,28 @@ def _figure_specs(page: Page) -> dict[str, dict[str, Any]]:
 def build_index(
     entries: Sequence[Entry],
     sections: Sequence[Section] = (),
-    tiles: Sequence[Tile] = (),
+    verdicts: Sequence[Verdict] = (),
+    finding: str = "",
     title: str = "Reports",
 ) -> str:
-    """A page that lists others, with sections of its own below them."""
+    """A page that lists others and the verdicts of all, with sections of its own below them."""
     return render(
         "index.html",
         entries=entries,
         sections=sections,
-        tiles=tiles,
+        verdicts=verdicts,
+        finding=finding,
         title=title,
         note=NANO_NOTE,
         samples="",
     )
 
 
-def write_page(page: Page, path: Path, plotly_src: str | None = None, home: str = "") -> Path:
+def write_page(
+    page: Page, path: Path, plotly_src: str | None = None, place: Place | None = None
+) -> Path:
     """Write the page, its folder too, and return the absolute path."""
-    html = build_page(page, plotly_src, home)
+    html = build_page(page, plotly_src, place)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html, encoding="utf-8")
     return path.resolve()

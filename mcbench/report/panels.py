@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mcbench.errors import unknown
 from mcbench.report import figures, spread
-from mcbench.report.base import SMOOTHING, Figure
+from mcbench.report.base import ROLES, SMOOTHING, Figure
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import Arms, eval_lengths, unfinished_runs
 from mcbench.report.style import arm_styles
@@ -228,8 +230,8 @@ PANELS: dict[str, PanelKind] = {
     "stages": PanelKind(
         "Temperature and context",
         "Temperature and length limit",
-        "What was set, step by step. Where an arm changes either, the stages are shown as bands "
-        "behind every figure over training.",
+        "What was set, step by step. Where an arm changes either, its stages are shown as a strip "
+        "above every figure over training.",
         _lines("temperature", "max-length"),
     ),
     "time": PanelKind(
@@ -294,17 +296,46 @@ def panel(
 
 
 def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], str]:
-    """A panel's figures that have something to show, and a sentence on those that have not."""
+    """A panel's figures that have something to show, and a sentence on those that have not: what
+    was not recorded, and what never changed, which no figure is needed for.
+    """
     everything = kind.draw(arms, smoothing)
     plots = [plot for plot in everything if plot.figure.data]
+    if not plots:
+        return [], f"Not recorded: {kind.needs or kind.title[0].lower() + kind.title[1:]}."
+    absent = ", ".join(plot.caption for plot in everything if not plot.figure.data)
+    told = [f"Not recorded: {absent}."] if absent else []
+    fixed = {plot.id: values for plot in plots if (values := constant(plot.figure))}
+    told += [
+        f"{plot.caption} never changed: {fixed[plot.id]}." for plot in plots if plot.id in fixed
+    ]
+    plots = [plot for plot in plots if plot.id not in fixed]
     shapes = spread.stage_shapes(arms) if kind.staged else []
     for plot in plots:
         for shape in shapes:
             plot.figure.add_shape(**shape)
-    if not plots:
-        return [], f"Not recorded: {kind.needs or kind.title[0].lower() + kind.title[1:]}."
-    absent = ", ".join(plot.caption for plot in everything if not plot.figure.data)
-    return plots, f"Not recorded: {absent}." if absent else ""
+        if shapes:
+            rows = len({shape["name"] for shape in shapes})
+            plot.figure.update(margin={"t": 44 + spread.STRIP * rows})
+    return plots, " ".join(told)
+
+
+def constant(figure: Figure) -> str:
+    """The value of every arm in a figure in which all curves are flat; empty for any other."""
+    values: dict[str, list[str]] = {}
+    for trace in figure.data:
+        if (trace.get("meta") or {}).get("role") != "seeds":
+            continue
+        known = np.asarray(trace["y"], dtype=float)
+        known = known[~np.isnan(known)]
+        if not known.size or known.min() != known.max():
+            return ""
+        values.setdefault(f"{known[0]:g}", []).append(str(trace["name"]))
+    if any((t.get("meta") or {}).get("role") not in ROLES for t in figure.data):
+        return ""
+    if len(values) == 1:
+        return next(iter(values))
+    return "; ".join(f"{value} in {', '.join(names)}" for value, names in values.items())
 
 
 def left_out(plots: Sequence[Plot]) -> str:

@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -59,6 +60,7 @@ def environment() -> Environment:
         kind=kind,
         legend=legend,
         numbers=figure_table,
+        on_track=on_track,
         shown=shown,
     )
     return found
@@ -108,6 +110,17 @@ def shown(value: object) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+# Intervals in text -------------------------------------------------------------------------------
+
+WIDEST = 30  # margins; the axis is logarithmic but near 0
+
+
+def on_track(margins: float) -> float:
+    """Where an effect of so many margins lies, in percent of the width; 0 is in the middle."""
+    share = np.arcsinh(margins) / np.arcsinh(WIDEST)
+    return round(50 + 50 * float(np.clip(share, -1, 1)), 2)
 
 
 # Figures -----------------------------------------------------------------------------------------

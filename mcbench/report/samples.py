@@ -10,9 +10,14 @@ wrote is shown as text, whatever it wrote.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from mcbench.grpo.diversity import distinct_n, last_code_block, program_key
 from mcbench.report.page import Section
 from mcbench.report.series import Arms, Record, seed_of
 from mcbench.report.style import arm_styles
@@ -36,6 +41,8 @@ VERDICTS = {
     "IE": "our own infrastructure failed",
     "no code": "no complete program in the response",
 }
+_WORD = re.compile(r"\w+|[^\w\s]")
+MOST_COMPARED = 40_000  # characters of a response that its group's diversity is measured on
 LEVELS = 16  # of a token's log-probability
 PER_NAT = 3  # levels; the last one is from 5 nats (a probability below 0.7 %) on
 
@@ -70,9 +77,11 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
     styles = arm_styles(arms)
     runs = shown_runs(arms)
     for arm, record in runs.items():
-        for line in chosen_samples(record):
+        lines = chosen_samples(record)
+        for line, linked in zip(lines, linked_rows(lines), strict=True):
             prompt = prompts.setdefault(plain(str(line["prompt"])), len(prompts))
-            rows.append({"prompt": prompt, **row_of(line, arm, line["step"]), **text_of(line)})
+            row = row_of(line, arm, line["step"])
+            rows.append({"prompt": prompt, **row, **linked, **text_of(line)})
     if not rows:
         return None
     named = {
@@ -96,6 +105,33 @@ def row_of(line: Mapping[str, Any], arm: str, step: int) -> dict[str, Any]:
         "advantage": _number(line.get("advantage")),
         "verdicts": plain(str(line.get("verdicts") or "not judged")),
     }
+
+
+def linked_rows(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For each response what links it to the others of its prompt's group.
+
+    ``diversity`` is Distinct-4 of the group's words, the same for all of them, ``program`` numbers
+    the distinct programs of a group from 1, the most frequent first (0: none), equal where their
+    syntax trees are, and ``raw`` is the advantage before any mask, A = (r - mean) / (sd + 1e-4).
+    """
+    groups: dict[tuple[Any, Any], list[int]] = {}
+    for place, line in enumerate(lines):
+        groups.setdefault((line.get("step"), line["group"]), []).append(place)
+    found: list[dict[str, Any]] = [{} for _ in lines]
+    for places in groups.values():
+        words: dict[str, int] = {}
+        texts = [str(lines[place]["completion"])[:MOST_COMPARED] for place in places]
+        tokens = [[words.setdefault(w, len(words)) for w in _WORD.findall(t)] for t in texts]
+        keys = [program_key(last_code_block(text)) for text in texts]
+        ranks = [key for key, _ in Counter(key for key in keys if key).most_common()]
+        rewards = np.array([lines[place]["reward"] for place in places], dtype=float)
+        spread = np.nanstd(rewards, ddof=1) if np.isfinite(rewards).sum() > 1 else np.nan
+        weights = (rewards - rewards.mean()) / (spread + 1e-4)
+        diversity = _number(distinct_n([tokens], (4,))[4])
+        for place, key, weight in zip(places, keys, weights, strict=True):
+            program = ranks.index(key) + 1 if key else 0
+            found[place] = {"diversity": diversity, "program": program, "raw": _number(weight)}
+    return found
 
 
 def _number(value: float | None) -> float | None:

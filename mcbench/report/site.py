@@ -25,13 +25,13 @@ from mcbench.report.calibration import calibration_page
 from mcbench.report.claims import (
     all_results,
     results_of,
-    state_tiles,
-    states_of,
+    states_sentence,
     summary_lines,
     summary_section,
+    verdicts,
 )
 from mcbench.report.experiment import experiment_page
-from mcbench.report.page import Entry, Page, build_index, write_page, write_plotly
+from mcbench.report.page import Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
 from mcbench.report.style import KNOWN
 from mcbench.runs.compact import read_compact
@@ -63,8 +63,8 @@ def save(page: Page, path: str | Path, single_file: bool = False) -> Path:
     """
     path = Path(path)
     shared = (path.parent / PLOTLY).is_file() and not single_file
-    home = INDEX if shared and (path.parent / INDEX).is_file() else ""
-    written = write_page(page, path, PLOTLY if shared else None, home)
+    place = Place(INDEX) if shared and (path.parent / INDEX).is_file() else None
+    written = write_page(page, path, PLOTLY if shared else None, place)
     unfinished(path).unlink(missing_ok=True)
     return written
 
@@ -85,7 +85,7 @@ def as_single_file(page: Path, output: Path) -> Path:
             raise UserError(f"{page} needs {script}, which is missing; run mcbench report first")
         inside = f"<script>{script.read_text(encoding='utf-8')}</script>"
         html = html[: found.start()] + inside + html[found.end() :]
-    html = html.replace(f'<a href="{INDEX}">mcbench</a>', "mcbench", 1)  # it is not sent along
+    html = re.sub('<nav class="site".*?</nav>', "", html, count=1, flags=re.S)  # not sent along
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(html, encoding="utf-8")
     return output.resolve()
@@ -144,19 +144,28 @@ def build_site(folder: str | Path) -> list[Path]:
             CalibrationRecord.read(calibration), found_pilots
         )
     write_plotly(folder / PLOTLY)
-    built = [write_page(page, folder / name, PLOTLY, INDEX) for name, page in pages.items()]
     index = folder / INDEX
     others = [
         path
-        for path in sorted(folder.glob("*.html"))
-        if path != index and not path.name.endswith(".unfinished.html")
+        for path in folder.glob("*.html")
+        if path != index and path.name not in pages and not path.name.endswith(".unfinished.html")
     ]
-    summaries = {name: page.lead for name, page in pages.items()}
+    entries = [_entry(path) for path in others]
+    entries += [Entry(name, page.title, page.finding) for name, page in pages.items()]
+    entries.sort(key=lambda one: one.href)
+    built = []
+    for name, page in pages.items():
+        at = [one.href for one in entries].index(name)
+        before = entries[at - 1] if at else None
+        after = entries[at + 1] if at + 1 < len(entries) else None
+        place = Place(INDEX, before, after)
+        built.append(write_page(page, folder / name, PLOTLY, place))
     results = all_results(found)
     html = build_index(
-        [_entry(path, summaries.get(path.name, "")) for path in others],
+        entries,
         [summary_section(results), runs_section(records)],
-        state_tiles(states_of(results)),
+        verdicts(results),
+        states_sentence(results),
     )
     index.write_text(html, encoding="utf-8")
     return [index.resolve(), *built]
@@ -176,10 +185,10 @@ def shown_sizes(name: str, known: Sequence[Study]) -> list[Study]:
     ]
 
 
-def _entry(path: Path, summary: str = "") -> Entry:
-    """The index entry of a page, under the title that it gives itself."""
+def _entry(path: Path) -> Entry:
+    """The index entry of a page that a notebook wrote, under the title that it gives itself."""
     title = re.search("<title>(.*?)</title>", path.read_text(encoding="utf-8"))
-    return Entry(path.name, unescape(title[1]) if title else path.stem, summary)
+    return Entry(path.name, unescape(title[1]) if title else path.stem)
 
 
 def reproduce(known: Sequence[Study], more: Mapping[str, Any] = MappingProxyType({})) -> str:

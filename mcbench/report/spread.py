@@ -227,10 +227,8 @@ def over_temperature(
 # Stages ------------------------------------------------------------------------------------------
 
 Stage = tuple[int, float]
-STAGED = {"temperature": "T = {:g}", "length/max_allowed": "{:g} tokens"}
-
-
-LABELLED = 0.15  # share of the steps from which on a stage is labelled
+STAGED = {"temperature": "T = {}", "length/max_allowed": "{} tokens"}
+MOST_NAMED = 4  # stages; of more the first and the last are named
 
 
 def stages_of(record: Record, column: str) -> tuple[Stage, ...]:
@@ -245,14 +243,14 @@ def stages_of(record: Record, column: str) -> tuple[Stage, ...]:
     return tuple((int(steps[place]), float(values[place])) for place in changed)
 
 
-def stage_shapes(arms: Arms) -> list[dict[str, Any]]:
-    """Bands behind a figure over training where an arm changes temperature or length limit.
+STRIP = 14  # pixels from one strip to the next
 
-    One staging shared by all arms that have one fills the height, every second stage shaded; of
-    several each gets a strip in its arm's colour along the top. The short stages of a ramp have no
-    room for a label.
+
+def stage_shapes(arms: Arms) -> list[dict[str, Any]]:
+    """Strips above a figure over training where an arm changes temperature or length limit: one for
+    each staging, under the names of its arms; a page hides a strip with its arms.
     """
-    found: dict[tuple[str, tuple[Stage, ...]], str] = {}
+    found: dict[tuple[str, tuple[Stage, ...]], list[str]] = {}
     last = 0
     for arm, records in arms.items():
         for record in records[:1]:
@@ -261,34 +259,33 @@ def stage_shapes(arms: Arms) -> list[dict[str, Any]]:
             for column in STAGED:
                 stages = stages_of(record, column)
                 if len(stages) > 1:
-                    found.setdefault((column, stages), arm)
+                    found.setdefault((column, stages), []).append(arm)
     styles = arm_styles(arms)
-    full = len(found) == 1
     shapes: list[dict[str, Any]] = []
-    for row, ((column, stages), arm) in enumerate(found.items()):
+    for row, ((column, stages), named) in enumerate(reversed(found.items())):
         ends = [*(start for start, _ in stages[1:]), last]
-        top = 1.0 if full else 1 - 0.055 * row
-        for index, ((start, value), end) in enumerate(zip(stages, ends, strict=True)):
-            labelled = end - start >= LABELLED * last
+        shown = stages if len(stages) <= MOST_NAMED else (stages[0], stages[-1])
+        values = " → ".join(f"{value:g}" for _, value in shown)
+        who = f"{', '.join(styles[arm].label for arm in named)}: {STAGED[column].format(values)}"
+        for index, ((start, _), end) in enumerate(zip(stages, ends, strict=True)):
             shapes.append(
                 {
                     "type": "rect",
                     "x0": start,
                     "x1": end,
-                    "yref": "y domain",
-                    "y0": 0 if full else top - 0.045,
-                    "y1": top,
-                    "layer": "below",
+                    "yref": "paper",
+                    "ysizemode": "pixel",
+                    "yanchor": 1,
+                    "y0": 3 + STRIP * row,
+                    "y1": 1 + STRIP * (row + 1),
                     "line": {"width": 0},
-                    "fillcolor": styles[arm].fill(0.08 if full else 0.3)
-                    if index % 2
-                    else "rgba(0,0,0,0)",
+                    "fillcolor": styles[named[0]].fill((0.14, 0.36)[index % 2]),
                     "label": {
-                        "text": STAGED[column].format(value) if labelled else "",
-                        "textposition": "top left" if full else "middle left",
-                        "font": {"size": 10, "color": styles[arm].color},
+                        "text": "" if index else who,
+                        "textposition": "middle left",
+                        "font": {"size": 9.5},
                     },
-                    "name": f"stage:{arm}",
+                    "name": f"stage:{'|'.join(named)}",
                 }
             )
     return shapes

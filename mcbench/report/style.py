@@ -6,6 +6,7 @@ is the second cue, for print and for those who see no hue at all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -101,3 +102,22 @@ def arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
         styles[arm] = ArmStyle(arm, color, _SPARE_DASHES[spare % len(_SPARE_DASHES)])
         spare += 1
     return styles
+
+
+_IDS = re.compile(
+    r"\barms? (?P<listed>\w[\w/]*(?:, \w[\w/]*)*)"
+    r"|\b(?P<one>\w+)(?= trained as )|(?<=trained as )(?P<other>\w+)"
+    r"|\b(?P<alone>[a-z]+(?:_[a-z0-9]+)+)\b"
+)
+
+
+def spoken(text: str) -> str:
+    """A text in which arms have their names for people, not their ids."""
+
+    def named(match: re.Match[str]) -> str:
+        ids = [name.split("/")[-1] for name in next(filter(None, match.groups())).split(", ")]
+        if not all(name in KNOWN for name in ids):
+            return match[0]
+        return ", ".join(KNOWN[name].label for name in ids)
+
+    return _IDS.sub(named, text)

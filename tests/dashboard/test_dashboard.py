@@ -13,7 +13,7 @@ from mcbench.report import Dashboard
 from mcbench.report.dashboard import watch_experiment
 from mcbench.runs.config import preset
 
-from .runs import begin, finished, lines
+from .runs import begin, finished, lines, responses
 
 
 @pytest.fixture
@@ -175,3 +175,20 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(UserError, match="is a file"):
         Dashboard(file)
+
+
+def test_a_click_on_a_curve_opens_the_responses_of_its_step(tmp_path: Path, still: None) -> None:
+    for name, recipe in (("a", "grpo"), ("b", "microcoder")):
+        run = finished(tmp_path, name, recipe, 0, 40)
+        for step in (1, 21):
+            run.write_completions(step, responses(["one", "two", "three", "four"]))
+    dashboard = Dashboard(tmp_path, live=True)
+    figure = next(f for f in dashboard.curves.figures if f.layout.title.text == "Training reward")
+    index = next(i for i, one in enumerate(figure.data) if one.legendgroup == "microcoder")
+    points = {"trace_indexes": [index], "point_indexes": [0], "xs": [25], "ys": [0.5]}
+    figure._js2py_pointsCallback = {"event_type": "plotly_click", "points": points}
+    assert dashboard.shown.value == "Responses"
+    assert dashboard.samples.data["chosen"] == "b"
+    assert {row["step"] for row in dashboard.samples.data["rows"]} == {21}
+    assert all(row["diversity"] is None for row in dashboard.samples.data["rows"])  # short texts
+    dashboard.close()

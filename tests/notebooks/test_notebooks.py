@@ -12,6 +12,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbconvert import HTMLExporter
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import ARMS
@@ -41,8 +42,11 @@ def run(name: str, folder: Path, **parameters: Any) -> tuple[str, list[Any]]:
     """All printed text, and the outputs of the executed notebook."""
     output = folder / f"{name}.ipynb"
     run_notebook(NOTEBOOKS / f"{name}.ipynb", parameters, output)
-    cells = nbformat.read(output, as_version=4).cells
-    outputs = [out for cell in cells if cell.cell_type == "code" for out in cell.outputs]
+    notebook = nbformat.read(output, as_version=4)
+    outputs = [out for cell in notebook.cells if cell.cell_type == "code" for out in cell.outputs]
+    figures = sum(PLOTLY in out.get("data", {}) for out in outputs)
+    html, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
+    assert html.count('src="data:image/svg+xml;base64,') == figures  # drawn where no script runs
     text = "".join(out.text for out in outputs if out.output_type == "stream")
     return text, outputs
 

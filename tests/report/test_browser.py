@@ -1,8 +1,12 @@
 """Pages in a real browser, opened from disk with the network blocked."""
 
+import base64
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -82,10 +86,10 @@ def test_committed_pages_open_from_disk_and_work(tab: Tab, path: Path) -> None:
     tab.open(path)
     plots = tab.evaluate("document.querySelectorAll('.plot').length")
     assert tab.evaluate("document.querySelectorAll('.plot.js-plotly-plot').length") == plots
-    arms = tab.evaluate("document.querySelectorAll('.arms button').length")
-    tab.evaluate("document.querySelectorAll('.arms button').forEach((one) => one.click())")
-    assert tab.evaluate("document.querySelectorAll('[aria-pressed=false]').length") == arms
-    tab.evaluate("document.querySelectorAll('.arms button').forEach((one) => one.click())")
+    for pressed in (1, 0) if tab.evaluate("document.querySelector('.toggles') !== null") else ():
+        tab.evaluate("document.querySelector('.toggles button').click()")
+        count = "document.querySelectorAll('.toggles [aria-pressed=true]').length"
+        assert tab.evaluate(count) == pressed
     for slider in ("#smoothing", "#step"):
         if tab.evaluate(f"document.querySelector('{slider}') !== null"):
             tab.evaluate(set_value(slider, 3))
@@ -102,11 +106,13 @@ def test_arms_are_switched_on_a_phone_and_in_the_dark(opened: Tab) -> None:
     opened.wait("document.documentElement.scrollWidth === 390")
     before = opened.evaluate(shown("grpo"))
     assert before == 3
-    opened.evaluate("document.querySelector('.arms button[value=grpo]').click()")
-    opened.wait(f"{shown('grpo')} === 0")
+    opened.evaluate("document.querySelector('.arms button[value=microcoder]').click()")
+    opened.wait(f"{shown('grpo')} === 0 && {shown('microcoder')} === 3")
     assert opened.evaluate("document.getElementById('nano-s-groups-0').closest('figure').hidden")
-    opened.evaluate("document.querySelector('.arms button[value=grpo]').click()")
-    opened.wait(f"{shown('grpo')} === {before}")
+    opened.evaluate("document.querySelector('.arms button[value=grpo]').click()")  # beside it
+    opened.wait(f"{shown('grpo')} === 3 && {shown('grpo_plus')} === 0")
+    opened.evaluate("document.getElementById('all-arms').click()")
+    opened.wait(f"{shown('grpo_plus')} === {before}")
     color = "document.getElementById('nano-s-reward').layout.font.color"
     light = opened.evaluate(color)
     opened.dark()
@@ -158,9 +164,14 @@ def test_hovering_points_at_the_same_step_in_all_figures(opened: Tab) -> None:
     for shift in (0, 6):
         opened.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + shift, y=y)
     opened.wait("!document.querySelector('#nano-s-length .cursor').hidden")
-    opened.wait("document.querySelector('#nano-s-length .hoverlayer').textContent.includes('GRPO')")
+    strip = "document.getElementById('nano-s-length').closest('figure').querySelector('.strip')"
+    opened.wait(f"/at step [1-9]/.test({strip}.textContent)")
+    told = opened.evaluate(f"{strip}.textContent")
+    assert re.search(r"GRPO.*\d+ tokens \d+ to \d+", told)
+    assert opened.evaluate("document.querySelectorAll('.hoverlayer *').length") == 0
     opened.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
     opened.wait("document.querySelector('#nano-s-length .cursor').hidden")
+    opened.wait(f"{strip}.textContent.startsWith('at the end')")
     assert opened.errors == []
 
 
@@ -190,6 +201,7 @@ def test_samples_are_filtered_and_searched(opened: Tab) -> None:
     opened.evaluate("document.querySelector('.arms button[value=grpo]').click()")
     assert opened.evaluate(count) == 2
     opened.evaluate("document.querySelector('.arms button[value=grpo]').click()")
+    assert opened.evaluate(count) == 4
 
 
 def test_controls_are_reached_and_used_by_keyboard(opened: Tab) -> None:
@@ -202,13 +214,151 @@ def test_controls_are_reached_and_used_by_keyboard(opened: Tab) -> None:
     assert {"grpo", "grpo_plus", "microcoder", "5"} <= reached  # arms, then smoothing
     opened.evaluate("document.querySelector('.arms button[value=grpo]').focus()")
     opened.press(*ENTER_KEY)
-    opened.wait(f"{shown('grpo')} === 0")
+    opened.wait(f"{shown('grpo_plus')} === 0")
     unnamed = (
         "[...document.querySelectorAll('input, select, button')].filter((one) =>"
         " !(one.labels?.length || one.textContent.trim() || one.ariaLabel)).length"
     )
     assert opened.evaluate(unnamed) == 0
     assert opened.evaluate("[...document.querySelectorAll('.plot')].every((p) => p.ariaLabel)")
+
+
+def test_lines_are_named_at_their_ends_and_a_name_shows_its_arm_alone(opened: Tab) -> None:
+    opened.resize(1280, 900)
+    labels = "[...document.querySelectorAll('#nano-s-reward .labels button')]"
+    opened.wait(f"{labels}.length === 3")
+    boxes = opened.evaluate(
+        f"{labels}.map((one) => one.getBoundingClientRect()).map((box) => [box.top, box.bottom])"
+    )
+    boxes.sort()
+    assert all(low >= high for (_, high), (low, _) in pairwise(boxes))  # none covers another
+    opened.evaluate(f"{labels}.find((one) => one.textContent === 'GRPO').click()")
+    opened.wait(f"{shown('grpo_plus')} === 0 && {labels}.length === 1")
+    opened.evaluate(f"{labels}[0].click()")
+    opened.wait(f"{shown('grpo_plus')} > 0 && {labels}.length === 3")
+
+
+def test_a_figure_is_saved_as_picture_and_as_numbers(opened: Tab) -> None:
+    opened.evaluate(
+        "window.saved = []; HTMLAnchorElement.prototype.click = function () {"
+        " window.saved.push([this.download, this.href]); }"
+    )
+    for button in range(3):
+        opened.evaluate(
+            "document.getElementById('nano-s-reward').closest('figure')"
+            f".querySelectorAll('.save button')[{button}].click()"
+        )
+    opened.wait("window.saved.length === 3")
+    saved = dict(opened.evaluate("window.saved"))
+    png, svg, csv = (saved[f"nano-s-reward.{kind}"] for kind in ("png", "svg", "csv"))
+    assert base64.b64decode(png.split(",")[1]).startswith(b"\x89PNG")
+    assert all(name in unquote(svg) for name in ("Training reward", "GRPO+ (DAPO)"))
+    head, *rows = unquote(csv).split(",", 1)[1].strip().split("\n")
+    assert head == '"series","part","x","y","low","high"'
+    assert any(row.startswith('"MicroCoder-GRPO","mean",') for row in rows)
+    assert opened.errors == []
+
+
+def test_a_page_without_its_script_says_so_and_how_to_send_it(tab: Tab, tmp_path: Path) -> None:
+    record = make_records(seeds=1)[0]
+    page = write_page(experiment_page(comparison_of([record]), ""), tmp_path / "p.html", "a/b.js")
+    tab.errors.clear()
+    tab.open(page)
+    note = "document.getElementById('no-plotly')"
+    assert not tab.evaluate(f"{note}.hidden")
+    assert "--single-file" in tab.evaluate(f"{note}.textContent")
+    assert tab.evaluate(f"{note}.getBoundingClientRect().bottom < innerHeight")
+    assert all("ERR_FILE_NOT_FOUND" in error for error in tab.errors)
+    assert tab.evaluate(
+        "document.querySelector('.ends svg') !== null"
+    )  # the first chart needs none
+
+
+def test_the_index_is_sorted_and_filtered(tab: Tab) -> None:
+    tab.errors.clear()
+    tab.open(REPORTS / "index.html", 1440)
+    rows = "[...document.querySelectorAll('.verdicts > li')].filter((one) => !one.hidden)"
+    everything = tab.evaluate(f"{rows}.length")
+    assert tab.evaluate(f"{rows}.at(-1).getBoundingClientRect().bottom <= innerHeight")
+    tab.evaluate(set_value("select[name=state]", "supported"))
+    states = tab.evaluate(f"{rows}.map((one) => one.dataset.state)")
+    assert 0 < len(states) < everything
+    assert set(states) == {"supported"}
+    tab.evaluate(set_value("select[name=state]", ""))
+    tab.evaluate(set_value("select[name=order]", "size"))
+    sizes = tab.evaluate(f"{rows}.map((one) => Number(one.dataset.size))")
+    assert sizes == sorted(sizes, reverse=True)
+    tab.evaluate(set_value("select[name=side]", "against"))
+    assert {*tab.evaluate(f"{rows}.map((one) => Number(one.dataset.size) < 0)")} == {True}
+    assert (tab.errors, tab.outside()) == ([], [])
+
+
+def drag(tab: Tab, box: str, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Drag in an element, between two places in shares of its width and height."""
+    left, top, width, height = tab.evaluate(
+        "(({left, top, width, height}) => [left, top, width, height])"
+        f"({box}.getBoundingClientRect())"
+    )
+    for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
+        at = {"x": left + x * width, "y": top + y * height}
+        tab.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
+
+
+def test_a_brush_over_groups_filters_the_responses(tab: Tab) -> None:
+    tab.errors.clear()
+    tab.requests.clear()
+    tab.open(REPORTS / "02_truncation_mask.html")
+    plot = "document.querySelector('.scatter')"
+    tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    dots = f"[...{plot}.querySelectorAll('circle')]"
+    inside = f"{dots}.filter((one) => !one.classList.contains('out')).length"
+    everything = tab.evaluate(f"{dots}.length")
+    summary = "document.querySelector('.browser .summary').textContent"
+    before = tab.evaluate("document.querySelector('.weights').ariaLabel")
+    drag(tab, plot, (0.5, 0.02), (0.99, 0.85))
+    tab.wait(f"{inside} < {everything}")
+    chosen = tab.evaluate(f"{dots}.filter((one) => Number(one.getAttribute('cx')) >= 230).length")
+    assert tab.evaluate(inside) == chosen > 0
+    responses = tab.evaluate("JSON.parse(document.getElementById('sample-data').textContent)")
+    rows = next(iter(responses.values()))["rows"]
+    each = len(rows) // everything
+    assert tab.evaluate(summary).startswith(f"{chosen * each} responses of {len(rows)} match")
+    assert tab.evaluate("document.querySelector('.weights').ariaLabel") != before
+    tab.evaluate("document.querySelector('.views button').click()")
+    assert tab.evaluate(inside) == everything
+    assert (tab.errors, tab.outside()) == ([], [])
+
+
+def test_a_click_on_a_curve_opens_the_responses_of_its_step(opened: Tab) -> None:
+    opened.resize(1280, 900)
+    place = "{block: 'center', behavior: 'instant'}"
+    opened.evaluate(f"document.getElementById('nano-s-reward').scrollIntoView({place})")
+    plot = "document.querySelector('#nano-s-reward .nsewdrag')"
+    x, y, wide = opened.evaluate(
+        "(({left, top, width, height}) => [left + width / 2, top + height / 2, width])"
+        f"({plot}.getBoundingClientRect())"
+    )
+    assert wide > 100
+    for shift in (0, 6):
+        opened.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + shift, y=y)
+    opened.wait("!document.querySelector('#nano-s-reward .cursor').hidden")
+    for kind in ("mousePressed", "mouseReleased"):
+        at = {"x": x + 6, "y": y, "button": "left", "clickCount": 1}
+        opened.call("Input.dispatchMouseEvent", type=kind, **at)
+    opened.wait("/of step 5, the nearest to/.test(document.querySelector('.summary').textContent)")
+    opened.wait("document.querySelector('.browser').getBoundingClientRect().top < innerHeight")
+    assert opened.errors == []
+
+
+def test_a_problem_is_followed_and_programs_are_told_apart(opened: Tab) -> None:
+    over = "[...document.querySelectorAll('.filters label')].find((one) =>"
+    over += " one.textContent === 'This problem at all steps').querySelector('input')"
+    opened.evaluate(f"{over}.click()")
+    told = opened.evaluate("document.querySelector('.browser .summary').textContent")
+    assert told.startswith("4 responses of 8 match")
+    program = opened.evaluate("document.querySelector('.programs button').textContent")
+    assert program == "no program × 2: 1 right"
+    assert opened.errors == []
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Pages of the experiments and of any runs: complete, partial, changed, unfinished."""
 
+from copy import deepcopy
 from dataclasses import replace
 from html import escape
 
@@ -20,7 +21,7 @@ from mcbench.report.page import Panel, build_page
 from mcbench.report.panels import PANELS
 from mcbench.report.site import comparison_of
 from mcbench.report.sources import Sources
-from mcbench.report.style import arm_styles
+from mcbench.report.style import arm_styles, spoken
 from mcbench.report.table import ScoreTable
 
 from . import synthetic
@@ -77,7 +78,7 @@ def test_missing_arms_are_named_and_their_claims_inconclusive() -> None:
     states = {one.state for name, one in without.results.items() if CLAIMS[name].directed}
     assert states == {"inconclusive"}
     assert "Without a finished run: twice the batch." in page_of(without, "").lead
-    assert "no finished run of arm large" in html_of(without)
+    assert "no finished run of twice the batch" in html_of(without)
 
 
 def test_a_changed_record_changes_the_page() -> None:
@@ -163,11 +164,12 @@ def test_arms_of_ones_own_get_a_page_with_table_one() -> None:
         for name, recipe in (("mine", "grpo_plus"), ("<b>yours</b>", "microcoder"))
     }
     page = page_of(Study("comparison", "nano", arms), "compare(...)")
-    assert [tile.name for tile in page.tiles] == ["Not trained", "mine", "<b>yours</b>"]
+    assert page.ends is not None
+    assert {row.style.label for row in page.ends.rows} == {"mine", "<b>yours</b>"}
     html = build_page(page, "plotly.js")
     assert html.count('class="results"') == 2  # ours and the paper's
     assert "<b>yours</b>" not in html
-    assert "% &lt;b&gt;yours&lt;/b&gt;, " in html
+    assert "&lt;b&gt;yours&lt;/b&gt; ends highest" in html or "against &lt;b&gt;yours" in html
 
 
 def test_every_size_of_model_has_its_own_part_and_one_table() -> None:
@@ -195,16 +197,17 @@ def test_an_unfinished_run_is_marked_everywhere_and_left_out_of_the_ends() -> No
     del running.step_lines[10:], running.eval_lines[4:]
     failed = replace(other, meta={**other.meta, "state": "failed"})
     page = experiment_page(comparison_of([done, failed, running]), "")
-    tiles = {tile.name: tile for tile in page.tiles}
-    assert tiles["MicroCoder-GRPO"].value == "–"
-    assert tiles["MicroCoder-GRPO"].under == "unfinished, step 10 of 20"
+    assert page.ends is not None
+    rows = {row.style.label: row for row in page.ends.rows}
+    assert rows["MicroCoder-GRPO"].text == "–"
+    assert rows["MicroCoder-GRPO"].under == "unfinished, step 10 of 20"
     ends = [line["pass_at_1"] for line in done.eval_lines if line["max_completion_length"] == 128]
-    assert tiles["GRPO"].value == f"{100 * ends[-1]:.1f}"  # of seed 0 alone
-    assert "1 of 2 seeds failed, step 20 of 20" in tiles["GRPO"].under
+    assert rows["GRPO"].text == f"{100 * ends[-1]:.1f} %"  # of seed 0 alone
+    assert "1 of 2 seeds failed, step 20 of 20" in rows["GRPO"].under
     html = build_page(page, "plotly.js")
     assert "Not finished: " in page.notes[-1]
-    assert html.count("unfinished, step 10 of 20") > 4  # tile, note, table, curves
-    assert "MicroCoder-GRPO ends" not in page.lead
+    assert html.count("unfinished, step 10 of 20") > 4  # row, note, table, curves
+    assert "MicroCoder-GRPO ends" not in page.finding
 
 
 def test_evaluations_that_differ_are_not_averaged() -> None:
@@ -218,23 +221,49 @@ def test_evaluations_that_differ_are_not_averaged() -> None:
         line["pass_at_1"] = 1.0
     (made,) = comparison_of(records)
     page = page_of(made, "")
-    (tile,) = [tile for tile in page.tiles if tile.name == "GRPO"]
+    assert page.ends is not None
+    (row,) = page.ends.rows
     ends = [
         line["pass_at_1"]
         for record in records[:2]
         for line in record.eval_lines
         if line["max_completion_length"] == 128 and line["step"] == 20
     ]
-    assert tile.value == f"{100 * np.mean(ends):.1f}"
+    assert row.text == f"{100 * np.mean(ends):.1f} %"
     assert "Left out, because they were measured in another way" in build_page(page, "x")
 
 
 def test_runs_that_recorded_nothing_are_an_error_for_people() -> None:
     record = synthetic.make_record("grpo", 0)
     record.eval_lines.clear()
-    assert "Not recorded: an evaluation." in build_page(
-        experiment_page(comparison_of([record]), ""), "x"
-    )
+    page = experiment_page(comparison_of([record]), "")
+    assert "Not recorded in these runs: Accuracy, " in page.sections[0].prose
+    assert "Accuracy" not in {panel.title for panel in page.panels}
     empty = replace(record, step_lines=[])
     with pytest.raises(UserError, match="nothing to show"):
         experiment_page(comparison_of([empty]), "")
+
+
+def test_what_never_changes_is_said_not_drawn() -> None:
+    page = experiment_page(comparison_of([synthetic.make_record("grpo", 0, steps=20)]), "")
+    assert "nano-s-learning-rate" not in {p.id for one in page.panels for p in one.plots}
+    (optimizer,) = [panel for panel in page.panels if panel.title == "Optimizer"]
+    assert optimizer.missing == "Learning rate never changed: 0.0002."
+
+
+def test_equal_arms_are_said_to_be_equal_and_why() -> None:
+    record = synthetic.make_record("grpo_plus", 0, steps=20)
+    runs = {"none": [record], "all": [deepcopy(record)]}
+    runs["all"][0].meta["config"]["truncation_mask"] = "all"
+    (note,) = page_of(Study("truncation_mask", "nano", runs), "").notes[1:]
+    assert note.startswith("mask all (DeepCoder) and no mask are equal to the last digit.")
+    assert "They differ only in truncation_mask (all against none), which" in note
+    assert note.endswith("never acted: no response met the mask's condition.")
+
+
+def test_arms_have_names_for_people_in_every_sentence() -> None:
+    told = "no finished run of arms rho_10, doses/kl_004; t_of_d trained as t_06 did; fall at t_18"
+    assert spoken(told) == (
+        "no finished run of ρ = 1 (ours), KL 0.04; T(D) trained as T = 0.6 did; fall at T = 1.8"
+    )
+    assert spoken("arm mine has no pass_at_1") == "arm mine has no pass_at_1"

@@ -20,6 +20,7 @@ from mcbench.report.page import (
     Link,
     Page,
     Panel,
+    Place,
     Plot,
     Section,
     Table,
@@ -109,9 +110,12 @@ def test_index_links_its_pages() -> None:
     assert "no evidence about Qwen3" in html
 
 
-def test_a_page_in_a_folder_leads_back_to_its_index() -> None:
+def test_a_page_in_a_folder_leads_to_its_index_neighbours_and_notebook() -> None:
     page = Page("t", "k", "l", [])
-    assert '<a href="index.html">mcbench</a>' in build_page(page, home="index.html")
+    entries = [Entry("a.html", "A"), Entry("b.html", "B")]
+    html = build_page(replace(page, notebook="02_x"), place=Place("index.html", *entries))
+    for link in ("index.html", "a.html", "b.html", "../notebooks/02_x.ipynb", "https://arxiv"):
+        assert f'href="{link}' in html
     assert "index.html" not in build_page(page)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from mcbench.report.experiment import experiment_page
 from mcbench.report.page import build_page
-from mcbench.report.samples import plain, sample_data, samples_section
+from mcbench.report.samples import linked_rows, plain, sample_data, samples_section
 from mcbench.report.site import comparison_of
 from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, write_compact
 from mcbench.runs.store import Run, RunRecord
@@ -89,3 +89,18 @@ def test_cut_text_says_how_much_is_missing() -> None:
 
 def test_records_without_responses_have_no_section() -> None:
     assert samples_section("s", "s", {"grpo": [make_record("grpo", 0)]}) is None
+
+
+def test_groups_are_measured_and_their_programs_told_apart_by_syntax_tree() -> None:
+    def line(code: str, reward: float, group: int = 0) -> dict[str, Any]:
+        return {"step": 1, "group": group, "completion": code, "reward": reward}
+
+    same = ["```python\nx = 1\n```", "```python\nx = (1)  # one\n```"]
+    lines = [line(same[0], 1.0), line(same[1], 1.0), line("```python\nx = 2\n```", 0.0)]
+    lines += [line("no program", 0.0), line("a b c d", 1.0, 1), line("a b c d", 0.0, 1)]
+    found = linked_rows(lines)
+    assert [one["program"] for one in found] == [1, 1, 2, 0, 0, 0]
+    assert found[4]["diversity"] == 0.5  # one 4-gram, twice
+    assert [one["raw"] for one in found[4:]] == [0.707, -0.707]  # 0.5 / (0.7071 + 1e-4)
+    half = 0.5 / (1 / 3**0.5 + 1e-4)  # rewards 1, 1, 0, 0
+    assert [one["raw"] for one in found[:4]] == [round(x * half, 3) for x in (1, 1, -1, -1)]

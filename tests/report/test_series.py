@@ -165,7 +165,7 @@ def test_unfinished_runs_are_marked_in_labels_and_panels() -> None:
         ("pass@1", ["pass@1 with up to 128 tokens (the training length)",
                     "pass@1 with up to 256 tokens"]),
         ("entropy", ["Token entropy"]),
-        ("truncation", ["Truncated responses", "Masked responses"]),
+        ("truncation", ["Truncated responses"]),  # the other is 0 throughout
         ("mask_rules", ["GRPO"]),
     ],
 )  # fmt: skip

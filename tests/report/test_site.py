@@ -48,7 +48,9 @@ def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
     assert (tmp_path / site.PLOTLY).is_file()
     text = paths[3].read_text(encoding="utf-8")
     assert "mcbench run notebooks/07_results.ipynb -p profiles" in text
-    assert '<a href="index.html">mcbench</a>' in text
+    assert '<a href="index.html">All pages</a>' in text
+    assert 'rel="prev" href="04_kl_and_clip.html"' in text
+    assert 'rel="next" href="13_doses.html"' in text
 
 
 def test_what_was_measured_beside_runs_is_on_their_pages(tmp_path: Path) -> None:
@@ -63,8 +65,8 @@ def test_what_was_measured_beside_runs_is_on_their_pages(tmp_path: Path) -> None
     assert "-p seeds &#39;[0]&#39;" in evaluator
     assert "MicroCoder&#39;s rules refuse 0 of 1 right cases" in evaluator
     assert "-p pool_seeds &#39;[0, 1, 2, 3, 4]&#39;" in pages["05_data_quality.html"]
-    lead = evaluator[: evaluator.index("</header>")].split('class="lead">')[1].split(".")[0]
-    assert lead in pages["index.html"]
+    finding = evaluator.split('class="finding">')[1].split(".")[0]
+    assert finding in pages["index.html"]
 
 
 def test_an_experiment_of_which_others_train_a_few_arms_shows_its_own_sizes() -> None:
@@ -86,8 +88,7 @@ def test_a_page_is_one_file_unless_its_folder_shares_the_script(tmp_path: Path) 
     (tmp_path / site.PLOTLY).touch()
     text = site.save(page, tmp_path / "page.html").read_text(encoding="utf-8")
     assert f'src="{site.PLOTLY}"' in text
-    assert "needs assets/plotly.min.js beside this page" not in text
-    assert "The figures need assets/plotly.min.js beside this page" in text  # shown where missing
+    assert "this page needs assets/plotly.min.js beside it" in text  # shown where missing
     alone = site.save(page, tmp_path / "page.html", single_file=True)
     assert "plotly.js v" in alone.read_text(encoding="utf-8")
 

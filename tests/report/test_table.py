@@ -135,9 +135,12 @@ def test_the_papers_rows_fit_a_benchmarks_text_table() -> None:
 
 def test_one_seed_is_called_exploratory_and_has_no_interval() -> None:
     arms = by_arm(make_records(seeds=1))
-    names = [tile.name for tile in ends.tiles(arms, 128)]
-    assert names == ["Not trained", "GRPO", "GRPO+ (DAPO)", "MicroCoder-GRPO"]
-    sentence = ends.against_the_best(arms, 128)
+    chart = ends.chart(arms, 128)
+    assert chart is not None
+    assert {row.style.label for row in chart.rows} == {"GRPO", "GRPO+ (DAPO)", "MicroCoder-GRPO"}
+    assert all(row.track and row.track.low is None for row in chart.rows)
+    assert "1 seed" in chart.base_text
+    sentence = ends.finding(arms, 128)
     assert "no interval" in sentence
     assert "exploratory" in sentence
 
@@ -145,14 +148,30 @@ def test_one_seed_is_called_exploratory_and_has_no_interval() -> None:
 def test_the_difference_is_paired_over_the_shared_seeds() -> None:
     arms = by_arm(make_records(seeds=3))
     arms["microcoder"] = arms["microcoder"][1:]
-    sentence = ends.against_the_best(arms, 256)
-    assert "95 % interval" in sentence
-    assert "paired over 2 seeds" in sentence
     found = ends.ends(arms, 256)
-    best = max(("grpo", "grpo_plus"), key=lambda arm: found[arm].mean)
-    gap = ends.paired(found["microcoder"].last, found[best].last)
+    gap = ends.paired(found["grpo"].last, found["microcoder"].last)
     assert gap is not None
     assert gap.value == pytest.approx(
-        sum(found["microcoder"].last[s] - found[best].last[s] for s in (1, 2)) / 2
+        sum(found["grpo"].last[s] - found["microcoder"].last[s] for s in (1, 2)) / 2
     )
-    assert ends.against_the_best({"grpo": arms["grpo"]}, 128) == ""
+    sentence = ends.finding(arms, 256)
+    assert sentence.startswith("MicroCoder-GRPO ends highest, at ")
+    told = f"GRPO by {ends.signed(gap.value)} points (95 % interval "
+    assert (told in sentence) == (gap.high < 0 or gap.low > 0)
+    assert "2 seeds)" in sentence or "No arm is clearly apart" in sentence
+    alone = ends.finding({"grpo": arms["grpo"]}, 128)
+    assert alone == f"GRPO ends at {ends.ends(arms, 128)['grpo'].mean:.1f} % pass@1."
+
+
+def test_the_chart_of_ends_is_in_order_and_on_one_axis() -> None:
+    arms = by_arm(make_records(seeds=3))
+    chart, found = ends.chart(arms, 128), ends.ends(arms, 128)
+    assert chart is not None
+    values = [row.text for row in chart.rows]
+    assert values == sorted(values, reverse=True)
+    low, high = (float(text.removesuffix(" %")) for text in chart.axis)
+    track = chart.rows[0].track
+    assert track is not None
+    best = max(one.mean for one in found.values())
+    assert track.value == pytest.approx(100 * (best - low) / (high - low), abs=0.01)
+    assert len(track.points) == 3

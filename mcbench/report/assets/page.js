@@ -1,10 +1,21 @@
 (() => {
   "use strict";
   const $ = (id) => document.getElementById(id);
-  const specs = JSON.parse($("figure-data").textContent);
+  const specs = JSON.parse($("figure-data")?.textContent ?? "{}");
   const config = { displayModeBar: false };  // dragging zooms, a double click resets
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const state = { smoothing: 5, hidden: new Set(), step: null, range: null };
+  const toggles = [...document.querySelectorAll(".toggles button[value]")];
+  // `only` are the arms that a reader isolated; without any all are shown.
+  const state = { smoothing: 5, only: new Set(), step: null, range: null };
+  const arms = new Set(toggles.map((button) => button.value));
+  const isHidden = (arm) => state.only.size > 0 && arms.has(arm) && !state.only.has(arm);
+  const FOCUS = 3; // bands and seeds of more arms than that would only cover each other
+  const focused = () => (state.only.size || arms.size) <= FOCUS;
+  function el(name, properties = {}, ...children) {
+    const node = Object.assign(document.createElement(name), properties);
+    node.append(...children);
+    return node;
+  }
 
   // Numbers as mcbench/report/encode.py packs them --------------------------------------------
 
@@ -67,7 +78,7 @@
 
   // Figures -----------------------------------------------------------------------------------
 
-  const divs = [...document.querySelectorAll(".plot")];
+  const divs = typeof Plotly === "undefined" ? [] : [...document.querySelectorAll(".plot")];
   const onPaper = (div) => (div.style.height  // figures with many rows
     ? { width: 640, height: parseInt(div.style.height), autosize: false }
     : { width: 312, height: 230, autosize: false });
@@ -86,8 +97,17 @@
         curves.push({ x, runs, t, band: data[i + 1], mean: data[i + 2], smooth: trace.meta.smooth });
         delete trace.curve;
       });
+      // What the strip under the plot tells, the hover box need not.
+      const told = curves.length || specs[div.id].linked
+        ? data.filter((trace) => trace.type === "scatter" && trace.name && /lines/.test(trace.mode)
+          && trace.showlegend !== false && !["seeds", "band"].includes(trace.meta?.role) && trace.fill !== "toself")
+        : [];
+      for (const { mean } of curves) if (!told.includes(mean)) told.push(mean);
+      for (const trace of told) trace.hoverinfo = "none";
+      for (const trace of told) trace.format = trace.hovertemplate;
+      for (const trace of told) delete trace.hovertemplate;
       layout.uirevision = "kept";
-      figures.set(div.id, { data, layout, curves, linked: specs[div.id].linked });
+      figures.set(div.id, { data, layout, curves, told, linked: specs[div.id].linked });
     }
     return figures.get(div.id);
   }
@@ -97,6 +117,7 @@
       const found = overSeeds(runs, t, smooth ? state.smoothing : 1);
       mean.x = x;
       mean.y = found.mean;
+      mean.sides = found;
       const kept = x.map((_, i) => i).filter((i) => !Number.isNaN(found.low[i]));
       const back = [...kept].reverse();
       band.x = [...kept, ...back].map((i) => x[i]);
@@ -138,12 +159,17 @@
     return layout;
   }
 
+  const SIDE = 134; // pixels beside the plot for the names at line ends
+  const sided = (div, figure) => !paper && div.clientWidth >= 420 && figure.curves.length > 1;
+
   function draw(div) {
     const figure = figureOf(div);
     smoothed(figure);
     framed(figure, div);
     for (const trace of figure.data) {
-      if (trace.legendgroup !== undefined) trace.visible = !state.hidden.has(trace.legendgroup);
+      if (trace.legendgroup === undefined) continue;
+      const part = ["seeds", "band"].includes(trace.meta?.role);
+      trace.visible = !isHidden(trace.legendgroup) && (!part || focused() || figure.curves.length <= FOCUS);
     }
     if (figure.linked && !paper) {
       const axis = figure.layout.xaxis;
@@ -153,11 +179,135 @@
     const first = !div.data;
     // New objects each time: Plotly.react compares with those it was given before.
     const layout = structuredClone(themed(figure.layout));
+    layout.margin.r = sided(div, figure) ? SIDE : 12;
+    layout.shapes = layout.shapes?.filter(({ name }) =>
+      !name?.startsWith("stage:") || name.slice(6).split("|").some((arm) => !isHidden(arm)));
     Object.assign(layout, paper ? onPaper(div) : { autosize: true });
-    const result = Plotly.react(div, figure.data.map((trace) => ({ ...trace })), layout, config);
+    const result = Plotly.react(div, figure.data.map(({ sides, format, ...trace }) => trace), layout, config);
     if (first) wire(div, figure);
     place(div);
+    tell(div);
     return result;
+  }
+
+  // Names and numbers -----------------------------------------------------------------------------
+
+  const isKnown = (value) => Number.isFinite(value);
+  function written(value, format) {
+    const [, before, digits, kind, after] =
+      /^(.*?)%\{y(?::[+]?\.(\d)([a-z]))?\}(.*?)(?:<extra>.*)?$/.exec(format ?? "") ?? ["", "", "3", "g", ""];
+    const text = kind === "f" ? value.toFixed(digits) : kind === "e" ? value.toExponential(digits)
+      : String(Number(value.toPrecision(digits ?? 3)));
+    return [`${before}${text}`.replaceAll("-", "−"), after];
+  }
+  const nearest = (xs, x) => xs.reduce((best, at, i) =>
+    (at !== null && Math.abs(at - x) < Math.abs((xs[best] ?? Infinity) - x) ? i : best), 0);
+
+  function named(trace) {
+    const text = trace.meta?.short ?? trace.name;
+    if (!arms.has(trace.legendgroup)) return el("span", { textContent: text, title: trace.name });
+    const button = el("button", { type: "button", textContent: text });
+    button.addEventListener("click", () => isolate(trace.legendgroup));
+    return button;
+  }
+  function keyed({ line = {}, fillcolor, stackgroup }) {
+    const holder = el("span");
+    const dash = { dot: "2 3", dash: "7 4", dashdot: "7 3 2 3", longdash: "11 4", longdashdot: "11 3 2 3" }[line.dash] ?? "";
+    holder.innerHTML = stackgroup ? '<svg class="key" viewBox="0 0 30 8" aria-hidden="true"><rect width="30" height="8"/></svg>'
+      : '<svg class="key" viewBox="0 0 30 8" aria-hidden="true"><line x1="0" y1="4" x2="30" y2="4" stroke-width="3"/></svg>';
+    holder.querySelector("rect")?.setAttribute("fill", fillcolor);
+    holder.querySelector("line")?.setAttribute("stroke", line.color);
+    if (dash) holder.querySelector("line")?.setAttribute("stroke-dasharray", dash);
+    return holder.firstChild;
+  }
+
+  // The strip under a plot: every line's value where the reader points, or where it ends.
+  function tell(div, x = null) {
+    const { told, linked } = figureOf(div);
+    if (!told.length) return;
+    const box = div.closest("figure").querySelector(".entries");
+    const shown = told.filter((trace) => trace.visible !== false);
+    if (box.dataset.lines !== shown.map((trace) => trace.name).join("|")) {
+      box.classList.add("strip");
+      box.dataset.lines = shown.map((trace) => trace.name).join("|");
+      box.replaceChildren(el("li", { className: "at" }), ...shown.map((trace) =>
+        el("li", {}, keyed(trace), named(trace), el("span", {}, el("b"), el("small")))));
+    }
+    const at = state.step === null || x !== null ? x : state.step;
+    box.firstChild.textContent = at === null ? "at the end" : linked ? `at step ${at}` : `at ${Number(at.toPrecision(3))}`;
+    shown.forEach((trace, i) => {
+      const [value, range] = box.children[i + 1].lastChild.children;
+      const last = trace.y.findLastIndex?.(isKnown) ?? trace.y.length - 1;
+      const spot = at === null ? last : nearest(trace.x, at), y = trace.y[spot];
+      if (!isKnown(y)) { value.textContent = "–"; range.textContent = ""; return; }
+      const [text, unit] = written(y, trace.format);
+      const low = trace.sides?.low[spot], high = trace.sides?.high[spot];
+      value.textContent = text + unit;
+      range.textContent = isKnown(low)
+        ? ` ${written(low, trace.format)[0]} to ${written(high, trace.format)[0]}` : "";
+    });
+  }
+
+  // Names at the ends of the lines, pushed apart where they would cover each other.
+  function label(div) {
+    const figure = figureOf(div), full = div._fullLayout;
+    let box = div.querySelector(":scope > .labels");
+    if (!sided(div, figure) || !full?.yaxis) { box?.remove(); return; }
+    if (!box) { box = el("div", { className: "labels" }); div.append(box); }
+    const shown = figure.told.filter((trace) => trace.visible !== false && trace.xaxis === undefined);
+    const ends = shown.map((trace) => {
+      const last = trace.y.findLastIndex(isKnown);
+      return { trace, y: last < 0 ? NaN : full.yaxis._offset + full.yaxis.l2p(trace.y[last]) };
+    }).filter(({ y }) => isKnown(y)).sort((a, b) => a.y - b.y);
+    box.replaceChildren(...ends.map((end) => (end.node = named(end.trace))));
+    const top = full._size.t - 8, bottom = full._size.t + full._size.h + 26;
+    for (const end of ends) {
+      Object.assign(end.node.style, {
+        left: `${full._size.l + full._size.w + 8}px`,
+        color: arms.has(end.trace.legendgroup) ? `color-mix(in srgb, ${end.trace.line.color} 72%, var(--fg))` : "var(--muted)",
+      });
+      end.height = end.node.offsetHeight + 1;
+    }
+    if (ends.reduce((sum, { height }) => sum + height, 0) > bottom - top) { box.replaceChildren(); return; }
+    let from = top;
+    for (const end of ends) { end.at = Math.max(from, end.y - end.height / 2); from = end.at + end.height; }
+    let to = bottom;
+    for (const end of ends.toReversed()) { end.at = Math.min(end.at, to - end.height); to = end.at; end.node.style.top = `${end.at}px`; }
+  }
+
+  // A figure as a file ------------------------------------------------------------------------------
+
+  function save(href, name) { el("a", { href, download: name }).click(); }
+  function table(figure) {
+    const quoted = (value) => (value === null || value === undefined || Number.isNaN(value) ? ""
+      : typeof value === "number" ? String(value) : `"${String(value).replaceAll('"', '""')}"`);
+    const rows = [["series", "part", "x", "y", "low", "high"]];
+    for (const trace of figure.data) {
+      if (trace.visible === false || trace.meta?.role === "band" || trace.fill === "toself") continue;
+      if (trace.type === "heatmap") {
+        trace.z.forEach((row, i) => row.forEach((z, j) => rows.push([trace.y?.[i] ?? i, "cell", trace.x?.[j] ?? j, z])));
+        continue;
+      }
+      const { x = [], y = [], sides } = trace, part = trace.meta?.role ?? trace.type;
+      Array.from(y, (value, i) => value !== null && rows.push(
+        [trace.name, part, x[i], value, sides?.low[i], sides?.high[i]]));
+    }
+    return rows.map((row) => row.map(quoted).join(",")).join("\n") + "\n";
+  }
+  async function export_(div, kind) {
+    const figure = figureOf(div), name = div.id;
+    if (kind === "csv") { save(`data:text/csv;charset=utf-8,${encodeURIComponent(table(figure))}`, `${name}.csv`); return; }
+    const size = { width: 900, height: 560 };
+    const caption = div.closest("figure").querySelector("figcaption").firstChild?.textContent ?? "";
+    const layout = {
+      ...structuredClone(div.layout), ...size, autosize: false, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
+      title: { text: caption, x: 0.02, font: { size: 17, color: "#111" } }, showlegend: true,
+      font: { size: 13, color: "#333", family: "sans-serif" },
+      legend: { orientation: "h", y: -0.16, yanchor: "top", x: 0 },
+    };
+    layout.margin = { ...layout.margin, t: layout.margin.t + 46, r: 20 };
+    const data = figure.data.map(({ sides, format, ...trace }) => ({ ...trace }));
+    save(await Plotly.toImage({ data, layout }, { format: kind, ...size, scale: kind === "png" ? 2 : 1 }), `${name}.${kind}`);
   }
 
   // Drawing what is on the screen first, the rest when nothing else is to do ---------------------
@@ -186,15 +336,14 @@
   // A figure follows its own box: that also covers rotation and an opened sidebar.
   const boxes = new ResizeObserver((entries) => {
     for (const { target } of entries) {
-      if (!paper && target.data && target.clientWidth) Plotly.Plots.resize(target).then(() => place(target));
+      if (!paper && target.data && target.clientWidth) Plotly.Plots.resize(target).then(() => draw(target));
     }
   });
   divs.forEach((div) => boxes.observe(div));
 
   // Linked: the same step is marked in all figures over training, and zooming zooms them all ------
 
-  const linkedOnScreen = (but) =>
-    divs.filter((div) => div !== but && div.data && specs[div.id].linked && onScreen(div));
+  const linkedOnScreen = () => divs.filter((div) => div.data && specs[div.id].linked && onScreen(div));
 
   function wire(div, figure) {
     for (const name of ["cursor", "marker"]) {
@@ -203,11 +352,19 @@
       line.hidden = true;
       div.append(line);
     }
-    if (!figure.linked) return;
-    div.on("plotly_hover", ({ event, points }) => {
-      if (event instanceof Event) point(points[0].x, div);
+    const kinds = ["png", "svg", "csv"].map((kind) => {
+      const button = el("button", { type: "button", textContent: kind.toUpperCase(), ariaLabel: `Save ${div.id} as ${kind}` });
+      button.addEventListener("click", () => export_(div, kind));
+      return button;
     });
-    div.on("plotly_unhover", ({ event }) => { if (event instanceof Event) point(null, div); });
+    div.closest("figure").append(el("div", { className: "save" }, ...kinds));
+    if (figure.told.length) {
+      div.on("plotly_hover", ({ points }) => (figure.linked ? point(points[0].x) : tell(div, points[0].x)));
+      div.on("plotly_unhover", () => (figure.linked ? point(null) : tell(div)));
+    }
+    if (!figure.linked) return;
+    div.on("plotly_click", ({ points: [one] }) => document.dispatchEvent(
+      new CustomEvent("open", { detail: { step: one.x, arm: one.data.legendgroup } })));
     div.on("plotly_relayout", (change) => {
       const zoomed = "xaxis.range[0]" in change;
       if (zoomed) state.range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
@@ -228,34 +385,70 @@
       left: `${full.xaxis._offset + at}px`, top: `${full._size.t}px`, height: `${full._size.h}px`,
     });
   }
-  const place = (div) => { if (specs[div.id].linked) line(div, "marker", state.step); };
+  const place = (div) => { if (specs[div.id].linked) line(div, "marker", state.step); label(div); };
 
   let frame = 0;
-  function point(x, from) {
+  function point(x) {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => {
-      for (const div of linkedOnScreen(from)) {
+      for (const div of linkedOnScreen()) {
         line(div, "cursor", x);
-        if (x === null) Plotly.Fx.unhover(div);
-        else Plotly.Fx.hover(div, { xval: x, yval: 0 });
+        tell(div, x);
       }
     });
   }
 
   // Controls --------------------------------------------------------------------------------------
 
-  document.querySelectorAll(".arms button").forEach((button) => {
-    button.addEventListener("click", () => {
-      const on = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", String(on));
-      state.hidden[on ? "delete" : "add"](button.value);
-      for (const figure of document.querySelectorAll("figure[data-arm]")) {
-        figure.hidden = state.hidden.has(figure.dataset.arm);
-      }
-      redraw();
-      document.dispatchEvent(new CustomEvent("arms", { detail: state.hidden }));
-    });
-  });
+  // One click shows an arm alone, one on another adds it, one on the same takes it away again.
+  function isolate(arm) {
+    if (arm === null) state.only.clear();
+    else if (!state.only.delete(arm)) state.only.add(arm);
+    if (state.only.size === arms.size) state.only.clear();
+    for (const button of toggles) button.setAttribute("aria-pressed", String(state.only.has(button.value)));
+    $("all-arms").hidden = !state.only.size;
+    for (const figure of document.querySelectorAll("figure[data-arm]")) figure.hidden = isHidden(figure.dataset.arm);
+    redraw();
+    document.dispatchEvent(new CustomEvent("arms", { detail: new Set([...arms].filter(isHidden)) }));
+  }
+  for (const button of toggles) button.addEventListener("click", () => isolate(button.value));
+  $("all-arms")?.addEventListener("click", () => isolate(null));
+
+  // The contents close when a reader goes somewhere, and name where he is.
+  const contents = document.querySelector(".contents");
+  contents?.addEventListener("click", ({ target }) => { if (target.closest("a")) contents.open = false; });
+  document.addEventListener("click", ({ target }) => { if (contents && !contents.contains(target)) contents.open = false; });
+  const headings = [...document.querySelectorAll("main h2")];
+  function where() {
+    const at = headings.findLast((one) => one.getBoundingClientRect().top < 140);
+    contents.querySelector("summary").textContent = at ? `Contents: ${at.textContent}` : "Contents";
+  }
+  if (contents) addEventListener("scroll", where, { passive: true });
+  const bar = document.querySelector(".arms"); // no heading hides behind it
+  if (bar) new ResizeObserver(() => {
+    document.documentElement.style.scrollPaddingTop = `${bar.offsetHeight + 14}px`;
+  }).observe(bar);
+
+  // The index: claims by state, section and effect, in the order of any.
+  const form = document.querySelector("form.sorting");
+  function sort() {
+    const wanted = Object.fromEntries(new FormData(form)), list = document.querySelector("ol.verdicts");
+    const order = ["supported", "contradicted", "mixed", "no effect", "inconclusive"];
+    const rank = { "": (one) => Number(one.dataset.place), state: (one) => order.indexOf(one.dataset.state),
+      size: (one) => -Number(one.dataset.size) }[wanted.order];
+    const all = [...list.children];
+    for (const one of all) {
+      one.hidden = ["state", "section", "side"].some((key) => wanted[key] && one.dataset[key] !== wanted[key]);
+    }
+    list.append(...all.sort((a, b) => rank(a) - rank(b) || a.dataset.place - b.dataset.place));
+    form.querySelector("output").value = `${all.filter((one) => !one.hidden).length} of ${all.length} claims`;
+  }
+  if (form) {
+    document.querySelectorAll("ol.verdicts > li").forEach((one, i) => { one.dataset.place = i; });
+    form.addEventListener("input", sort);
+    form.addEventListener("submit", (event) => event.preventDefault());
+    sort();
+  }
 
   const smoothing = $("smoothing"), step = $("step");
   function showSmoothing() {
@@ -285,10 +478,10 @@
       step.nextElementSibling.value = step.value;
       divs.filter((div) => div.data).forEach(place);
       redraw(divs.filter((div) => specs[div.id].layout.meta?.frames));
-      point(state.step, null);
+      point(state.step);
       document.dispatchEvent(new CustomEvent("step", { detail: state.step }));
     });
-    step.addEventListener("blur", () => point(null, null));
+    step.addEventListener("blur", () => point(null));
   }
 
   // Themes and paper ------------------------------------------------------------------------------

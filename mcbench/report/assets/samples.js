@@ -15,6 +15,147 @@ const isRight = (row) => row.reward !== null && row.reward >= 1;
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 const rightOf = (rows) => `${rows.filter(isRight).length} of ${rows.length} right`;
 
+function shape(name, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+const groupOf = (row) => JSON.stringify([row.arm, row.step, row.group]);
+const RAMP = ["#00204c", "#414d6b", "#7c7b78", "#bcae6c", "#ffe945"]; // cividis
+const ramped = (share) => RAMP[Math.min(RAMP.length - 1, Math.floor(share * RAMP.length))];
+const SCATTER = { width: 460, height: 250, left: 46, right: 10, top: 8, bottom: 40 };
+
+// Every prompt's group as a dot, length by diversity, and what of the gradient's weight the mask
+// leaves by length. `brushed(groups)` is told which dots a reader chose; null for all.
+function linkedViews(brushed) {
+  const colour = el("select");
+  offer(colour, [["right", "share right"], ["masked", "share masked"]]);
+  const clear = el("button", { type: "button", textContent: "Clear the choice", hidden: true });
+  const plot = shape("svg", { class: "scatter", viewBox: `0 0 ${SCATTER.width} ${SCATTER.height}`, role: "img",
+    "aria-label": "Groups of responses by mean length and diversity; drag to choose some" });
+  const weights = shape("svg", { class: "weights", viewBox: `0 0 ${SCATTER.width} ${SCATTER.height}`, role: "img" });
+  const node = el("div", { className: "views" },
+    el("div", {}, el("p", { textContent: "A dot is one prompt's group at one step: drag over some to read them." }),
+      plot, labelled("Colour", colour), clear),
+    el("div", {}, el("p", { textContent: "Weight in the gradient, |A| × tokens, by length: filled is what the mask leaves." }), weights));
+  let rows = [], arms = {}, dots = [], chosen = null, from = null;
+  const { width, height, left, right, top, bottom } = SCATTER;
+  const text = (x, y, words, anchor = "middle") => shape("text", { x, y, "text-anchor": anchor }, words);
+  const short = (value) => String(Number(value.toPrecision(3)));
+
+  function axes(into, [low, high], [under, over], xTitle, yTitle) {
+    const x = (value) => left + (value - low) / (high - low || 1) * (width - left - right);
+    const y = (value) => height - bottom - (value - under) / (over - under || 1) * (height - top - bottom);
+    into.append(shape("path", { class: "axes", d: `M${left},${top}V${height - bottom}H${width - right}` }),
+      ...[low, (low + high) / 2, high].map((value) => text(x(value), height - bottom + 14, short(value))),
+      ...[under, (under + over) / 2, over].map((value) => text(left - 5, y(value) + 4, short(value), "end")),
+      text((left + width) / 2, height - 6, xTitle));
+    const side = text(0, 0, yTitle);
+    side.setAttribute("transform", `translate(11 ${(top + height - bottom) / 2}) rotate(-90)`);
+    into.append(side);
+    return { x, y };
+  }
+  const span = (values) => [Math.min(...values), Math.max(...values)];
+
+  function draw() {
+    const groups = [...Map.groupBy(rows.filter((row) => Number.isFinite(row.diversity)), groupOf)];
+    plot.replaceChildren();
+    node.hidden = groups.length < 2;
+    if (node.hidden) return;
+    const values = groups.map(([key, mine]) => ({
+      key, arm: mine[0].arm, step: mine[0].step, problem: mine[0].problem,
+      length: mean(mine.map((row) => row.length)), diversity: mine[0].diversity,
+      right: mean(mine.map(isRight)), masked: mean(mine.map((row) => row.masked)),
+    }));
+    const { x, y } = axes(plot, span(values.map((one) => one.length)), span(values.map((one) => one.diversity)),
+      "mean length (tokens)", "Distinct-4 of words");
+    dots = values.map((one) => ({ ...one, x: x(one.length), y: y(one.diversity) }));
+    for (const dot of dots) {
+      const label = `${arms[dot.arm]?.label ?? dot.arm}, step ${dot.step}, ${dot.problem}: `
+        + `${Math.round(100 * dot.right)} % right, ${Math.round(100 * dot.masked)} % masked`;
+      dot.node = shape("circle", { cx: dot.x, cy: dot.y, r: 5, fill: ramped(dot[colour.value]),
+        stroke: arms[dot.arm]?.color ?? "gray", "stroke-width": 2 }, shape("title", {}, label));
+      plot.append(dot.node);
+    }
+    plot.append(shape("rect", { class: "brush", visibility: "hidden" }));
+    mark();
+    drawWeights();
+  }
+
+  function drawWeights() {
+    const known = rows.filter((row) => row.raw && (!chosen || chosen.has(groupOf(row))));
+    weights.replaceChildren();
+    const longest = Math.max(1, ...known.map((row) => row.length)), bins = 8;
+    const sums = Array.from({ length: bins }, () => ({ all: 0, left: 0 }));
+    for (const row of known) {
+      const bin = sums[Math.min(bins - 1, Math.floor(row.length / longest * bins))];
+      bin.all += Math.abs(row.raw) * row.length;
+      if (!row.masked) bin.left += Math.abs(row.raw) * row.length;
+    }
+    const most = Math.max(1e-9, ...sums.map(({ all }) => all)), total = sums.reduce((sum, { all }) => sum + all, 0);
+    const { x, y } = axes(weights, [0, longest], [0, 100], "length (tokens)", "% of the largest bar");
+    sums.forEach(({ all, left: kept }, i) => {
+      const from = x(i * longest / bins) + 2, to = x((i + 1) * longest / bins) - 2;
+      for (const [part, kind] of [[all, "all"], [kept, "kept"]]) {
+        const high = y(100 * part / most);
+        weights.append(shape("rect", { class: kind, x: from, width: to - from, y: high, height: y(0) - high },
+          shape("title", {}, `${all ? Math.round(100 * kept / all) : 0} % of the weight here is left`)));
+      }
+    });
+    const survived = sums.reduce((sum, { left: kept }) => sum + kept, 0);
+    weights.setAttribute("aria-label", `${total ? Math.round(100 * survived / total) : 0} % of the weight survives`);
+    weights.append(text(width - right, top + 10, weights.getAttribute("aria-label"), "end"));
+  }
+
+  function mark() {
+    for (const dot of dots) dot.node.classList.toggle("out", Boolean(chosen) && !chosen.has(dot.key));
+    clear.hidden = !chosen;
+  }
+  function choose(keys) {
+    chosen = keys;
+    mark();
+    drawWeights();
+    brushed(chosen);
+  }
+  const at = ({ clientX, clientY }) => {
+    const box = plot.getBoundingClientRect();
+    return [(clientX - box.left) / box.width * width, (clientY - box.top) / box.height * height];
+  };
+  plot.addEventListener("pointerdown", (event) => { from = at(event); plot.setPointerCapture(event.pointerId); });
+  plot.addEventListener("pointermove", (event) => {
+    if (!from) return;
+    const to = at(event), area = plot.querySelector(".brush");
+    const [x0, x1] = span([from[0], to[0]]), [y0, y1] = span([from[1], to[1]]);
+    for (const [key, value] of Object.entries({ x: x0, y: y0, width: x1 - x0, height: y1 - y0, visibility: "visible" })) {
+      area.setAttribute(key, value);
+    }
+  });
+  plot.addEventListener("pointerup", (event) => {
+    if (!from) return;
+    const to = at(event), [x0, x1] = span([from[0], to[0]]), [y0, y1] = span([from[1], to[1]]);
+    const reach = x1 - x0 < 4 && y1 - y0 < 4 ? 7 : 0; // a click takes the dot it hits
+    from = null;
+    plot.querySelector(".brush").setAttribute("visibility", "hidden");
+    const inside = dots.filter(({ x, y }) => x >= x0 - reach && x <= x1 + reach && y >= y0 - reach && y <= y1 + reach);
+    choose(inside.length ? new Set(inside.map(({ key }) => key)) : null);
+  });
+  clear.addEventListener("click", () => choose(null));
+  colour.addEventListener("change", draw);
+  return {
+    node,
+    clear: () => { chosen = null; },
+    show(given, known) {
+      const look = JSON.stringify(given.map(({ arm, step, group, length, masked }) => [arm, step, group, length, masked]));
+      if (look === node.dataset.look) return;
+      node.dataset.look = look;
+      [rows, arms] = [given, known];
+      draw();
+    },
+  };
+}
+
 // Options as [value, text]; the choice stays where it is still among them, else it is the given one.
 function offer(select, options, otherwise = options[0]?.[0]) {
   const look = JSON.stringify(options);
@@ -35,6 +176,7 @@ function pageSource({ arms, prompts, rows, verdicts }) {
   const has = (text, words) => text.toLowerCase().includes(words);
   return {
     live: false,
+    asked: () => ({}),
     data: () => ({ arms, rows, verdicts, probable }),
     text: (row) => ({ ...row, prompt: prompts[row.prompt] }),
     finds: (row, words) => has(row.text, words) || has(prompts[row.prompt], words),
@@ -46,6 +188,7 @@ function pageSource({ arms, prompts, rows, verdicts }) {
 function widgetSource(model) {
   return {
     live: true,
+    asked: () => model.get("asked"),
     data: () => model.get("data"),
     text: (row) => model.get("texts")[row.id],
     finds: (row) => !model.get("data").hits || model.get("data").hits.includes(row.id),
@@ -71,6 +214,9 @@ function browse(root, source) {
   const before = el("button", { type: "button", textContent: "‹", "aria-label": "previous problem" });
   const after = el("button", { type: "button", textContent: "›", "aria-label": "next problem" });
   const summary = el("p", { className: "summary", role: "status" });
+  const over = el("input", { type: "checkbox" });
+  let chosen = null; // groups that were brushed
+  const views = linkedViews((groups) => { chosen = groups; again(); });
   const list = el("div", { className: "found" });
   const more = el("button", { type: "button", className: "more", textContent: "Show more" });
   root.append(
@@ -79,15 +225,16 @@ function browse(root, source) {
       labelled("Problem", el("span", { className: "steps" }, before, problem, after)),
       labelled(source.live ? "Run" : "Arm", arm), ...(source.live ? [labelled("Beside", beside)] : []),
       labelled("Verdict", verdict), labelled("Length limit", cut), labelled("Mask", masked),
-      labelled("Search", search), coloured),
-    summary, list, more);
+      labelled("Search", search), coloured,
+      ...(source.live ? [] : [labelled("This problem at all steps", over)])),
+    views.node, summary, list, more);
 
   const hidden = new Set(); // arms that the page's own buttons switched off
   const toggled = new Map(); // row id -> open, where a reader opened or closed it
   let limit = MATCHES;
   const keyOf = (row) => (source.live ? row.problem || row.group : `${row.step}/${row.group}/${row.problem}`);
   const words = () => search.value.trim().toLowerCase();
-  const filtering = () => Boolean(verdict.value || cut.value || masked.value || words());
+  const filtering = () => Boolean(verdict.value || cut.value || masked.value || words() || chosen || over.checked);
 
   function offerAll({ arms, rows, verdicts, probable, steps, chosen }) {
     const names = Object.entries(arms).map(([id, { label }]) => [id, label]);
@@ -100,6 +247,9 @@ function browse(root, source) {
       offer(beside, [["", "nothing"], ...names.filter(([id]) => id !== chosen)]);
       offer(step, [["latest", steps.length ? `latest (${steps.at(-1)})` : "latest"],
         ...steps.toReversed().map((one) => [one, `step ${one}`])]);
+      const wanted = source.asked(); // a click on a curve may have asked for another
+      if (arms[wanted.run]?.stored) arm.value = wanted.run;
+      if (steps.includes(Number(wanted.step))) step.value = wanted.step;
     } else {
       const found = [...new Set(rows.map((row) => row.step))].sort((a, b) => a - b);
       offer(arm, [["", "all arms, side by side"], ...names]);
@@ -116,7 +266,8 @@ function browse(root, source) {
 
   function matches(row) {
     const judged = verdict.value;
-    return !hidden.has(row.arm) && (source.live || !arm.value || row.arm === arm.value)
+    return !hidden.has(row.arm) && (!chosen || chosen.has(groupOf(row)))
+      && (!over.checked || row.problem === followed) && (source.live || !arm.value || row.arm === arm.value)
       && (!judged || (judged === "right" ? isRight(row) : judged === "wrong" ? !isRight(row)
         : row.verdicts.split(",").includes(judged)))
       && (!cut.value || String(row.cut) === cut.value)
@@ -128,6 +279,7 @@ function browse(root, source) {
     const data = source.data();
     if (!data?.rows) return;
     offerAll(data);
+    views.show(data.rows.filter((row) => !hidden.has(row.arm)), data.arms);
     const found = data.rows.filter(matches), everywhere = filtering();
     const chosen = everywhere ? found : found.filter((row) => String(keyOf(row)) === problem.value);
     const shown = everywhere ? chosen.slice(0, limit) : chosen;
@@ -136,7 +288,8 @@ function browse(root, source) {
       ? `${plural(found.length, "response")} of ${data.rows.length} match, ${where}`
       : `${plural(chosen.length, "response")} to this problem`);
     more.hidden = shown.length === chosen.length;
-    list.replaceChildren(...[...Map.groupBy(shown, keyOf).values()].map((rows) => group(rows, data)));
+    list.replaceChildren(...[...Map.groupBy(shown.toSorted((a, b) => a.step - b.step), keyOf).values()]
+      .map((rows) => group(rows, data)));
     source.ask({ need: shown.map((row) => row.id) });
   }
 
@@ -152,8 +305,22 @@ function browse(root, source) {
         const { label, color } = data.arms[id];
         const head = el("h5", {}, el("i", { style: `background:${color}` }),
           mine.length ? `${label}: ${rightOf(mine)}` : `${label}: not among its responses of this step`);
-        return [el("div", {}, head, ...mine.map((row, i) => response(row, named || i === 0, data.verdicts)))];
+        return [el("div", {}, head, programs(mine), ...mine.map((row, i) => response(row, named || i === 0, data.verdicts)))];
       })));
+  }
+
+  // The distinct programs of a group, the most frequent first, with how many of each are right.
+  function programs(rows) {
+    const same = [...Map.groupBy(rows, (row) => row.program ?? 0)].sort(([a], [b]) => (a || Infinity) - (b || Infinity));
+    return el("p", { className: "programs" }, ...same.flatMap(([program, mine]) => {
+      const button = el("button", { type: "button",
+        textContent: `${program ? `program ${program}` : "no program"} × ${mine.length}: ${mine.filter(isRight).length} right` });
+      button.addEventListener("click", () => {
+        for (const row of rows) toggled.set(row.id, row.program === program);
+        render();
+      });
+      return [button, " "];
+    }));
   }
 
   function response(row, open, meanings) {
@@ -213,6 +380,11 @@ function browse(root, source) {
     });
   }
 
+  let followed = ""; // the problem that is shown at all steps
+  over.addEventListener("change", () => {
+    followed = source.data().rows.find((row) => String(keyOf(row)) === problem.value)?.problem;
+    again();
+  });
   const again = () => { limit = MATCHES; render(); };
   const turn = (by) => {
     const count = problem.options.length;
@@ -242,13 +414,26 @@ function browse(root, source) {
     step.value = steps.filter((one) => one <= detail).at(-1) ?? steps[0];
     again();
   });
+  document.addEventListener("open", ({ detail }) => { // a click on a curve's point
+    if (source.live) return;
+    const steps = [...step.options].map((option) => Number(option.value));
+    step.value = steps.reduce((best, one) => (Math.abs(one - detail.step) < Math.abs(best - detail.step) ? one : best));
+    if (Object.hasOwn(source.data().arms, detail.arm)) arm.value = detail.arm;
+    chosen = null;
+    views.clear();
+    over.checked = false;
+    again();
+    summary.textContent += Number(step.value) === detail.step ? ""
+      : `; of step ${step.value}, the nearest to ${detail.step} of which any are kept`;
+    root.closest("section").scrollIntoView();
+  });
   source.follow(render);
   render();
 }
 
 const held = document.getElementById("sample-data"); // a page's
 if (held) {
-  const all = JSON.parse(held.textContent);
+  const all = JSON.parse(held.textContent); // by section
   for (const root of document.querySelectorAll(".browser[data-samples]")) {
     browse(root, pageSource(all[root.dataset.samples]));
   }

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 import ipywidgets as widgets
 
-from mcbench.report.base import ROLES, Figure
-from mcbench.report.dashboard.live_figure import LiveFigure
+from mcbench.report.base import ROLES, STEPS, Figure
+from mcbench.report.dashboard.live_figure import LiveFigure, answer_while_busy
 from mcbench.report.panels import PANELS, drawn, left_out
 from mcbench.report.series import Arms
 from mcbench.report.style import arm_styles
 
+Opened = Callable[[str, float], None]
 HEIGHT, LEGEND_ROW = 270, 19  # pixels
 _ROW_CHARACTERS = 46  # of legend texts that fit side by side, their line samples included
 
@@ -62,8 +63,9 @@ def _legend_rows(figure: Figure) -> int:
 class SectionView(widgets.VBox):
     """One section: a heading, its figures side by side, and what was not recorded."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, opened: Opened) -> None:
         self.name = name
+        self._opened = opened
         self.figures: dict[str, LiveFigure] = {}
         self._missing = widgets.HTML().add_class("mcb-missing")
         self._grid = widgets.Box().add_class("mcb-figures")
@@ -79,7 +81,10 @@ class SectionView(widgets.VBox):
             live = self.figures.get(id_)
             if live is None or not live.follow(figure):
                 title = figure.layout["title"]["text"].replace("<br>", ", ")
-                live = LiveFigure(figure, alt=f"{title}: {arm_names(arms)}")
+                over_steps = figure.layout.get("xaxis", {}).get("title", {}).get("text") == STEPS
+                opened = self._opened if over_steps else None
+                live = LiveFigure(figure, f"{title}: {arm_names(arms)}", opened)
+                answer_while_busy(live)
             kept[id_] = live
         # Identities are compared: figures compare by everything that they show.
         ids = list(map(id, kept.values()))
@@ -101,12 +106,18 @@ def arm_names(arms: Arms) -> str:
 
 
 class CurvesView(widgets.VBox):
-    """The chosen sections, one below the other."""
+    """The chosen sections, one below the other; ``opened`` is told arm and step of a point that was
+    clicked.
+    """
+
+    def __init__(self, opened: Opened = lambda arm, step: None) -> None:
+        self._opened = opened
+        super().__init__()
 
     def show(self, arms: Arms, sections: Sequence[str], smoothing: int) -> None:
         """Draw the sections, in their order; figures are only sent where something changed."""
         old = self.sections
-        shown = {name: old.get(name) or SectionView(name) for name in sections}
+        shown = {name: old.get(name) or SectionView(name, self._opened) for name in sections}
         for view in shown.values():
             view.show(arms, smoothing)
         if list(shown) != list(old):

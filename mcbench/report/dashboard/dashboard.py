@@ -24,7 +24,7 @@ from mcbench.experiments.experiments import planned_runs
 from mcbench.report.base import SMOOTHING
 from mcbench.report.dashboard.curves import CurvesView
 from mcbench.report.dashboard.follower import Planned, RunFollower, StoreFollower
-from mcbench.report.dashboard.live_figure import PlotlySource
+from mcbench.report.dashboard.live_figure import PlotlySource, answer_while_busy
 from mcbench.report.dashboard.progress import Progress, progress_of, summary
 from mcbench.report.dashboard.run_list import RunList, row, totals
 from mcbench.report.dashboard.sample_browser import SampleBrowser
@@ -123,7 +123,7 @@ class Dashboard:
             continuous_update=False,
         )
         self.list = RunList()
-        self.curves = CurvesView()
+        self.curves = CurvesView(self._open_step)
         self.samples = SampleBrowser(self._named, self._lock)
         controls = widgets.Box([*self.sections.values(), self.smoothing]).add_class("mcb-controls")
         top = widgets.Box([self.status, self.model, self.shown, self.pause]).add_class(
@@ -137,19 +137,31 @@ class Dashboard:
             [self.shown, self.pause, self.model, self.smoothing, *self.sections.values()], "value"
         )
         self._answer([self.list], "chosen")
-        _answer_while_busy(self.samples)
+        answer_while_busy(self.samples)
         self.refresh()
 
     def _answer(self, controls: Sequence[Any], trait: str) -> None:
         for control in controls:
             control.observe(self._control_changed, trait)
-            _answer_while_busy(control)
+            answer_while_busy(control)
 
     def _control_changed(self, change: Any) -> None:
         if change["owner"] is self.pause:
             self.pause.description = "Resume" if self.pause.value else "Pause"
         self._stale = True
         self._changed.set()
+
+    def _open_step(self, arm: str, step: float) -> None:
+        """Show the responses that an arm stored nearest to a step: of the chosen run that has any,
+        the first.
+        """
+        runs = [run for run in self.arms.get(arm, ()) if run.completion_steps()]
+        runs.sort(key=lambda run: run.run_id not in self.list.chosen)
+        if runs:
+            nearest = min(runs[0].completion_steps(), key=lambda one: abs(one - step))
+            asked = {**self.samples.asked, "run": runs[0].run_id, "step": str(nearest)}
+            self.samples.asked = asked
+            self.shown.value = RESPONSES
 
     @property
     def sizes(self) -> dict[str, dict[str, list[RunFollower]]]:
@@ -373,17 +385,6 @@ def _replace(dashboard: Dashboard) -> None:
     if key in _open:
         _open[key].close()
     _open[key] = dashboard
-
-
-def _answer_while_busy(widget: Any) -> None:
-    """Have the widget's messages handled in a thread while a cell runs.
-
-    JupyterLab sends them to a subshell for that. ipykernel 7.4 moves them back to the thread that
-    used the widget last, which is the one that trains; this hook of its decides, and without it the
-    page's wish counts.
-    """
-    if widget.comm is not None:
-        widget.comm._reply_subshell_for = None
 
 
 def _arm(run: RunFollower) -> str:

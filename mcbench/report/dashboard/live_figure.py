@@ -7,6 +7,7 @@ page does not answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,27 @@ class LiveFigure(go.FigureWidget):
     plotly_version = traitlets.Unicode(plotly.__version__).tag(sync=True)
     alt = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, plain: Figure, alt: str = "") -> None:
+    def __init__(
+        self, plain: Figure, alt: str = "", opened: Callable[[str, float], None] | None = None
+    ) -> None:
         values = [_values(trace) for trace in plain.data]
         traces = [{**t, **v} for t, v in zip(plain.data, values, strict=True)]
         super().__init__(data=traces, layout=plain.layout)
         self._config = {"displaylogo": False, "responsive": True, "displayModeBar": False}
         self._view_count = None  # else the page reports its views, even of a closed figure
         self.alt = alt
+        self._opened = opened  # is told arm and step of a point that was clicked
         self._look = _look(plain)
         self._shown = values
         self._plain_layout = plain.layout
+
+    @traitlets.observe("_js2py_pointsCallback")
+    def _clicked(self, change: Any) -> None:
+        sent = change["new"] or {}
+        if sent.get("event_type") == "plotly_click" and self._opened:
+            points = sent["points"]
+            trace = self._data[points["trace_indexes"][0]]
+            self._opened(trace.get("legendgroup", ""), points["xs"][0])
 
     def follow(self, plain: Figure) -> bool:
         """Show the new values; False where the traces are others, so that a new figure is due."""
@@ -140,3 +152,14 @@ def thinned(x: np.ndarray, y: np.ndarray, most: int) -> tuple[np.ndarray, np.nda
     kept = np.concatenate([starts[~empty] + low[~empty], starts[~empty] + high[~empty], gaps])
     kept = np.unique(np.concatenate([[0, x.size - 1], kept]))
     return x[kept], y[kept]
+
+
+def answer_while_busy(widget: Any) -> None:
+    """Have the widget's messages handled in a thread while a cell runs.
+
+    JupyterLab sends them to a subshell for that. ipykernel 7.4 moves them back to the thread that
+    used the widget last, which is the one that trains; this hook of its decides, and without it the
+    page's wish counts.
+    """
+    if widget.comm is not None:
+        widget.comm._reply_subshell_for = None

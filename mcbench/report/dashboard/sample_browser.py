@@ -15,7 +15,7 @@ import traitlets
 
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.report.rendering import asset
-from mcbench.report.samples import VERDICTS, plain, row_of, text_of
+from mcbench.report.samples import VERDICTS, linked_rows, plain, row_of, text_of
 from mcbench.report.style import ArmStyle
 
 MOST_CHARACTERS = 200_000  # of a response that are shown
@@ -53,6 +53,7 @@ class SampleBrowser(anywidget.AnyWidget):
         self._named = named
         self._lock = lock
         self._kept: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        self._links: dict[tuple[str, int], list[dict[str, Any]]] = {}
         self.observe(lambda change: self.refresh(), "asked")
 
     def refresh(self) -> None:
@@ -72,6 +73,13 @@ class SampleBrowser(anywidget.AnyWidget):
                 for run_id, responses in found.items()
                 for place, line in enumerate(responses)
             }
+            rows = [
+                {"id": f"{r}/{at[r]}/{place}", **row_of(line, r, at[r]), **linked}
+                for r, responses in found.items()
+                for place, (line, linked) in enumerate(
+                    zip(responses, self._linked(r, at[r]), strict=True)
+                )
+            ]
             message = ""
             if not stored:
                 message = "No responses are stored yet; the first come with the first generation."
@@ -89,7 +97,7 @@ class SampleBrowser(anywidget.AnyWidget):
                 "chosen": chosen,
                 "beside": asked["beside"],
                 "steps": steps.get(chosen or "", []),
-                "rows": [{"id": i, **row_of(line, r, at[r])} for i, (r, line) in lines.items()],
+                "rows": rows,
                 "hits": _hits(lines, asked["words"]),
                 "probable": any("logprobs" in line for _, line in lines.values()),
                 "verdicts": VERDICTS,
@@ -110,6 +118,16 @@ class SampleBrowser(anywidget.AnyWidget):
 
     def _step(self, wanted: str, steps: list[int]) -> int:
         return steps[-1] if wanted == LATEST else int(wanted)
+
+    def _linked(self, run_id: str, step: int) -> list[dict[str, Any]]:
+        """:func:`linked_rows` of a generation that is in memory, measured once."""
+        key = (run_id, step)
+        if key not in self._kept:
+            return []
+        if key not in self._links:
+            self._links = {one: self._links[one] for one in self._links.keys() & self._kept.keys()}
+            self._links[key] = linked_rows(self._kept[key])
+        return self._links[key]
 
     def _lines(self, run: RunFollower, step: int) -> list[dict[str, Any]]:
         """The responses of a generation, none where there are none."""

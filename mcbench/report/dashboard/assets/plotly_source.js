@@ -9,9 +9,15 @@ function shared(version) {
 // What a figure in a live view needs beyond plotly's own view.
 function adapt(view) {
   // Each change would be answered with plotly's whole resolved state, each hover with the points
-  // under the mouse, each zoom with its range; nobody listens, and the kernel trains.
+  // under the mouse, each zoom with its range; nobody listens, and the kernel trains. A click is
+  // heard: it opens the responses of its step.
   for (const name of ["_sendTraceDeltas", "_sendLayoutDelta", "_send_points_callback_message",
     "touch"]) view[name] = () => {};
+  view.handle_plotly_click = function (event) {
+    const points = this.buildPointsObject(event);
+    this.model.set("_js2py_pointsCallback", { event_type: "plotly_click", points });
+    this.model.save_changes();
+  };
   // A view that left the page still hears its model, but has nothing to draw on.
   const { perform_render, remove, autosizeFigure } = view;
   for (const name of Object.getOwnPropertyNames(view).filter((name) => name.startsWith("do_"))) {

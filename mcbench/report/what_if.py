@@ -1,0 +1,311 @@
+"""What if? Eq. 2 applied again to recorded batches, and claims under other margins, by sliders.
+
+Nothing is trained: the responses, their rewards and their tokens stay as they were recorded; only
+which of them lose their advantage is asked again. How training would have gone on is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from html import escape
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import ipywidgets as widgets
+import numpy as np
+import pandas as pd
+
+from mcbench.claims.measurements import GRID
+from mcbench.experiments.study import Study
+from mcbench.grpo.generation import GenerationBatch
+from mcbench.grpo.temperature import select_temperature
+from mcbench.report.explain import Generation, raw_advantages, reason
+from mcbench.report.own_panels import grid_values
+from mcbench.report.spread import chosen_temperatures
+from mcbench.report.style import arm_styles, spoken
+
+BANDS = 5  # of the length, in the table of what survives
+READINGS = ("incorrect", "correct", "non_incorrect", "any")
+
+
+def under(
+    recorded: Generation, mask_ratio: float, repeat_window: int, mask_when: str, seed: int
+) -> Generation:
+    """The same batch under the conditional mask of Eq. 2 with other settings and another draw."""
+    import torch
+
+    from mcbench.grpo import masking
+
+    batch, given = recorded.batch, recorded.arguments
+    lengths = torch.tensor(batch.lengths)
+    ids = torch.zeros(len(lengths), int(lengths.max()), dtype=torch.int64)
+    for row, tokens in zip(ids, batch.completion_ids, strict=True):
+        row[: len(tokens)] = torch.as_tensor(tokens)
+    truncated = torch.tensor(batch.truncated)
+    repeating = truncated & masking.repeats(ids, lengths, repeat_window, given.repeat_rule)
+    right = masking.correctness(
+        torch.tensor(batch.rewards), given.correct_threshold, given.incorrect_threshold
+    )
+    able = masking.eligible(truncated, right.candidates(mask_when), repeating)
+    draws = masking.uniform_draws((seed, batch.step, 0), len(lengths))
+    masked = masking.conditional_mask(able, draws, mask_ratio)
+    raw = torch.tensor(raw_advantages(recorded))
+    other: Any = SimpleNamespace(
+        truncation_mask="conditional", mask_ratio=mask_ratio, mask_when=mask_when,
+        scale_rewards=given.scale_rewards, repeat_rule=given.repeat_rule,
+        correct_threshold=given.correct_threshold, incorrect_threshold=given.incorrect_threshold,
+    )  # fmt: skip
+    changed = replace(
+        batch,
+        repeating=repeating.numpy(),
+        eligible={mask_when: able.numpy()},
+        masked=masked.numpy(),
+        advantages=masking.masked_advantages(raw, masked).numpy(),
+    )
+    return replace(recorded, arguments=other, batch=changed, draws=draws.numpy())
+
+
+def survival(generation: Generation) -> pd.DataFrame:
+    """By length: responses, those cut and masked, and percent of the gradient's weight, |A| times
+    tokens, that the mask leaves.
+    """
+    batch = generation.batch
+    raw = np.abs(raw_advantages(generation)) * batch.lengths
+    longest = max(1, int(batch.lengths.max()))
+    edges = np.unique(np.ceil(np.linspace(0, longest, BANDS + 1)).astype(int))
+    names = [f"{low + 1} to {high}" for low, high in pairwise(edges)]
+    band = np.clip(np.searchsorted(edges, batch.lengths) - 1, 0, len(names) - 1)
+    frame = pd.DataFrame(
+        {"tokens": band, "responses": 1, "cut": batch.truncated, "masked": batch.masked,
+         "raw": raw, "left": raw * ~batch.masked}
+    )  # fmt: skip
+    table = frame.groupby("tokens").sum()
+    table.loc[len(names)] = table.sum()
+    table.index = pd.Index([*(names[int(i)] for i in table.index[:-1]), "all"], name="tokens")
+    share = 100 * table["left"] / table["raw"].where(table["raw"] > 0)
+    counts = table[["responses", "cut", "masked"]].astype(int)
+    return counts.assign(**{"weight left (%)": share.round(1)})
+
+
+def recorded_batches(study: Study) -> Iterator[tuple[str, Callable[[], Generation]]]:
+    """The batches that the runs of a study stored with their tokens: name, and how to read it."""
+    styles = arm_styles(study.arms)
+    for arm, runs in study.arms.items():
+        for run in runs[:1]:
+            steps = run.completion_steps()
+            if steps and {"tokens", "pieces"} & set(run.completions(steps[0]).columns):
+                for step in steps:
+                    name = f"{styles[arm].label}, seed {run.seed}, step {step}"
+                    yield name, partial(_stored, run, step)
+
+
+def _stored(run: Any, step: int) -> Generation:
+    frame = run.completions(step)
+    known: dict[Any, int] = {}
+    tokens = frame["tokens" if "tokens" in frame.columns else "pieces"]
+    ids = [np.array([known.setdefault(t, len(known)) for t in row], dtype=int) for row in tokens]
+    off = np.zeros(len(frame), dtype=bool)
+    batch = GenerationBatch(
+        step=step - 1,
+        prompts=list(frame["prompt"]),
+        completions=list(frame["completion"]),
+        completion_ids=ids,
+        lengths=np.array([len(row) for row in ids]),
+        truncated=frame["truncated"].to_numpy(dtype=bool),
+        repeating=off,
+        eligible={},
+        masked=frame["masked"].to_numpy(dtype=bool),
+        rewards=frame["reward"].to_numpy(dtype=float),
+        advantages=frame["advantage"].to_numpy(dtype=float),
+        group=frame["group"].to_numpy(dtype=int),
+        temperature=float("nan"),
+        max_completion_length=run.config.max_completion_length,
+        columns={"verdicts": list(frame["verdicts"])},
+    )
+    algorithm = {"scale_rewards": "group", "repeat_rule": "window", "correct_threshold": 1.0}
+    algorithm |= {"incorrect_threshold": 0.0, "mask_ratio": 0.2, "mask_when": "incorrect"}
+    own = {name: getattr(run.config, name, None) for name in algorithm}
+    given: Any = SimpleNamespace(**{n: own[n] if own[n] is not None else algorithm[n] for n in own})
+    return Generation(run.config, given, batch, np.zeros(len(frame)), pd.DataFrame())
+
+
+def what_if(what: Generation | Study) -> widgets.VBox:
+    """Sliders for rho, window, reading and seed over recorded batches: which responses the mask
+    would have spared, their advantages, and what would be left of the gradient's weight; a sentence
+    where no batch was stored with its tokens.
+    """
+    batches: Mapping[str, Callable[[], Generation]] = (
+        {"this batch": lambda: what}
+        if isinstance(what, Generation)
+        else dict(recorded_batches(what))
+    )
+    if not batches:
+        return widgets.VBox([widgets.HTML("No run here stored a batch with its tokens.")])
+    wide = {"description_width": "150px"}
+    look = {"style": wide, "layout": widgets.Layout(width="460px"), "continuous_update": True}
+    batch = widgets.Dropdown(options=list(batches), description="batch", style=wide)
+    rho = widgets.FloatSlider(0.2, min=0, max=1, step=0.05, description="rho (mask_ratio)", **look)
+    window = widgets.IntSlider(16, min=1, max=128, description="repeat_window", **look)
+    reading = widgets.Dropdown(options=READINGS, description="reading (mask_when)", style=wide)
+    seed = widgets.IntSlider(0, min=0, max=20, description="seed of the draw", **look)
+    shown = widgets.HTML()
+    kept: dict[str, Generation] = {}
+
+    def choose(change: Any = None) -> None:
+        name = batch.value
+        kept.setdefault(name, batches[name]())
+        window.max = max(1, int(kept[name].batch.lengths.max()) // 2)
+        draw()
+
+    def draw(change: Any = None) -> None:
+        found = under(kept[batch.value], rho.value, window.value, reading.value, seed.value)
+        shown.value = _told(found)
+
+    batch.observe(choose, "value")
+    for control in (rho, window, reading, seed):
+        control.observe(draw, "value")
+    choose()
+    only = [batch] if len(batches) > 1 else []
+    return widgets.VBox([*only, rho, window, reading, seed, shown])
+
+
+MOST_ROWS = 16  # cut responses that are listed
+
+
+def _told(generation: Generation) -> str:
+    batch, raw = generation.batch, raw_advantages(generation)
+    cut = np.flatnonzero(batch.truncated)
+    table = survival(generation)
+    share = table["weight left (%)"].iloc[-1]
+    rows = pd.DataFrame(
+        {
+            "prompt": batch.group[cut],
+            "tokens": batch.lengths[cut],
+            "reward": batch.rewards[cut],
+            "advantage": raw[cut].round(3),
+            "after mask": batch.advantages[cut].round(3),
+            "mask": [reason(generation, int(i)) for i in cut],
+        }
+    )
+    left = "nothing to weigh" if np.isnan(share) else f"{share:.1f} % of the gradient's weight left"
+    more = f"; the first {MOST_ROWS} of them" if len(cut) > MOST_ROWS else ""
+    return (
+        f"<p><b>What if:</b> {int(batch.masked.sum())} of {len(cut)} cut responses spared, "
+        f"{escape(left)}. Of this batch alone: no training follows from it.</p>"
+        f"{table.to_html(na_rep='–')}<p>Cut responses{more}:</p>"
+        f"{rows.head(MOST_ROWS).to_html(index=False)}"
+    )
+
+
+def verdicts_if(study: Study) -> widgets.VBox:
+    """The claims of a study under other margins and from fewer seeds, beside their verdicts."""
+    all_seeds = sorted(
+        {seed for runs in study.claimed.values() for of in runs.values() for seed in of}
+    )
+    wide = {"description_width": "150px"}
+    margins = widgets.FloatSlider(
+        1.0, min=0.25, max=4, step=0.25, description="margins, times", style=wide,
+        continuous_update=False, layout=widgets.Layout(width="460px"),
+    )  # fmt: skip
+    seeds = widgets.SelectMultiple(
+        options=all_seeds, value=tuple(all_seeds), description="seeds used", style=wide,
+        rows=min(6, max(1, len(all_seeds))),
+    )  # fmt: skip
+    shown = widgets.HTML()
+
+    def draw(change: Any = None) -> None:
+        found = study.results_if(seeds.value, margins.value)
+        rows = pd.DataFrame(
+            {
+                "claim": f"{name}: {one.claim.claim}",
+                "verdict": study.results[name].state,
+                "what if": one.state if one.claim.directed else one.part_states or one.state,
+                "effect": spoken(one.decisive.name),
+                "why not decided": spoken(one.reason),
+            }
+            for name, one in found.items()
+            if name in study.results
+        )
+        changed = sum(one.state != study.results[name].state for name, one in found.items())
+        shown.value = (
+            f"<p><b>What if, not the verdict:</b> {changed} of {len(rows)} states would be others. "
+            f"Margins and seeds were fixed before the runs.</p>{rows.to_html(index=False)}"
+        )
+
+    for control in (margins, seeds):
+        control.observe(draw, "value")
+    draw()
+    return widgets.VBox([margins, seeds, shown])
+
+
+def target_if(study: Study) -> widgets.VBox:
+    """Which temperature T(D) would take for another target D*, from the diversity that was measured
+    over temperature: before training, and at checkpoints where they were measured.
+    """
+    rows = [row for row in study.measurements if row["kind"] == GRID]
+    known = {**chosen_temperatures(study.arms), **grid_values(rows, "distinct_4")}
+    if not known:
+        return widgets.VBox([widgets.HTML("No run here measured diversity over temperature.")])
+    values = [d for seeds in known.values() for curve in seeds.values() for d in curve.values()]
+    target = widgets.FloatSlider(
+        float(np.median(values)), min=min(values), max=max(values), step=0.005,
+        readout_format=".3f",
+        description="target D* (Distinct-4)", style={"description_width": "150px"},
+        layout=widgets.Layout(width="460px"),
+    )  # fmt: skip
+    shown = widgets.HTML()
+    styles = arm_styles(known)
+
+    def draw(change: Any = None) -> None:
+        lines = []
+        for name, seeds in known.items():
+            for seed, curve in seeds.items():
+                choice = select_temperature(curve, target.value)
+                at = {"measured": styles[name].label, "seed": seed, "T": choice.temperature}
+                lines.append({**at, "D(T)": curve[choice.temperature], "reached": choice.reached})
+        table = pd.DataFrame(lines).round(3).to_html(index=False)
+        shown.value = (
+            f"<p><b>What if</b> the lowest T with D(T) of at least D* were taken:</p>{table}"
+        )
+
+    target.observe(draw, "value")
+    draw()
+    return widgets.VBox([target, shown])
+
+
+def limit_if(study: Study) -> widgets.VBox:
+    """What a lower length limit would have cut of the stored responses, by arm and step. What was
+    cut at a limit already cannot be lengthened.
+    """
+    stored = study.responses
+    if "length" not in stored.columns:
+        return widgets.VBox([widgets.HTML("No responses are stored.")])
+    longest = int(stored["length"].max())
+    limit = widgets.IntSlider(
+        longest, min=1, max=longest, description="limit (tokens)",
+        style={"description_width": "150px"}, layout=widgets.Layout(width="460px"),
+    )  # fmt: skip
+    shown = widgets.HTML()
+    names = {arm: style.label for arm, style in arm_styles(study.arms).items()}
+    right = (stored["reward"] >= 1).to_numpy()
+
+    def draw(change: Any = None) -> None:
+        cut = ((stored["length"] > limit.value) | stored["truncated"].astype(bool)).to_numpy()
+        frame = pd.DataFrame(
+            {
+                "arm": stored["arm"].map(names), "step": stored["step"], "cut (%)": 100 * cut,
+                "right (%)": 100 * right,
+                "right within the limit (%)": 100 * (right & (stored["length"] <= limit.value)),
+            }
+        )  # fmt: skip
+        table = frame.groupby(["arm", "step"], sort=False).mean().round(1).to_html()
+        shown.value = (
+            f"<p><b>What if</b> no response had more than {limit.value} tokens:</p>{table}"
+        )
+
+    limit.observe(draw, "value")
+    draw()
+    return widgets.VBox([limit, shown])
