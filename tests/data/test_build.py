@@ -18,10 +18,10 @@ from mcbench.data.collect import load_sources
 from mcbench.data.config import BuildConfig, load_config
 from mcbench.data.decontaminate import DecontaminateConfig
 from mcbench.data.difficulty import DifficultyConfig
-from mcbench.data.planted import plant
 from mcbench.data.report import examples, funnel_rows, inspect, overlap
 from mcbench.data.storage import decode, iter_dataset, read_manifest
 from mcbench.errors import UserError
+from mcbench.experiments.planted import plant
 
 from .generated import generate
 

@@ -247,6 +247,35 @@ def test_a_partial_overlap_is_flagged(tmp_path):
     assert (kept, entry.rule, entry.action) == ([BASE.id], "overlap", "flag")
 
 
+CLOCK = (
+    "Times are formatted as HH:MM, where HH is between 00 and 23 and MM is between 00 and 59. The "
+    "earliest time is 00:00 and the latest is 23:59."
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "rule"),
+    [
+        ("largestTime", [[1, 2, 3, 4]], "overlap"),  # defines its subject in the same words
+        ("lastTime", ["1?:?4"], "contaminated"),  # a copy under another name
+        ("latestTime", ["1?:?4"], "contaminated"),
+    ],
+)
+def test_a_shared_definition_is_no_contamination_where_the_examples_differ(name, given, rule):
+    def problem(key, task, name, args):
+        test = {"args": args, "expected": "11:54"}
+        return Problem(key, f"{CLOCK} {task}", "call", (test,), fn_name=name)
+
+    asked = "Replace every question mark of s so that the time is the latest one, and return it."
+    other = "Arrange four digits as the largest time that a clock shows; return '' where none is."
+    known = problem("e/0", asked, "latestTime", ["1?:?4"])
+    record = problem("r/0", other, name, given)
+    config = DecontaminateConfig()
+    stage = Decontaminate(Index.build([known], config), config)
+    ((_, decision),) = stage.decide(stage.summarise([record])).items()
+    assert decision.notes[0][1] == rule
+
+
 def test_an_empty_evaluation_set_drops_nothing(tmp_path):
     assert decontaminated(tmp_path, [BASE], [])[0] == [BASE.id]
     assert Index.build([], DecontaminateConfig()).hashes.dtype == np.uint64

@@ -7,13 +7,13 @@ import pytest
 from mcbench.data.build import build
 from mcbench.data.config import BuildConfig
 from mcbench.data.filter import FilterConfig
-from mcbench.data.planted import FIRST_DATE, MAX_TEST_KB, TRUTH, plant, score
 from mcbench.data.storage import iter_dataset
 from mcbench.data.verify import VerifyConfig
 from mcbench.errors import UserError
+from mcbench.experiments.planted import TRUTH, plant, score
 from mcbench.nano.problems import load_split
 
-from .defects import OWN
+from .defects import FIRST_DATE, MAX_TEST_KB, OWN
 from .generated import generate
 
 FILTER = FilterConfig(first_date=FIRST_DATE, max_test_kb=MAX_TEST_KB)
