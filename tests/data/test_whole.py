@@ -170,10 +170,10 @@ def test_a_shipped_configuration_builds_from_files_of_the_published_names(
     problems = list(iter_dataset(out))
     assert {problem.source for problem in problems} == sources
     assert all(not problem.unjudged() for problem in problems)
-    assert "<b>" in (out / "funnel.html").read_text()
+    assert "what the build did" in (out / "funnel.html").read_text()
     if name == "paper-mix.yaml":
         shares = [sum(p.difficulty == level for p in problems) for level in DIFFICULTIES]
-        assert shares[0] * 2 == shares[1] == shares[2] > 0
+        assert [n / len(problems) for n in shares] == pytest.approx([0.2, 0.4, 0.4], abs=0.05)
 
 
 def test_a_build_from_four_sources_trains_and_is_tested_on_humaneval(files, tmp_path):

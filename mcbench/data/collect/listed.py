@@ -494,7 +494,7 @@ def mapping_adapter(
         raise UserError("a mapping needs the column of the statement: columns.statement")
     if "tests" not in columns and not {"inputs", "outputs"} <= columns.keys():
         raise UserError("a mapping needs columns.tests, or columns.inputs and columns.outputs")
-    given: dict[str, str] = dict(columns)
+    given = {str(key): path for key, path in columns.items()}
     keys = (test_keys.get("input", "input"), test_keys.get("output", "output"))
     needed = [given[key] for key in ("statement", "tests", "inputs", "outputs") if key in given]
     words = {key.lower().replace(" ", "_"): value for key, value in levels.items()}
