@@ -468,7 +468,8 @@ MappedField = Literal[
     "difficulty", "url", "date", "language", "tags", "licence", "time_limit_s", "memory_limit_mb",
 ]  # fmt: skip
 TestKey = Literal["input", "output"]
-_TEST_FIELDS = ("tests", "inputs", "outputs", "fn_name")
+_LISTS = ("inputs", "outputs")
+_TEST_FIELDS = ("tests", *_LISTS, "fn_name")
 
 
 def mapping_adapter(
@@ -496,7 +497,7 @@ def mapping_adapter(
         raise UserError("a mapping needs columns.tests, or columns.inputs and columns.outputs")
     given = {str(key): path for key, path in columns.items()}
     keys = (test_keys.get("input", "input"), test_keys.get("output", "output"))
-    needed = [given[key] for key in ("statement", "tests", "inputs", "outputs") if key in given]
+    needed = [given[key] for key in ("statement", "tests", *_LISTS) if key in given]
     words = {key.lower().replace(" ", "_"): value for key, value in levels.items()}
     return Adapter(
         name=name,
@@ -515,7 +516,7 @@ def _mapped(row: Row, reader: RowReader, columns: dict[str, str], keys: tuple[st
     if "tests" in columns:
         tests, where = json_or_itself(column(row, columns["tests"])), columns["tests"]
     else:
-        parts = (json_or_itself(column(row, columns[key])) for key in ("inputs", "outputs"))
+        inputs, outputs = (json_or_itself(column(row, columns[key])) for key in _LISTS)
         where = "the mapping"
-        tests = [dict(zip(keys, pair, strict=True)) for pair in pairs(*parts, where)]
+        tests = [dict(zip(keys, pair, strict=True)) for pair in pairs(inputs, outputs, where)]
     return {"fn_name": add_tests(reader, tests, where, name, keys)}
