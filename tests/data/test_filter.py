@@ -183,6 +183,7 @@ def test_one_template_is_many_problems(tmp_path):
     assert deduplicated(tmp_path, [pair[0], replace(pair[1], tests=broken)]) == ["k/0"]
 
 
+@pytest.mark.slow
 def test_nano_problems_are_no_duplicates(tmp_path):
     records = list(load_split("test"))
     kept = deduplicated(tmp_path, records, threshold=0.95, threshold_same_tests=0.95)
@@ -266,8 +267,14 @@ def test_a_shared_definition_is_no_contamination_where_the_examples_differ(name,
         test = {"args": args, "expected": "11:54"}
         return Problem(key, f"{CLOCK} {task}", "call", (test,), fn_name=name)
 
-    asked = "Replace every question mark of s so that the time is the latest one, and return it."
-    other = "Arrange four digits as the largest time that a clock shows; return '' where none is."
+    asked = (
+        "Some characters of the text s are hidden behind question marks, such as by a smudge on "
+        "old paper. Replace each of them so that the time is the latest one, and return it."
+    )
+    other = (
+        "Arrange the four digits of a list as the largest time that such a clock shows, using "
+        "each exactly once with zeros in front; return the empty text where no order does."
+    )
     known = problem("e/0", asked, "latestTime", ["1?:?4"])
     record = problem("r/0", other, name, given)
     config = DecontaminateConfig()
