@@ -60,36 +60,20 @@ class Benchmark:
         return Source(adapter=self.adapter, path=self.path, subset=self.subset)
 
 
-LIVECODEBENCH = Benchmark(
-    "livecodebench",
-    "LiveCodeBench",
-    "LiveCodeBench v6: 175 problems of AtCoder and LeetCode, January to April 2025",
-    "livecodebench",
-    "v6",
-    time_limit_s=6.0,  # per test, as its own runner
-)
-HUMANEVAL = Benchmark(
-    "humaneval",
-    "HumanEval",
-    "HumanEval: 164 functions to complete",
-    "humaneval",
-    "test",
-    time_limit_s=3.0,
-)
-MBPP = Benchmark(
-    "mbpp", "MBPP", "MBPP: the 500 problems of the test split", "mbpp", "full", time_limit_s=3.0
-)
-EVALPLUS = Benchmark(
-    "evalplus",
-    "HumanEval+",
-    "HumanEval+ of EvalPlus: HumanEval with many more tests",
-    "humanevalplus",
-    "test",
-    time_limit_s=6.0,
-)
-MBPP_PLUS = Benchmark(
-    "mbppplus", "MBPP+", "MBPP+ of EvalPlus: 378 problems of MBPP with many more tests",
-    "mbppplus", "test", time_limit_s=6.0,
+# Time limits are per test; LiveCodeBench's own runner allows 6 s.
+LIVECODEBENCH, HUMANEVAL, MBPP, EVALPLUS, MBPP_PLUS = (
+    Benchmark(name, title, f"{title}{about}", adapter, subset, time_limit_s)
+    for name, title, about, adapter, subset, time_limit_s in (
+        ("livecodebench", "LiveCodeBench",
+         " v6: 175 problems of AtCoder and LeetCode, January to April 2025",
+         "livecodebench", "v6", 6.0),
+        ("humaneval", "HumanEval", ": 164 functions to complete", "humaneval", "test", 3.0),
+        ("mbpp", "MBPP", ": the 500 problems of the test split", "mbpp", "full", 3.0),
+        ("evalplus", "HumanEval+", " of EvalPlus: HumanEval with many more tests",
+         "humanevalplus", "test", 6.0),
+        ("mbppplus", "MBPP+", " of EvalPlus: 378 problems of MBPP with many more tests",
+         "mbppplus", "test", 6.0),
+    )
 )  # fmt: skip
 # Its problems are generated: who opens it brings them.
 NANO = Benchmark(

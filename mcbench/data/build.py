@@ -27,8 +27,13 @@ from mcbench.data.filter import Filter
 from mcbench.data.judge import Judge
 from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage
 from mcbench.data.process import Process
-from mcbench.data.report import card, describe_difficulty, summary_text
-from mcbench.data.report_page import FUNNEL_PAGE, funnel_page
+from mcbench.data.report import (
+    FUNNEL_PAGE,
+    card,
+    describe_difficulty,
+    funnel_page,
+    summary_text,
+)
 from mcbench.data.schema import Problem
 from mcbench.data.storage import VERSION, read_problems, write_problems
 from mcbench.data.verify import Verify
@@ -36,7 +41,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.files import digest, file_digest, make_writable, replacing, write_atomic
 
-_OUT_ROWS, _OUT_MB = 5000, 256  # of a file of the finished set, which ends at either
+_OUT_ROWS, _OUT_MB = 5000, 64  # of a file of the finished set, which ends at either
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,16 @@ from mcbench.data.audit import Action, shorten
 from mcbench.data.pipeline import Decision, GlobalStage
 from mcbench.data.programs import example_inputs
 from mcbench.data.schema import Problem
-from mcbench.data.words import NUMBER, Hashes, run_hashes, words
+from mcbench.data.words import NUMBER, Hashes, hash_of, run_hashes, words
 from mcbench.files import digest
 from mcbench.settings import Settings, Share, ordered
+
+_APART = 0.6
+"""Share of runs from which a problem counts whose examples are all others.
+
+Problems about one subject define it in the same words ("times are formatted as HH:MM", "a tree
+rooted at node 0, given as a list of parents"). A copy in other words keeps an example.
+"""
 
 
 class DecontaminateConfig(Settings):
@@ -68,6 +75,7 @@ class Index:
     ids: tuple[str, ...]
     sizes: np.ndarray  # distinct runs per evaluation problem
     examples: dict[str, int]  # function and arguments, and the number of a problem
+    calls: tuple[frozenset[int], ...]  # of each problem, hashes of arguments
     fingerprint: str
 
     @classmethod
@@ -76,9 +84,11 @@ class Index:
         ids: list[str] = []
         runs: list[Hashes] = []
         examples: dict[str, int] = {}
+        calls: list[frozenset[int]] = []
         for problem in problems:
             for given in _examples(problem):
                 examples.setdefault(given, len(ids))
+            calls.append(frozenset(_calls(problem)))
             ids.append(problem.id)
             tokens = words(problem.statement, config.numbers)
             runs.append(np.unique(_telling(tokens, config)[0]))
@@ -91,12 +101,16 @@ class Index:
         content = [owners[name].to_numpy().tobytes() for name in owners]
         known = pd.Index(owners.hash.unique())
         fingerprint = digest([*content, *ids, *sorted(examples)])
-        return cls(known, owners, tuple(ids), sizes, examples, fingerprint)
+        return cls(known, owners, tuple(ids), sizes, examples, tuple(calls), fingerprint)
 
 
 def _examples(problem: Problem) -> list[str]:
     """What identifies a problem by the function that it asks for and an example of a call."""
     return [f"{problem.fn_name}{given}" for given in sorted(example_inputs(problem))]
+
+
+def _calls(problem: Problem) -> list[int]:
+    return [int(hash_of(given)) for given in sorted(example_inputs(problem))]
 
 
 def _telling(tokens: list[str], config: DecontaminateConfig) -> tuple[Hashes, np.ndarray]:
@@ -148,6 +162,7 @@ class Decontaminate(GlobalStage):
             "places": where[hit],
             "hashes": hashes[hit],
             "runs": len(np.unique(hashes)),
+            "calls": _calls(record) if hit.any() else [],
             "example": next((g for g in _examples(record) if g in self.index.examples), ""),
         }
 
@@ -194,6 +209,8 @@ class Decontaminate(GlobalStage):
         share = hit / min(self.index.sizes[owner], row["runs"])
         if share < self.config.flag_share:
             return None
+        calls, theirs = set(row["calls"]), self.index.calls[owner]
+        apart = calls and theirs and not calls & theirs
         tokens = row["words"].split()
         starts = sorted({overlap["first"], overlap["last"]})
         quotes = [" ".join(tokens[start : start + self.config.run]) for start in starts]
@@ -201,7 +218,7 @@ class Decontaminate(GlobalStage):
             f"{hit} runs of {self.config.run} words ({share:.0%}) as in {self.index.ids[owner]}: "
             + "; ".join(f'"{quote}"' for quote in quotes)
         )
-        if share >= self.config.min_share:
+        if share >= (max(_APART, self.config.min_share) if apart else self.config.min_share):
             return "drop", "contaminated", detail
         return "flag", "overlap", detail
 
@@ -213,6 +230,7 @@ _HITS = pa.schema(
         ("places", pa.list_(pa.int64())),
         ("hashes", pa.list_(pa.uint64())),
         ("runs", pa.int64()),
+        ("calls", pa.list_(pa.int64())),
         ("example", pa.large_string()),
     ]
 )

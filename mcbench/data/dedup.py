@@ -25,7 +25,7 @@ from pydantic import Field, PositiveInt, model_validator
 from mcbench.data.pipeline import Decision, GlobalStage
 from mcbench.data.programs import comparisons
 from mcbench.data.schema import Problem
-from mcbench.data.words import run_hashes, words
+from mcbench.data.words import hash_of, run_hashes, words
 from mcbench.errors import UserError
 from mcbench.settings import Settings
 
@@ -91,19 +91,15 @@ def _test_hashes(record: Problem) -> tuple[list[int], list[int], int]:
     size = sum(map(len, distinct))
     enough = len(distinct) > 1 and size * len(distinct) >= _TELLING
     return (
-        [_hash(given) for given, _ in found],
-        [_hash(pair) for pair in pairs],
-        _hash("\1".join([record.form, *distinct])) if enough else 0,
+        [hash_of(given) for given, _ in found],
+        [hash_of(pair) for pair in pairs],
+        hash_of("\1".join([record.form, *distinct])) if enough else 0,
     )
 
 
 def _plain_name(record: Problem) -> str:
     """The function's name as two authors would write it alike."""
     return record.fn_name.lower().replace("_", "")
-
-
-def _hash(text: str) -> int:
-    return int(run_hashes([text], 1)[0] >> np.uint64(1))  # arrow's int64
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,9 @@ class Dedup(GlobalStage):
                 "inputs": pa.array([t[0] for t in tests], pa.list_(pa.int64())),
                 "pairs": pa.array([t[1] for t in tests], pa.list_(pa.int64())),
                 "all_tests": pa.array([t[2] for t in tests], pa.int64()),
-                "text": pa.array([_hash(" ".join(r.statement.split())) for r in batch], pa.int64()),
+                "text": pa.array(
+                    [hash_of(" ".join(r.statement.split())) for r in batch], pa.int64()
+                ),
                 "form": pa.array([record.form for record in batch], pa.string()),
                 "name": pa.array([_plain_name(record) for record in batch], pa.string()),
                 "references": pa.array([len(r.references) for r in batch], pa.int64()),

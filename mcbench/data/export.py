@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,75 +33,69 @@ def _trl(problem: Problem) -> Row:
 
 def _verl(problem: Problem) -> Row:
     """verl: its reward gets ``reward_model.ground_truth``, tests as APPS writes them."""
+    key = "args" if problem.form == "call" else "stdin"
+    tests: Row = {
+        "inputs": [test[key] for test in problem.tests],
+        "outputs": [test["expected"] for test in problem.tests],
+    }
+    if problem.form == "call":
+        tests["fn_name"] = problem.fn_name
     return {
         "data_source": problem.source or "mcbench",
         "prompt": prompt_for(problem, "chat"),
         "ability": "code",
-        "reward_model": {"style": "rule", "ground_truth": json.dumps(_apps_tests(problem))},
+        "reward_model": {"style": "rule", "ground_truth": json.dumps(tests)},
         "extra_info": {"index": problem.id, "split": "train", "difficulty": problem.difficulty},
     }
 
 
 def _rllm(problem: Problem) -> Row:
-    """rllm: DeepCoder's columns."""
-    tests = _apps_tests(problem)
-    pairs = zip(tests["inputs"], tests["outputs"], strict=True)
-    kind = "functional" if problem.form == "call" else "stdin_stdout"
+    """rllm: DeepCoder's columns; an argument a line."""
+    call, about = problem.form == "call", {"func_name": problem.fn_name or None}
     listed = [
         {
-            "input": "\n".join(map(json.dumps, given)) if problem.form == "call" else given,
-            "output": json.dumps(answer) if problem.form == "call" else answer,
-            "testtype": kind,
-            "metadata": {"func_name": problem.fn_name or None},
+            "input": "\n".join(map(json.dumps, test["args"])) if call else test["stdin"],
+            "output": json.dumps(test["expected"]) if call else test["expected"],
+            "testtype": "functional" if call else "stdin_stdout",
+            "metadata": about,
         }
-        for given, answer in pairs
+        for test in problem.tests
     ]
     return {
         "problem": problem.statement,
         "solutions": list(problem.references),
         "starter_code": problem.starter_code,
         "tests": json.dumps(listed),
-        "metadata": json.dumps({"func_name": problem.fn_name} if problem.fn_name else {}),
+        "metadata": json.dumps(about if problem.fn_name else {}),
     }
 
 
 def _open_r1(problem: Problem) -> Row:
     """open-r1: the columns of its verifiable coding problems."""
-    tests = _apps_tests(problem)
     call = problem.form == "call"
     cases = [
         {
             "fn_name": problem.fn_name or None,
-            "input": json.dumps(given) if call else given,
-            "output": json.dumps(answer) if call else answer,
+            "input": json.dumps(test["args"]) if call else test["stdin"],
+            "output": json.dumps(test["expected"]) if call else test["expected"],
             "type": "function_call" if call else "stdin_stdout",
         }
-        for given, answer in zip(tests["inputs"], tests["outputs"], strict=True)
+        for test in problem.tests
     ]
+    about = {
+        "difficulty": problem.difficulty,
+        "time_limit": problem.time_limit_s,
+        "memory_limit": problem.memory_limit_mb,
+        "problem_url": problem.url,
+    }
     return {
         "problem_id": problem.id,
         "source": problem.source,
         "problem": problem.statement,
         "gold_standard_solution": problem.references[0] if problem.references else "",
         "verification_info": json.dumps({"language": "python", "test_cases": cases}),
-        "metadata": json.dumps(
-            {
-                "difficulty": problem.difficulty,
-                "time_limit": problem.time_limit_s,
-                "memory_limit": problem.memory_limit_mb,
-                "problem_url": problem.url,
-            }
-        ),
+        "metadata": json.dumps(about),
     }
-
-
-def _apps_tests(problem: Problem) -> Row:
-    key = "args" if problem.form == "call" else "stdin"
-    tests: Row = {
-        "inputs": [test[key] for test in problem.tests],
-        "outputs": [test["expected"] for test in problem.tests],
-    }
-    return tests | ({"fn_name": problem.fn_name} if problem.form == "call" else {})
 
 
 def _unsaid(problem: Problem) -> str:
@@ -116,17 +110,11 @@ def _unsaid(problem: Problem) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class _Form:
-    make: Callable[[Problem], Row]
-    says_all: bool = False
-
-
-FORMS = {
-    "trl": _Form(_trl, says_all=True),
-    "verl": _Form(_verl),
-    "rllm": _Form(_rllm),
-    "open-r1": _Form(_open_r1),
+FORMS: dict[str, Callable[[Problem], Row]] = {
+    "trl": _trl,
+    "verl": _verl,
+    "rllm": _rllm,
+    "open-r1": _open_r1,
 }
 
 
@@ -155,7 +143,13 @@ def export(folder: Path, form: str, out: Path) -> Exported:
     manifest = read_manifest(folder)
     make_writable(out, "out")
     done = Exported(out / "train.parquet")
-    rows = list(_rows(iter_dataset(folder), FORMS[form], done))
+    rows = []
+    for problem in iter_dataset(folder):
+        # TRL's rows go to our own reward, which knows all.
+        if reason := problem.unjudged() or ("" if form == "trl" else _unsaid(problem)):
+            done.left_out[reason] += 1
+        else:
+            rows.append(FORMS[form](problem))
     if not rows:
         raise UserError(f"no problem of {folder} can be written as {form}: {dict(done.left_out)}")
     done.rows = len(rows)
@@ -163,12 +157,3 @@ def export(folder: Path, form: str, out: Path) -> Exported:
     text = card(manifest["name"], "", manifest).replace("data/train-*.parquet", "train.parquet")
     write_atomic(out / "README.md", f"{text}\nWritten in the form of {form}. {done}\n")
     return done
-
-
-def _rows(problems: Iterable[Problem], form: _Form, done: Exported) -> Iterable[Row]:
-    for problem in problems:
-        reason = problem.unjudged() or ("" if form.says_all else _unsaid(problem))
-        if reason:
-            done.left_out[reason] += 1
-        else:
-            yield form.make(problem)

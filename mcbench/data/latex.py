@@ -79,6 +79,14 @@ def _content(node: Any, l2tobj: Any) -> str:
     return text
 
 
+_WORDS = {
+    "mod": " mod ", "bmod": " mod ", "land": " and ", "lor": " or ", "gcd": "gcd", "oplus": "⊕",
+    "leq": "≤", "geq": "≥", "ne": "≠", "neq": "≠", "lt": "<", "gt": ">", "lvert": "|",
+    "rvert": "|", "{": "{", "}": "}", "quad": " ", "qquad": " ", "limits": "", "displaystyle": "",
+    "ldots": "...", "dots": "...", "cdots": "...",
+}  # fmt: skip
+
+
 def _contexts() -> tuple[Any, Any]:
     names = _TEXT_MACROS.split()
     walker = latexwalker.get_default_latex_context_db()
@@ -92,31 +100,6 @@ def _contexts() -> tuple[Any, Any]:
             *(macrospec.MacroSpec(name, "{{") for name in fractions),
         ],
     )
-    words = {
-        "mod": " mod ",
-        "bmod": " mod ",
-        "oplus": "⊕",
-        "leq": "≤",
-        "ne": "≠",
-        "neq": "≠",
-        "lt": "<",
-        "gt": ">",
-        "quad": " ",
-        "qquad": " ",
-        "geq": "≥",
-        "lvert": "|",
-        "rvert": "|",
-        "{": "{",
-        "}": "}",
-        "limits": "",
-        "displaystyle": "",
-        "ldots": "...",
-        "dots": "...",
-        "cdots": "...",
-        "land": " and ",
-        "lor": " or ",
-        "gcd": "gcd",
-    }
     writer.add_context_category(
         "statements",
         prepend=True,
@@ -124,7 +107,7 @@ def _contexts() -> tuple[Any, Any]:
             *(latex2text.MacroTextSpec(name, simplify_repl=_content) for name in names),
             *(latex2text.MacroTextSpec(name, simplify_repl=_fraction) for name in fractions),
             latex2text.MacroTextSpec("sqrt", simplify_repl=_root),
-            *(latex2text.MacroTextSpec(name, simplify_repl=text) for name, text in words.items()),
+            *(latex2text.MacroTextSpec(name, simplify_repl=text) for name, text in _WORDS.items()),
         ],
     )
     # A macro that is not known is somebody's own word: it must not vanish from a formula.

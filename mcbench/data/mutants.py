@@ -10,30 +10,15 @@ from itertools import islice
 
 from mcbench.data.programs import parsed
 
-_ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
-    ast.Add: (ast.Sub,),
-    ast.Sub: (ast.Add,),
-    ast.Mult: (ast.Add, ast.FloorDiv),
-    ast.Div: (ast.Mult,),
-    ast.FloorDiv: (ast.Mult, ast.Mod),
-    ast.Mod: (ast.FloorDiv,),
-    ast.Pow: (ast.Mult,),
-    ast.BitAnd: (ast.BitOr,),
-    ast.BitOr: (ast.BitAnd,),
-    ast.BitXor: (ast.BitOr,),
-    ast.LShift: (ast.RShift,),
-    ast.RShift: (ast.LShift,),
-}
-_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
-    ast.Lt: (ast.LtE, ast.GtE),
-    ast.LtE: (ast.Lt, ast.Gt),
-    ast.Gt: (ast.GtE, ast.LtE),
-    ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,),
-    ast.NotEq: (ast.Eq,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
-}
+_OPERATORS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
+    ast.Add: (ast.Sub,), ast.Sub: (ast.Add,), ast.Mult: (ast.Add, ast.FloorDiv),
+    ast.Div: (ast.Mult,), ast.FloorDiv: (ast.Mult, ast.Mod), ast.Mod: (ast.FloorDiv,),
+    ast.Pow: (ast.Mult,), ast.BitAnd: (ast.BitOr,), ast.BitOr: (ast.BitAnd,),
+    ast.BitXor: (ast.BitOr,), ast.LShift: (ast.RShift,), ast.RShift: (ast.LShift,),
+    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt), ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,),
+    ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
+}  # fmt: skip
 _LARGE = 10**6  # constants beyond are sentinels and moduli, where one more is rarely noticed
 
 Edit = tuple[str, int | None, object]
@@ -75,12 +60,12 @@ def mutants(code: str, count: int) -> list[str]:
 
 def _edits(node: ast.AST) -> list[Edit]:
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
-        return [("op", None, other()) for other in _ARITHMETIC.get(type(node.op), ())]
+        return [("op", None, other()) for other in _OPERATORS.get(type(node.op), ())]
     if isinstance(node, ast.Compare):
         return [
             ("ops", i, other())
             for i, op in enumerate(node.ops)
-            for other in _COMPARISONS.get(type(op), ())
+            for other in _OPERATORS.get(type(op), ())
         ]
     if isinstance(node, ast.BoolOp):
         return [("op", None, ast.Or() if isinstance(node.op, ast.And) else ast.And())]

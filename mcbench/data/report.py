@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from jinja2 import Environment, PackageLoader
 
 from mcbench.data.difficulty import Difficulty
 from mcbench.data.features import DIMENSIONS
@@ -17,12 +19,8 @@ from mcbench.data.storage import dataset_shards, read_manifest
 from mcbench.errors import UserError
 from mcbench.files import file_digest
 
-_OWN_WORDS = (
-    "Difficulty is predicted from five dimensions of mcbench's own choice ("
-    + ", ".join(DIMENSIONS)
-    + "), not from those of the MicroCoder paper, which are unpublished."
-)
-
+FUNNEL_PAGE = "funnel.html"
+_EXAMPLES = 5  # of a rule on the page
 
 _QUARTILES = {"min": 0.0, "q1": 0.25, "median": 0.5, "q3": 0.75, "max": 1.0}
 
@@ -146,48 +144,43 @@ def inspect(out: Path, per_rule: int = 2) -> str:
 
 def card(name: str, description: str, manifest: dict[str, Any]) -> str:
     """A data set card in the hub's format (YAML header and Markdown)."""
-    funnel = "\n".join(
-        f"| {s['stage']} | {s['in']} | {s['out']} | {_rules(s['rules'])} |"
-        for s in manifest["funnel"]
+    given = {**manifest, "name": name, "description": description, "dimensions": DIMENSIONS}
+    return (
+        _templates()
+        .get_template("card.md")
+        .render(
+            given,
+            labels=lambda counts: ", ".join(f"{n} {label}" for label, n in counts.items()),
+            dropped=_dropped,
+        )
     )
-    sources = "\n".join(f"- {s}: {n} problems" for s, n in manifest["counts"]["source"].items())
-    labels = ", ".join(f"{n} {label}" for label, n in manifest["counts"]["difficulty"].items())
-    return f"""---
-pretty_name: {json.dumps(name)}
-task_categories: [text-generation]
-tags: [code, reinforcement-learning]
-configs:
-- config_name: default
-  data_files: data/train-*.parquet
----
-# {name}
-
-{description or "Programming problems with tests, built by `mcbench data build`."}
-
-{manifest["rows"]} problems; content hash `{manifest["digest"]}`; record version
-{manifest["record_version"]}. Difficulty: {labels}.
-
-## Sources
-
-Every record names its source, address and licence.
-
-{sources}
-
-## How it was made
-
-| stage | in | out | dropped by rule |
-|---|---:|---:|---|
-{funnel}
-
-`audit.parquet` has an entry for every record that a rule changed, flagged or dropped, with the
-reason; `funnel.html` shows examples of each rule. {_OWN_WORDS}
-
-The configuration, the hashes of all files and the calibration of difficulty are in `manifest.json`.
-Tests were run against reference solutions where `test_strength` is set: it is the share of mutants
-of a reference that the tests notice, a lower bound on their strength.
-"""
 
 
-def _rules(rules: dict[str, dict[str, int]]) -> str:
+def _dropped(rules: dict[str, dict[str, int]]) -> str:
     dropped = {rule: actions["drop"] for rule, actions in rules.items() if actions.get("drop")}
     return ", ".join(f"{rule} {n}" for rule, n in sorted(dropped.items())) or "–"
+
+
+def funnel_page(name: str, funnel: Sequence[dict[str, Any]], out: Path) -> str:
+    """A self-contained page: problems by stage, and for every rule examples from the audit log."""
+    return (
+        _templates()
+        .get_template(FUNNEL_PAGE)
+        .render(
+            name=name,
+            funnel=funnel,
+            most=max((stage["in"] for stage in funnel), default=0) or 1,
+            shown={action: examples(out, _EXAMPLES, action) for action in ("drop", "flag")},
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("mcbench.data"),
+        autoescape=lambda name: name == FUNNEL_PAGE,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

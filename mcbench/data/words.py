@@ -51,3 +51,8 @@ def run_hashes(tokens: list[str], n: int) -> Hashes:
         total *= np.uint64(0xBF58476D1CE4E5B9)  # splitmix64's finish
         total ^= total >> np.uint64(32)
     return total
+
+
+def hash_of(text: str) -> int:
+    """A hash of a text that arrow's int64 holds."""
+    return int(run_hashes([text], 1)[0] >> np.uint64(1))

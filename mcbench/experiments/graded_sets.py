@@ -23,12 +23,12 @@ from mcbench.data.build import Built, build
 from mcbench.data.config import STAGES
 from mcbench.data.difficulty import Calibration, DifficultyConfig
 from mcbench.data.features import dimensions, weighted
-from mcbench.data.planted import TRUTH, Pool, Score, score
 from mcbench.data.report import examples
 from mcbench.data.schema import Difficulty, Problem
 from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
 from mcbench.experiments.noisy_pool import noisy_pool, pool_config
+from mcbench.experiments.planted import TRUTH, Pool, Score, score
 from mcbench.nano.graded import GRADED_FILE, LEVELS, Grades, grades, pool_problems
 from mcbench.nano.problems import INDUCED_SHARE
 from mcbench.nano.saturated import SATURATED_FILE, easy_problems

@@ -1,8 +1,12 @@
 """Defects for the problems of `generated`, beside those that suit any problem."""
 
+import re
 from dataclasses import replace
 
-from mcbench.data.planted import DEFECTS, TRUTH
+from mcbench.experiments.planted import DEFECTS, TRUTH
+
+FIRST_DATE = "2015-01-01"  # of the window that "old" records lie outside of
+MAX_TEST_KB = 64.0  # that "large_tests" are above
 
 
 def _slow_test(record, rng):
@@ -45,13 +49,31 @@ def _missing_outputs(record, rng):
     return replace(record, tests=tests, references=(code, "# again\n" + code))
 
 
+def _latex(record, rng):
+    text = re.sub(r"\((\d+) ≤ n ≤ (\d+)\)", r"($\1 \\le n \\le \2$)", record.statement)
+    return replace(record, statement=text.replace(" n ", " $n$ ").replace(" n,", " $n$,"))
+
+
+def _large_tests(record, rng):
+    size = int(MAX_TEST_KB * 1024)
+    tests = tuple({**test, "stdin": test["stdin"] + " " * size} for test in record.tests)
+    return replace(record, tests=tests)
+
+
+def _old(record, rng):
+    return replace(record, date=f"20{rng.randint(5, 14):02}-06-01")
+
+
 OWN = {
-    "slow_test": ("drop_test", _slow_test),
-    "flaky": ("drop", _flaky),
-    "echo": ("drop", _echo),
-    "weak_tests": ("drop", _weak_tests),
-    "missing_outputs": ("fill", _missing_outputs),
+    "latex": ("process", "repair", _latex),
+    "large_tests": ("filter", "drop", _large_tests),
+    "old": ("filter", "drop", _old),
+    "slow_test": ("verify", "drop_test", _slow_test),
+    "flaky": ("verify", "drop", _flaky),
+    "echo": ("verify", "drop", _echo),
+    "weak_tests": ("verify", "drop", _weak_tests),
+    "missing_outputs": ("verify", "fill", _missing_outputs),
 }
-for name, (action, plant) in OWN.items():
-    TRUTH[name] = ("verify", action)
+for name, (stage, action, plant) in OWN.items():
+    TRUTH[name] = (stage, action)
     DEFECTS[name] = plant

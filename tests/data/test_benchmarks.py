@@ -157,6 +157,7 @@ def test_functions_are_judged_by_their_statements(tmp_path, evaluator):
 HUMANEVAL = Path(__file__).parents[3] / "shared" / "data" / "HumanEval.jsonl.gz"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not HUMANEVAL.exists(), reason="the HumanEval file is not beside the repository"
 )

@@ -18,10 +18,10 @@ from mcbench.data.collect import load_sources
 from mcbench.data.config import BuildConfig, load_config
 from mcbench.data.decontaminate import DecontaminateConfig
 from mcbench.data.difficulty import DifficultyConfig
-from mcbench.data.planted import plant
 from mcbench.data.report import examples, funnel_rows, inspect, overlap
 from mcbench.data.storage import decode, iter_dataset, read_manifest
 from mcbench.errors import UserError
+from mcbench.experiments.planted import plant
 
 from .generated import generate
 
@@ -125,7 +125,8 @@ build(config(Path({folder!r})), POOL.records, POOL.evaluation)
 """
 
 
-@pytest.mark.parametrize("last", [4, pytest.param(22, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [4, 22])
 def test_killed_and_started_again_it_gives_the_same_bytes(built, tmp_path, last):
     script = SCRIPT.format(tests=str(Path(__file__).parents[1]), last=last, folder=str(tmp_path))
     killed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)

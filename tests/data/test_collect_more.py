@@ -128,6 +128,7 @@ sys.exit(42 if len(found) == 2 and sum(found) == n and min(found) >= 0 else 43)
 """
 
 
+@pytest.mark.slow
 def test_from_published_rows_to_the_reward(tmp_path, evaluator):
     """Every reference of a built set gets reward 1, whatever its source and its judge."""
     pairs = [(2, 5), (8, 1), (3, 3), (10, 4)]

@@ -137,6 +137,7 @@ def test_a_built_set_is_handed_on_in_the_forms_of_others(tmp_path, capsys):
         run("export", tmp_path / "out", "--form", "parquet", "--out", tmp_path / "x")
 
 
+@pytest.mark.slow
 def test_pass_rates_of_a_model_are_measured_once(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "sums.jsonl"

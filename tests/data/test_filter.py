@@ -183,6 +183,7 @@ def test_one_template_is_many_problems(tmp_path):
     assert deduplicated(tmp_path, [pair[0], replace(pair[1], tests=broken)]) == ["k/0"]
 
 
+@pytest.mark.slow
 def test_nano_problems_are_no_duplicates(tmp_path):
     records = list(load_split("test"))
     kept = deduplicated(tmp_path, records, threshold=0.95, threshold_same_tests=0.95)
@@ -245,6 +246,41 @@ def test_a_partial_overlap_is_flagged(tmp_path):
     )
     assert isinstance(entry, AuditEntry)
     assert (kept, entry.rule, entry.action) == ([BASE.id], "overlap", "flag")
+
+
+CLOCK = (
+    "Times are formatted as HH:MM, where HH is between 00 and 23 and MM is between 00 and 59. The "
+    "earliest time is 00:00 and the latest is 23:59."
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "rule"),
+    [
+        ("largestTime", [[1, 2, 3, 4]], "overlap"),  # defines its subject in the same words
+        ("lastTime", ["1?:?4"], "contaminated"),  # a copy under another name
+        ("latestTime", ["1?:?4"], "contaminated"),
+    ],
+)
+def test_a_shared_definition_is_no_contamination_where_the_examples_differ(name, given, rule):
+    def problem(key, task, name, args):
+        test = {"args": args, "expected": "11:54"}
+        return Problem(key, f"{CLOCK} {task}", "call", (test,), fn_name=name)
+
+    asked = (
+        "Some characters of the text s are hidden behind question marks, such as by a smudge on "
+        "old paper. Replace each of them so that the time is the latest one, and return it."
+    )
+    other = (
+        "Arrange the four digits of a list as the largest time that such a clock shows, using "
+        "each exactly once with zeros in front; return the empty text where no order does."
+    )
+    known = problem("e/0", asked, "latestTime", ["1?:?4"])
+    record = problem("r/0", other, name, given)
+    config = DecontaminateConfig()
+    stage = Decontaminate(Index.build([known], config), config)
+    ((_, decision),) = stage.decide(stage.summarise([record])).items()
+    assert decision.notes[0][1] == rule
 
 
 def test_an_empty_evaluation_set_drops_nothing(tmp_path):

@@ -124,6 +124,7 @@ def test_a_damaged_cache_is_computed_again(tmp_path, suffix):
     assert load_shard(whole.path.with_suffix("")) == whole
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_write_changes_nothing(tmp_path, monkeypatch):
     """Dies at the n-th moment a file would become visible, for every n, and starts again."""
 

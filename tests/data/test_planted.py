@@ -7,13 +7,13 @@ import pytest
 from mcbench.data.build import build
 from mcbench.data.config import BuildConfig
 from mcbench.data.filter import FilterConfig
-from mcbench.data.planted import FIRST_DATE, MAX_TEST_KB, TRUTH, plant, score
 from mcbench.data.storage import iter_dataset
 from mcbench.data.verify import VerifyConfig
 from mcbench.errors import UserError
+from mcbench.experiments.planted import TRUTH, plant, score
 from mcbench.nano.problems import load_split
 
-from .defects import OWN
+from .defects import FIRST_DATE, MAX_TEST_KB, OWN
 from .generated import generate
 
 FILTER = FilterConfig(first_date=FIRST_DATE, max_test_kb=MAX_TEST_KB)
@@ -24,6 +24,7 @@ def config(folder, **options):
     return BuildConfig(name="planted", out=out, cache=cache, workers=1, **options)
 
 
+@pytest.mark.slow
 def test_text_stages_find_what_was_planted(tmp_path):
     defects = [name for name, (stage, _) in TRUTH.items() if stage != "verify"]
     pool = plant(generate(1000), share=0.02, defects=defects)
@@ -73,6 +74,7 @@ def test_nano_problems_can_be_planted_too(tmp_path):
     assert len(lost) <= 2  # nano's own: a constant or an echo passes the tests of a few
 
 
+@pytest.mark.slow
 def test_a_clean_pool_loses_nothing(tmp_path):
     clean = list(generate(300, seed=3))
     evaluation = list(generate(200, seed=8, name="evaluation"))

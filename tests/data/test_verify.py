@@ -70,6 +70,7 @@ def test_outputs_come_from_references_that_agree(judge):
     assert log["tests", "change"] == "dropped 1 references disagree"
 
 
+@pytest.mark.slow
 def test_wrong_references_go_and_without_a_right_one_the_problem(judge):
     wrong = DOUBLE.replace("2 *", "3 *")
     record, log = verify(judge, references=(wrong, DOUBLE))
@@ -93,6 +94,7 @@ def test_references_that_are_no_python_do_not_count_and_the_next_are_tried(judge
     assert record.references == (DOUBLE, "1")
 
 
+@pytest.mark.slow
 def test_the_limits_of_a_problem_are_those_its_reference_was_verified_with(judge):
     assert verify(judge)[0].time_limit_s == 0.5
     slow = "import time\nwhile time.process_time() < 0.35: pass\n" + DOUBLE

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mcbench.data.planted import TRUTH
 from mcbench.errors import UserError
 from mcbench.experiments.graded_sets import DATA_FILE, DataRecord, data_record, pipeline_record
 from mcbench.experiments.noisy_pool import DEFECTS, noisy_pool, sound
+from mcbench.experiments.planted import TRUTH
 from mcbench.nano.graded import grades, load_graded, pool_problems
 from mcbench.runs.problems import load_problems
 

@@ -1,51 +1,88 @@
-"""What an adapter is: where a published set lies, which columns it has, how a row is read."""
+"""What an adapter is: where a published set lies, and a table of how its rows become records."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mcbench.data.collect.decode import MB, Limits, Unusable, is_plain, type_name
+from mcbench.data.collect.decode import (
+    MB,
+    Limits,
+    Unusable,
+    is_plain,
+    iso_date,
+    json_or_itself,
+    mebibytes,
+    names,
+    seconds,
+    type_name,
+)
+from mcbench.data.programs import is_python
 from mcbench.data.schema import INPUT_KEY, Problem
 from mcbench.errors import unknown
+from mcbench.evaluator import extract_code
 
 _SHOWN = 10  # reasons kept in a record for tests that were left out
+_MAX_REFERENCES = 24  # of a row that are kept: TACO has up to hundreds
+LEVELS = {
+    **{name: name for name in ("easy", "medium", "hard")},
+    "introductory": "easy",
+    "interview": "medium",
+    "competition": "hard",  # APPS
+    "medium_hard": "medium",
+    "very_hard": "hard",  # TACO
+}
+"""The sources' words for difficulty, in lower case with underscores."""
 
 
 @dataclass(frozen=True)
 class Adapter:
     """How one published set is read.
 
+    A column is a name, a path such as "info.cases" (objects may be JSON text), or several of these,
+    such as "text|prompt", of which the first with a value counts.
+
     Args:
         about: one line for people: what the set is and where its format is published.
         subsets: for each subset the patterns of its files, relative to the repository or a copy of
             it. The first is the default.
-        needs: columns that must be there; each entry lists the names of one column in the versions
-            of the set.
-        reads: other columns that are used where they are there.
-        convert: a row to a record; raises :class:`Unusable` for a row that cannot be one.
+        tests: adds the tests of a row, and returns fields of the record that the tables cannot
+            tell; ``metadata`` is added to theirs. Raises :class:`Unusable` for a row that cannot
+            be a record.
+        needs: columns that must be there.
+        columns: of the record's fields; ``id`` names the row in the source, where there is none it
+            is the subset and the row's place.
+        metadata: columns of what goes to the record's metadata.
+        reads: columns that only ``tests`` reads.
         repo: the data set on the hub; empty for sets that only lie in folders.
         licence: of the set as its card says it, kept in every record.
+        levels: the set's words for difficulty.
         belongs: whether a row is of a subset, for sets that also come as one file with all of them.
     """
 
     name: str
     about: str
     subsets: Mapping[str, tuple[str, ...]]
-    needs: tuple[tuple[str, ...], ...]
-    convert: Callable[[dict[str, Any], RowReader], Problem]
+    tests: Callable[[dict[str, Any], RowReader], dict[str, Any]]
+    needs: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
     reads: tuple[str, ...] = ()
     repo: str = ""
     licence: str = ""
+    levels: Mapping[str, str] = field(default_factory=lambda: LEVELS)
     belongs: Callable[[dict[str, Any], str], bool] | None = None
 
     @property
-    def columns(self) -> list[str]:
+    def all_columns(self) -> list[str]:
         """All columns that are read."""
-        return [name for names in self.needs for name in names] + list(self.reads)
+        paths = (*self.needs, *self.columns.values(), *self.metadata.values(), *self.reads)
+        tops = [path.partition(".")[0] for several in paths for path in several.split("|")]
+        return list(dict.fromkeys(tops))
 
     def subset(self, name: str) -> str:
         """``name``, or the default where it is empty.
@@ -58,6 +95,109 @@ class Adapter:
             raise unknown(f"subset of {self.name}", name, self.subsets)
         return name
 
+    def convert(self, row: dict[str, Any], reader: RowReader) -> Problem:
+        """The record of a row; its form is that of the tests.
+
+        Raises:
+            Unusable: a row that cannot be one, or of which no test is left.
+            UserError: a value that does not fit.
+        """
+        values = {
+            name: _READ.get(name, _text)(column(row, path)) for name, path in self.columns.items()
+        }
+        if "statement" in self.columns:
+            values["statement"] = text_field(row, self.columns["statement"])
+        about = {name: column(row, path) for name, path in self.metadata.items()}
+        if said := values.get("difficulty"):
+            about["source_difficulty"] = said
+        own = self.tests(row, reader)
+        about |= own.pop("metadata", {})
+        values |= own
+        if not reader.tests:
+            reason = f": {reader.left_out[0]}" if reader.left_out else ""
+            raise Unusable("no_tests", f"no usable test{reason}")
+        flags = tuple(values.pop("flags", ()))
+        if reader.left_out:
+            flags = ("tests_left_out", *flags)
+            about["tests_left_out"] = [f"{len(reader.left_out)} in all", *reader.left_out[:_SHOWN]]
+        key = values.pop("id", None)
+        if key is None:
+            key = f"{reader.subset}/{reader.index}" if reader.subset else reader.index
+        form = next(form for form, name in INPUT_KEY.items() if name in reader.tests[0])
+        word = str(values.pop("difficulty", "")).strip().lower().replace(" ", "_")
+        if difficulty := self.levels.get(word, ""):
+            values |= {"difficulty": difficulty, "difficulty_provenance": "source"}
+        return Problem(
+            **{"licence": self.licence, **values},
+            id=f"{self.name}/{key}",
+            form=form,
+            source=self.name,
+            kind=str(about.get("platform") or self.name),
+            tests=tuple(reader.tests),
+            metadata={
+                k: v for k, v in about.items() if v not in (None, "", [], {}) and is_plain(v)
+            },
+            flags=flags,
+        )
+
+
+def _text(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def python_only(solutions: Any) -> tuple[str, ...]:
+    """The solutions that are Python 3, the first few, with their code fences taken off.
+
+    ``solutions`` may be a list, a JSON text of one, or one program.
+    """
+    if isinstance(solutions, str):
+        listed = json_or_itself(solutions)
+        solutions = listed if isinstance(listed, list) else [solutions]
+    if not isinstance(solutions, (list, tuple)):
+        return ()
+    codes = (extract_code(text) or text for text in solutions if isinstance(text, str))
+    return tuple(islice(filter(is_python, codes), _MAX_REFERENCES))
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "id": lambda value: value,
+    "references": python_only,
+    "time_limit_s": seconds,
+    "memory_limit_mb": mebibytes,
+    "date": iso_date,
+    "tags": names,
+}
+
+
+def column(row: dict[str, Any], path: str) -> Any:
+    """The value of a column; None where the row has none."""
+    return next((value for one in path.split("|") if (value := _at(row, one)) is not None), None)
+
+
+def _at(value: Any, path: str) -> Any:
+    if path in value:  # a row may have a column with a dot in its name
+        return value[path]
+    for name in path.split("."):
+        value = json_or_itself(value)
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def text_field(row: dict[str, Any], path: str) -> str:
+    """A text that must be there and hold more than white space.
+
+    Raises:
+        Unusable: it is missing, empty or no text.
+    """
+    value, label = column(row, path), path.replace("|", " or ")
+    if value is None:
+        raise Unusable("malformed", f"{label} is missing")
+    if not isinstance(value, str):
+        raise Unusable("malformed", f"{label} should be text, found {type_name(value)}")
+    if not value.strip():
+        raise Unusable("malformed", f"{label} is empty")
+    return value
+
 
 @dataclass
 class RowReader:
@@ -67,11 +207,9 @@ class RowReader:
     is there where tests that lie in files of their own are asked for.
     """
 
-    source: str
     subset: str
     index: int
     limits: Limits = field(default_factory=Limits)
-    licence: str = ""
     other: Callable[[str], Path] | None = None
     tests: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -89,7 +227,7 @@ class RowReader:
         """Add a test that calls the method with ``args``, a list."""
         if not isinstance(args, list):
             self.leave_out(f"arguments should be a list, are {args!r:.60}")
-        elif _lost_keys([*args, expected]):
+        elif any(map(_lost_keys, [*args, expected])):
             self.leave_out("an object whose keys were ints before JSON")
         elif not is_plain([args, expected]):
             self.leave_out("nested too deep, or no JSON data")
@@ -120,43 +258,6 @@ class RowReader:
         else:
             self.tests.append(test)
 
-    def record(
-        self,
-        key: object,
-        metadata: Mapping[str, Any],
-        also_flags: Sequence[str] = (),
-        **values: Any,
-    ) -> Problem:
-        """The record of this row; ``key`` names it in the source, None: its subset and place.
-
-        Its form is that of the tests.
-
-        Raises:
-            Unusable: no test is left.
-        """
-        if not self.tests:
-            reason = f": {self.left_out[0]}" if self.left_out else ""
-            raise Unusable("no_tests", f"no usable test{reason}")
-        extra = {k: v for k, v in metadata.items() if v not in (None, "", [], {}) and is_plain(v)}
-        flags = tuple(also_flags)
-        if self.left_out:
-            flags = ("tests_left_out", *flags)
-            extra["tests_left_out"] = [f"{len(self.left_out)} in all", *self.left_out[:_SHOWN]]
-        if key is None:
-            key = f"{self.subset}/{self.index}" if self.subset else self.index
-        form = next(form for form, name in INPUT_KEY.items() if name in self.tests[0])
-        return Problem(
-            id=f"{self.source}/{key}",
-            form=form,
-            source=self.source,
-            kind=str(metadata.get("platform") or self.source),
-            tests=tuple(self.tests),
-            licence=self.licence,
-            metadata=extra,
-            flags=flags,
-            **values,
-        )
-
 
 def _joined(value: Any) -> Any:
     """Text that came as a list of lines, as one text; anything else as it is."""
@@ -165,42 +266,13 @@ def _joined(value: Any) -> Any:
     return value
 
 
-def _lost_keys(values: list[Any]) -> bool:
-    """Whether one of the values is an object with whole numbers for keys.
+def _lost_keys(value: Any) -> bool:
+    """Whether a value is an object with whole numbers for keys.
 
     JSON made them text, and nothing tells whether they were text before.
     """
-    return any(
-        isinstance(value, dict) and value and all(str(key).lstrip("-").isdigit() for key in value)
-        for value in values
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and all(str(key).lstrip("-").isdigit() for key in value)
     )
-
-
-def pairs(inputs: Any, outputs: Any, field_name: str) -> list[tuple[Any, Any]]:
-    """Inputs and outputs side by side.
-
-    Raises:
-        Unusable: not two lists of one length.
-    """
-    if not isinstance(inputs, list) or not isinstance(outputs, list):
-        found = f"{type_name(inputs)} and {type_name(outputs)}"
-        raise Unusable("malformed", f"{field_name} needs lists of inputs and outputs, has {found}")
-    if len(inputs) != len(outputs):
-        counts = f"{len(inputs)} inputs and {len(outputs)} outputs"
-        raise Unusable("malformed", f"{field_name} has {counts}")
-    return list(zip(inputs, outputs, strict=True))
-
-
-def texts(value: Any) -> tuple[str, ...]:
-    """The texts of a list, with nothing else."""
-    listed = value if isinstance(value, (list, tuple)) else ()
-    return tuple(item for item in listed if isinstance(item, str))
-
-
-def level(value: Any, names: Mapping[str, str]) -> dict[str, str]:
-    """The record's difficulty fields for the source's word, or none where it says nothing known."""
-    difficulty = names.get(str(value).strip().lower().replace(" ", "_"), "")
-    return {"difficulty": difficulty, "difficulty_provenance": "source"} if difficulty else {}
-
-
-THREE_LEVELS = {"easy": "easy", "medium": "medium", "hard": "hard"}

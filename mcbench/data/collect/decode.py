@@ -85,18 +85,17 @@ def object_or_none(value: Any) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def parse_literal(text: str, field: str) -> Any:
-    """The value of a Python literal such as "['graphs', 'greedy']", which nothing evaluates.
+def names(value: Any) -> tuple[str, ...]:
+    """The names in a list, or in a text such as "['Greedy', 'Sorting']", which nothing evaluates.
 
-    Raises:
-        Unusable: no literal, or too long to be a list of names.
+    Empty where there are none, or the text is too long to be a list of names.
     """
-    if len(text) > _LITERAL_MAX:
-        raise Unusable("oversized", f"{field} has {len(text)} characters, a list has fewer")
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise Unusable("malformed", f"{field} is no Python literal: {shorten(text)}") from None
+    if isinstance(value, str) and len(value) <= _LITERAL_MAX:
+        try:
+            value = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return ()
+    return tuple(n for n in value if isinstance(n, str)) if isinstance(value, (list, tuple)) else ()
 
 
 def unpack_pickled_json(text: str, field: str, limit_mb: float) -> Any:

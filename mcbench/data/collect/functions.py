@@ -1,39 +1,45 @@
-"""Sets whose tests are Python statements about a function: HumanEval, MBPP and KodCode."""
+"""Sets whose tests are Python statements about a function: HumanEval, MBPP, both of EvalPlus,
+KodCode, and LeetCodeDataset with methods of ``class Solution``.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
+from functools import partial
 from typing import Any
 
-from mcbench.data.collect.adapter import THREE_LEVELS, Adapter, RowReader, level, texts
-from mcbench.data.collect.decode import Unusable, object_or_none, type_name
-from mcbench.data.collect.rows import field, text_field
-from mcbench.data.schema import Problem
+from mcbench.data.collect.adapter import Adapter, RowReader, text_field
+from mcbench.data.collect.decode import Unusable, names, object_or_none, type_name
+from mcbench.data.programs import parsed
+
+Row = dict[str, Any]
 
 
-def humaneval(row: dict[str, Any], reader: RowReader) -> Problem:
-    """A row of HumanEval: the prompt is a module that ends in the signature to complete.
+def _humaneval(row: Row, reader: RowReader) -> Row:
+    """The prompt is a module that ends in the signature to complete.
 
-    What the prompt defines before that signature (imports, helper functions) is the tests' setup:
-    some checks use it, and no submission should be able to change it.
+    What it defines before that (imports, helper functions) is the tests' setup: some checks use it,
+    and no submission should be able to change it.
     """
-    prompt, check = text_field(row, "prompt"), text_field(row, "test")
-    name = text_field(row, "entry_point")
+    prompt, name = text_field(row, "prompt"), text_field(row, "entry_point")
     before, found, _ = prompt.rpartition(f"def {name}(")
     if not found:
         raise Unusable("malformed", f"the prompt does not define its entry_point {name}")
-    reader.check(f"{check}\n\ncheck({name})\n", setup=before, entry_point=name)
+    if row.get("test") is not None:
+        code = f"{text_field(row, 'test')}\n\ncheck({name})\n"
+        reader.check(code, setup=before, entry_point=name)
     solution = row.get("canonical_solution")
-    return reader.record(
-        text_field(row, "task_id").rpartition("/")[2],
-        {"entry_point": name},
-        statement=prompt,
-        fn_name=name,
-        starter_code=prompt,
-        preamble=before,
-        language="en",
-        references=(prompt + solution,) if isinstance(solution, str) else (),
-    )
+    return {
+        "id": text_field(row, "task_id").rpartition("/")[2],
+        "statement": prompt,
+        "fn_name": name,
+        "starter_code": prompt,
+        "preamble": before,
+        "language": "en",
+        "references": (prompt + solution,) if isinstance(solution, str) else (),
+        "metadata": {"entry_point": name},
+    }
 
 
 HUMANEVAL = Adapter(
@@ -42,31 +48,33 @@ HUMANEVAL = Adapter(
     repo="openai/openai_humaneval",
     licence="MIT",
     subsets={"test": ("openai_humaneval/test-*.parquet", "HumanEval.jsonl.gz", "HumanEval.jsonl")},
-    needs=(("task_id",), ("prompt",), ("entry_point",), ("test",)),
+    needs=("task_id", "prompt", "entry_point", "test"),
     reads=("canonical_solution",),
-    convert=humaneval,
+    tests=_humaneval,
 )
 
 
-def mbpp(row: dict[str, Any], reader: RowReader) -> Problem:
-    """A row of MBPP, ``full`` (text, test_setup_code) or ``sanitized`` (prompt, test_imports)."""
-    statement = text_field(row, "text", "prompt")
-    asserts = row.get("test_list")
-    if not texts(asserts):
-        raise Unusable("malformed", f"test_list should be texts, found {type_name(asserts)}")
-    setup = row.get("test_setup_code") or "\n".join(texts(row.get("test_imports")))
+def _mbpp(row: Row, reader: RowReader) -> Row:
+    """The tests of ``full`` (test_setup_code), ``sanitized`` (test_imports) and MBPP+ (test)."""
+    asserts = names(row.get("test_list"))
+    if not asserts:
+        found = type_name(row.get("test_list"))
+        raise Unusable("malformed", f"test_list should be texts, found {found}")
     solution = text_field(row, "code").replace("\r\n", "\n")
-    name = _tested_function(texts(asserts), solution)
-    for statement_text in texts(asserts):
-        reader.check(statement_text, setup=setup, entry_point=name)
-    return reader.record(
-        row.get("task_id"),
-        {"entry_point": name, "shown_tests": list(texts(asserts))},
-        statement=statement.replace("\r\n", "\n"),
-        fn_name=name,
-        language="en",
-        references=(solution,),
-    )
+    name = _tested_function(asserts, solution)
+    if row.get("test") is not None:  # MBPP+: all in one module
+        reader.check(text_field(row, "test"), entry_point=name)
+    else:
+        setup = row.get("test_setup_code") or "\n".join(names(row.get("test_imports")))
+        for statement in asserts:
+            reader.check(statement, setup=setup, entry_point=name)
+    return {
+        "statement": text_field(row, "text|prompt").replace("\r\n", "\n"),
+        "fn_name": name,
+        "language": "en",
+        "references": (solution,),
+        "metadata": {"entry_point": name, "shown_tests": list(asserts)},
+    }
 
 
 def _tested_function(asserts: tuple[str, ...], solution: str) -> str:
@@ -102,8 +110,6 @@ MBPP_SPLITS = {
     "train": range(601, 975),
     "prompt": range(1, 11),
 }
-
-
 MBPP = Adapter(
     name="mbpp",
     about="MBPP (https://huggingface.co/datasets/google-research-datasets/mbpp)",
@@ -117,45 +123,14 @@ MBPP = Adapter(
         for version, whole in (("full", "mbpp.jsonl"), ("sanitized", "sanitized-mbpp.json"))
         for split in MBPP_SPLITS
     },
-    needs=(("task_id",), ("text", "prompt"), ("code",), ("test_list",)),
+    needs=("task_id", "text|prompt", "code", "test_list"),
+    columns={"id": "task_id"},
     reads=("test_setup_code", "test_imports"),
-    convert=mbpp,
+    tests=_mbpp,
     belongs=lambda row, subset: (
         row.get("task_id") in MBPP_SPLITS[subset.partition("-")[2] or "test"]
     ),
 )
-
-
-def kodcode(row: dict[str, Any], reader: RowReader) -> Problem:
-    """A row of KodCode: the tests are a pytest module that imports from ``solution``.
-
-    Each test function becomes one test. Modules that need pytest itself (raises, fixtures,
-    parametrize) are refused: it is no part of what judges submissions here.
-    """
-    statement = text_field(row, "question")
-    setup, names, imported = _pytest_module(text_field(row, "test", "test_code"))
-    info = field(row, "test_info")
-    info = object_or_none(info[0] if isinstance(info, list) and info else info)
-    entry = info.get("function_name") or imported
-    for name in names:
-        reader.check(f"{name}()", setup=setup, entry_point=entry)
-    solution = row.get("solution")
-    return reader.record(
-        row.get("question_id"),
-        {
-            "style": row.get("style"),
-            "subset": row.get("subset"),
-            "entry_point": entry,
-            "source_pass_rate": row.get("gpt_pass_percentage"),
-        },
-        statement=statement,
-        fn_name=entry,
-        starter_code=info.get("function_declaration") or "",
-        language="en",
-        references=(solution,) if isinstance(solution, str) and solution.strip() else (),
-        **level(row.get("gpt_difficulty"), THREE_LEVELS),
-    )
-
 
 # EvalPlus -----------------------------------------------------------------------------------------
 
@@ -180,20 +155,29 @@ exec(_SOURCE, _names)
 _MAX_INPUTS = 60  # of EvalPlus' own that are kept; the set has up to thousands
 
 
-def evalplus(row: dict[str, Any], reader: RowReader) -> Problem:
-    """A row of HumanEval+ or MBPP+, from the hub or from a release's JSON lines.
-
-    The hub's have tests like HumanEval's; a release lists inputs, and its reference solution tells
-    the answers, in the tests' own process.
+def _evalplus(row: Row, reader: RowReader, of_mbpp: bool) -> Row:
+    """A row from the hub has tests like HumanEval's or all in one module; one of a release lists
+    inputs, and its reference solution tells the answers, in the tests' own process.
     """
-    if field(row, "base_input") is None:
-        return humaneval_plus(row, reader) if row.get("entry_point") else mbpp_plus(row, reader)
-    prompt, name = text_field(row, "prompt"), text_field(row, "entry_point")
-    before, solution = prompt, text_field(row, "canonical_solution")
-    source = solution if reader.source == "mbppplus" else prompt + solution
-    inputs = [*_listed(row, "base_input"), *_listed(row, "plus_input")[:_MAX_INPUTS]]
-    setup = f"_SOURCE = {source!r}\n{_SAME}"
-    for given in inputs:
+    if row.get("base_input") is None:
+        return _mbpp(row, reader) if of_mbpp else _humaneval(row, reader)
+    name, prompt = text_field(row, "entry_point"), text_field(row, "prompt")
+    solution = text_field(row, "canonical_solution")
+    if of_mbpp:
+        calls = [f"{name}(*{given!r})" for given in _listed(row, "base_input")[:3]]
+        shown = list(names(row.get("test_list"))) or calls
+        values: Row = {
+            "id": str(row.get("task_id")).rpartition("/")[2],
+            "statement": prompt.strip().strip("'\"").strip() + "\n",
+            "fn_name": name,
+            "language": "en",
+            "references": (solution,),
+            "metadata": {"entry_point": name, "shown_tests": shown},
+        }
+    else:
+        values = _humaneval({**row, "test": None}, reader)
+    setup = f"_SOURCE = {values['references'][0]!r}\n{_SAME}"
+    for given in [*_listed(row, "base_input"), *_listed(row, "plus_input")[:_MAX_INPUTS]]:
         call = f"{name}(*copy.deepcopy(_given))"
         code = (
             f"import copy\n_given = {given!r}\n"
@@ -201,77 +185,55 @@ def evalplus(row: dict[str, Any], reader: RowReader) -> Problem:
             f"assert _same(_expected, {call}, {float(row.get('atol') or 0)!r})"
         )
         reader.check(code, setup=setup, entry_point=name)
-    mine = reader.source == "mbppplus"
-    if not mine:
-        before = prompt.rpartition(f"def {name}(")[0]
-    statement = prompt.strip().strip("'\"").strip() + "\n" if mine else prompt
-    return reader.record(
-        str(row.get("task_id")).rpartition("/")[2],
-        {"entry_point": name, "shown_tests": _shown(row, name) if mine else None},
-        statement=statement,
-        fn_name=name,
-        starter_code="" if mine else prompt,
-        preamble="" if mine else before,
-        language="en",
-        references=(source,),
-    )
+    return values
 
 
-def _listed(row: dict[str, Any], name: str) -> list[Any]:
+def _listed(row: Row, name: str) -> list[Any]:
     value = row.get(name)
     return value if isinstance(value, list) else []
 
 
-def _shown(row: dict[str, Any], name: str) -> list[str]:
-    """The first assertions that the prompt or the row shows, else the shape of a call."""
-    listed = texts(row.get("test_list"))
-    return list(listed) or [f"{name}(*{given!r})" for given in _listed(row, "base_input")[:3]]
-
-
-def humaneval_plus(row: dict[str, Any], reader: RowReader) -> Problem:
-    """HumanEval+ on the hub has HumanEval's columns."""
-    return humaneval(row, reader)
-
-
-def mbpp_plus(row: dict[str, Any], reader: RowReader) -> Problem:
-    """MBPP+ on the hub: MBPP's columns, and all tests as one module."""
-    asserts, solution = texts(row.get("test_list")), text_field(row, "code")
-    name = _tested_function(asserts, solution)
-    reader.check(text_field(row, "test"), entry_point=name)
-    return reader.record(
-        row.get("task_id"),
-        {"entry_point": name, "shown_tests": list(asserts)},
-        statement=text_field(row, "prompt"),
-        fn_name=name,
-        language="en",
-        references=(solution,),
+HUMANEVAL_PLUS, MBPP_PLUS = (
+    Adapter(
+        name=f"{base}plus",
+        about=f"{title} of EvalPlus (https://github.com/evalplus/{base}plus_release)",
+        repo=f"evalplus/{base}plus",
+        licence="Apache-2.0",
+        subsets={"test": ("data/test-*.parquet", f"{stem}*.jsonl.gz", f"{stem}*.jsonl")},
+        needs=("task_id", "prompt", solution, "test|base_input"),
+        columns={"id": "task_id"},
+        reads=(
+            "canonical_solution", "entry_point", "test_list", "test_imports", "plus_input", "atol",
+        ),
+        tests=partial(_evalplus, of_mbpp=base == "mbpp"),
     )
-
-
-HUMANEVAL_PLUS = Adapter(
-    name="humanevalplus",
-    about="HumanEval+ of EvalPlus (https://github.com/evalplus/humanevalplus_release)",
-    repo="evalplus/humanevalplus",
-    licence="Apache-2.0",
-    subsets={
-        "test": ("data/test-*.parquet", "HumanEvalPlus*.jsonl.gz", "HumanEvalPlus*.jsonl"),
-    },
-    needs=(("task_id",), ("prompt",), ("entry_point",), ("test", "base_input")),
-    reads=("canonical_solution", "plus_input", "atol"),
-    convert=evalplus,
-)
-MBPP_PLUS = Adapter(
-    name="mbppplus",
-    about="MBPP+ of EvalPlus (https://github.com/evalplus/mbppplus_release)",
-    repo="evalplus/mbppplus",
-    licence="Apache-2.0",
-    subsets={"test": ("data/test-*.parquet", "MbppPlus*.jsonl.gz", "MbppPlus*.jsonl")},
-    needs=(("task_id",), ("prompt",), ("code", "canonical_solution"), ("test", "base_input")),
-    reads=("entry_point", "test_list", "test_imports", "plus_input", "atol"),
-    convert=evalplus,
-)
+    for base, title, stem, solution in (
+        ("humaneval", "HumanEval+", "HumanEvalPlus", "entry_point"),
+        ("mbpp", "MBPP+", "MbppPlus", "code|canonical_solution"),
+    )
+)  # fmt: skip
 
 # KodCode ------------------------------------------------------------------------------------------
+
+
+def _kodcode(row: Row, reader: RowReader) -> Row:
+    """The tests are a pytest module that imports from ``solution``; each function is one test.
+
+    Modules that need pytest itself (raises, fixtures, parametrize) are refused: it is no part of
+    what judges submissions here.
+    """
+    setup, tests, imported = _pytest_module(text_field(row, "test|test_code"))
+    info = row.get("test_info")
+    info = object_or_none(info[0] if isinstance(info, list) and info else info)
+    entry = info.get("function_name") or imported
+    for name in tests:
+        reader.check(f"{name}()", setup=setup, entry_point=entry)
+    return {
+        "fn_name": entry,
+        "starter_code": info.get("function_declaration") or "",
+        "language": "en",
+        "metadata": {"entry_point": entry},
+    }
 
 
 def _pytest_module(source: str) -> tuple[str, list[str], str]:
@@ -301,13 +263,90 @@ KODCODE = Adapter(
     about="KodCode-V1, synthetic (https://huggingface.co/datasets/KodCode/KodCode-V1)",
     repo="KodCode/KodCode-V1",
     licence="CC-BY-NC-4.0",
-    subsets={
-        "train": ("data/train-*.parquet",),
-        "use_with_caution": ("data/use_with_caution-*.parquet",),
+    subsets={part: (f"data/{part}-*.parquet",) for part in ("train", "use_with_caution")},
+    needs=("question_id", "question", "test|test_code"),
+    columns={
+        "id": "question_id", "statement": "question", "references": "solution",
+        "difficulty": "gpt_difficulty",
     },
-    needs=(("question_id",), ("question",), ("test", "test_code")),
-    reads=(
-        "style", "subset", "solution", "test_info", "gpt_difficulty", "gpt_pass_percentage",
-    ),
-    convert=kodcode,
+    metadata={"style": "style", "subset": "subset", "source_pass_rate": "gpt_pass_percentage"},
+    reads=("test_info",),
+    tests=_kodcode,
+)  # fmt: skip
+
+# LeetCodeDataset ----------------------------------------------------------------------------------
+
+_MAX_TESTS = 40  # that are kept, the first ones; the set has up to thousands of one problem
+# Versions differ in how the query asks.
+_QUESTION = re.compile(
+    r"(?:.*### Question:?\n)?(.*?)\n\s*(?:### (?:Format|Answer)|Please complete the following)",
+    re.DOTALL,
+)
+
+
+def _leetcode(row: Row, reader: RowReader) -> Row:
+    """A row of any version.
+
+    ``prompt`` is LeetCode's header: imports, list and tree nodes and what makes them of lists. A
+    submission gets it, as there, and so do the tests, which call the method with such nodes.
+    """
+    header, query = text_field(row, "prompt"), str(row.get("query"))
+    owner, _, name = text_field(row, "entry_point").rpartition(".")
+    if owner not in ("Solution()", "") or not name.isidentifier():
+        raise Unusable("unsupported", f"its tests call {row['entry_point']}")
+    for line in _assertions(text_field(row, "test"))[:_MAX_TESTS]:
+        reader.check(f"candidate = Solution().{name}\n{line}", setup=header)
+    asked, code = _QUESTION.match(query), re.search(r"```python\n(.*?)```", query, re.DOTALL)
+    shown = code[1] if code and "class Solution" in code[1] else ""
+    if row.get("problem_description"):
+        statement = text_field(row, "problem_description")
+    elif asked:
+        statement = asked[1].strip() + "\n"
+    else:
+        raise Unusable("malformed", "neither problem_description nor a question in query")
+    return {
+        "statement": statement,
+        "fn_name": name,
+        "starter_code": row.get("starter_code") or shown,
+        "preamble": header + "\n",
+        "language": "en",
+        "url": f"https://leetcode.com/problems/{row['task_id']}/",
+        "metadata": {"platform": "leetcode"},
+    }
+
+
+def _assertions(source: str) -> list[str]:
+    """Those of ``check(candidate)``, each a test of its own."""
+    tree = parsed(source)
+    check = tree.body[0] if tree and len(tree.body) == 1 else None
+    if check is None or getattr(check, "name", "") != "check":
+        raise Unusable("malformed", "test should be one function check(candidate)")
+    lines = [line.strip() for line in source.strip().split("\n")[1:]]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if not all(line.startswith("assert ") for line in lines):
+        raise Unusable("unsupported", "its tests are more than assertions")
+    return lines
+
+
+LEETCODE = Adapter(
+    name="leetcode",
+    about="LeetCodeDataset (https://huggingface.co/datasets/newfacade/LeetCodeDataset)",
+    repo="newfacade/LeetCodeDataset",
+    licence="Apache-2.0",
+    subsets={
+        part: (
+            f"LeetCodeDataset-{part}.jsonl",
+            f"LeetCodeDataset-*-{part}.jsonl",
+            f"LeetCodeDataset-*-{part}.jsonl.gz",
+        )
+        for part in ("train", "test")
+    },
+    needs=("task_id", "prompt", "entry_point", "test"),
+    columns={
+        "id": "task_id", "references": "completion", "date": "estimated_date", "tags": "tags",
+        "difficulty": "difficulty|meta.difficulty",
+    },
+    metadata={"number": "question_id|meta.question_id"},
+    reads=("problem_description", "starter_code", "query"),
+    tests=_leetcode,
 )  # fmt: skip

@@ -16,16 +16,15 @@ from typing import Any
 import yaml
 
 from mcbench.data.audit import shorten
-from mcbench.data.collect.adapter import Adapter, RowReader, texts
-from mcbench.data.collect.decode import MB, Unusable, object_or_none, seconds, type_name
-from mcbench.data.schema import Problem
+from mcbench.data.collect.adapter import Adapter, RowReader
+from mcbench.data.collect.decode import MB, Unusable, names, object_or_none, seconds, type_name
 
 _STATEMENT = re.compile(r"problem(?:\.([a-z]{2,3}(?:-[A-Za-z]{2})?))?\.(tex|md)")
 _SAMPLE_MB = 0.01
 _NO_ANSWER_FILE = {"interactive", "multi-pass", "submit-answer"}
 
 
-def convert(row: dict[str, Any], reader: RowReader) -> Problem:
+def _tests(row: dict[str, Any], reader: RowReader) -> dict[str, Any]:
     """A package of type pass-fail, or scoring where full points count as passing."""
     package = _Package(row["folder"], row["root"])
     settings = _yaml(package, package.folder / "problem.yaml")
@@ -48,26 +47,27 @@ def convert(row: dict[str, Any], reader: RowReader) -> Problem:
     url = source.get("url") if isinstance(source, dict) else settings.get("source_url")
     name = settings.get("name")
     name = (name.get(language) or name.get("en")) if isinstance(name, dict) else name
-    return reader.record(
-        row["name"] if row["name"] != "." else package.folder.resolve().name,
-        {
+    contest = _text(source.get("name") if isinstance(source, dict) else source)
+    return {
+        "id": row["name"] if row["name"] != "." else package.folder.resolve().name,
+        "statement": statement + _samples(package),
+        "checker": checker,
+        "checker_language": checker_language,
+        "checker_protocol": "icpc" if checker else "",
+        "date": _date(contest, row["name"]),
+        "time_limit_s": _time_limit(package, limits),
+        "memory_limit_mb": _number(limits.get("memory")),
+        "url": _text(url),
+        "language": language,
+        "tags": tuple(_words(settings.get("keywords"))),
+        "references": _references(package, reader),
+        "metadata": {
             "title": _text(name),
-            "contest": _text(source.get("name") if isinstance(source, dict) else source),
+            "contest": contest,
             "type": " ".join(sorted(kinds)),
             "package_licence": _text(settings.get("license")),
         },
-        statement=statement + _samples(package),
-        checker=checker,
-        checker_language=checker_language,
-        checker_protocol="icpc" if checker else "",
-        date=_date(_text(source.get("name") if isinstance(source, dict) else source), row["name"]),
-        time_limit_s=_time_limit(package, limits),
-        memory_limit_mb=_number(limits.get("memory")),
-        url=_text(url),
-        language=language,
-        tags=tuple(_words(settings.get("keywords"))),
-        references=_references(package, reader),
-    )
+    }
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _text(value: Any) -> str:
 
 def _words(value: Any) -> list[str]:
     """The words of a text or of a list of texts."""
-    return value.split() if isinstance(value, str) else list(texts(value))
+    return value.split() if isinstance(value, str) else list(names(value))
 
 
 def _number(value: Any) -> float | None:
@@ -287,6 +287,5 @@ PROBLEM_PACKAGE = Adapter(
     name="problem-package",
     about="Kattis/ICPC packages in a folder (https://www.kattis.com/problem-package-format)",
     subsets={"": ()},
-    needs=(),
-    convert=convert,
+    tests=_tests,
 )

@@ -68,9 +68,9 @@ def read_rows(path: Path, columns: Sequence[str] | None, limits: Limits) -> Iter
 
 
 def check_columns(
-    path: Path, needed: Sequence[tuple[str, ...]], limits: Limits, source: str, hint: str
+    path: Path, needed: Sequence[str], limits: Limits, source: str, hint: str
 ) -> None:
-    """Check that a file has its columns; a tuple of names means that any one of them will do.
+    """Check that a file has its columns; of "a|b" any one will do.
 
     Rows of JSON may differ: they are read until all that is needed was seen, or for a few rows.
 
@@ -81,12 +81,12 @@ def check_columns(
     missing = list(needed)
     for columns in _columns(path, limits):
         found |= set(columns)
-        missing = [names for names in needed if not found & set(names)]
+        missing = [names for names in needed if not found & set(names.split("|"))]
         if not missing:
             return
     if not found:
         raise UserError(f"{source} holds no readable row; is it the right file?")
-    column, shown = " or ".join(missing[0]), ", ".join(sorted(found))
+    column, shown = missing[0].replace("|", " or "), ", ".join(sorted(found))
     raise UserError(f"{source} has no column {column}; found: {shown}. {hint}")
 
 
@@ -201,25 +201,3 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBat
             yield from file.iter_batches(
                 _BATCH_ROWS, row_groups=[group], columns=chosen, use_threads=False
             )
-
-
-def field(row: dict[str, Any], *names: str) -> Any:
-    """The first of ``names`` that the row has with a value, else None."""
-    return next((row[name] for name in names if row.get(name) is not None), None)
-
-
-def text_field(row: dict[str, Any], *names: str) -> str:
-    """A text that must be there and hold more than white space.
-
-    Raises:
-        Unusable: it is missing, empty or no text.
-    """
-    value = field(row, *names)
-    label = " or ".join(names)
-    if value is None:
-        raise Unusable("malformed", f"{label} is missing")
-    if not isinstance(value, str):
-        raise Unusable("malformed", f"{label} should be text, found {type_name(value)}")
-    if not value.strip():
-        raise Unusable("malformed", f"{label} is empty")
-    return value

@@ -19,7 +19,8 @@ from mcbench.errors import UserError
 from mcbench.files import digest, write_atomic
 
 STAGE = "collect"
-ROWS, TEXT_MB = 1000, 64  # a shard ends at either; the second bounds memory where tests are large
+ROWS, TEXT_MB = 1000, 16  # a shard ends at either; the second bounds memory where tests are large
+_LARGEST_MB = 64  # of a problem in memory
 
 _MODULES = tuple(
     f"mcbench.data.collect.{path.stem}" for path in sorted(Path(__file__).parent.glob("[a-z]*.py"))
@@ -69,9 +70,9 @@ def collect_pool(pool: Iterable[Problem], cache: Path) -> list[Shard]:
 
 
 def _fitting(problem: Problem) -> Problem | Rejected:
-    if (size := _size(problem)) <= TEXT_MB * MB:
+    if (size := _size(problem)) <= _LARGEST_MB * MB:
         return problem
-    detail = f"{size // MB} MiB of statement and tests, more than {TEXT_MB}"
+    detail = f"{size // MB} MiB of statement and tests, more than {_LARGEST_MB}"
     return Rejected(problem.id, "too_large", detail)
 
 

@@ -13,15 +13,28 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader
-from mcbench.data.collect.apps import APPS, DEEPCODER, TACO, VERIFIABLE
-from mcbench.data.collect.codeforces import CODEFORCES
-from mcbench.data.collect.contests import CODE_CONTESTS
 from mcbench.data.collect.decode import MB, Limits, Unusable
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
-from mcbench.data.collect.functions import HUMANEVAL, HUMANEVAL_PLUS, KODCODE, MBPP, MBPP_PLUS
-from mcbench.data.collect.leetcode import LEETCODE
-from mcbench.data.collect.livecodebench import LIVECODEBENCH
-from mcbench.data.collect.mapping import MappedField, TestKey, mapping_adapter
+from mcbench.data.collect.functions import (
+    HUMANEVAL,
+    HUMANEVAL_PLUS,
+    KODCODE,
+    LEETCODE,
+    MBPP,
+    MBPP_PLUS,
+)
+from mcbench.data.collect.listed import (
+    APPS,
+    CODE_CONTESTS,
+    CODEFORCES,
+    DEEPCODER,
+    LIVECODEBENCH,
+    TACO,
+    VERIFIABLE,
+    MappedField,
+    TestKey,
+    mapping_adapter,
+)
 from mcbench.data.collect.problem_package import PROBLEM_PACKAGE
 from mcbench.data.collect.rows import Disappeared, Row, check_columns, package_folders, read_rows
 from mcbench.data.schema import Difficulty, Problem, Rejected
@@ -52,7 +65,7 @@ class Source(Settings):
         files: patterns of the files to read, instead of the adapter's.
         limit: only the first rows.
         name: of the source in ids, for ``mapping``.
-        columns, test_keys, levels: as `mapping.mapping_adapter` takes them, for ``mapping``.
+        columns, test_keys, levels: as `listed.mapping_adapter` takes them, for ``mapping``.
         generated_tests: read tests that lie in files of their own too (codeforces: those that
             open-r1 generated, 110 GB for the whole set).
         endpoint: another hub's address.
@@ -177,7 +190,7 @@ class OpenSource:
                     hint = _OTHER_LAYOUT.format(self.adapter.about)
                     where = f"{file.name} of {self.label}"
                     check_columns(path, self.adapter.needs, self.limits, where, hint)
-                for row in read_rows(path, self.adapter.columns, self.limits):
+                for row in read_rows(path, self.adapter.all_columns, self.limits):
                     if done == self.source.limit:
                         return
                     done += 1
@@ -198,8 +211,7 @@ class OpenSource:
             if adapter.belongs is not None and not adapter.belongs(row.data, self.subset):
                 return None
             other = file.get if self.source.generated_tests else None
-            given = (adapter.name, self.subset, index, self.limits, adapter.licence, other)
-            return adapter.convert(row.data, RowReader(*given))
+            return adapter.convert(row.data, RowReader(self.subset, index, self.limits, other))
         except Unusable as error:
             return Rejected(where, error.rule, str(error))
         except UserError as error:
@@ -266,6 +278,9 @@ def describe_sources(name: str | None = None) -> str:
     if name not in ADAPTERS:
         raise unknown("source", name, [*ADAPTERS, MAPPING])
     adapter = ADAPTERS[name]
+    needed = [names.replace("|", " or ") for names in adapter.needs]
+    known = {name for names in adapter.needs for name in names.split("|")}
+    used = [name for name in adapter.all_columns if name not in known]
     subsets = [f"  {subset or '(one)'}: {', '.join(files) or 'folders with problem.yaml'}"
                for subset, files in adapter.subsets.items()]  # fmt: skip
     return "\n".join(
@@ -273,8 +288,8 @@ def describe_sources(name: str | None = None) -> str:
             f"{name}: {adapter.about}",
             f"licence: {adapter.licence or 'each problem has its own, or none is stated'}",
             f"on the hub: {adapter.repo or 'no; a path is needed'}",
-            f"columns needed: {', '.join(' or '.join(names) for names in adapter.needs) or 'none'}",
-            f"columns used: {', '.join(adapter.reads) or 'none'}",
+            f"columns needed: {', '.join(needed) or 'none'}",
+            f"columns used: {', '.join(used) or 'none'}",
             "subsets and their files, the first is the default:",
             *subsets,
             "in a build's configuration:",

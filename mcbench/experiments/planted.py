@@ -22,10 +22,10 @@ from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError, unknown
 
 _TRUTH = (
-    ("process", "repair", "mojibake html latex noise spaces"),
+    ("process", "repair", "mojibake html noise spaces"),
     ("process", "drop", "cut_off empty"),
     ("filter", "drop", "foreign short repetitive irrelevant"),
-    ("filter", "drop", "few_tests large_tests contradictory_tests old"),
+    ("filter", "drop", "few_tests contradictory_tests"),
     ("dedup", "drop", "copy reworded_copy"),
     ("decontaminate", "drop", "contaminated"),
     ("verify", "drop", "wrong_reference"),
@@ -34,8 +34,6 @@ _TRUTH = (
 )
 TRUTH = {name: (stage, action) for stage, action, names in _TRUTH for name in names.split()}
 """Defect -> the stage that has to act, and what it has to do."""
-FIRST_DATE = "2015-01-01"  # of the window that "old" records lie outside of
-MAX_TEST_KB = 64.0  # that "large_tests" are above
 FEW = 2  # tests that "few_tests" leaves, at most
 
 
@@ -127,11 +125,6 @@ def _html(record: Problem, rng: random.Random) -> Problem:
     return replace(record, statement=f"<div class='statement'>{paragraphs}</div>")
 
 
-def _latex(record: Problem, rng: random.Random) -> Problem:
-    text = re.sub(r"\((\d+) ≤ n ≤ (\d+)\)", r"($\1 \\le n \\le \2$)", record.statement)
-    return replace(record, statement=text.replace(" n ", " $n$ ").replace(" n,", " $n$,"))
-
-
 def _noise(record: Problem, rng: random.Random) -> Problem:
     before = "Source: https://judge.example.org/problem/17\n"
     after = "\nAccepted: 1,204\nSubmissions: 3,991\nhttps://judge.example.org/discuss\n"
@@ -210,19 +203,9 @@ def _few_tests(record: Problem, rng: random.Random) -> Problem:
     return replace(record, tests=record.tests[: rng.randint(0, FEW)])
 
 
-def _large_tests(record: Problem, rng: random.Random) -> Problem:
-    size = int(MAX_TEST_KB * 1024)
-    tests = tuple({**test, "stdin": test["stdin"] + " " * size} for test in record.tests)
-    return replace(record, tests=tests)
-
-
 def _contradictory_tests(record: Problem, rng: random.Random) -> Problem:
     other = tuple({**test, "expected": _another(test["expected"])} for test in record.tests)
     return replace(record, tests=record.tests + other)
-
-
-def _old(record: Problem, rng: random.Random) -> Problem:
-    return replace(record, date=f"20{rng.randint(5, 14):02}-06-01")
 
 
 # Copies ------------------------------------------------------------------------------------------

@@ -1,0 +1,522 @@
+"""Sets with tests as lists of inputs and outputs: APPS, TACO, DeepCoder, open-r1's verifiable
+problems, LiveCodeBench, CodeContests, Codeforces, and any other rows through a mapping.
+
+Tests are one object of lists, "inputs" and "outputs" with an optional "fn_name", or a list of
+objects with one input and output each. LiveCodeBench's, of which DeepCoder has some, name their
+kind: public ones are JSON text, private ones base64 of zlib of a pickled JSON text, which is parsed
+without unpickling.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal
+
+from mcbench.data.collect.adapter import LEVELS, Adapter, RowReader, column, python_only, text_field
+from mcbench.data.collect.decode import (
+    MB,
+    Unusable,
+    json_or_itself,
+    names,
+    object_or_none,
+    parse_json,
+    type_name,
+    unpack_pickled_json,
+)
+from mcbench.data.collect.rows import read_rows
+from mcbench.data.schema import Difficulty
+from mcbench.errors import UserError
+
+Row = dict[str, Any]
+_KEYS = ("input", "output")
+
+
+def add_tests(
+    reader: RowReader, tests: Any, where: str, fn_name: Any = "", keys: tuple[str, str] = _KEYS
+) -> str:
+    """Add the tests of ``{"inputs": [...], "outputs": [...]}`` or of a list of objects.
+
+    Both may name the method to call as "fn_name". An input is then a list of arguments (as JSON
+    text in a list of objects), else text or a list of lines. Where every output of a method is a
+    list of one element, that element is what it returns: the sets wrap results so, and their judge
+    takes both readings.
+
+    Returns:
+        The method's name, empty for standard input.
+
+    Raises:
+        Unusable: not of this form.
+    """
+    if isinstance(tests, dict):
+        fn_name = method_name(tests.get("fn_name")) or method_name(fn_name)
+        rows = pairs(tests.get("inputs"), tests.get("outputs"), where)
+    elif not isinstance(tests, list):
+        raise Unusable("malformed", f"{where} should be a list, found {type_name(tests)}")
+    else:
+        for number, case in enumerate(tests):
+            if not isinstance(case, dict) or set(keys) - case.keys():
+                raise Unusable("malformed", f"test {number} of {where} lacks {', '.join(keys)}")
+        fn_name = method_name(fn_name or (tests and tests[0].get("fn_name")))
+        rows = [(case[keys[0]], case[keys[1]]) for case in tests]
+        if fn_name:
+            rows = [(json_or_itself(given), json_or_itself(output)) for given, output in rows]
+    wrapped = all(isinstance(output, list) and len(output) == 1 for _, output in rows)
+    for given, output in rows:
+        if fn_name:
+            reader.call(given, output[0] if wrapped else output)
+        else:
+            reader.stdio(given, output)
+    return fn_name
+
+
+def add_functional(reader: RowReader, tests: Any, name: Any) -> str:
+    """Add LiveCodeBench's tests of a method: an argument a line as JSON, and one JSON value.
+
+    Raises:
+        Unusable: not of this form, or no name.
+    """
+    fn_name = method_name(name)
+    if not fn_name:
+        raise Unusable("malformed", "the tests call a method that metadata.func_name lacks")
+    for number, test in enumerate(tests):
+        expected = parse_json(test.get("output"), f"the output of test {number}")
+        try:
+            args = [json.loads(line) for line in test["input"].split("\n")]
+        except (AttributeError, KeyError, ValueError, RecursionError):
+            told = f"arguments are not JSON lines: {test.get('input')!r:.60}"
+            raise Unusable("malformed", told) from None
+        reader.call(args, expected)
+    return fn_name
+
+
+def method_name(value: Any) -> str:
+    """The name of the method to call, empty where there is none.
+
+    Raises:
+        Unusable: not a Python name.
+    """
+    if not value:
+        return ""
+    if not isinstance(value, str) or not value.isidentifier():
+        raise Unusable("malformed", f"fn_name is no Python name: {value!r:.60}")
+    return value
+
+
+def pairs(inputs: Any, outputs: Any, where: str) -> list[tuple[Any, Any]]:
+    """Inputs and outputs side by side.
+
+    Raises:
+        Unusable: not two lists of one length.
+    """
+    if not isinstance(inputs, list) or not isinstance(outputs, list):
+        found = f"{type_name(inputs)} and {type_name(outputs)}"
+        raise Unusable("malformed", f"{where} needs lists of inputs and outputs, has {found}")
+    if len(inputs) != len(outputs):
+        counts = f"{len(inputs)} inputs and {len(outputs)} outputs"
+        raise Unusable("malformed", f"{where} has {counts}")
+    return list(zip(inputs, outputs, strict=True))
+
+
+# APPS, TACO and DeepCoder -------------------------------------------------------------------------
+
+
+def _taco(row: Row, reader: RowReader) -> Row:
+    tests = parse_json(row.get("input_output"), "input_output")
+    number = column(row, "problem_id|id")
+    return {
+        "id": None if number is None else f"{reader.subset}/{number}",
+        "fn_name": add_tests(reader, tests, "input_output"),
+        "metadata": {"skills": list(names(row.get("skill_types")))},
+    }
+
+
+_APPS_COLUMNS = {
+    "statement": "question", "references": "solutions", "starter_code": "starter_code",
+    "url": "url", "difficulty": "difficulty",
+}  # fmt: skip
+
+APPS = Adapter(
+    name="apps",
+    about="APPS (https://huggingface.co/datasets/codeparrot/apps)",
+    repo="codeparrot/apps",
+    licence="MIT",
+    subsets={"train": ("train.jsonl",), "test": ("test.jsonl",)},
+    needs=("question", "input_output"),
+    columns=_APPS_COLUMNS,
+    reads=("problem_id", "id"),
+    tests=_taco,
+)
+TACO = Adapter(
+    name="taco",
+    about="TACO, contest problems (https://huggingface.co/datasets/BAAI/TACO)",
+    repo="BAAI/TACO",
+    licence="Apache-2.0",
+    # The second pattern is that of the copy on BAAI's own DataHub, which `datasets` saved.
+    subsets={
+        part: (f"ALL/{part}-*.parquet", f"{part}/data-*.arrow") for part in ("train", "test")
+    },
+    needs=("question", "input_output"),
+    columns={
+        **_APPS_COLUMNS, "time_limit_s": "time_limit", "memory_limit_mb": "memory_limit",
+        "date": "date", "tags": "tags",
+    },
+    metadata={"name": "name", "platform": "source", "pictures": "picture_num"},
+    reads=("skill_types",),
+    tests=_taco,
+)  # fmt: skip
+
+
+def _deepcoder(row: Row, reader: RowReader) -> Row:
+    tests = row.get("tests")
+    tests = parse_json(tests, "tests") if isinstance(tests, str) else tests
+    first = object_or_none(tests[0]) if isinstance(tests, list) and tests else {}
+    if first.get("testtype") == "functional":
+        name = column(first, "metadata.func_name") or column(row, "metadata.func_name")
+        fn_name = add_functional(reader, tests, name)
+    else:
+        fn_name = add_tests(reader, tests, "tests")
+    return {
+        "fn_name": fn_name,
+        "metadata": {"source_metadata": object_or_none(row.get("metadata"))},
+    }
+
+
+_DEEPCODER = "https://huggingface.co/datasets/agentica-org/DeepCoder-Preview-Dataset"
+
+DEEPCODER = Adapter(
+    name="deepcoder",
+    about=f"DeepCoder's training set ({_DEEPCODER})",
+    repo="agentica-org/DeepCoder-Preview-Dataset",
+    licence="MIT",
+    subsets={
+        "taco": ("taco/train-*.parquet",),
+        "primeintellect": ("primeintellect/train-*.parquet",),
+        "lcbv5": ("lcbv5/train-*.parquet",),
+        "lcbv5-test": ("lcbv5/test-*.parquet",),
+        "codeforces": ("codeforces/test-*.parquet",),
+    },
+    needs=("problem", "tests"),
+    columns={
+        "statement": "problem", "references": "solutions", "starter_code": "starter_code",
+    },
+    reads=("metadata",),
+    tests=_deepcoder,
+)  # fmt: skip
+
+
+# open-r1 ------------------------------------------------------------------------------------------
+
+
+def _verifiable(row: Row, reader: RowReader) -> Row:
+    info = row.get("verification_info")
+    info = parse_json(info, "verification_info") if isinstance(info, str) else info
+    if not isinstance(info, dict):
+        found = type_name(info)
+        raise Unusable("malformed", f"verification_info should be an object, found {found}")
+    if info.get("language", "python") != "python":
+        raise Unusable("unsupported", f"its tests are for {info['language']}, not Python")
+    where = "verification_info.test_cases"
+    return {"fn_name": add_tests(reader, info.get("test_cases"), where)}
+
+
+_VERIFIABLE = "https://huggingface.co/datasets/open-r1/verifiable-coding-problems-python"
+
+VERIFIABLE = Adapter(
+    name="verifiable-coding-problems",
+    about=f"open-r1's Python problems of PrimeIntellect's set ({_VERIFIABLE})",
+    repo="open-r1/verifiable-coding-problems-python",
+    subsets={"train": ("data/train-*.parquet",)},
+    needs=("problem_statement|problem|prompt", "verification_info"),
+    columns={
+        "id": "problem_id", "statement": "problem_statement|problem|prompt",
+        "references": "gold_standard_solution", "time_limit_s": "metadata.time_limit",
+        "memory_limit_mb": "metadata.memory_limit", "url": "metadata.problem_url",
+        "difficulty": "metadata.difficulty",
+    },
+    metadata={"platform": "source", "id_in_source": "in_source_id"},
+    tests=_verifiable,
+)  # fmt: skip
+
+# Codeforces ratings; 1200 and 1900 are where its divisions of contestants begin.
+EASY_BELOW, HARD_FROM = 1200, 1900
+
+
+def level_of_rating(rating: Any) -> str:
+    """The level of a Codeforces rating; empty where there is none."""
+    if not isinstance(rating, (int, float)):
+        return ""
+    return "easy" if rating < EASY_BELOW else "hard" if rating >= HARD_FROM else "medium"
+
+
+def _codeforces(row: Row, reader: RowReader) -> Row:
+    """Interactive problems and those that read files are refused."""
+    if row.get("interaction_format"):
+        told = "interactive: its answers depend on a dialogue with the judge"
+        raise Unusable("unsupported", told)
+    if row.get("input_mode") not in (None, "stdio"):
+        raise Unusable("unsupported", f"reads its input from a {row['input_mode']}")
+    tests = row.get("official_tests") or []
+    if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
+        raise Unusable("malformed", "official_tests should be a list of objects")
+    for test in tests:
+        reader.stdio(test.get("input"), test.get("output"))
+    key, checker = text_field(row, "id"), row.get("generated_checker") or ""
+    contest, _, index = key.partition("/")
+    if reader.other is not None and row.get("generated_tests"):
+        _add_generated(reader, contest, key)
+    try:
+        day = datetime.fromtimestamp(row["contest_start"], UTC).date().isoformat()
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):  # in no calendar
+        day = ""
+    return {
+        "statement": _codeforces_page(row),
+        "checker": checker,
+        "checker_language": "python" if checker else "",
+        "checker_protocol": "score" if checker else "",
+        "date": day,
+        "url": f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else "",
+        "difficulty": level_of_rating(row.get("rating")),
+        "language": "en",
+    }
+
+
+def _add_generated(reader: RowReader, contest: str, problem: str) -> None:
+    """Add the tests that open-r1 generated; a file holds those of one contest.
+
+    The official tests are only those that the site shows whole, which are short.
+    """
+    if not contest.isdecimal():
+        raise Unusable("malformed", f"the id {problem!r} does not begin with a contest's number")
+    assert reader.other is not None
+    path = reader.other(f"generated_tests/test_cases_{int(contest):04}.parquet")
+    for row in read_rows(path, ("problem_id", *_KEYS), reader.limits):
+        if isinstance(row.data, dict) and row.data.get("problem_id") == problem:
+            reader.stdio(row.data.get("input"), row.data.get("output"))
+
+
+def _codeforces_page(row: Row) -> str:
+    """The parts of the page in its order, each under its heading."""
+    examples = [
+        f"Example input\n{example.get('input')}\nExample output\n{example.get('output')}"
+        for example in row.get("examples") or []
+        if isinstance(example, dict)
+    ]
+    headed = {
+        name: [f"{heading}\n\n{row[name]}"] if row.get(name) else []
+        for name, heading in (
+            ("input_format", "Input"), ("output_format", "Output"), ("note", "Note"),
+        )
+    }  # fmt: skip
+    parts = [text_field(row, "description"), *headed["input_format"], *headed["output_format"]]
+    return "\n\n".join([*parts, *examples, *headed["note"]])
+
+
+CODEFORCES = Adapter(
+    name="codeforces",
+    about="open-r1's Codeforces problems (https://huggingface.co/datasets/open-r1/codeforces)",
+    repo="open-r1/codeforces",
+    licence="CC-BY-4.0",
+    subsets={
+        "train": ("data/train-*.parquet",),
+        "test": ("data/test-*.parquet",),
+        "verifiable": ("verifiable/train-*.parquet",),
+        "verifiable-test": ("verifiable/test-*.parquet",),
+    },
+    needs=("id", "description", "official_tests", "input_mode"),
+    columns={
+        "id": "id", "time_limit_s": "time_limit", "memory_limit_mb": "memory_limit", "tags": "tags",
+    },
+    metadata={
+        "title": "title", "rating": "rating", "contest": "contest_name",
+        "tests_complete": "official_tests_complete",
+    },
+    reads=(
+        "input_format", "output_format", "interaction_format", "note", "examples", "contest_start",
+        "generated_checker", "generated_tests",
+    ),
+    tests=_codeforces,
+)  # fmt: skip
+
+
+# CodeContests -------------------------------------------------------------------------------------
+
+# The set's own numbers.
+_SITES = ("unknown", "codechef", "codeforces", "hackerearth", "codejam", "atcoder", "aizu")
+_PYTHON3 = 3
+_CONTEST_LEVELS = {1: "easy", 2: "medium", 3: "hard", 4: "hard", 5: "hard"}
+
+
+def _contests(row: Row, reader: RowReader) -> Row:
+    """The tests that the set's authors generated come last."""
+    if row.get("input_file") or row.get("output_file"):
+        raise Unusable("unsupported", "reads or writes files")
+    for part in ("public_tests", "private_tests", "generated_tests"):
+        tests = object_or_none(row.get(part))
+        for given, answer in zip(tests.get("input") or [], tests.get("output") or [], strict=False):
+            reader.stdio(given, answer)
+    solutions = object_or_none(row.get("solutions"))
+    programs = zip(solutions.get("language") or [], solutions.get("solution") or [], strict=False)
+    site, rating = row.get("source"), row.get("cf_rating") or None
+    limit, memory = object_or_none(row.get("time_limit")), row.get("memory_limit_bytes")
+    platform = _SITES[site] if isinstance(site, int) and site < len(_SITES) else "unknown"
+    return {
+        "references": python_only([code for language, code in programs if language == _PYTHON3]),
+        "time_limit_s": (limit.get("seconds") or 0) + (limit.get("nanos") or 0) / 1e9 or None,
+        "memory_limit_mb": memory / MB if isinstance(memory, int) and memory > 0 else None,
+        "difficulty": level_of_rating(rating)
+        or _CONTEST_LEVELS.get(row.get("difficulty") or 0, ""),
+        "metadata": {"platform": platform, "rating": rating},
+    }
+
+
+CODE_CONTESTS = Adapter(
+    name="codecontests",
+    about="DeepMind's CodeContests (https://huggingface.co/datasets/deepmind/code_contests)",
+    repo="deepmind/code_contests",
+    licence="CC-BY-4.0",
+    subsets={part: (f"data/{part}-*.parquet",) for part in ("train", "valid", "test")},
+    needs=("description", "public_tests", "private_tests"),
+    columns={"statement": "description", "tags": "cf_tags"},
+    metadata={"name": "name", "source_difficulty": "difficulty"},
+    reads=(
+        "generated_tests", "source", "solutions", "cf_rating", "time_limit", "memory_limit_bytes",
+        "input_file", "output_file",
+    ),
+    tests=_contests,
+)  # fmt: skip
+
+
+# LiveCodeBench ------------------------------------------------------------------------------------
+
+_LCB_FILES = ("test.jsonl", *(f"test{n}.jsonl" for n in range(2, 7)))
+# Problems that its ERRATA.md names; their scores count all the same, as on the leaderboard.
+_ERRATA = {
+    "errata_several_answers": (
+        "abc311_c abc326_d abc327_b abc333_e abc343_e abc362_c arc185_c abc343_a "
+        "find-words-containing-character find-the-peaks "
+        "generate-binary-strings-without-adjacent-zeros"
+    ),
+    "errata_wrong_tests": (
+        "abc350_c apply-operations-to-make-string-empty most-frequent-ids arc189_a"
+    ),
+    "errata_interactive": "abc337_e abc355_e",
+}
+
+
+def _livecodebench(row: Row, reader: RowReader) -> Row:
+    """All tests together, the public ones first."""
+    columns = ("public_test_cases", "private_test_cases")
+    tests = [test for name in columns for test in _lcb_tests(row, name, reader)]
+    kinds = {test.get("testtype") for test in tests}
+    fn_name = ""
+    if kinds == {"functional"}:
+        fn_name = add_functional(reader, tests, column(row, "metadata.func_name"))
+    elif kinds == {"stdin"}:
+        for test in tests:
+            reader.stdio(test.get("input"), test.get("output"))
+    else:
+        found = ", ".join(sorted(map(str, kinds))) or "no tests"
+        raise Unusable("malformed", f"tests should be all stdin or all functional, found {found}")
+    title = str(row.get("question_title") or "")
+    known = {text_field(row, "question_id"), "-".join(title.lower().split())}
+    flags = tuple(flag for flag, problems in _ERRATA.items() if known & set(problems.split()))
+    return {"fn_name": fn_name, "flags": flags, "language": "en"}
+
+
+def _lcb_tests(row: Row, name: str, reader: RowReader) -> list[Row]:
+    text = row.get(name)
+    if not isinstance(text, str):
+        raise Unusable("malformed", f"{name} should be text, found {type_name(text)}")
+    if text.lstrip()[:1] == "[":
+        tests = parse_json(text, name)
+    else:
+        tests = unpack_pickled_json(text, name, reader.limits.unpacked_mb)
+    if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
+        raise Unusable("malformed", f"{name} should hold a list of objects")
+    return tests
+
+
+LIVECODEBENCH = Adapter(
+    name="livecodebench",
+    about="LiveCodeBench (https://huggingface.co/datasets/livecodebench/code_generation_lite)",
+    repo="livecodebench/code_generation_lite",
+    licence="CC",
+    subsets={  # release n is the union of the first n files
+        "release_v6": _LCB_FILES,
+        **{f"release_v{n}": _LCB_FILES[:n] for n in range(1, 6)},
+        **{f"v{n}": (_LCB_FILES[n - 1],) for n in range(1, 7)},
+    },
+    needs=(
+        "question_title", "question_content", "platform", "question_id", "contest_date",
+        "starter_code", "difficulty", "public_test_cases", "private_test_cases", "metadata",
+    ),
+    columns={
+        "id": "question_id", "statement": "question_content", "starter_code": "starter_code",
+        "date": "contest_date", "difficulty": "difficulty",
+    },
+    metadata={"title": "question_title", "platform": "platform", "contest": "contest_id"},
+    tests=_livecodebench,
+)  # fmt: skip
+
+
+# Any rows -----------------------------------------------------------------------------------------
+
+MappedField = Literal[
+    "id", "statement", "tests", "inputs", "outputs", "fn_name", "starter_code", "references",
+    "difficulty", "url", "date", "language", "tags", "licence", "time_limit_s", "memory_limit_mb",
+]  # fmt: skip
+TestKey = Literal["input", "output"]
+_LISTS = ("inputs", "outputs")
+_TEST_FIELDS = ("tests", *_LISTS, "fn_name")
+
+
+def mapping_adapter(
+    name: str,
+    columns: dict[MappedField, str],
+    test_keys: dict[TestKey, str],
+    levels: dict[str, Difficulty],
+) -> Adapter:
+    """An adapter that reads rows through a mapping from fields of a record to columns.
+
+    Args:
+        columns: from field to column, as an adapter's. ``statement`` is needed, and either
+            ``tests`` or both of ``inputs`` and ``outputs``. ``tests`` is a list of objects, or one
+            object of lists "inputs" and "outputs" as in APPS. With ``fn_name`` (in a column or in
+            the tests) an input is the list of arguments.
+        test_keys: what "input" and "output" are called in the objects of ``tests``.
+        levels: from the source's words for difficulty to easy, medium and hard.
+
+    Raises:
+        UserError: a needed column is missing.
+    """
+    if "statement" not in columns:
+        raise UserError("a mapping needs the column of the statement: columns.statement")
+    if "tests" not in columns and not {"inputs", "outputs"} <= columns.keys():
+        raise UserError("a mapping needs columns.tests, or columns.inputs and columns.outputs")
+    given = {str(key): path for key, path in columns.items()}
+    keys = (test_keys.get("input", "input"), test_keys.get("output", "output"))
+    needed = [given[key] for key in ("statement", "tests", *_LISTS) if key in given]
+    words = {key.lower().replace(" ", "_"): value for key, value in levels.items()}
+    return Adapter(
+        name=name,
+        about="rows read through a mapping",
+        subsets={"": ()},
+        needs=tuple(path.partition(".")[0] for path in needed),
+        columns={key: path for key, path in given.items() if key not in _TEST_FIELDS},
+        reads=tuple(given[key] for key in _TEST_FIELDS if key in given),
+        levels=words or LEVELS,
+        tests=partial(_mapped, columns=given, keys=keys),
+    )
+
+
+def _mapped(row: Row, reader: RowReader, columns: dict[str, str], keys: tuple[str, str]) -> Row:
+    name = column(row, columns["fn_name"]) if "fn_name" in columns else ""
+    if "tests" in columns:
+        tests, where = json_or_itself(column(row, columns["tests"])), columns["tests"]
+    else:
+        inputs, outputs = (json_or_itself(column(row, columns[key])) for key in _LISTS)
+        where = "the mapping"
+        tests = [dict(zip(keys, pair, strict=True)) for pair in pairs(inputs, outputs, where)]
+    return {"fn_name": add_tests(reader, tests, where, name, keys)}
