@@ -211,7 +211,7 @@ def test_nano_world_shows_every_target(executed: Path) -> None:
     assert f"report: {page}" in text
 
 
-@pytest.mark.parametrize("name", [one for one in EXPERIMENTS if one != "evaluator_timing"])
+@pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if not one.beside])
 def test_the_parameters_of_a_notebook_hold_the_paper_s_arms(name: str) -> None:
     found = notebook_parameters(NOTEBOOKS / f"{EXPERIMENTS[name].notebook}.ipynb")
     assert found["arms"] == ARMS[name]

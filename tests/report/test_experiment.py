@@ -10,7 +10,6 @@ from claims.effects import make_runs
 from mcbench.claims import CLAIMS
 from mcbench.claims.measurements import REPETITION
 from mcbench.errors import UserError
-from mcbench.experiments.arms import TIMING
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
 from mcbench.report import experiment, paper, sections
@@ -51,7 +50,7 @@ def test_a_page_has_claims_paper_questions_and_says_what_it_is(name: str) -> Non
     assert f'"legendgroup":"{arm}"' in html
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != TIMING])
+@pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if not one.beside])
 def test_every_arm_of_an_experiment_is_found_and_drawn_under_a_name_of_its_own(name: str) -> None:
     (made,) = studies(name, planned_records(name))
     assert set(made.arms) == set(EXPERIMENTS[name].arms)
