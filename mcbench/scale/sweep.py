@@ -22,9 +22,9 @@ from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.say import clock
 from mcbench.runs.store import RunStore
-from mcbench.scale.estimate import check_memory
+from mcbench.scale.launch import check_placed
 from mcbench.scale.launch import launch as launch_named
-from mcbench.scale.machine import Machine, gpu_here, visible_gpus
+from mcbench.scale.machine import gpu_here, visible_gpus
 from mcbench.scale.process import (
     REFUSED,
     Ended,
@@ -94,7 +94,7 @@ def train_all(
             else f"training {runs}{fewer}"
         )
         if (here := gpu_here()) is not None:
-            _check_memory(planned, here, launch)
+            check_placed(tasks, here)
         with LocalPool(gpus) as pool:
             _Sweep(tasks, store, pool, say, retries, limit).train()
         return
@@ -130,20 +130,6 @@ def _places(tasks: Sequence[Task], gpus: Sequence[str]) -> int:
             "with a configuration of fewer processes, or --address for a Ray cluster"
         )
     return len(gpus) // int(most.gpus)
-
-
-def _check_memory(planned: Sequence[PlannedRun], here: Machine, launch: str | None) -> None:
-    """Refuse runs that do not fit on the GPUs here, one of each profile."""
-    chosen = None if launch is None else launch_named(launch)
-    placed = {one.config.profile: one for one in planned if _on_gpu(one.config)}
-    for one in placed.values():
-        try:
-            if chosen is None:
-                check_memory(one.config, here)
-            else:
-                check_memory(one.config, here, chosen.processes, chosen.sharding)
-        except UserError as error:
-            raise UserError(f"{one.label}: {error}") from None
 
 
 def _on_gpu(config: Config) -> bool:

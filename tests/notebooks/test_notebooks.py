@@ -59,7 +59,7 @@ def some(experiment: str, *arms: str) -> dict[str, Any]:
 SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "01_cross_model": ({}, "Q1", "has 2 points in common; 5 are needed"),
     "02_truncation_mask": (
-        {"arms": some("truncation_mask", "none", "rho_02")},
+        {"arms": some("truncation_mask", "none", "rho_02"), "correction_seeds": []},
         "M1",
         "no finished run of arms rho_01, rho_03, all",
     ),
@@ -84,7 +84,7 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no finished run of arms none, all",
     ),
     "09_context_length": (
-        {"arms": some("context_length", "long", "short")},
+        {"arms": some("context_length", "long", "short"), "correction_seeds": []},
         "C1",
         "no finished run of arm middle",
     ),
