@@ -173,10 +173,7 @@ def check_placed(tasks: Iterable[Task], here: Machine) -> None:
     for task, config in {one.profile: (task, one) for task, one in configs.items()}.values():
         chosen = None if task.launch is None else launch(task.launch)
         try:
-            if chosen is None:
-                check_memory(config, here)
-            else:
-                check_memory(config, here, chosen.processes, chosen.sharding)
+            check_memory(config, here, *((chosen.processes, chosen.sharding) if chosen else ()))
         except UserError as error:
             raise UserError(f"{task.label}: {error}") from None
 

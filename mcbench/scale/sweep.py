@@ -83,16 +83,11 @@ def train_all(
     tasks = [_task(one, store, launch) for one in planned]
     if address is None:
         gpus = visible_gpus()
-        limit = min(workers or 1, len(tasks), _places(tasks, gpus))
-        runs = f"{len(tasks)} run{'s' if len(tasks) > 1 else ''}"
-        fewer = (
-            f" (not {workers}: {len(gpus)} GPUs)" if limit < min(workers or 1, len(tasks)) else ""
-        )
-        say(
-            f"training {runs}, {limit} side by side{fewer}"
-            if limit > 1
-            else f"training {runs}{fewer}"
-        )
+        wanted = min(workers or 1, len(tasks))
+        limit = min(wanted, _places(tasks, gpus))
+        together = f", {limit} side by side" if limit > 1 else ""
+        fewer = f" (not {workers}: {len(gpus)} GPUs)" if limit < wanted else ""
+        say(f"training {len(tasks)} run{'s' if len(tasks) > 1 else ''}{together}{fewer}")
         if (here := gpu_here()) is not None:
             check_placed(tasks, here)
         with LocalPool(gpus) as pool:

@@ -90,7 +90,7 @@ def test_recipe_changes():
     assert RECIPES["microcoder"].args()["mask_ratio"] == 0.2
     with pytest.raises(UserError, match="allowed: deepcoder, dr_grpo, grpo, grpo_plus, microcoder"):
         recipe("ppo")
-    with pytest.raises(UserError, match="similar: mask_ratio"):
+    with pytest.raises(UserError, match="did you mean mask_ratio"):
         recipe("grpo", mask_ration=0.3)
     assert changed.sources["mask_ratio"] == "changed by the user"
 
