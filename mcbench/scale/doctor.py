@@ -22,7 +22,7 @@ from mcbench.runs.presets import PROFILES
 from mcbench.scale.estimate import estimate, gib, way_out, where_it_fits
 from mcbench.scale.formulas import ADAM_BYTES, trained_parameters
 from mcbench.scale.machine import GIB, Machine, gpu_here, processor_here
-from mcbench.scale.shapes import HUB_SHAPES, shape_of
+from mcbench.scale.shapes import HUB_SHAPES, on_this_machine, shape_of
 
 
 @dataclass(frozen=True)
@@ -230,11 +230,7 @@ def _disk_missing(config: Config) -> Iterator[str]:
 
 
 def _files_missing(config: Config) -> Iterator[str]:
-    if config.model not in HUB_SHAPES:
-        return
-    from huggingface_hub import try_to_load_from_cache
-
-    if not isinstance(try_to_load_from_cache(config.model, "config.json"), str):
+    if not on_this_machine(config.model):
         size = gib(2 * HUB_SHAPES[config.model].parameters)
         command = f"hf download {config.model}"
         yield f"fetches {size} at the first start, or before with: {command}"
