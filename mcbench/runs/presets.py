@@ -74,6 +74,7 @@ _PAPER: dict[str, Any] = {
     "ppo_mini_batch_size": 16,
     "num_generations": 8,
     "per_device_batch_size": 8,
+    "length_groups": 8,  # one response a pass: no padding, and no dense attention mask
     "learning_rate": 1e-6,
     "temperature": 1.2,
     "steps": 600,

@@ -154,10 +154,11 @@ def checks(record: RunRecord, expected: Time | None = None) -> Iterator[tuple[bo
         yield good, f"weight left by length (share of the limit): {text}"
     tokens = steps["completions/mean_length"].dropna().mean() * len(record.completions(1))
     took = steps["time/generate_s"].dropna().mean()
-    text = f"{tokens / took:,.0f} sampled tokens/s"
-    for what, seconds in (("a generation", took), ("an update", steps["time/update_s"].median())):
-        text += f", {seconds:.1f} s {what}"
-        if expected is not None:
-            estimated = expected.generation if what == "a generation" else expected.update
-            text += f" ({seconds / estimated:.2f} of the estimate)"
+    update = steps["time/update_s"].median()
+    text = (
+        f"{tokens / took:,.0f} sampled tokens/s, {took:.1f} s a generation, {update:.1f} an update"
+    )
+    if expected is not None:
+        ratios = took / expected.generation, update / expected.update
+        text += "; {:.2f} and {:.2f} of the estimate".format(*ratios)
     yield True, text

@@ -292,12 +292,11 @@ def _one_gpu(config: Config) -> None:
     gpus = visible_gpus()
     if len(gpus) < 2:
         return
-    fits = "none"
+    name = "ddp"
     with contextlib.suppress(UserError):  # the shape is not known
         here = gpu_here()
         if here is not None and not estimate(config, here, len(gpus)).fits:
-            fits = "fsdp2"
-    name = "ddp" if fits == "none" else fits
+            name = "fsdp2"
     raise UserError(
         f"{len(gpus)} GPUs are visible, and a run without --launch is one process on one GPU; use "
         f"all of them with --launch {name} --processes {len(gpus)}, or one with "

@@ -140,9 +140,9 @@ class RayPool:
 
 def _machine_of(node: dict[str, float]) -> Machine | None:
     """A node by the kind of its GPUs, which Ray lists among its resources; None where unknown."""
-    kinds = [name.partition(":")[2] for name in node if name.startswith("accelerator_type:")]
-    known = [gpu_named(kind, devices=int(node.get("GPU", 0))) for kind in kinds]
-    return next((machine for machine in known if machine.name in GPU_NAMES), None)
+    kind = next((name for name in node if name.startswith("accelerator_type:")), "")
+    machine = gpu_named(kind.partition(":")[2], devices=int(node.get("GPU", 0)))
+    return machine if machine.name in GPU_NAMES else None
 
 
 def _trained_here(run: Run) -> bool:
