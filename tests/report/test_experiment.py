@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from html import escape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +22,12 @@ from mcbench.report.site import comparison_of
 from mcbench.report.sources import Sources
 from mcbench.report.style import arm_styles
 from mcbench.report.table import ScoreTable
+from mcbench.runs.compact import read_compact
 
 from . import synthetic
 from .made import EFFECTS, planned_records, study, study_of
+
+RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
 
 def html_of(made: Study) -> str:
@@ -237,3 +241,19 @@ def test_runs_that_recorded_nothing_are_an_error_for_people() -> None:
     empty = replace(record, step_lines=[])
     with pytest.raises(UserError, match="nothing to show"):
         experiment_page(comparison_of([empty]), "")
+
+
+@pytest.mark.parametrize("name", ["truncation_mask", "context_length"])
+def test_what_the_correction_leaves_stands_on_the_pages_of_mask_and_context(name: str) -> None:
+    """By the committed records; without them the panel says what is missing."""
+    records = [read_compact(path) for path in sorted(RECORDS.glob("*.parquet"))]
+    (noisy,) = studies("correction", records)
+    assert {part.state for part in noisy.results["Q14"].parts[:3]} == {"lower"}
+    made = study(name)
+    html = build_page(page_of(made, "", correction=noisy), "plotly.js")
+    assert str(escape(CLAIMS["Q14"].claim)) in html
+    assert 'id="correction-1"' in html
+    assert "noise, sequence_mask (ours)" in html
+    assert "Q14" not in html_of(made)
+    panel = panel_of(made, "correction")
+    assert panel.missing == "Not recorded: the correction, which acts only where vLLM samples."
