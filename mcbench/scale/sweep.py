@@ -146,23 +146,10 @@ def _task(planned: PlannedRun, store: RunStore, launch: str | None) -> Task:
     )
 
 
-class Pool(Protocol):
-    """Where the processes of a sweep run; leaving its context stops them."""
-
-    def submit(self, task: Task) -> None:
-        """Start the task as soon as there is room."""
-
-    def events(self) -> Sequence[tuple[Task, Event]]:
-        """What happened since the last call; waits until something did. `Ended` is the last of a
-        task.
-        """
-
-    def stop(self) -> None:
-        """Stop what runs or waits, and return when it has ended."""
-
-
 class LocalPool:
-    """Processes on this machine; each has GPUs of its own, where there are some."""
+    """Processes on this machine; each has GPUs of its own, where there are some. Leaving
+    its context ends them, as with :class:`mcbench.scale.ray_pool.RayPool`.
+    """
 
     def __init__(self, gpus: Sequence[str] = ()) -> None:
         self._free = deque(gpus)
@@ -204,7 +191,7 @@ class LocalPool:
             self._events.put((task, Ended(None, str(error))))
 
     def events(self) -> Sequence[tuple[Task, Event]]:
-        """The next event."""
+        """The next event; waits until there is one. ``Ended`` is the last of a task."""
         task, event = self._events.get()
         if isinstance(event, Ended):
             self._processes.pop(task, None)
@@ -223,7 +210,7 @@ class _Sweep:
 
     tasks: Sequence[Task]
     store: RunStore
-    pool: Pool
+    pool: LocalPool | RayPool
     say: Say
     retries: int
     limit: int

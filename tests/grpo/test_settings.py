@@ -6,7 +6,8 @@ import pytest
 from transformers import HfArgumentParser
 
 from mcbench.errors import UserError
-from mcbench.grpo import RECIPES, BatchPlan, MicroCoderGRPOConfig, recipe
+from mcbench.grpo import RECIPES, MicroCoderGRPOConfig, recipe
+from mcbench.grpo.batch_plan import BatchPlan
 
 
 @pytest.mark.parametrize(
