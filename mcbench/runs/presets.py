@@ -82,7 +82,7 @@ _PAPER: dict[str, Any] = {
     # of some problems between the first and the last, that they cost at most a fifth of the rest.
     "eval_every": 600,
     "small_eval_every": 100,
-    "small_eval_limit": 200,
+    "small_eval_limit": 100,
     "warmup_steps": 10,
     "repeat_window": 128,
     "checkpoint_generations": 5,
@@ -109,7 +109,6 @@ _OLDER: dict[str, Any] = {
     "model": "Qwen/Qwen2.5-7B-Instruct",
     "max_completion_length": 4096,
     "eval_lengths": (4096, 8192),
-    "small_eval_limit": 100,
 }
 
 # Qwen3-1.7B thinks unless told otherwise; Qwen3-4B-Instruct-2507 and Qwen2.5 never do. Without it
