@@ -83,23 +83,21 @@ MODES = {
 def test_the_weight_that_each_correction_leaves_by_length(nano_changes, tmp_path):
     """Of vLLM's own 16-bit log-probabilities, and with the noise of 8,192 tokens on 96; printed."""
     found = {}
-    for noise in (0.0, 0.37):
-        for name, mode in MODES.items():
-            changes = {**nano_changes, **mode, "num_generations": 16, "sampler_noise": noise}
-            run = train_nano({**changes, "backend": "vllm_colocate"}, tmp_path)
-            batches = generations(run)
-            if name == "none":
-                assert not recorded(run, "correction/weight")
-                assert not any("weight" in batch for batch in batches)
-                continue
-            logged = recorded(run, "correction/weight")
-            assert logged == pytest.approx([batch["weight"].mean() for batch in batches])
-            every = pd.concat(batches)
-            by_length = weight_by_length(every["weight"].to_numpy(), every["length"].to_numpy(), 96)
-            found[name, noise] = {key.partition("/")[2]: w for key, w in by_length.items()}
-            print(name, noise, len(every), f"{max(mismatch(run)):.3f}", found[name, noise])
-    for (name, noise), weights in found.items():
-        if name == "token_truncate" or not noise:
-            assert weights["weight"] == pytest.approx(1, abs=0.05)
-    by_sequence = found["sequence_mask", 0.37]
-    assert by_sequence["weight_to_100"] < 0.25 < by_sequence["weight_to_25"]
+    for name, noise in (*((name, 0.37) for name in MODES), ("sequence_mask", 0.0)):
+        changes = {**nano_changes, **MODES[name], "num_generations": 16, "sampler_noise": noise}
+        run = train_nano({**changes, "backend": "vllm_colocate"}, tmp_path)
+        batches, logged = generations(run), recorded(run, "correction/weight")
+        if name == "none":
+            assert not logged
+            assert not any("weight" in batch for batch in batches)
+            continue
+        assert logged == pytest.approx([batch["weight"].mean() for batch in batches])
+        every = pd.concat(batches)
+        found[name, noise] = weight_by_length(
+            every["weight"].to_numpy(), every["length"].to_numpy(), 96
+        )
+        print(name, noise, len(every), f"{max(mismatch(run)):.3f}", found[name, noise])
+    for key in (("token_truncate", 0.37), ("sequence_mask", 0.0)):
+        assert found[key]["correction/weight"] == pytest.approx(1, abs=0.05)
+    masked = found["sequence_mask", 0.37]
+    assert masked["correction/weight_to_100"] < 0.25 < masked["correction/weight_to_25"]
