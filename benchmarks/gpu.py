@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from mcbench.scale.formulas import decode_work, layer_activations, update_work
-from mcbench.scale.shapes import HUB_SHAPES, ModelShape
+from mcbench.scale.shapes import HUB_SHAPES, ModelShape, random_model
 
 SHAPES = {
     "tiny": ModelShape(64, 2, 2, 2, 32, 176, 448, tied=True),
@@ -34,22 +34,6 @@ SHAPES = {
     "qwen3-4b": HUB_SHAPES["Qwen/Qwen3-4B-Instruct-2507"],
 }
 BACKENDS = ("generate", "continuous")
-
-
-PAD_TOKEN = 0
-
-
-def random_model(shape: ModelShape) -> Any:
-    """A Qwen3 with random weights, of which no response ends before its last token."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    config = Qwen3Config(
-        vocab_size=shape.vocab, hidden_size=shape.hidden, intermediate_size=shape.intermediate,
-        num_hidden_layers=shape.layers, num_attention_heads=shape.heads, head_dim=shape.head_dim,
-        num_key_value_heads=shape.kv_heads, tie_word_embeddings=shape.tied, bos_token_id=None,
-        eos_token_id=None, pad_token_id=PAD_TOKEN,
-    )  # fmt: skip
-    return Qwen3ForCausalLM(config)
 
 
 def resident_memory() -> int:
@@ -152,7 +136,7 @@ def _sampling(tokens: int) -> Any:
 
     return GenerationConfig(
         max_new_tokens=tokens, do_sample=True, temperature=1.2, top_k=0, top_p=1.0,
-        pad_token_id=PAD_TOKEN, disable_compile=True,
+        pad_token_id=0, disable_compile=True,
     )  # fmt: skip
 
 

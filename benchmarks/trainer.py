@@ -27,7 +27,8 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM,
 from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from mcbench.grpo import BatchPlan, GenerationBatch, MicroCoderGRPOConfig, MicroCoderGRPOTrainer
+from mcbench.grpo import GenerationBatch, MicroCoderGRPOConfig, MicroCoderGRPOTrainer
+from mcbench.grpo.batch_plan import BatchPlan
 
 VOCABULARY = 512
 PROGRAM = """\

@@ -44,7 +44,7 @@ class Comparison(Study):
     beside: Mapping[str, Any] = field(default_factory=dict)
 
     def with_beside(self, **records: Any) -> Comparison:
-        """The same with ``data``, ``suite`` or ``timing`` to show beside the runs."""
+        """The same with ``data``, ``suite``, ``timing`` or ``correction`` to show beside it."""
         return replace(self, beside={**self.beside, **records})
 
     def show(self, *names: str) -> None:

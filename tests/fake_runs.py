@@ -86,7 +86,8 @@ def make_curves(
     """The curves of a run, without the detour over a record.
 
     Args:
-        columns: curves other than those of :data:`USUAL`, with the same noise; by column.
+        columns: curves other than those of :data:`USUAL`, with the same noise, or beside them; by
+            column.
         accuracy: held-out pass@1 in percent at the shortest evaluated length.
         longer: what the longest one adds.
     """
@@ -106,6 +107,9 @@ def make_curves(
         )
         for length, level in zip(lengths, levels, strict=True)
     }
+    for name in sorted(set(columns := columns or {}) - set(USUAL)):
+        level = values(columns[name], steps / config.steps)
+        logged[name] = (steps, level + rng.normal(0, 0.01, len(steps)))
     return RunCurves(logged, rates)
 
 

@@ -40,7 +40,9 @@ DIVERSITIES = (
     "diversity/self_bleu",
     UNIQUE,
 )
-LOGGED = (REWARD, LENGTH, *DIVERSITIES, HEAD_DIVERSITY, CLIPPED, ENTROPY, ALL_ENTROPY, *GROUPS)
+SHORT_WEIGHT, LONG_WEIGHT = "correction/weight_to_50", "correction/weight_to_100"
+LOGGED = (REWARD, LENGTH, *DIVERSITIES, HEAD_DIVERSITY, CLIPPED, ENTROPY, ALL_ENTROPY, *GROUPS,
+          SHORT_WEIGHT, LONG_WEIGHT)  # fmt: skip
 LEVELS = ("easy", "medium", "hard")
 MIN_POINTS = 5  # of a curve; a trial of a few steps decides nothing
 

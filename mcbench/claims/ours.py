@@ -1,5 +1,5 @@
-"""Beyond the paper: a question a section that it leaves open (Q1-Q9), and how much of what
-(Q10-Q13)."""
+"""Beyond the paper: a question a section that it leaves open (Q1-Q9), how much of what (Q10-Q13),
+and what a correction for the sampler removes (Q14)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from mcbench.claims.evidence import (
     GROUPS,
     LENGTH,
     LEVELS,
+    LONG_WEIGHT,
     REWARD,
+    SHORT_WEIGHT,
     UNIQUE,
     Evidence,
     Part,
@@ -420,12 +422,52 @@ def upper_clip(evidence: Evidence) -> list[Part]:
     return _effects(evidence, [("no upper clip minus high", "no_upper_clip", "none")])
 
 
+MODES = ("uncorrected", "token_truncate", "sequence_mask")
+
+
+@question(
+    "Q14",
+    "Does sequence-level masking of the importance ratio remove long responses?",
+    MODES,
+    section="correction",
+    experiment="correction",
+    source="The paper does not say how it corrects for a sampler whose log-probabilities are not "
+    "the policy's; TRL masks whole responses by the product of their tokens' ratios.",
+)
+def removed(evidence: Evidence) -> list[Part]:
+    """Percent of its weight in the loss that a response keeps, mean over the run: of the longest
+    (above three quarters of the limit) and of shorter ones (a quarter to half), masking by sequence
+    minus truncation by token; and longest minus shorter in each. Last-window response length of
+    each, and of truncation by token minus no correction.
+    """
+    none, token, sequence = MODES
+    longest, shorter, length = (
+        {arm: evidence.logged(arm, column) for arm in arms}
+        for column, arms in ((LONG_WEIGHT, MODES[1:]), (SHORT_WEIGHT, MODES[1:]), (LENGTH, MODES))
+    )
+    mean, end = area_under_curve, last_window
+    kept = [
+        ("longest responses, sequence minus token", longest[sequence], longest[token]),
+        ("shorter responses, sequence minus token", shorter[sequence], shorter[token]),
+        ("longest minus shorter, by sequence", longest[sequence], shorter[sequence]),
+        ("longest minus shorter, by token", longest[token], shorter[token]),
+    ]
+    return [
+        *(
+            difference(f"weight, {name}", POINTS, ours.percent(), other.percent(), mean)
+            for name, ours, other in kept
+        ),
+        difference("length, sequence minus token", TOKENS, length[sequence], length[token], end),
+        difference("length, token minus none", TOKENS, length[token], length[none], end),
+    ]
+
+
 @dose(
     "Q15",
     "Does it matter that loops are not spared?",
     ("rho_10", "rho_10_loops"),
-    source="Eq. 2 holds what repeats to its loss, but compares two windows, which finds a loop only "
-    "if its period divides the window: on nano none, where a rule for any period finds them.",
+    source="Eq. 2 holds what repeats to its loss, but compares two windows, which finds a loop "
+    "only if its period divides the window: on nano none, where a rule for any period finds them.",
 )
 def repetition(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 at both lengths, response length and unique programs: loops of any period

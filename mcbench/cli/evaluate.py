@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mcbench.cli.options import Integers
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -41,6 +38,11 @@ if TYPE_CHECKING:
     "--prompt-style",
     type=click.Choice(["plain", "chat"]),
     help="Default: chat where the model's tokenizer has a chat template, else plain.",
+)
+@click.option(
+    "--enable-thinking/--disable-thinking",
+    default=None,
+    help="Of the chat template (default: what a run was trained with, else the template's).",
 )
 @click.option("--backend", type=click.Choice(["transformers", "vllm"]), default="transformers")
 @click.option("--batch-size", type=int, default=256, help="Responses sampled at once.")

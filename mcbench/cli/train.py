@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,8 @@ from mcbench.errors import UserError
 @click.option(
     "--config",
     metavar="FILE",
-    help="A resolved configuration, or the run.json of a run, instead of the options above; - "
-    "reads it from standard input.",
+    help="A file that names profile, recipe and settings (configs/train), which --set may change; "
+    "or a whole configuration, such as the run.json of a run; - reads it from standard input.",
 )
 @click.option("--label", help="How progress lines name the run.")
 @click.option(
@@ -77,41 +76,49 @@ def _launch(options: dict[str, Any]) -> Any:
 def _config(options: dict[str, Any]) -> Any:
     from mcbench.runs.config import Config, parse_settings, resolve
 
-    if options["config"] is None:
-        settings = parse_settings(options["changed"], "--set")
-        scale = {} if options["steps"] is None else {"steps": options["steps"]}
-        return resolve(
-            options["profile"], options["recipe"], settings, options["seed"], common=scale
-        )
-    if options["changed"] or options["steps"] is not None:
-        raise UserError("--config is a whole configuration; --set and --steps cannot change it")
-    return Config.from_dict(_read_config(options["config"]))
+    chosen = {"profile": options["profile"], "recipe": options["recipe"], "settings": {}}
+    if options["config"] is not None:
+        given = _read_config(options["config"])
+        if not given.keys() <= chosen.keys():
+            if options["changed"] or options["steps"] is not None:
+                raise UserError(
+                    "--config is a whole configuration; --set and --steps cannot change it"
+                )
+            return Config.from_dict(given)
+        chosen |= given
+    if not isinstance(chosen["settings"], dict):
+        raise UserError(f"configuration {options['config']}: settings map names to values")
+    settings = chosen["settings"] | parse_settings(options["changed"], "--set")
+    scale = {} if options["steps"] is None else {"steps": options["steps"]}
+    return resolve(chosen["profile"], chosen["recipe"], settings, options["seed"], common=scale)
 
 
 def _read_config(name: str) -> dict[str, Any]:
+    import yaml
+
     try:
-        data = json.loads(sys.stdin.read() if name == "-" else Path(name).read_text())
+        data = yaml.safe_load(sys.stdin.read() if name == "-" else Path(name).read_text())
     except OSError as error:
         raise UserError(f"configuration {name} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UserError(f"configuration {name} is not JSON: {error}") from error
+    except (ValueError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"configuration {name} is neither YAML nor JSON: {reason}") from error
     config = data.get("config", data) if isinstance(data, dict) else None
     if not isinstance(config, dict):
-        raise UserError(f"configuration {name} is not a JSON object")
+        raise UserError(f"configuration {name} does not map names to values")
     return config
 
 
 def _train_arguments(options: dict[str, Any]) -> list[str]:
     """The options that say what is trained, for the commands that a dry run shows."""
+    chosen = ["--profile", options["profile"], "--recipe", options["recipe"]]
     if options["config"] is not None:
         chosen = ["--config", options["config"]]
-    else:
-        chosen = ["--profile", options["profile"], "--recipe", options["recipe"]]
-        chosen += ["--seed", str(options["seed"])]
-        for change in options["changed"]:
-            chosen += ["--set", change]
-        if options["steps"] is not None:
-            chosen += ["--steps", str(options["steps"])]
+    chosen += ["--seed", str(options["seed"])]
+    for change in options["changed"]:
+        chosen += ["--set", change]
+    if options["steps"] is not None:
+        chosen += ["--steps", str(options["steps"])]
     if options["label"] is not None:
         chosen += ["--label", options["label"]]
     return [*chosen, "--runs-dir", options["runs_dir"]]

@@ -20,6 +20,8 @@ Arms = Mapping[str, Mapping[str, Any]]
 
 TIMING = "evaluator_timing"
 """The experiment whose runs need a machine that does nothing else."""
+CORRECTION = "correction"
+"""The experiment that adds noise to the sampler's log-probabilities."""
 
 _TIMED: dict[str, Any] = {
     "recipe": "grpo_plus",
@@ -27,6 +29,15 @@ _TIMED: dict[str, Any] = {
     "eval_every": 16,
     "test_limit": 6,
     "eval_attempts": 1,
+}
+
+# 0.37 nats a token are to nano's 96 tokens what 0.04, a 16-bit sampler's, are to 8,192.
+_NOISY: dict[str, Any] = {
+    "recipe": "grpo_plus",
+    "sampler_noise": 0.37,
+    "steps": 64,
+    "eval_every": 64,
+    "test_limit": 60,
 }
 
 # The arms below a line that says "ours" answer a question that the paper leaves open.
@@ -122,6 +133,16 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "kl_004": {"recipe": "grpo_plus", "beta": 0.04},
         "kl_03": {"recipe": "grpo_plus", "beta": 0.3},
         "no_upper_clip": {"recipe": "grpo_plus", "epsilon_high": 1000.0},
+    },
+    # ours: the importance correction's modes; the last is TRL's default.
+    CORRECTION: {
+        "uncorrected": {**_NOISY, "vllm_importance_sampling_correction": False},
+        "token_truncate": {**_NOISY, "vllm_importance_sampling_mode": "token_truncate"},
+        "sequence_mask": {
+            **_NOISY,
+            "vllm_importance_sampling_mode": "sequence_mask",
+            "vllm_importance_sampling_clip_max": 3.0,
+        },
     },
     # Problems a generation at one mini batch; the paper's 32, 64 and 128 around its default of 64.
     "batch_size": {

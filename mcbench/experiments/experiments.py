@@ -8,7 +8,7 @@ from typing import Any
 
 from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError, unknown
-from mcbench.experiments.arms import ARMS, TIMING, Arms, arm_config, check_arms
+from mcbench.experiments.arms import ARMS, CORRECTION, TIMING, Arms, arm_config, check_arms
 from mcbench.runs.config import Config
 
 THREE, FIVE = (0, 1, 2), (0, 1, 2, 3, 4)
@@ -20,7 +20,8 @@ class Experiment:
 
     ``notebook`` is the name of its notebook and page, without the ending. ``ours`` names the arms
     that answer a question which the paper leaves open. What is not ``recorded`` yet is trained by a
-    sweep or its notebook alone, not to complete the committed pages.
+    sweep or its notebook alone, not to complete the committed pages. What is ``beside`` others has
+    no page of its own: theirs show it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Experiment:
     profiles: tuple[str, ...] = ("nano",)
     ours: tuple[str, ...] = ()
     recorded: bool = True
+    beside: bool = False
 
     @property
     def arms(self) -> Arms:
@@ -73,7 +75,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         # One run after another on a machine that does nothing else.
         Experiment(
-            TIMING, "Fig. 6, right: a training step with three evaluators", "06_code_evaluator"
+            TIMING,
+            "Fig. 6, right: a training step with three evaluators",
+            "06_code_evaluator",
+            beside=True,
         ),
         Experiment(
             "results",
@@ -90,6 +95,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Fig. 9: maximum response length and its extension",
             "09_context_length",
             ours=("short_masked",),
+        ),
+        Experiment(
+            CORRECTION,
+            "What the correction for a noisy sampler leaves of long responses",
+            "02_truncation_mask",
+            ours=tuple(ARMS[CORRECTION]),
+            beside=True,
         ),
         Experiment(
             "doses",

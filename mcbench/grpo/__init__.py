@@ -11,34 +11,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcbench.grpo.batch_plan import BatchPlan
     from mcbench.grpo.config import MicroCoderGRPOConfig
     from mcbench.grpo.generation import GenerationBatch
-    from mcbench.grpo.recipes import RECIPES, Recipe, recipe
-    from mcbench.grpo.temperature import Choice, select_temperature
+    from mcbench.grpo.recipes import RECIPES, recipe
     from mcbench.grpo.trainer import MicroCoderGRPOTrainer
 
 __all__ = [
     "RECIPES",
-    "BatchPlan",
-    "Choice",
     "GenerationBatch",
     "MicroCoderGRPOConfig",
     "MicroCoderGRPOTrainer",
-    "Recipe",
     "recipe",
-    "select_temperature",
 ]
 _MODULES = {
     "RECIPES": "recipes",
-    "BatchPlan": "batch_plan",
-    "Choice": "temperature",
     "GenerationBatch": "generation",
     "MicroCoderGRPOConfig": "config",
     "MicroCoderGRPOTrainer": "trainer",
-    "Recipe": "recipes",
     "recipe": "recipes",
-    "select_temperature": "temperature",
 }
 
 

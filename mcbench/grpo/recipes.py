@@ -6,11 +6,10 @@ responses of 4K and more, and are the default) belong to a profile.
 """
 
 import dataclasses
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
-from mcbench.errors import UserError, unknown
+from mcbench.errors import UserError, meant, unknown
 
 # As TRL's model card cites a method.
 PAPER = {
@@ -57,8 +56,7 @@ class Recipe:
     def changed(self, **settings: tuple[Any, str]) -> "Recipe":
         """The recipe with arguments added or replaced: argument=(value, source)."""
         merged = {choice.argument: choice for choice in self.choices}
-        for argument, (value, source) in settings.items():
-            merged[argument] = Setting(argument, value, source)
+        merged |= {argument: Setting(argument, *given) for argument, given in settings.items()}
         return dataclasses.replace(self, choices=tuple(merged.values()))
 
 
@@ -157,7 +155,6 @@ def recipe(name: str, **changes: Any) -> Recipe:
     known = {f.name for f in dataclasses.fields(MicroCoderGRPOConfig)}
     for key in changes:
         if key not in known:
-            near = difflib.get_close_matches(key, known)
-            hint = f"; similar: {', '.join(near)}" if near else ""
+            hint = meant(key, sorted(known))
             raise UserError(f"unknown argument {key!r} of recipe {name!r}{hint}")
     return RECIPES[name].changed(**{k: (v, "changed by the user") for k, v in changes.items()})

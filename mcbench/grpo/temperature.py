@@ -112,10 +112,7 @@ def select_temperature(diversity: Mapping[float, float], target: float) -> Choic
     converges to (§2.4). If no temperature reaches the target, the one with the highest diversity is
     taken and ``reached`` is False.
     """
-    if not diversity or any(not t > 0 for t in diversity):
-        raise UserError(
-            f"temperatures must be greater than 0 and at least one, got {sorted(diversity)}"
-        )
+    check_grid(sorted(diversity))
     if any(math.isnan(value) for value in diversity.values()):
         raise UserError("diversity is undefined: every response was shorter than one n-gram")
     table = ", ".join(f"D({t:g}) = {diversity[t]:.3f}" for t in sorted(diversity))

@@ -1,9 +1,9 @@
 """Everything that mends TRL 1.16 or reaches into it, transformers 5.17 and accelerate 1.15.
 
 ``tests/grpo/test_trl_contract.py`` checks each private name and behaviour used here. No code of TRL
-is copied: every method overridden calls ``super()``; resume and the importance correction
-are in ``trl_resume.py`` and ``trl_correction.py``. What is mended, beside the three departures of
-the method that ``trainer.py`` names:
+is copied: every method overridden calls ``super()``; resume, the importance correction and what is
+done around ``generate`` are in ``trl_resume.py``, ``trl_correction.py`` and ``trl_sampling.py``.
+What is mended, beside the three departures of the method that ``trainer.py`` names:
 
 4. **Resume** in a later epoch continues the data order of the uninterrupted run; TRL's sampler
    would repeat that of the first epoch. From a checkpoint inside a generated batch, which is not
@@ -24,8 +24,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -41,10 +40,11 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.decode import Trace, sample_unfinished
+from mcbench.grpo.decode import Trace
 from mcbench.grpo.generation import completion_text
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.trl_correction import CorrectedGRPOTrainer, loss_mask
+from mcbench.grpo.trl_sampling import continuous_batching, unfinished_only
 
 logger = logging.getLogger(__name__)
 
@@ -460,70 +460,3 @@ def _wrapped_functions(forward: Any) -> Iterator[Any]:
         forward = getattr(forward, "__func__", forward)
         yield forward
         forward = getattr(forward, "__wrapped__", None)
-
-
-@contextmanager
-def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
-    """Yields the list that receives the log-probabilities of the sampled tokens, one list a
-    response; they are there after ``model.generate_batch``, called inside.
-
-    TRL 1.16 hands the prompts to ``generate_batch`` and takes the ids. Five things it leaves open:
-    with bf16 it casts the whole model and keeps it so, master weights and rotary frequencies
-    included; a generation thread that died returns fewer responses; a failed request returns a part
-    of one; the log-probabilities of the sampled tokens are dropped; and a model in evaluation mode
-    is put into training mode, so that the rest of an evaluation counts as training.
-
-    Here parameters, buffers and mode are the same afterwards as before. During the sampling the
-    parameters may be cast, the buffers never are: at position 8,000 a rotary frequency rounded to
-    bf16 is off by several turns.
-
-    Raises:
-        RuntimeError: a response is missing or failed.
-    """
-    weights = [(weight, weight.data) for weight in model.parameters()]
-    buffers = [
-        (module, name, buffer)
-        for module in model.modules()
-        for name, buffer in module._buffers.items()
-    ]
-    training = model.training
-    sampled: list[list[float]] = []
-    generate = model.generate_batch
-
-    def generate_batch(inputs: list[list[int]], *args: Any, **kwargs: Any) -> dict[str, Any]:
-        _restore(buffers)
-        outputs: dict[str, Any] = generate(inputs, *args, **kwargs)
-        failed = [output.error for output in outputs.values() if output.error is not None]
-        if failed or len(outputs) < len(inputs):
-            raise RuntimeError(
-                f"continuous batching finished {len(outputs) - len(failed)} of {len(inputs)} "
-                f"responses; {failed[0] if failed else 'its thread ended (see the log above)'}"
-            )
-        sampled.extend(output.logprobs for output in outputs.values())
-        return outputs
-
-    model.generate_batch = generate_batch
-    try:
-        yield sampled
-    finally:
-        del model.generate_batch
-        model.train(training)
-        for weight, data in weights:
-            weight.data = data
-        _restore(buffers)
-
-
-@contextmanager
-def unfinished_only(model: Any) -> Iterator[Trace]:
-    """``model.generate`` with :func:`mcbench.grpo.decode.sample_unfinished`; yields its trace."""
-    trace, generate = Trace(), model.generate
-    model.generate = partial(generate, custom_generate=sample_unfinished, trace=trace)
-    try:
-        yield trace
-    finally:
-        del model.generate
-
-
-def _restore(buffers: list[tuple[nn.Module, str, Tensor | None]]) -> None:
-    for module, name, buffer in buffers:
-        module._buffers[name] = buffer

@@ -80,11 +80,10 @@ class ResumableGRPOTrainer(GRPOTrainer):
         if checkpoint is None:
             return
         step = self.state.global_step
+        inside = not self.is_boundary(step)
         inexact = {
             f"step {step} lies inside a generated batch, which is not stored: it is generated anew "
-            f"(the nearest boundaries are {self.near_boundaries(step)})": not self.is_boundary(
-                step
-            ),
+            f"(the nearest boundaries are {self.near_boundaries(step)})": inside,
             "the synchronised reference model is not stored": self.args.sync_ref_model,
             "the place in a streamed data set is not stored": self._epoch_passes() is None,
         }

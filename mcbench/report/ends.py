@@ -99,8 +99,8 @@ def chart(arms: Arms, length: int) -> Ends | None:
             rows.append(End(styles[arm], "–", note))
             continue
         mean, one = means[arm], found[arm]
-        sides = [None if np.isnan(x) else at(x) for x in (mean.low, mean.high)]
-        track = Track(at(mean.value), *sides, tuple(map(at, one.last.values())))
+        low_end, high_end = (None if np.isnan(x) else at(x) for x in (mean.low, mean.high))
+        track = Track(at(mean.value), low_end, high_end, tuple(map(at, one.last.values())))
         change = "" if base is None else f"{signed(one.mean - base)} points, "
         under = f"{change}peak {one.peak:.1f} %" + (f"; left out: {note}" if note else "")
         rows.append(End(styles[arm], f"{mean.value:.1f} %", under, track))

@@ -78,7 +78,7 @@ def show(study: Study, *names: str, **beside: Any) -> None:
     """Display panels by name in a notebook: figures, then the numbers beside them.
 
     Args:
-        beside: ``data``, ``suite`` or ``timing``, as for :func:`page_of`.
+        beside: ``data``, ``suite``, ``timing`` or ``correction``, as for :func:`page_of`.
 
     Raises:
         UserError: no such panel; the message names those there are.
@@ -249,16 +249,18 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
         beside: what some experiments measure beside runs, each where it is known: ``data``
             (:class:`~mcbench.experiments.graded_sets.DataRecord`) of ``data_quality``, ``suite``
             (:class:`~mcbench.experiments.labelled.SuiteRecord`) and ``timing`` (the study of
-            ``evaluator_timing``) of ``code_evaluator``.
+            ``evaluator_timing``) of ``code_evaluator``, ``correction`` (the study of that name) of
+            ``truncation_mask`` and ``context_length``.
 
     Raises:
         UserError: the runs recorded nothing yet.
     """
     sources = Sources(studies, studies[0], **beside)
-    prose, results, sizes = prose_of(studies[0]), studies[0].results, sources.sizes
+    prose, results, sizes = prose_of(studies[0]), sources.results, sources.sizes
     if all(r.steps.empty and r.evals.empty for study in studies for r in study.records):
         raise UserError("the runs recorded no step and no evaluation yet: there is nothing to show")
-    where = sizes | ({"timing": arms_of(sources.timing)} if sources.timing else {})
+    shown = {"timing": sources.timing, "correction": sources.correction}
+    where = sizes | {name: arms_of(study) for name, study in shown.items() if study}
     known = [
         record.config.model
         for arms in where.values()

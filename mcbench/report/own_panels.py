@@ -16,8 +16,9 @@ from mcbench.experiments.study import OWN
 from mcbench.report import data_panels, evaluator_panels
 from mcbench.report.coverage import coverage
 from mcbench.report.page import Panel, Plot
+from mcbench.report.panels import panel
 from mcbench.report.series import Record
-from mcbench.report.sources import Sources
+from mcbench.report.sources import Sources, arms_of
 from mcbench.report.spread import over_temperature
 from mcbench.report.style import arm_styles
 from mcbench.report.table import ScoreTable, paper_table, results_table
@@ -156,6 +157,20 @@ def _by_position(record: Record) -> pd.Series:
     return 100 * steps["clip_ratio/region_mean"].groupby(position).mean()
 
 
+# 02 and 09: the correction for the sampler --------------------------------------------------------
+
+
+def correction(sources: Sources) -> Panel:
+    """The weight left by length in the arms that have a correction, and in those with noise."""
+    every = {**sources.arms, **(arms_of(sources.correction) if sources.correction else {})}
+    weighted = {
+        arm: runs
+        for arm, runs in every.items()
+        if any("correction/weight" in record.steps for record in runs)
+    }
+    return panel("correction", weighted or sources.arms)
+
+
 # Table 1 -----------------------------------------------------------------------------------------
 
 
@@ -175,14 +190,19 @@ _TABLES: dict[str, Draw] = {"table-1": table_one, "table-1-paper": papers_table_
 _EVERY: dict[str, Draw] = {"coverage": coverage}
 OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "cross_model": _EVERY,
-    "truncation_mask": {**_EVERY, "readings": readings, "repetition": repetition},
+    "truncation_mask": {
+        **_EVERY,
+        "readings": readings,
+        "repetition": repetition,
+        "correction": correction,
+    },
     "temperature": {**_EVERY, "grid": grid},
     "kl_and_clip": _EVERY,
     "data_quality": {**_EVERY, **data_panels.PANELS},
     "code_evaluator": {**_EVERY, **evaluator_panels.PANELS},
     "results": {**_EVERY, **_TABLES},
     "batch_size": {**_EVERY, "clip-by-update": clip_by_update},
-    "context_length": _EVERY,
+    "context_length": {**_EVERY, "correction": correction},
     "doses": _EVERY,
     OWN: {**_EVERY, **_TABLES},
 }

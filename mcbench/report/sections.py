@@ -61,5 +61,5 @@ def _read() -> dict[str, Prose]:
 
 SECTIONS = _read()
 """By experiment; the pages stand under the names of their notebooks. ``comparison`` is that of arms
-of one's own and of any runs, ``evaluator_timing`` only names the timed arms of ``code_evaluator``.
+of one's own and of any runs; what is shown on the pages of others has no text, and may name arms.
 """

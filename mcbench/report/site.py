@@ -13,7 +13,7 @@ from typing import Any
 
 from mcbench.claims import read_measurements
 from mcbench.errors import UserError
-from mcbench.experiments.arms import TIMING
+from mcbench.experiments.arms import CORRECTION, TIMING
 from mcbench.experiments.calibration import CALIBRATION_FILE, CalibrationRecord
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
@@ -112,6 +112,8 @@ def beside(folder: Path, name: str, found: Mapping[str, Sequence[Study]]) -> dic
     if name == "code_evaluator":
         read = SuiteRecord.read(suite) if suite.exists() else None
         return {"suite": read, "timing": next(iter(found[TIMING]), None)}
+    if name in ("truncation_mask", "context_length"):
+        return {"correction": next(iter(found[CORRECTION]), None)}
     return {}
 
 
@@ -133,7 +135,7 @@ def build_site(folder: str | Path) -> list[Path]:
     found = {name: studies(name, records, measurements) for name in EXPERIMENTS}
     pages: dict[str, Page] = {}
     for name, experiment in EXPERIMENTS.items():
-        if name != TIMING and (known := shown_sizes(name, found[name])):
+        if not experiment.beside and (known := shown_sizes(name, found[name])):
             more = beside(kept, name, found)
             page = experiment_page(known, reproduce(known, more), **more)
             pages[f"{experiment.notebook}.html"] = page

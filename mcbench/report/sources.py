@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mcbench.claims import Result
 from mcbench.claims.evidence import Evidence, run_curves
 from mcbench.experiments.graded_sets import DataRecord
 from mcbench.experiments.labelled import SuiteRecord
@@ -38,6 +39,7 @@ class Sources:
         data: what the data pipeline did (``data_quality``).
         suite: the labelled suite under each judge (``code_evaluator``).
         timing: the runs that timed the evaluators (``code_evaluator``).
+        correction: the runs with a noisy sampler (``truncation_mask``, ``context_length``).
     """
 
     studies: Sequence[Study]
@@ -45,6 +47,7 @@ class Sources:
     data: DataRecord | None = None
     suite: SuiteRecord | None = None
     timing: Study | None = None
+    correction: Study | None = None
 
     def at(self, study: Study) -> Sources:
         """The same with another size in view."""
@@ -54,6 +57,11 @@ class Sources:
     def arms(self) -> Arms:
         """The arms of the study in view."""
         return arms_of(self.study)
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """Of the claims about the first study, and about what is shown beside it."""
+        return {**self.studies[0].results, **(self.correction.results if self.correction else {})}
 
     @property
     def evidence(self) -> Evidence:

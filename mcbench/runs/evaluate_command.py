@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from mcbench.runs.problems import (
 )
 from mcbench.runs.score_table import Cells, cells_of, table_text
 from mcbench.runs.scores import EvalResult, summary
+from mcbench.runs.store import read_run
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy
@@ -44,6 +45,7 @@ def evaluate_request(
     lengths: Sequence[int] | None = None,
     temperature: float | None = None,
     prompt_style: str | None = None,
+    enable_thinking: bool | None = None,
     backend: str = "transformers",
     batch_size: int = 256,
     workers: int = 2,
@@ -56,6 +58,8 @@ def evaluate_request(
 
     Args:
         test_set: as :func:`mcbench.runs.problems.load_problems` takes it.
+        enable_thinking: of the chat template; None: what the run was trained with, where the model
+            is one, else the template's default.
         data, start, end: of a benchmark: a local copy, and the dates of its problems.
         folder: where samples and verdicts are kept; one that the settings name where None.
         output: a JSON file for the results.
@@ -74,11 +78,9 @@ def evaluate_request(
     attempts = tested.attempts if attempts is None else attempts
     temperature = tested.temperature if temperature is None else temperature
     lengths = list(lengths or tested.lengths)
-    style, told = prompt_style, "as asked"
-    if style is None:
-        chat = has_chat_template(location)
-        style = "chat" if chat else "plain"
-        told = f"its tokenizer has {'a' if chat else 'no'} chat template"
+    style, told = _style(prompt_style, location)
+    thinking = _trained_thinking(model) if enable_thinking is None else enable_thinking
+    told += {None: "", True: ", thinking on", False: ", thinking off"}[thinking]
     check_request(tested.problems, lengths, attempts, temperature)
     about = {
         "model": model,
@@ -86,6 +88,8 @@ def evaluate_request(
         "test_set": test_set,
         "problems": tested.digest,
     }
+    if thinking is not None:
+        about["enable_thinking"] = str(thinking)
     key = digest([json.dumps([about, lengths, attempts, temperature, seed, style])])[:12]
     where = Path(
         folder or _CACHE / "evaluations" / f"{Path(test_set).name.replace(':', '-')}-{key}"
@@ -99,7 +103,7 @@ def evaluate_request(
     def load() -> Policy:
         from mcbench.runs.sampling import load_policy
 
-        return load_policy(model, backend, batch_size)
+        return replace(load_policy(model, backend, batch_size), enable_thinking=thinking)
 
     results = evaluate(
         load,
@@ -128,6 +132,20 @@ def evaluate_request(
     if output:
         write_json(Path(output), [result.to_dict() for result in results])
     return results
+
+
+def _style(asked: str | None, location: str) -> tuple[str, str]:
+    """How a model is prompted, and why."""
+    if asked is not None:
+        return asked, "as asked"
+    if has_chat_template(location):
+        return "chat", "its tokenizer has a chat template"
+    return "plain", "its tokenizer has no chat template"
+
+
+def _trained_thinking(model: str) -> bool | None:
+    """What a run was trained with; None of any other model."""
+    return read_run(model).config.enable_thinking if Path(model, "run.json").exists() else None
 
 
 @dataclass(frozen=True)

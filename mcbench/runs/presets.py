@@ -79,6 +79,7 @@ _PAPER: dict[str, Any] = {
     "ppo_mini_batch_size": 16,
     "num_generations": 8,
     "per_device_batch_size": 8,
+    "length_groups": 8,  # one response a pass: no padding, and no dense attention mask
     "learning_rate": 1e-6,
     "temperature": 1.2,
     "steps": 600,
@@ -86,7 +87,7 @@ _PAPER: dict[str, Any] = {
     # of some problems between the first and the last, that they cost at most a fifth of the rest.
     "eval_every": 600,
     "small_eval_every": 100,
-    "small_eval_limit": 200,
+    "small_eval_limit": 100,
     "warmup_steps": 10,
     "repeat_window": 128,
     "checkpoint_generations": 5,
@@ -113,7 +114,6 @@ _OLDER: dict[str, Any] = {
     "model": "Qwen/Qwen2.5-7B-Instruct",
     "max_completion_length": 4096,
     "eval_lengths": (4096, 8192),
-    "small_eval_limit": 100,
 }
 
 # Qwen3-1.7B thinks unless told otherwise; Qwen3-4B-Instruct-2507 and Qwen2.5 never do. Without it

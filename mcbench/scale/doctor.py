@@ -22,7 +22,7 @@ from mcbench.runs.presets import PROFILES
 from mcbench.scale.estimate import estimate, gib, way_out, where_it_fits
 from mcbench.scale.formulas import ADAM_BYTES, trained_parameters
 from mcbench.scale.machine import GIB, Machine, gpu_here, processor_here
-from mcbench.scale.shapes import HUB_SHAPES, shape_of
+from mcbench.scale.shapes import HUB_SHAPES, on_this_machine, shape_of
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,9 @@ def _packages() -> Iterator[Check]:
         except metadata.PackageNotFoundError:
             yield Check("bad", f"{name} is not installed; run: make setup")
             continue
-        if not requirement.specifier.contains(version, prereleases=True):
-            supported = f"supported: {requirement.specifier}; run: make setup"
-            yield Check("bad", f"{name} {version} ({supported})")
-        else:
-            yield Check("ok", f"{name} {version}")
+        good = requirement.specifier.contains(version, prereleases=True)
+        hint = "" if good else f" (supported: {requirement.specifier}; run: make setup)"
+        yield Check("ok" if good else "bad", f"{name} {version}{hint}")
 
 
 # What TRL 1.16 says it works with (it warns outside), and where vLLM's CPU build reports itself.
@@ -108,14 +106,9 @@ def _engines() -> Iterator[Check]:
             "use, need it; run: pip install -e '.[gpu]'",
         )
     for name, version in found:
-        if VLLM_RANGE.contains(version or "", prereleases=True):
-            yield Check("ok", f"{name} {version} (TRL {_version('trl')} takes {VLLM_RANGE})")
-        else:
-            yield Check(
-                "bad",
-                f"{name} {version}, but TRL {_version('trl')} takes {VLLM_RANGE}; run: "
-                "pip install -e '.[gpu]'",
-            )
+        good = VLLM_RANGE.contains(version or "", prereleases=True)
+        text = f"{name} {version} (TRL {_version('trl')} takes {VLLM_RANGE})"
+        yield Check("ok", text) if good else Check("bad", f"{text}; run: pip install -e '.[gpu]'")
     ray = _version("ray")
     yield (
         Check("ok", f"ray {ray}")
@@ -164,10 +157,8 @@ def _gpu() -> Iterator[Check]:
         name = torch.cuda.get_device_name(index)
         free, total = torch.cuda.mem_get_info(index)
         text = f"GPU {index}: {name}, {gib(free)} of {gib(total)} free"
-        if free < 0.9 * total:
-            yield Check("note", f"{text}; something else uses it (see nvidia-smi)")
-        else:
-            yield Check("ok", text)
+        busy = "; something else uses it (see nvidia-smi)" if free < 0.9 * total else ""
+        yield Check("note" if busy else "ok", text + busy)
     if not torch.cuda.is_bf16_supported():
         yield Check("bad", "this GPU has no bf16, which the GPU profiles train in")
 
@@ -239,11 +230,7 @@ def _disk_missing(config: Config) -> Iterator[str]:
 
 
 def _files_missing(config: Config) -> Iterator[str]:
-    if config.model not in HUB_SHAPES:
-        return
-    from huggingface_hub import try_to_load_from_cache
-
-    if not isinstance(try_to_load_from_cache(config.model, "config.json"), str):
+    if not on_this_machine(config.model):
         size = gib(2 * HUB_SHAPES[config.model].parameters)
         command = f"hf download {config.model}"
         yield f"fetches {size} at the first start, or before with: {command}"

@@ -116,7 +116,7 @@ Work = tuple[float, float, float]
 
 
 def update_work(
-    shape: ModelShape, rows: int, tokens: int, scored: int, width: float, checkpointing: bool
+    shape: ModelShape, rows: int, tokens: float, scored: float, width: float, checkpointing: bool
 ) -> Work:
     """Of one forward-backward pass over ``rows`` responses of ``tokens``.
 
@@ -205,38 +205,51 @@ class Formulas:
 
     # Memory --------------------------------------------------------------------------------------
 
-    def memory(self) -> Memory:
-        """Of one process.
+    @property
+    def sharers(self) -> int:
+        """Processes that the weights are divided over."""
+        return self.processes if self.sharding in ("zero3", "fsdp2") else 1
 
-        Weights 4 N bytes (float32 master weights, with LoRA those of the adapters too), gradients 4
-        and moments 8 bytes for each trained parameter, each divided by the processes where it is
-        sharded; a reference model, 4 N, where beta > 0 (under LoRA it is the model without them).
+    def kept(self) -> dict[str, float]:
+        """What stays: weights 4 N bytes (float32 master weights, with LoRA those of the adapters
+        too), moments 8 bytes for each trained parameter, a reference model, 4 N, where beta > 0
+        (under LoRA it is the model without them); each divided where it is sharded.
         """
-        config, whole = self.config, self.shape.parameters
-        all_sharded = self.processes if self.sharding in ("zero3", "fsdp2") else 1
-        state_sharded = self.processes if self.sharding != "none" else 1
-        frozen = whole if config.lora_rank else 0
-        with_reference = (config.beta or 0.0) > 0 and not config.lora_rank
-        sampling = self.sampling_memory()
-        stays = config.backend == "vllm_colocate" and not config.vllm_sleep
+        whole, adapters = self.shape.parameters, bool(self.config.lora_rank)
+        with_reference = (self.config.beta or 0.0) > 0 and not adapters
+        return {
+            "base": self.machine.base_memory,
+            "weights": 4 * (self.trained + whole * adapters) / self.sharers,
+            "optimizer": ADAM_BYTES * self.trained / self.state_sharers,
+            "reference": 4 * whole / self.sharers if with_reference else 0.0,
+        }
+
+    @property
+    def state_sharers(self) -> int:
+        """Processes that gradients and moments are divided over."""
+        return self.processes if self.sharding != "none" else 1
+
+    def memory(self) -> Memory:
+        """Of one process: what is kept, gradients of 4 bytes for each trained parameter, and what
+        comes and goes.
+        """
+        kept, sampling = self.kept(), self.sampling_memory()
+        stays = self.config.backend == "vllm_colocate" and not self.config.vllm_sleep
         # DDP reduces copies of the gradients, in buckets.
         copies = 2 if self.processes > 1 and self.sharding == "none" else 1
         # TRL shards a reference model as one unit: all of it is gathered to score a batch.
-        whole_reference = self.number_bytes * whole if with_reference and all_sharded > 1 else 0.0
+        gathers = kept["reference"] and self.sharers > 1
         return Memory(
-            base=self.machine.base_memory,
-            weights=4 * (self.trained + frozen) / all_sharded,
-            gradients=copies * 4 * self.trained / state_sharded,
-            optimizer=ADAM_BYTES * self.trained / state_sharded,
-            reference=4 * whole / all_sharded if with_reference else 0.0,
-            gathered=whole_reference,
+            **kept,
+            gradients=copies * 4 * self.trained / self.state_sharers,
+            gathered=self.number_bytes * self.shape.parameters if gathers else 0.0,
             engine=sampling if stays else 0.0,
-            update=self.update_memory(all_sharded > 1),
+            update=self.update_memory(),
             sampling=0.0 if stays else sampling,
             evaluation=self.evaluation_memory(),
         )
 
-    def update_memory(self, gathers: bool) -> float:
+    def update_memory(self) -> float:
         """Activations of B x T tokens, and the tile of the head with the gradient of its weight.
 
         A layer keeps about 7 h + 8 q + 6 k + 4 i numbers a token (q, k: widths of all query and key
@@ -253,7 +266,7 @@ class Formulas:
             layers = layer * shape.layers
         tile = 4 * min(scored, HEAD_TOKENS) * min(shape.vocab, HEAD_VOCABULARY)
         head = 4 * shape.vocab * shape.hidden + 4 * 2 * scored * shape.hidden
-        gathered = 4 * shape.layer_matmul_parameters * 2 if gathers else 0
+        gathered = 4 * shape.layer_matmul_parameters * 2 if self.sharers > 1 else 0
         return tokens * layers + 4 * tile + head + gathered
 
     def sampling_memory(self) -> float:
@@ -274,18 +287,12 @@ class Formulas:
         """
         if self.config.vllm_memory is not None:
             return self.config.vllm_memory
-        whole, longest = self.shape.parameters, self.load.prompt + self.config.longest_response
-        all_sharded = self.processes if self.sharding in ("zero3", "fsdp2") else 1
-        state_sharded = self.processes if self.sharding != "none" else 1
-        frozen = whole if self.config.lora_rank else 0
-        kept = self.machine.base_memory + 4 * (self.trained + frozen) / all_sharded
-        kept += ADAM_BYTES * self.trained / state_sharded
-        if (self.config.beta or 0.0) > 0 and not self.config.lora_rank:
-            kept += 4 * whole / all_sharded
+        longest, kept = self.load.prompt + self.config.longest_response, self.kept()
+        held = sum(kept.values())
         if not self.config.vllm_sleep:
-            kept += 4 * self.trained / state_sharded + self.update_memory(all_sharded > 1)
-        free = (1 - 2 * SPARE) * self.machine.memory - kept
-        useful = 2 * whole + self.cache(self.rows, longest) + self.machine.base_memory
+            held += 4 * self.trained / self.state_sharers + self.update_memory()
+        free = (1 - 2 * SPARE) * self.machine.memory - held
+        useful = 2 * self.shape.parameters + self.cache(self.rows, longest) + kept["base"]
         share = min(free, useful) / self.machine.memory
         steps = math.floor(share / _STEP_OF_A_GPU)
         return min(_MOST_OF_A_GPU, max(1, steps) * _STEP_OF_A_GPU)
@@ -323,13 +330,19 @@ class Formulas:
 
         Scoring, the policy's log-probabilities of all responses before the first update, is a third
         of a pass over them (beta > 0: of two models). An optimizer step moves 32 bytes a trained
-        parameter. Every update pads to the longest response: it costs the limit, not the mean.
+        parameter. One pass pads to the longest response and costs the limit; as many passes as it
+        has rows, of one response each, cost the mean.
         """
         config, length = self.config, self.config.max_completion_length
-        rows, tokens = config.per_device_batch_size, self.load.prompt + length
-        checkpointing = config.gradient_checkpointing
-        work = update_work(self.shape, rows, tokens, length, self.activation_bytes, checkpointing)
-        one_pass = self.seconds(UPDATE_LAYER_S, work)
+        rows = config.per_device_batch_size
+        groups = min(config.length_groups, rows)
+        padded = (rows / groups - 1) / (rows - 1) if rows > 1 else 0.0
+        scored = self.load.mean_length + padded * max(0.0, length - self.load.mean_length)
+        work = update_work(
+            self.shape, rows, self.load.prompt + scored, scored, self.activation_bytes,
+            config.gradient_checkpointing,
+        )  # fmt: skip
+        one_pass = groups * UPDATE_LAYER_S * work[0] + self.seconds(0.0, work)
         step = self.machine.byte_s * STEP_BYTES * self.trained
         models = 2 if (config.beta or 0.0) > 0 else 1
         passes = config.batch(self.processes).gradient_accumulation_steps

@@ -9,17 +9,21 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from mcbench.errors import UserError
 from mcbench.grpo.batch_plan import BatchPlan
+from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.runs.config import Config, resolve
 from mcbench.runs.store import RunRecord, RunStore, read_run
 from mcbench.scale.estimate import Estimate, estimate, gib, where_it_fits
+from mcbench.scale.formulas import Time
 from mcbench.scale.machine import gpu_here, gpu_memory_used, visible_gpus
 from mcbench.scale.process import Ended, Task, follow, start
+from mcbench.scale.shapes import on_this_machine, random_model, shape_of
 
 STEPS = 4  # two generations: one before it is killed, one after
 # Between vLLM in 16 bits and the trainer; with stale weights the mean is above it.
@@ -51,6 +55,18 @@ def cut(config: Config, length: int) -> Config:
     )
 
 
+def at_hand(config: Config, folder: Path, say: Callable[[str], None]) -> Config:
+    """The configuration, with random weights of the model's shape where its files are not here."""
+    if on_this_machine(config.model):
+        return config
+    say(f"  {config.model} is not on this machine: random weights of its shape take its place")
+    random_model(shape_of(config.model)).save_pretrained(folder)
+    load_tokenizer().save_pretrained(folder)
+    return config.with_settings(
+        {"model": str(folder), "prompt_style": "plain", "enable_thinking": None}
+    )
+
+
 def gpu_report(profile: str, length: int, say: Callable[[str], None]) -> int:
     """Say what fits and what does not; returns the number of problems.
 
@@ -70,9 +86,12 @@ def gpu_report(profile: str, length: int, say: Callable[[str], None]) -> int:
         say(f"  bad   it does not fit; it needs {where_it_fits(config)}")
         return 1
     with TemporaryDirectory(prefix="mcbench-doctor-") as folder:
+        config = at_hand(config, Path(folder, "model"), say)
         highest = train_twice(config, folder, say, visible_gpus()[:1])
         record = read_run(RunStore(folder).run(config).path)
-    found = [peak_memory(expected, highest), *checks(record)]
+    mean_length = float(record.steps["completions/mean_length"].mean())
+    times = estimate(config, here.with_devices(1), mean_length=mean_length).time
+    found = [peak_memory(expected, highest), *checks(record, times)]
     for good, text in found:
         say(f"  {'ok   ' if good else 'bad  '} {text}")
     return sum(not good for good, _ in found)
@@ -115,8 +134,8 @@ def peak_memory(expected: Estimate, used: float) -> tuple[bool, str]:
     return good, f"memory in use {gib(used)}, {ratio:.2f} of the estimate"
 
 
-def checks(record: RunRecord) -> Iterator[tuple[bool, str]]:
-    """What a record says, each with whether it is as it should be."""
+def checks(record: RunRecord, expected: Time | None = None) -> Iterator[tuple[bool, str]]:
+    """What a record says, each with whether it is as it should be; times beside the expected."""
     steps = record.steps
     done = steps["step"].tolist() == list(range(1, STEPS + 1))
     resumed = record.meta.get("resumes", 0)
@@ -137,7 +156,11 @@ def checks(record: RunRecord) -> Iterator[tuple[bool, str]]:
         yield good, f"weight left by length (share of the limit): {text}"
     tokens = steps["completions/mean_length"].dropna().mean() * len(record.completions(1))
     took = steps["time/generate_s"].dropna().mean()
-    yield (
-        True,
-        f"{tokens / took:,.0f} sampled tokens/s, {steps['time/update_s'].median():.1f} s an update",
+    update = steps["time/update_s"].median()
+    text = (
+        f"{tokens / took:,.0f} sampled tokens/s, {took:.1f} s a generation, {update:.1f} an update"
     )
+    if expected is not None:
+        ratios = took / expected.generation, update / expected.update
+        text += "; {:.2f} and {:.2f} of the estimate".format(*ratios)
+    yield True, text

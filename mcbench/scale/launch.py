@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -29,9 +29,9 @@ from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.store import Run, RunStore
 from mcbench.runs.train import train
-from mcbench.scale.estimate import estimate, with_engine_memory
-from mcbench.scale.machine import gpu_here, visible_gpus
-from mcbench.scale.process import PARENT, REFUSED, how_it_ended
+from mcbench.scale.estimate import check_memory, estimate, with_engine_memory
+from mcbench.scale.machine import Machine, gpu_here, visible_gpus
+from mcbench.scale.process import PARENT, REFUSED, Task, how_it_ended
 
 Sharding = Literal["none", "fsdp2", "zero2", "zero3"]
 
@@ -163,6 +163,21 @@ def launch(
     return chosen
 
 
+def check_placed(tasks: Iterable[Task], here: Machine) -> None:
+    """Refuse runs that do not fit on such GPUs before they are placed there, one of each profile.
+
+    Raises:
+        UserError: which, what it needs, and what would fit.
+    """
+    configs = {task: Config.from_dict(json.loads(task.config)) for task in tasks if task.gpus}
+    for task, config in {one.profile: (task, one) for task, one in configs.items()}.values():
+        chosen = None if task.launch is None else launch(task.launch)
+        try:
+            check_memory(config, here, *((chosen.processes, chosen.sharding) if chosen else ()))
+        except UserError as error:
+            raise UserError(f"{task.label}: {error}") from None
+
+
 class LaunchFailedError(Exception):
     """The processes of a run ended before it did; the message says which was first, and why."""
 
@@ -277,12 +292,11 @@ def _one_gpu(config: Config) -> None:
     gpus = visible_gpus()
     if len(gpus) < 2:
         return
-    fits = "none"
+    name = "ddp"
     with contextlib.suppress(UserError):  # the shape is not known
         here = gpu_here()
         if here is not None and not estimate(config, here, len(gpus)).fits:
-            fits = "fsdp2"
-    name = "ddp" if fits == "none" else fits
+            name = "fsdp2"
     raise UserError(
         f"{len(gpus)} GPUs are visible, and a run without --launch is one process on one GPU; use "
         f"all of them with --launch {name} --processes {len(gpus)}, or one with "

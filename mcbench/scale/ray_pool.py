@@ -18,6 +18,8 @@ from typing import Any
 from mcbench.errors import UserError
 from mcbench.ray_session import ray_session
 from mcbench.runs.store import Run, RunStore
+from mcbench.scale.launch import check_placed
+from mcbench.scale.machine import GPU_NAMES, Machine, gpu_here, gpu_named
 from mcbench.scale.process import REFUSED, Ended, Event, Task, follow, start
 from mcbench.version import __version__
 
@@ -33,7 +35,8 @@ class RayPool:
         tasks: all that will be submitted, to check that some machine can hold each.
 
     Raises:
-        UserError: the cluster cannot be reached, or no machine of it is large enough.
+        UserError: the cluster cannot be reached, or no machine of it is large enough, by its
+            processors and GPUs or by the memory of the GPUs.
     """
 
     def __init__(self, address: str, tasks: Sequence[Task], store: RunStore) -> None:
@@ -120,14 +123,26 @@ class RayPool:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
     def _check_room(self) -> None:
+        """GPUs of a kind that is not known here are looked at where a run is placed."""
         nodes = self._nodes()
         for task in self._tasks:
             need = {"CPU": task.cpus, "GPU": task.gpus}
-            if not any(all(node.get(k, 0) >= n for k, n in need.items()) for node in nodes):
+            roomy = [node for node in nodes if all(node.get(k, 0) >= n for k, n in need.items())]
+            if not roomy:
                 raise UserError(
                     f"{task.label} needs {task.cpus} CPUs and {task.gpus:g} GPUs, which no machine "
                     f"of the Ray cluster at {self._address!r} has"
                 )
+            machines = [_machine_of(node) for node in roomy]
+            if None not in machines:
+                check_placed([task], max(filter(None, machines), key=lambda one: one.memory))
+
+
+def _machine_of(node: dict[str, float]) -> Machine | None:
+    """A node by the kind of its GPUs, which Ray lists among its resources; None where unknown."""
+    kind = next((name for name in node if name.startswith("accelerator_type:")), "")
+    machine = gpu_named(kind.partition(":")[2], devices=int(node.get("GPU", 0)))
+    return machine if machine.name in GPU_NAMES else None
 
 
 def _trained_here(run: Run) -> bool:
@@ -144,4 +159,10 @@ def _train_on_ray(task: Task, marker: str, folder: str) -> Iterator[Event]:
     else:
         if Path(folder).is_dir():  # paths of models and problems may be relative
             os.chdir(folder)
+        try:
+            if (here := gpu_here()) is not None:
+                check_placed([task], here)
+        except UserError as error:
+            yield Ended(REFUSED, str(error))
+            return
         yield from follow(task, start(task))

@@ -116,3 +116,24 @@ def shape_of(model: str) -> ModelShape:
             f"its directory, or use one of {', '.join(HUB_SHAPES)}"
         )
     return ModelShape.from_config(json.loads(path.read_text()))
+
+
+def on_this_machine(model: str) -> bool:
+    """Whether the files of a profile's hub model have been fetched; True of any other model."""
+    from huggingface_hub import try_to_load_from_cache
+
+    return model not in HUB_SHAPES or isinstance(try_to_load_from_cache(model, "config.json"), str)
+
+
+def random_model(shape: ModelShape) -> Any:
+    """A Qwen3 of this shape with random weights in bf16, of which no response ends by itself."""
+    import torch
+    from transformers import AutoModelForCausalLM, Qwen3Config
+
+    config = Qwen3Config(
+        vocab_size=shape.vocab, hidden_size=shape.hidden, intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers, num_attention_heads=shape.heads, head_dim=shape.head_dim,
+        num_key_value_heads=shape.kv_heads, tie_word_embeddings=shape.tied, bos_token_id=None,
+        eos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
+    return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)

@@ -22,9 +22,9 @@ from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.say import clock
 from mcbench.runs.store import RunStore
-from mcbench.scale.estimate import check_memory
+from mcbench.scale.launch import check_placed
 from mcbench.scale.launch import launch as launch_named
-from mcbench.scale.machine import Machine, gpu_here, visible_gpus
+from mcbench.scale.machine import gpu_here, visible_gpus
 from mcbench.scale.process import (
     REFUSED,
     Ended,
@@ -83,18 +83,13 @@ def train_all(
     tasks = [_task(one, store, launch) for one in planned]
     if address is None:
         gpus = visible_gpus()
-        limit = min(workers or 1, len(tasks), _places(tasks, gpus))
-        runs = f"{len(tasks)} run{'s' if len(tasks) > 1 else ''}"
-        fewer = (
-            f" (not {workers}: {len(gpus)} GPUs)" if limit < min(workers or 1, len(tasks)) else ""
-        )
-        say(
-            f"training {runs}, {limit} side by side{fewer}"
-            if limit > 1
-            else f"training {runs}{fewer}"
-        )
+        wanted = min(workers or 1, len(tasks))
+        limit = min(wanted, _places(tasks, gpus))
+        together = f", {limit} side by side" if limit > 1 else ""
+        fewer = f" (not {workers}: {len(gpus)} GPUs)" if limit < wanted else ""
+        say(f"training {len(tasks)} run{'s' if len(tasks) > 1 else ''}{together}{fewer}")
         if (here := gpu_here()) is not None:
-            _check_memory(planned, here, launch)
+            check_placed(tasks, here)
         with LocalPool(gpus) as pool:
             _Sweep(tasks, store, pool, say, retries, limit).train()
         return
@@ -132,20 +127,6 @@ def _places(tasks: Sequence[Task], gpus: Sequence[str]) -> int:
     return len(gpus) // int(most.gpus)
 
 
-def _check_memory(planned: Sequence[PlannedRun], here: Machine, launch: str | None) -> None:
-    """Refuse runs that do not fit on the GPUs here, one of each profile."""
-    chosen = None if launch is None else launch_named(launch)
-    placed = {one.config.profile: one for one in planned if _on_gpu(one.config)}
-    for one in placed.values():
-        try:
-            if chosen is None:
-                check_memory(one.config, here)
-            else:
-                check_memory(one.config, here, chosen.processes, chosen.sharding)
-        except UserError as error:
-            raise UserError(f"{one.label}: {error}") from None
-
-
 def _on_gpu(config: Config) -> bool:
     """What is not fp32 with transformers' generation is a profile for GPUs."""
     return config.precision != "fp32" or config.backend.startswith("vllm")
@@ -165,23 +146,10 @@ def _task(planned: PlannedRun, store: RunStore, launch: str | None) -> Task:
     )
 
 
-class Pool(Protocol):
-    """Where the processes of a sweep run; leaving its context stops them."""
-
-    def submit(self, task: Task) -> None:
-        """Start the task as soon as there is room."""
-
-    def events(self) -> Sequence[tuple[Task, Event]]:
-        """What happened since the last call; waits until something did. `Ended` is the last of a
-        task.
-        """
-
-    def stop(self) -> None:
-        """Stop what runs or waits, and return when it has ended."""
-
-
 class LocalPool:
-    """Processes on this machine; each has GPUs of its own, where there are some."""
+    """Processes on this machine; each has GPUs of its own, where there are some. Leaving
+    its context ends them, as with :class:`mcbench.scale.ray_pool.RayPool`.
+    """
 
     def __init__(self, gpus: Sequence[str] = ()) -> None:
         self._free = deque(gpus)
@@ -223,7 +191,7 @@ class LocalPool:
             self._events.put((task, Ended(None, str(error))))
 
     def events(self) -> Sequence[tuple[Task, Event]]:
-        """The next event."""
+        """The next event; waits until there is one. ``Ended`` is the last of a task."""
         task, event = self._events.get()
         if isinstance(event, Ended):
             self._processes.pop(task, None)
@@ -242,7 +210,7 @@ class _Sweep:
 
     tasks: Sequence[Task]
     store: RunStore
-    pool: Pool
+    pool: LocalPool | RayPool
     say: Say
     retries: int
     limit: int

@@ -18,7 +18,9 @@ from mcbench.claims.evidence import (
     GROUPS,
     HEAD_DIVERSITY,
     LENGTH,
+    LONG_WEIGHT,
     REWARD,
+    SHORT_WEIGHT,
     UNIQUE,
     RunCurves,
 )
@@ -32,6 +34,8 @@ COLUMNS = {
     "entropy": [ENTROPY, ALL_ENTROPY],
     "clipped": [CLIPPED],
     "mixed": [GROUPS[0]],
+    "long weight": [LONG_WEIGHT],
+    "weight": [SHORT_WEIGHT],
 }
 ARM_SETTINGS: dict[str, dict[str, Any]] = {
     "small": {"train_batch_size": 8},
@@ -223,6 +227,11 @@ EFFECTS |= {
     "Q12": lambda arm, t, e: {"length": 50 + 15 * e * t * ours(arm, "kl_03")},
     "Q15": lambda arm, t, e: {"diversity": 0.5 + 0.1 * e * t * ours(arm, "rho_10_loops")},
     "Q13": lambda arm, t, e: {"diversity": 0.5 + 0.1 * e * t * ours(arm, "no_upper_clip")},
+    "Q14": lambda arm, t, e: {
+        "length": 50 + e * ours(arm, "uncorrected"),
+        "long weight": 0.5 + 0.4 * e * ours(arm, "sequence_mask"),
+        "weight": 0.5,
+    },
     "Q9": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "short_masked")},
 }
 

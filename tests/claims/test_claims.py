@@ -44,6 +44,7 @@ PARTS = {
     "Q12": "length, KL 0.3 minus none",
     "Q15": "unique programs, any loop minus the paper's rule",
     "Q13": "unique programs, no upper clip minus high",
+    "Q14": "weight, longest responses, sequence minus token",
 }
 """The part of a question of ours in which its effect is planted."""
 
@@ -73,8 +74,8 @@ def states(one: Result) -> dict[str, str]:
     return {part.name: part.state for part in one.parts}
 
 
-def test_there_are_34_claims_of_the_paper_and_thirteen_questions_of_ours() -> None:
-    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "Q": 13}
+def test_there_are_34_claims_of_the_paper_and_fourteen_questions_of_ours() -> None:
+    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "Q": 14}
     assert list(CLAIMS) == [f"{letter}{i + 1}" for letter, n in counts.items() for i in range(n)]
     assert list(PARTS) == OURS
     for one in CLAIMS.values():

@@ -153,7 +153,7 @@ def test_pass_rates_of_a_model_are_measured_once(tmp_path, capsys, monkeypatch):
 def test_the_shipped_configurations_can_be_read():
     folder = Path(__file__).parents[2] / "configs"
     names = {path.name for path in folder.glob("*.yaml")}
-    assert names == {"paper-mix.yaml", "functions.yaml", "packages.yaml"}
+    assert names == {"paper-mix.yaml", "functions.yaml", "packages.yaml", "deepcoder.yaml"}
     for name in names:
         settings = load_config(folder / name)
         assert load_sources([*settings.sources, *settings.against])

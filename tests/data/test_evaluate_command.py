@@ -1,14 +1,20 @@
 """``mcbench evaluate`` on problem sets and benchmarks."""
 
 import json
+import shutil
+from contextlib import nullcontext
 
 import pytest
+from jinja2 import TemplateError
+from transformers import AutoTokenizer
 
 from mcbench.cli import app
 from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.nano import model_path
 from mcbench.report.table import paper_rows
+from mcbench.runs.config import described
 from mcbench.runs.score_table import table_text
 
 from . import published
@@ -90,6 +96,30 @@ def test_what_could_not_be_read_is_said(capsys, tmp_path):
 def test_wrong_input_is_one_clear_sentence(arguments, message):
     with pytest.raises(UserError, match=message):
         evaluate("nano-s", *arguments)
+
+
+def test_thinking_is_off_where_asked_and_where_a_run_trained_without(tmp_path, capsys):
+    """The model's template refuses a conversation in which thinking is on, or left to it."""
+    shutil.copytree(model_path("nano-s"), tmp_path / "run" / "checkpoints" / "final")
+    tokenizer = AutoTokenizer.from_pretrained(model_path("nano-s"))
+    tokenizer.chat_template = (
+        "{% if enable_thinking is not defined or enable_thinking %}"
+        "{{ raise_exception('it thinks') }}{% endif %}{{ messages[-1].content }}"
+    )
+    tokenizer.save_pretrained(tmp_path / "run" / "checkpoints" / "final")
+    few = ("--limit", "1", "--attempts", "1", "--lengths", "8")
+    model = "run/checkpoints/final"
+    evaluate(model, *few, "--disable-thinking")
+    assert "(its tokenizer has a chat template, thinking off)" in capsys.readouterr().out
+    for asked in ((), ("--enable-thinking",)):
+        with pytest.raises(TemplateError, match="it thinks"):
+            evaluate(model, *few, *asked)
+    for thinking, told in ((False, "thinking off"), (True, "thinking on")):
+        config = described("nano", settings={"enable_thinking": thinking}).to_dict()
+        (tmp_path / "run" / "run.json").write_text(json.dumps({"config": config}))
+        with nullcontext() if not thinking else pytest.raises(TemplateError):
+            evaluate("run", *few)
+        assert told in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["--folder", "--output"])

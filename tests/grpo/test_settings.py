@@ -6,7 +6,8 @@ import pytest
 from transformers import HfArgumentParser
 
 from mcbench.errors import UserError
-from mcbench.grpo import RECIPES, BatchPlan, MicroCoderGRPOConfig, recipe
+from mcbench.grpo import RECIPES, MicroCoderGRPOConfig, recipe
+from mcbench.grpo.batch_plan import BatchPlan
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_recipe_changes():
     assert RECIPES["microcoder"].args()["mask_ratio"] == 0.2
     with pytest.raises(UserError, match="allowed: deepcoder, dr_grpo, grpo, grpo_plus, microcoder"):
         recipe("ppo")
-    with pytest.raises(UserError, match="similar: mask_ratio"):
+    with pytest.raises(UserError, match="did you mean mask_ratio"):
         recipe("grpo", mask_ration=0.3)
     assert changed.sources["mask_ratio"] == "changed by the user"
 

@@ -5,8 +5,7 @@ from peft import LoraConfig
 from transformers import Qwen3ForCausalLM, TrainerCallback
 
 from mcbench.errors import UserError
-from mcbench.grpo import select_temperature
-from mcbench.grpo.temperature import generation_period, parse_stages
+from mcbench.grpo.temperature import generation_period, parse_stages, select_temperature
 
 from .conftest import WORDS, make_model
 

@@ -63,7 +63,7 @@ def some(experiment: str, *arms: str) -> dict[str, Any]:
 SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "01_cross_model": ({}, "Q1", "has 2 points in common; 5 are needed"),
     "02_truncation_mask": (
-        {"arms": some("truncation_mask", "none", "rho_02")},
+        {"arms": some("truncation_mask", "none", "rho_02"), "correction_seeds": []},
         "M1",
         "no finished run of arms rho_01, rho_03, all",
     ),
@@ -88,7 +88,7 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no finished run of arms none, all",
     ),
     "09_context_length": (
-        {"arms": some("context_length", "long", "short")},
+        {"arms": some("context_length", "long", "short"), "correction_seeds": []},
         "C1",
         "no finished run of arm middle",
     ),
@@ -215,7 +215,7 @@ def test_nano_world_shows_every_target(executed: Path) -> None:
     assert f"report: {page}" in text
 
 
-@pytest.mark.parametrize("name", [one for one in EXPERIMENTS if one != "evaluator_timing"])
+@pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if not one.beside])
 def test_the_parameters_of_a_notebook_hold_the_paper_s_arms(name: str) -> None:
     found = notebook_parameters(NOTEBOOKS / f"{EXPERIMENTS[name].notebook}.ipynb")
     assert found["arms"] == ARMS[name]

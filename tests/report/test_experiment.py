@@ -3,6 +3,7 @@
 from copy import deepcopy
 from dataclasses import replace
 from html import escape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from claims.effects import make_runs
 from mcbench.claims import CLAIMS
 from mcbench.claims.measurements import REPETITION
 from mcbench.errors import UserError
-from mcbench.experiments.arms import TIMING
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
 from mcbench.report import experiment, paper, sections
@@ -23,9 +23,12 @@ from mcbench.report.site import comparison_of
 from mcbench.report.sources import Sources
 from mcbench.report.style import arm_styles, spoken
 from mcbench.report.table import ScoreTable
+from mcbench.runs.compact import read_compact
 
 from . import synthetic
 from .made import EFFECTS, planned_records, study, study_of
+
+RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
 
 def html_of(made: Study) -> str:
@@ -52,7 +55,7 @@ def test_a_page_has_claims_paper_questions_and_says_what_it_is(name: str) -> Non
     assert f'"legendgroup":"{arm}"' in html
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != TIMING])
+@pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if not one.beside])
 def test_every_arm_of_an_experiment_is_found_and_drawn_under_a_name_of_its_own(name: str) -> None:
     (made,) = studies(name, planned_records(name))
     assert set(made.arms) == set(EXPERIMENTS[name].arms)
@@ -267,3 +270,19 @@ def test_arms_have_names_for_people_in_every_sentence() -> None:
         "no finished run of ρ = 1 (ours), KL 0.04; T(D) trained as T = 0.6 did; fall at T = 1.8"
     )
     assert spoken("arm mine has no pass_at_1") == "arm mine has no pass_at_1"
+
+
+@pytest.mark.parametrize("name", ["truncation_mask", "context_length"])
+def test_what_the_correction_leaves_stands_on_the_pages_of_mask_and_context(name: str) -> None:
+    """By the committed records; without them the panel says what is missing."""
+    records = [read_compact(path) for path in sorted(RECORDS.glob("*.parquet"))]
+    (noisy,) = studies("correction", records)
+    assert {part.state for part in noisy.results["Q14"].parts[:3]} == {"lower"}
+    made = study(name)
+    html = build_page(page_of(made, "", correction=noisy), "plotly.js")
+    assert str(escape(CLAIMS["Q14"].claim)) in html
+    assert 'id="correction-1"' in html
+    assert "noise, sequence_mask (ours)" in html
+    assert "Q14" not in html_of(made)
+    panel = panel_of(made, "correction")
+    assert panel.missing == "Not recorded: the correction, which acts only where vLLM samples."

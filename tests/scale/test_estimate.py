@@ -64,7 +64,7 @@ def test_a_cycle_is_generation_scoring_and_updates():
     time = estimated(SLOW).time
     layers = 3 + 2
     assert time.generation == pytest.approx(97 * layers * 3e-4)  # the prompt and each step
-    one_pass = layers * 9e-4
+    one_pass = 4 * layers * 9e-4  # in four groups by length
     assert time.scoring == pytest.approx(8 * one_pass / 3)  # 128 responses, 16 a pass
     assert (time.update, time.updates_per_cycle) == (pytest.approx(one_pass), 8)
     assert time.reward == pytest.approx(128 * (0.02 + 2.5 * 0.05) / 2)  # half of them fail at once
@@ -81,6 +81,15 @@ def test_arithmetic_and_memory_traffic_add_to_the_launches():
         half = estimated(replace(gpu, **{name: getattr(gpu, name) / 2}), profile="qwen3-4b").time
         assert whole.update / 2 < half.update < whole.update
         assert whole.generation / 2 < half.generation < whole.generation
+
+
+def test_a_pass_of_each_response_costs_their_mean_length():
+    gpu = nominal_gpu("H100-80GB")
+    padded, grouped, single = (
+        estimated(gpu, profile="qwen3-4b", length_groups=groups).time.update for groups in (1, 2, 8)
+    )
+    assert single < 0.1 * padded  # 50 of 8,192 tokens
+    assert single < grouped < padded
 
 
 def test_a_processor_has_no_time_of_its_own():

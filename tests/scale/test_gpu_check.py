@@ -5,7 +5,8 @@ import pytest
 from mcbench.cli import main
 from mcbench.runs.config import resolve
 from mcbench.runs.store import RunStore, read_run
-from mcbench.scale.gpu_check import STEPS, checks, cut, train_twice
+from mcbench.scale.gpu_check import STEPS, at_hand, checks, cut, train_twice
+from mcbench.scale.shapes import HUB_SHAPES, ModelShape, shape_of
 
 
 def test_without_a_gpu_it_says_so(capsys, monkeypatch):
@@ -23,8 +24,12 @@ def test_a_cut_run_has_passes_as_large_as_the_profiles():
 
 
 @pytest.mark.slow
-def test_a_run_is_killed_resumed_and_read(tiny, tmp_path):
-    config = cut(resolve("tiny", settings=tiny), 12)
+def test_a_run_of_random_weights_is_killed_resumed_and_read(tiny, tmp_path, monkeypatch):
+    shape = ModelShape(64, 2, 2, 2, 32, 176, 1000, tied=True)  # more words than the tokenizer has
+    monkeypatch.setitem(HUB_SHAPES, "nobody/none", shape)
+    config = cut(resolve("tiny", settings=tiny), 12).with_settings({"model": "nobody/none"})
+    config = at_hand(config, tmp_path / "model", lambda line: None)
+    assert shape_of(config.model) == shape
     train_twice(config, str(tmp_path), lambda line: None, [])
     found = list(checks(read_run(RunStore(tmp_path).run(config).path)))
     assert all(good for good, _ in found), found

@@ -19,7 +19,9 @@ from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import process
 from mcbench.scale.launch import LAUNCH_CONFIGS, train_here
 from mcbench.scale.machine import GIB, gpu_here, visible_gpus
-from mcbench.scale.sweep import train_all
+from mcbench.scale.process import REFUSED
+from mcbench.scale.ray_pool import RayPool, _train_on_ray
+from mcbench.scale.sweep import _task, train_all
 
 HERE = Path(__file__).parent
 ENGINE = {"backend": "vllm_colocate", "vllm_sleep": True}
@@ -145,6 +147,30 @@ def test_a_run_that_does_not_fit_is_refused_before_it_is_placed(gpus, tmp_path):
         train_all([one], RunStore(tmp_path), print)
     with pytest.raises(UserError, match=r"one needs 8 GPUs and 1 are visible here"):
         train_all([one], RunStore(tmp_path), print, launch="fsdp2")
+
+
+def test_ray_places_a_run_only_where_it_fits(gpus, tmp_path, monkeypatch):
+    store = RunStore(tmp_path)
+    task = _task(PlannedRun("one", "one", resolve("qwen3-4b")), store, None)
+    pool = RayPool("auto", [task], store)
+
+    def check(*nodes):
+        monkeypatch.setattr(pool, "_nodes", lambda: [{"CPU": 8.0, **node} for node in nodes])
+        pool._check_room()
+
+    small, large = ({"GPU": 8.0, f"accelerator_type:{kind}": 1.0} for kind in ("H100", "H200"))
+    with pytest.raises(UserError, match="needs 1 CPUs and 1 GPUs, which no machine"):
+        check({})
+    with pytest.raises(UserError, match=r"one: qwen3-4b needs .* use --launch fsdp2 --processes 8"):
+        check({}, small)
+    check(small, large)
+    check(small, {"GPU": 1.0, "accelerator_type:L4": 1.0})  # of a kind that is not known here
+    # Where Ray has placed it, the GPUs there are asked.
+    gpus(("NVIDIA H100 80GB HBM3", 81559))
+    (tmp_path / "marker").touch()
+    (ended,) = _train_on_ray(task, str(tmp_path / "marker"), str(tmp_path))
+    assert ended.status == REFUSED
+    assert ended.last.startswith("one: qwen3-4b needs")
 
 
 def test_several_gpus_without_a_launch_are_refused_with_the_command(gpus, tmp_path):

@@ -2,12 +2,14 @@
 
 import gc
 
+import pandas as pd
 import pytest
 from checks import assert_sampled_at, generations, mismatch, recorded, train_nano
 from trl.generation.vllm_generation import VLLMGeneration
 from vllm.distributed import cleanup_dist_env_and_memory
 
 from mcbench.files import read_lines
+from mcbench.grpo.correction import weight_by_length
 
 # A step far larger than any that trains: weights from before it explain the samples after it badly.
 LARGE_STEP = 3e-3
@@ -66,3 +68,36 @@ def test_without_the_sync_the_record_shows_it(nano_changes, float32_engine, tmp_
     first, *later = mismatch(train_nano(changes, tmp_path, steps=8))
     assert first < 1e-3
     assert min(later) > 0.05
+
+
+MODES = {
+    "none": {"vllm_importance_sampling_correction": False},
+    "token_truncate": {},
+    "sequence_mask": {
+        "vllm_importance_sampling_mode": "sequence_mask",
+        "vllm_importance_sampling_clip_max": 3.0,
+    },
+}
+
+
+def test_the_weight_that_each_correction_leaves_by_length(nano_changes, tmp_path):
+    """Of vLLM's own 16-bit log-probabilities, and with the noise of 8,192 tokens on 96; printed."""
+    found = {}
+    for name, noise in (*((name, 0.37) for name in MODES), ("sequence_mask", 0.0)):
+        changes = {**nano_changes, **MODES[name], "num_generations": 16, "sampler_noise": noise}
+        run = train_nano({**changes, "backend": "vllm_colocate"}, tmp_path)
+        batches, logged = generations(run), recorded(run, "correction/weight")
+        if name == "none":
+            assert not logged
+            assert not any("weight" in batch for batch in batches)
+            continue
+        assert logged == pytest.approx([batch["weight"].mean() for batch in batches])
+        every = pd.concat(batches)
+        found[name, noise] = weight_by_length(
+            every["weight"].to_numpy(), every["length"].to_numpy(), 96
+        )
+        print(name, noise, len(every), f"{max(mismatch(run)):.3f}", found[name, noise])
+    for key in (("token_truncate", 0.37), ("sequence_mask", 0.0)):
+        assert found[key]["correction/weight"] == pytest.approx(1, abs=0.05)
+    masked = found["sequence_mask", 0.37]
+    assert masked["correction/weight_to_100"] < 0.25 < masked["correction/weight_to_25"]

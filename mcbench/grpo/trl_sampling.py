@@ -1,0 +1,77 @@
+"""What is done around the sampling of transformers while TRL calls it; see ``trl_compat.py``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from mcbench.grpo.decode import Trace, sample_unfinished
+
+
+@contextmanager
+def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
+    """Yields the list that receives the log-probabilities of the sampled tokens, one list a
+    response; they are there after ``model.generate_batch``, called inside.
+
+    TRL 1.16 hands the prompts to ``generate_batch`` and takes the ids. Five things it leaves open:
+    with bf16 it casts the whole model and keeps it so, master weights and rotary frequencies
+    included; a generation thread that died returns fewer responses; a failed request returns a part
+    of one; the log-probabilities of the sampled tokens are dropped; and a model in evaluation mode
+    is put into training mode, so that the rest of an evaluation counts as training.
+
+    Here parameters, buffers and mode are the same afterwards as before. During the sampling the
+    parameters may be cast, the buffers never are: at position 8,000 a rotary frequency rounded to
+    bf16 is off by several turns.
+
+    Raises:
+        RuntimeError: a response is missing or failed.
+    """
+    weights = [(weight, weight.data) for weight in model.parameters()]
+    buffers = [
+        (module, name, buffer)
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+    ]
+    training = model.training
+    sampled: list[list[float]] = []
+    generate = model.generate_batch
+
+    def generate_batch(inputs: list[list[int]], *args: Any, **kwargs: Any) -> dict[str, Any]:
+        _restore(buffers)
+        outputs: dict[str, Any] = generate(inputs, *args, **kwargs)
+        failed = [output.error for output in outputs.values() if output.error is not None]
+        if failed or len(outputs) < len(inputs):
+            raise RuntimeError(
+                f"continuous batching finished {len(outputs) - len(failed)} of {len(inputs)} "
+                f"responses; {failed[0] if failed else 'its thread ended (see the log above)'}"
+            )
+        sampled.extend(output.logprobs for output in outputs.values())
+        return outputs
+
+    model.generate_batch = generate_batch
+    try:
+        yield sampled
+    finally:
+        del model.generate_batch
+        model.train(training)
+        for weight, data in weights:
+            weight.data = data
+        _restore(buffers)
+
+
+@contextmanager
+def unfinished_only(model: Any) -> Iterator[Trace]:
+    """``model.generate`` with :func:`mcbench.grpo.decode.sample_unfinished`; yields its trace."""
+    trace, generate = Trace(), model.generate
+    model.generate = partial(generate, custom_generate=sample_unfinished, trace=trace)
+    try:
+        yield trace
+    finally:
+        del model.generate
+
+
+def _restore(buffers: list[tuple[nn.Module, str, Tensor | None]]) -> None:
+    for module, name, buffer in buffers:
+        module._buffers[name] = buffer
