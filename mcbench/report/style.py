@@ -54,7 +54,7 @@ KNOWN = {
     "rho_02": ArmStyle("ρ = 0.2", GREEN, "solid"),
     "rho_03": ArmStyle("ρ = 0.3", BLUE, "dash"),
     "rho_10": ArmStyle("ρ = 1 (ours)", PURPLE, "solid"),
-    "rho_10_loops": ArmStyle("ρ = 1, no loop spared (ours)", PURPLE, "dot"),
+    "rho_10_loops": ArmStyle("ρ = 1, no loop spared (ours)", PURPLE, "dash"),
     "cut_kept": ArmStyle("every cut answer, tokens kept (ours)", ORANGE, "longdash"),
     "kl_0001": ArmStyle("KL 0.001", SKY, "dash"),
     "kl_004": ArmStyle("KL 0.04", BLUE, "dot"),

@@ -312,6 +312,7 @@ def test_a_brush_over_groups_filters_the_responses(tab: Tab) -> None:
     tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
     dots = f"[...{plot}.querySelectorAll('circle')]"
     inside = f"{dots}.filter((one) => !one.classList.contains('out')).length"
+    tab.wait(f"{dots}.length > 0")
     everything = tab.evaluate(f"{dots}.length")
     summary = "document.querySelector('.browser .summary').textContent"
     before = tab.evaluate("document.querySelector('.weights').ariaLabel")
