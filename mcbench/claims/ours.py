@@ -42,7 +42,7 @@ from mcbench.claims.statistics import (
     mean_between,
 )
 
-question = partial(register, directed=False)
+question = partial(register, whose="ours")
 
 
 @question(

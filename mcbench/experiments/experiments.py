@@ -99,6 +99,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             ours=tuple(ARMS["doses"]),
             recorded=False,
         ),
+        Experiment("rivals", "What other papers do instead", "11_rivals", SEEDS, recorded=False),
     )
 }
 

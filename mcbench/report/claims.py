@@ -50,7 +50,7 @@ Results = Mapping[str, Result]
 
 
 def papers(results: Results) -> dict[str, Result]:
-    """The results of the paper's claims, which predict a direction."""
+    """The results of the papers' claims, which predict a direction: this one's or its rivals'."""
     return {name: one for name, one in results.items() if CLAIMS[name].directed}
 
 
@@ -141,7 +141,8 @@ def states_sentence(results: Results) -> str:
     """The states in a sentence or two; empty where nothing is claimed."""
     found = papers(results)
     states = ", ".join(f"{name} {one.state}" for name, one in found.items())
-    told = [f"The paper's claims on this scale: {states}."] if states else []
+    who = "rivals'" if any(CLAIMS[name].whose == "rival" for name in found) else "paper's"
+    told = [f"The {who} claims on this scale: {states}."] if states else []
     if found and {one.basis for one in found.values()} & {"first round"}:
         told.append("These are runs of the first round, before the protocol.")
     for name, one in ours(results).items():
@@ -215,39 +216,41 @@ def results_of(
     return all_results({name: studies(name, records, measurements) for name in EXPERIMENTS})
 
 
-def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The paper's claims, one row each, and our questions, one row a part; an id links to the place
-    on the page that explains it.
+def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """The paper's claims and its rivals', one row each, and our questions, one row a part; an id
+    links to the place on the page that explains it.
     """
-    claims, questions = [], []
+    claims: dict[str, list[dict[str, Any]]] = {"paper": [], "rival": []}
+    questions = []
     for row in summary_rows(results):
         page = f"{EXPERIMENTS[row['experiment']].notebook}.html"
         found = {"State": row["state"]}
         found |= numbers(row["effect"], row["low"], row["high"], row["unit"])
         found["Seeds"] = str(row["seeds"] or "–")
-        if row["directed"]:
+        if row["whose"] in claims:
             first = {"Id": Link(row["id"], f"{page}#verdicts"), "Claim": row["claim"]}
             found = {"State": row["state"], "Parts": row["parts"] or "–", **found}
             found["Rests on"] = row["basis"] or "–"
-            claims.append({**first, **found, "Why there is no decision": row["reason"]})
+            found["Why there is no decision"] = row["reason"]
+            claims[row["whose"]].append({**first, **found})
         else:
             first = {"Id": Link(row["id"], f"{page}#beyond"), "Question": row["claim"]}
             questions.append({**first, "What": row["part"] or row["note"], **found})
-    return pd.DataFrame(claims), pd.DataFrame(questions)
+    return pd.DataFrame(claims["paper"]), pd.DataFrame(claims["rival"]), pd.DataFrame(questions)
 
 
-def states_of(results: Results) -> dict[str, int]:
-    """How many of the paper's claims are in each state."""
-    return count_states(summary_rows(results))
+def states_of(results: Results, whose: str = "paper") -> dict[str, int]:
+    """How many of the paper's claims, or its rivals', are in each state."""
+    return count_states(summary_rows(results), whose)
 
 
-def _told(results: Results) -> str:
-    return ", ".join(f"{count} {state}" for state, count in states_of(results).items())
+def _told(results: Results, whose: str = "paper") -> str:
+    return ", ".join(f"{count} {state}" for state, count in states_of(results, whose).items())
 
 
 def whole_sentence(results: Results) -> str:
     """What the states mean as one set, as the correction is within experiments."""
-    found = papers(results)
+    found = [name for name in results if CLAIMS[name].whose == "paper"]
     experiments = len({CLAIMS[name].experiment for name in found})
     return (
         f"The {len(found)} claims stand in {experiments} experiments, and in each the chance that "
@@ -259,18 +262,22 @@ def whole_sentence(results: Results) -> str:
 
 def summary_lines(results: Results) -> list[str]:
     """A text table, one line a claim of the paper and one a part of our questions."""
-    claims, questions = summary_tables(results)
+    claims, rivals, questions = summary_tables(results)
     lines = [f"{len(claims)} claims: {_told(results)}", whole_sentence(results), ""]
-    for row in claims.to_dict("records"):
-        reason = row["Why there is no decision"]
-        said = f"{row['Claim']} ({reason})" if reason else row["Claim"]
-        said += f" Parts: {row['Parts']}."
-        lines.append(_line(row, row["Id"].text, said))
+    lines += [_claim_line(row) for row in claims.to_dict("records")]
+    lines += ["", f"{len(rivals)} claims of its rivals: {_told(results, 'rival')}", ""]
+    lines += [_claim_line(row) for row in rivals.to_dict("records")]
     lines += ["", "Beyond the paper (ours)", ""]
     for name, rows in questions.groupby("Question", sort=False):
         lines.append(f"{rows['Id'].iloc[0].text:4}{name}")
         lines += [_line(row, "", row["What"]) for row in rows.to_dict("records")]
     return [*lines, "", MEANING]
+
+
+def _claim_line(row: Mapping[Any, Any]) -> str:
+    reason = row["Why there is no decision"]
+    said = f"{row['Claim']} ({reason})" if reason else row["Claim"]
+    return _line(row, row["Id"].text, f"{said} Parts: {row['Parts']}.")
 
 
 def _line(row: Mapping[Any, Any], name: str, said: str) -> str:
@@ -280,11 +287,16 @@ def _line(row: Mapping[Any, Any], name: str, said: str) -> str:
 
 
 def summary_section(results: Results) -> Section:
-    """Counts and what they mean, a table of the paper's claims, one of our questions."""
-    claims, questions = summary_tables(results)
+    """Counts and what they mean, tables of the paper's claims, its rivals' and our questions."""
+    claims, rivals, questions = summary_tables(results)
+    told = f"What its rivals claim: {_told(results, 'rival')}"
     return Section(
         "claims",
         f"The paper's {len(claims)} claims",
         f"{_told(results)} at this scale. {whole_sentence(results)} {MEANING}",
-        [Table(claims), Table(questions, fold="Beyond the paper (ours)")],
+        [
+            Table(claims),
+            Table(rivals, fold=told),
+            Table(questions, fold="Beyond the paper (ours)"),
+        ],
     )

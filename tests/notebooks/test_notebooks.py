@@ -83,6 +83,11 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "Q11",
         "no finished run of arms none, all",
     ),
+    "11_rivals": (
+        {"arms": some("rivals", "before", "dynamic", "kl_cov", "entropy_03")},
+        "R1",
+        "no finished run of arms none, after",
+    ),
     "09_context_length": (
         {"arms": some("context_length", "long", "short")},
         "C1",
@@ -103,7 +108,8 @@ def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -
     assert f"report: {page}" in text
     assert missing in html_of(outputs)
     html = page.read_text(encoding="utf-8")
-    assert all(words in html for words in (claim, "Beyond the paper", "no evidence about Qwen3"))
+    beyond = "" if name == "11_rivals" else "Beyond the paper"
+    assert all(words in html for words in (claim, beyond, "no evidence about Qwen3"))
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
     if name == "03_temperature":
         assert "6 measurements, 0 made before, 6 to make" in text
