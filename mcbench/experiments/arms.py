@@ -163,6 +163,14 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         },
         "pass_at_k": {"recipe": "grpo_plus", "advantage_rule": "pass_at_k", "pass_k": 4},
     },
+    # ours: rules against none in every cell of a grid; rho from the paper's to 1
+    "where_it_holds": {
+        "none": {"recipe": "grpo_plus"},
+        "rho_02": {"recipe": "microcoder", "mask_ratio": 0.2},
+        "rho_10": {"recipe": "microcoder", "mask_ratio": 1.0},
+        "all": {"recipe": "deepcoder"},
+        "t_d": {"recipe": "grpo_plus", "temperature_target_diversity": "auto"},
+    },
     # Problems a generation at one mini batch; the paper's 32, 64 and 128 around its default of 64.
     "batch_size": {
         "small": {"recipe": "grpo_plus", "train_batch_size": "50%"},

@@ -65,6 +65,7 @@ KNOWN = {
     "clip_cov": ArmStyle("Clip-Cov", YELLOW, "solid"),
     "kl_cov": ArmStyle("KL-Cov", YELLOW, "dash"),
     "pass_at_k": ArmStyle("pass@k training", GREEN, "longdashdot"),
+    "t_d": ArmStyle("T(D), by measured diversity", SKY, "dash"),
     "kl_0001": ArmStyle("KL 0.001", SKY, "dash"),
     "kl_004": ArmStyle("KL 0.04", BLUE, "dot"),
     "kl_03": ArmStyle("KL 0.3", YELLOW, "dashdot"),

@@ -217,6 +217,24 @@ def test_nano_world_shows_every_target(executed: Path) -> None:
     assert f"report: {page}" in text
 
 
+@pytest.mark.slow
+def test_maps_train_their_cells_say_what_is_decided_and_name_their_page(executed: Path) -> None:
+    runs = executed / "12_where_it_holds" / "runs"
+    text, outputs = run(
+        "12_where_it_holds", executed, profile="tiny", seeds=[0, 1], steps=4, rates=[2e-4],
+        limits=["50%", "100%"], diagonal=None, settings={"eval_every": 1}, workers=1, fresh=True,
+        arms=some("where_it_holds", "none", "rho_10"), runs_dir=str(runs),
+    )  # fmt: skip
+    page = runs / "12_where_it_holds.html"
+    assert f"report: {page}" in text
+    assert "No cell decided: 2 seeds a cell are too few" in text
+    assert "[rho_10 seed 1 at 0.0002 x 12] step 4/4" in text
+    html = page.read_text(encoding="utf-8")
+    assert "No cell decided" in html
+    assert 'id="cell-nano-s-0-0002-24"' in html
+    assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
+
+
 @pytest.mark.parametrize("name", [one for one in EXPERIMENTS if one != "evaluator_timing"])
 def test_the_parameters_of_a_notebook_hold_the_paper_s_arms(name: str) -> None:
     found = notebook_parameters(NOTEBOOKS / f"{EXPERIMENTS[name].notebook}.ipynb")

@@ -203,6 +203,10 @@
       line.hidden = true;
       div.append(line);
     }
+    div.on("plotly_click", ({ points }) => {
+      const { href } = points[0].customdata ?? {};
+      if (href) location.hash = href;
+    });
     if (!figure.linked) return;
     div.on("plotly_hover", ({ event, points }) => {
       if (event instanceof Event) point(points[0].x, div);

@@ -1,0 +1,259 @@
+"""Where does it hold? The effect of a rule against none in every cell of a grid of conditions.
+
+A cell is what all arms of a comparison have in common: a learning rate and a limit, with one model.
+Its runs are a scope of :mod:`mcbench.experiments.match`. In every cell each rule is compared with
+no rule, by pass@1 over the last window, with an interval from the seeds; states are the parts' of
+:mod:`mcbench.claims.rules`, after Holm's correction over the cells of a map (one rule, one length,
+one model).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from mcbench.claims.evidence import Evidence, Part, gap, run_curves
+from mcbench.claims.rules import ALPHA, HIGHER, INCONCLUSIVE, LOWER, NO_EFFECT, p_values, part_state
+from mcbench.claims.statistics import estimate, holm, last_window
+from mcbench.errors import UserError
+from mcbench.experiments.arms import Arms
+from mcbench.experiments.experiments import EXPERIMENTS, grid, planned_runs
+from mcbench.experiments.match import Runs, finished, scopes
+from mcbench.experiments.training import train_missing
+from mcbench.runs.place import committed_records, in_project
+from mcbench.runs.store import RunRecord
+
+NAME, NONE = "where_it_holds", "none"
+UNDECIDED = "undecided"
+COLUMNS = (
+    "model", "learning_rate", "limit", "rule", "length", "effect", "low", "high", "seeds", "state"
+)  # fmt: skip
+
+
+class Cell(NamedTuple):
+    """A model, a learning rate, and a limit in tokens."""
+
+    model: str
+    learning_rate: float
+    limit: int
+
+    @property
+    def id(self) -> str:
+        """Of its curves on a page."""
+        rate = f"{self.learning_rate:g}".replace(".", "-").replace("+", "")
+        return f"cell-{Path(self.model).name}-{rate}-{self.limit}"
+
+    @property
+    def told(self) -> str:
+        """For people, without the model."""
+        return f"learning rate {self.learning_rate:g}, {self.limit} tokens"
+
+
+@dataclass(frozen=True)
+class Where:
+    """The runs of every cell, by arm and seed."""
+
+    cells: Mapping[Cell, Runs]
+
+    @property
+    def rules(self) -> list[str]:
+        """The arms that are compared with none, in order."""
+        found = dict.fromkeys(arm for runs in self.cells.values() for arm in runs)
+        return [arm for arm in found if arm != NONE]
+
+    @cached_property
+    def effects(self) -> pd.DataFrame:
+        """One row per model, cell, rule and evaluated length: the rule minus none.
+
+        Columns: ``model``, ``learning_rate``, ``limit`` (tokens, in training), ``rule``, ``length``
+        (tokens, evaluated), ``effect`` in points of pass@1 over the last window with ``low`` and
+        ``high`` (95 %), ``seeds``, ``state``: higher, lower, no effect or undecided, after Holm's
+        correction over the rows of one model, rule and length. A cell without runs of both arms, or
+        with too few evaluations, has no effect (NaN) and is undecided.
+        """
+        rows = [
+            {**cell._asdict(), "rule": rule, **one}
+            for cell, runs in self.cells.items()
+            for rule in self.rules
+            for one in _effects(runs, rule)
+        ]
+        frame = pd.DataFrame(rows, columns=[*COLUMNS, "p"])
+        for _, places in frame.groupby(["model", "rule", "length"], sort=False).groups.items():
+            corrected = holm(frame.loc[places, "p"].to_numpy())
+            frame.loc[places[corrected > ALPHA], "state"] = UNDECIDED
+        return frame[list(COLUMNS)]
+
+    def pooled(self, model: str, rule: str, length: int) -> Part | None:
+        """The mean effect over a model's cells: one value a seed; None without common seeds."""
+        per_cell = [
+            found
+            for cell, runs in self.cells.items()
+            if cell.model == model and (found := _by_seed(runs, rule, length))
+        ]
+        seeds = sorted(set.intersection(*map(set, per_cell))) if per_cell else []
+        if not seeds:
+            return None
+        values = np.array([np.mean([one[seed] for one in per_cell]) for seed in seeds])
+        return Part("", estimate(values), "points")
+
+    @property
+    def paragraph(self) -> str:
+        """Under which conditions a rule is right here, in words, from the cells alone."""
+        told = [f"No cell decided: {self._seeds()} are too few for any of them."]
+        if (self.effects["state"] != UNDECIDED).any():
+            told = []
+        for (model, rule, length), rows in self.effects.groupby(
+            ["model", "rule", "length"], sort=False
+        ):
+            told.append(self._sentence(str(model), str(rule), int(length), rows))
+        return " ".join(told)
+
+    def _seeds(self) -> str:
+        counts = sorted(set(self.effects["seeds"]))
+        return " or ".join(map(str, counts)) + " seeds a cell"
+
+    def _sentence(self, model: str, rule: str, length: int, rows: pd.DataFrame) -> str:
+        parts = []
+        for state in (HIGHER, LOWER, NO_EFFECT):
+            there = rows[rows["state"] == state]
+            if len(there):
+                named = [
+                    Cell(model, rate, limit).told
+                    for rate, limit in zip(there["learning_rate"], there["limit"], strict=True)
+                ]
+                parts.append(f"{state} in {len(there)} of {len(rows)} ({'; '.join(named)})")
+        told = ", ".join(parts) or f"none of {len(rows)} cells decided"
+        mean = ""
+        if (pooled := self.pooled(model, rule, length)) is not None:
+            found = pooled.estimate
+            mean = f"; on average {found.value:+.1f} points [{found.low:+.1f}, {found.high:+.1f}]"
+        return f"{rule} against none, {Path(model).name} at {length} tokens: {told}{mean}."
+
+
+def _effects(runs: Runs, rule: str) -> list[dict[str, Any]]:
+    """One row a length; one without a number where the cell has none."""
+    done = finished({arm: runs[arm] for arm in (NONE, rule) if arm in runs})
+    nothing = {"effect": np.nan, "low": np.nan, "high": np.nan, "state": UNDECIDED, "p": 1.0}
+    lengths = sorted(
+        {n for seeds in runs.values() for one in seeds.values() for n in one.config.eval_lengths}
+    )
+    ends = [lengths[0], lengths[-1]] if len(lengths) > 1 else lengths
+    evidence = Evidence(
+        {arm: {seed: run_curves(one) for seed, one in seeds.items()} for arm, seeds in done.items()}
+    )
+    if len(done) < 2 or not evidence.seeds:
+        return [{**nothing, "length": length, "seeds": 0} for length in ends]
+    seeds = len(evidence.seeds)
+    try:
+        parts = [one for one in evidence.accuracy_parts("", gap(rule, NONE)) if not one.beside]
+    except UserError:  # too few evaluations
+        return [{**nothing, "length": length, "seeds": seeds} for length in ends]
+    return [
+        {"length": length, "seeds": seeds, **_told(one)}
+        for length, one in zip(ends, parts, strict=True)
+    ]
+
+
+def _told(one: Part) -> dict[str, Any]:
+    found, p = one.estimate, p_values(one)
+    state = part_state(found, one.margin, HIGHER, LOWER)
+    sided = min(1.0, 2 * min(found.p_above, found.p_below))
+    numbers = {"effect": found.value, "low": found.low, "high": found.high}
+    return {
+        **numbers,
+        "state": UNDECIDED if state == INCONCLUSIVE else state,
+        "p": p[NO_EFFECT] if state == NO_EFFECT else sided,
+    }
+
+
+def _by_seed(runs: Runs, rule: str, length: int) -> dict[int, float]:
+    """The effect in each seed that both arms have; empty where one has no such evaluations."""
+    done = finished({arm: runs[arm] for arm in (NONE, rule) if arm in runs})
+    if len(done) < 2:
+        return {}
+    ends = {arm: {seed: _end(one, length) for seed, one in of.items()} for arm, of in done.items()}
+    seeds = ends[NONE].keys() & ends[rule].keys()
+    gaps = {seed: ends[rule][seed] - ends[NONE][seed] for seed in sorted(seeds)}
+    return {} if any(np.isnan(gap) for gap in gaps.values()) else gaps
+
+
+def _end(record: RunRecord, length: int) -> float:
+    rates = run_curves(record).rates
+    how = max((one for one in rates if one[0] == length), default=None, key=lambda one: one[1])
+    if how is None:
+        return float("nan")
+    return float(last_window(rates[how].steps, rates[how].values.mean(axis=1)))
+
+
+# Found and trained -------------------------------------------------------------------------------
+
+
+def cells_of(records: Sequence[RunRecord], arms: Arms | None = None) -> Where:
+    """The cells that records are of, by model, then limit, then learning rate."""
+    found: dict[Cell, Runs] = {}
+    for runs in scopes(arms or EXPERIMENTS[NAME].arms, records).values():
+        config = next(one.config for seeds in runs.values() for one in seeds.values())
+        cell = Cell(config.model, config.learning_rate, config.max_completion_length)
+        found[cell] = {**found.get(cell, {}), **runs}
+    order = list(dict.fromkeys(record.config.model for record in records))
+    return Where(dict(sorted(found.items(), key=lambda item: _place(item[0], order))))
+
+
+def _place(cell: Cell, models: Sequence[str]) -> tuple[int, int, float]:
+    return models.index(cell.model), cell.limit, cell.learning_rate
+
+
+def recorded(records: Sequence[RunRecord]) -> Where | None:
+    """The cells of the protocol among records; None without any."""
+    seeds = EXPERIMENTS[NAME].seeds
+    if not any(record.seed in seeds for record in records):
+        return None
+    planned = {one.config.run_id: place for place, one in enumerate(planned_runs(NAME))}
+    own = sorted((one for one in records if one.run_id in planned), key=lambda o: planned[o.run_id])
+    return cells_of(own) if own else None
+
+
+def where_it_holds(
+    arms: Arms | None = None,
+    rates: Sequence[float] = (),
+    limits: Sequence[int | str] = (),
+    diagonal: str | None = None,
+    profile: str | None = None,
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    runs_dir: str | Path = "runs",
+    use_records: bool = True,
+    workers: int = 1,
+    fresh: bool = False,
+) -> Where:
+    """Find or train the runs of a grid of cells.
+
+    Args:
+        arms: with ``none``, which the others are compared with; the experiment's where None.
+        rates, limits: of the grid, shares of the profile's limit as ``"50%"``.
+        diagonal: a further model, on the diagonal of the grid alone.
+        profile, seeds: the experiment's where None; other arguments as for ``compare``.
+
+    Raises:
+        UserError: no arm ``none``, settings that do not fit, or a run failed.
+    """
+    arms = arms or EXPERIMENTS[NAME].arms
+    if NONE not in arms:
+        raise UserError(f"the arms need one named {NONE!r}, which the others are compared with")
+    if not rates or not limits:
+        raise UserError("rates and limits need at least one value each")
+    planned = planned_runs(
+        NAME, profile, seeds, steps, arms, settings, cells=grid(rates, limits, diagonal)
+    )
+    committed = committed_records() if use_records and not fresh else []
+    found = train_missing(
+        NAME, planned, in_project(runs_dir), None, workers, fresh, committed
+    )  # fmt: skip
+    return cells_of(found, arms)
