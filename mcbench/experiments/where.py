@@ -10,6 +10,7 @@ one model).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -105,18 +106,12 @@ class Where:
     @property
     def paragraph(self) -> str:
         """Under which conditions a rule is right here, in words, from the cells alone."""
-        told = [f"No cell decided: {self._seeds()} are too few for any of them."]
-        if (self.effects["state"] != UNDECIDED).any():
-            told = []
-        for (model, rule, length), rows in self.effects.groupby(
-            ["model", "rule", "length"], sort=False
-        ):
-            told.append(self._sentence(str(model), str(rule), int(length), rows))
-        return " ".join(told)
-
-    def _seeds(self) -> str:
-        counts = sorted(set(self.effects["seeds"]))
-        return " or ".join(map(str, counts)) + " seeds a cell"
+        told = []
+        if (self.effects["state"] == UNDECIDED).all():
+            seeds = " or ".join(map(str, sorted(set(self.effects["seeds"]))))
+            told = [f"No cell decided: {seeds} seeds a cell are too few for any of them."]
+        maps = self.effects.groupby(["model", "rule", "length"], sort=False)
+        return " ".join([*told, *(self._sentence(*key, rows) for key, rows in maps)])
 
     def _sentence(self, model: str, rule: str, length: int, rows: pd.DataFrame) -> str:
         parts = []
@@ -136,59 +131,59 @@ class Where:
         return f"{rule} against none, {Path(model).name} at {length} tokens: {told}{mean}."
 
 
-def _effects(runs: Runs, rule: str) -> list[dict[str, Any]]:
-    """One row a length; one without a number where the cell has none."""
+def _compared(runs: Runs, rule: str) -> Evidence | None:
+    """The finished runs of a rule and of none; None without a seed of both."""
     done = finished({arm: runs[arm] for arm in (NONE, rule) if arm in runs})
-    nothing = {"effect": np.nan, "low": np.nan, "high": np.nan, "state": UNDECIDED, "p": 1.0}
-    lengths = sorted(
-        {n for seeds in runs.values() for one in seeds.values() for n in one.config.eval_lengths}
-    )
-    ends = [lengths[0], lengths[-1]] if len(lengths) > 1 else lengths
-    evidence = Evidence(
-        {arm: {seed: run_curves(one) for seed, one in seeds.items()} for arm, seeds in done.items()}
-    )
-    if len(done) < 2 or not evidence.seeds:
-        return [{**nothing, "length": length, "seeds": 0} for length in ends]
-    seeds = len(evidence.seeds)
-    try:
-        parts = [one for one in evidence.accuracy_parts("", gap(rule, NONE)) if not one.beside]
-    except UserError:  # too few evaluations
-        return [{**nothing, "length": length, "seeds": seeds} for length in ends]
-    return [
-        {"length": length, "seeds": seeds, **_told(one)}
-        for length, one in zip(ends, parts, strict=True)
-    ]
+    curves = {arm: {s: run_curves(one) for s, one in seeds.items()} for arm, seeds in done.items()}
+    evidence = Evidence(curves)
+    return evidence if len(done) == 2 and evidence.seeds else None
+
+
+def _ends(runs: Runs) -> list[int]:
+    """The shortest and the longest evaluated length of a cell."""
+    configs = [one.config for seeds in runs.values() for one in seeds.values()]
+    lengths = {length for config in configs for length in config.eval_lengths}
+    return sorted({min(lengths), max(lengths)})
+
+
+def _effects(runs: Runs, rule: str) -> list[dict[str, Any]]:
+    """One row a length; without a number where there is nothing to compare, or too few
+    evaluations.
+    """
+    lengths, evidence, parts = _ends(runs), _compared(runs, rule), list[Part]()
+    if evidence is not None:
+        with suppress(UserError):
+            parts = [one for one in evidence.accuracy_parts("", gap(rule, NONE)) if not one.beside]
+    seeds = len(evidence.seeds) if evidence is not None else 0
+    told = [_told(one) for one in parts] or [{"state": UNDECIDED, "p": 1.0} for _ in lengths]
+    return [{"length": n, "seeds": seeds, **one} for n, one in zip(lengths, told, strict=True)]
 
 
 def _told(one: Part) -> dict[str, Any]:
     found, p = one.estimate, p_values(one)
     state = part_state(found, one.margin, HIGHER, LOWER)
     sided = min(1.0, 2 * min(found.p_above, found.p_below))
-    numbers = {"effect": found.value, "low": found.low, "high": found.high}
     return {
-        **numbers,
+        "effect": found.value,
+        "low": found.low,
+        "high": found.high,
         "state": UNDECIDED if state == INCONCLUSIVE else state,
         "p": p[NO_EFFECT] if state == NO_EFFECT else sided,
     }
 
 
 def _by_seed(runs: Runs, rule: str, length: int) -> dict[int, float]:
-    """The effect in each seed that both arms have; empty where one has no such evaluations."""
-    done = finished({arm: runs[arm] for arm in (NONE, rule) if arm in runs})
-    if len(done) < 2:
+    """The effect in each seed; empty where there is nothing to compare."""
+    evidence = _compared(runs, rule)
+    if evidence is None:
         return {}
-    ends = {arm: {seed: _end(one, length) for seed, one in of.items()} for arm, of in done.items()}
-    seeds = ends[NONE].keys() & ends[rule].keys()
-    gaps = {seed: ends[rule][seed] - ends[NONE][seed] for seed in sorted(seeds)}
-    return {} if any(np.isnan(gap) for gap in gaps.values()) else gaps
-
-
-def _end(record: RunRecord, length: int) -> float:
-    rates = run_curves(record).rates
-    how = max((one for one in rates if one[0] == length), default=None, key=lambda one: one[1])
-    if how is None:
-        return float("nan")
-    return float(last_window(rates[how].steps, rates[how].values.mean(axis=1)))
+    longest = length == max(_ends(runs))
+    try:
+        ours, other = (evidence.accuracy(arm, longest=longest) for arm in (rule, NONE))
+    except UserError:
+        return {}
+    gaps = last_window(ours.x, ours.y) - last_window(other.x, other.y)
+    return dict(zip(evidence.seeds, gaps.tolist(), strict=True))
 
 
 # Found and trained -------------------------------------------------------------------------------
@@ -253,7 +248,5 @@ def where_it_holds(
         NAME, profile, seeds, steps, arms, settings, cells=grid(rates, limits, diagonal)
     )
     committed = committed_records() if use_records and not fresh else []
-    found = train_missing(
-        NAME, planned, in_project(runs_dir), None, workers, fresh, committed
-    )  # fmt: skip
+    found = train_missing(NAME, planned, in_project(runs_dir), None, workers, fresh, committed)
     return cells_of(found, arms)

@@ -194,31 +194,28 @@ class RivalGRPOTrainer(RepairedGRPOTrainer):
         of the training set, drawn at random, and what is logged of it. What was sampled for the
         rows is what TRL's next call gets.
         """
-        size, rounds = self.num_generations, self.args.dynamic_sampling
+        size = self.num_generations
         rows, flat = list(inputs), list(range(0, len(inputs), size))
-        ids: list[Any] = [None] * len(rows)
-        log_probs, entropies, sampler = list(ids), list(ids), list(ids)
+        kept: dict[int, tuple[Any, ...]] = {}
         sampled = 0
-        for attempt in range(rounds + 1):
+        for attempt in range(self.args.dynamic_sampling + 1):
             if attempt:
                 for start, place in zip(flat, self._further(attempt, len(flat)), strict=True):
                     row = self.train_dataset[place]
                     rows[start : start + size] = [dict(row) for _ in range(size)]
             places = [start + one for start in flat for one in range(size)]
-            found, own = self._respond_to([rows[place] for place in places])
-            for at, place in enumerate(places):
-                ids[place] = found[at]
-                sampler[place] = None if own is None else own[at]
-                if self.trace is not None:
-                    log_probs[place] = self.trace.log_probs[at]
-                    entropies[place] = self.trace.entropies[at]
+            asked = [rows[place] for place in places]
+            kept.update(zip(places, self._respond_to(asked), strict=True))
             sampled += len(flat)
-            rewards = self._score([rows[place] for place in places], found)
-            signal = flat_groups(rewards, size).tolist()
-            flat = [start for start, none in zip(flat, signal, strict=True) if none]
+            rewards = self._score(asked, [kept[place][0] for place in places])
+            found = flat_groups(rewards, size).tolist()
+            flat = [start for start, none in zip(flat, found, strict=True) if none]
             if not flat:
                 break
-        trace = None if self.trace is None else Trace(log_probs, entropies)
+        ids, sampler, *own = (
+            list(one) for one in zip(*(kept[i] for i in sorted(kept)), strict=True)
+        )
+        trace = None if self.trace is None else Trace(*own)
         self._drawn = ids, None if sampler[0] is None else sampler, trace
         count = len(rows) // size
         return rows, {
@@ -232,14 +229,14 @@ class RivalGRPOTrainer(RepairedGRPOTrainer):
         places = uniform_draws(key, count) * len(self.train_dataset)
         return [int(place) for place in places]
 
-    def _respond_to(self, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], list[Any] | None]:
-        prompt_ids, images, fields = self._tokenize_prompts(
-            [deepcopy(row["prompt"]) for row in rows]
-        )
-        ids, log_probs = self._generate_single_turn(
-            prompt_ids, images, fields, self.num_generations
-        )
-        return list(ids), None if log_probs is None else list(log_probs)
+    def _respond_to(self, rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        """Of each row its response, the sampler's log-probabilities, and what the trace holds."""
+        prompts = [deepcopy(row["prompt"]) for row in rows]
+        asked = self._tokenize_prompts(prompts)
+        ids, sampler = self._generate_single_turn(*asked, self.num_generations)
+        nothing = [None] * len(rows)
+        trace = self.trace or Trace(nothing, nothing)  # type: ignore[arg-type]
+        return list(zip(ids, sampler or nothing, trace.log_probs, trace.entropies, strict=True))
 
     def _score(self, rows: list[dict[str, Any]], ids: list[list[int]]) -> Tensor:
         """The rewards that decide correctness; nothing of it is logged."""
@@ -297,7 +294,6 @@ class RivalGRPOTrainer(RepairedGRPOTrainer):
             chosen = kl_cov_tokens(covariances, self.args.token_share)
             old = inputs.get("old_per_token_logps", log_probs)
             inputs["advantages"] = with_kl_penalty(advantages, log_probs - old, chosen)
-        share = self.gather((chosen.sum() / mask.sum()).unsqueeze(0)).mean().item()
-        mean = self.gather(covariances[mask].mean().unsqueeze(0)).mean().item()
-        self._metrics["train"]["covariance/chosen"].append(share)
-        self._metrics["train"]["covariance/mean"].append(mean)
+        told = torch.stack([chosen.sum() / mask.sum(), covariances[mask].mean()])
+        share, mean = self.gather(told.unsqueeze(0)).mean(dim=0).tolist()
+        self.log_of_batch({"covariance/chosen": share, "covariance/mean": mean})

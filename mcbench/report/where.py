@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
+from mcbench.experiments.match import Runs
 from mcbench.experiments.where import UNDECIDED, Cell, Where
 from mcbench.report import figures
 from mcbench.report.base import Figure, new_figure
@@ -15,6 +14,7 @@ from mcbench.report.ends import interval, signed
 from mcbench.report.page import Page, Panel, Plot, Section
 from mcbench.report.provenance import provenance
 from mcbench.report.style import NEUTRAL_TEXT, arm_styles
+from mcbench.runs.store import RunRecord
 
 # Okabe and Ito's vermillion and blue: lower and higher.
 _SCALE = [[0.0, "#D55E00"], [0.5, "rgba(128,134,144,0.16)"], [1.0, "#0072B2"]]
@@ -93,15 +93,21 @@ def maps(where: Where) -> list[Plot]:
 def _curves(where: Where) -> list[Section]:
     made = []
     for cell, runs in where.cells.items():
-        arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
-        lengths = sorted(where.effects["length"].unique())
         plots = [
-            Plot(f"{cell.id}-{n}", f"pass@1 with up to {n} tokens", figures.accuracy(arms, int(n)))
-            for n in lengths
+            Plot(
+                f"{cell.id}-{length}",
+                f"pass@1 with up to {length} tokens",
+                figures.accuracy(_records(runs), int(length)),
+            )
+            for length in sorted(where.effects["length"].unique())
         ]
         name = f"{Path(cell.model).name}: {cell.told}"
         made.append(Section(cell.id, name, blocks=[Panel("Accuracy", "", plots)]))
     return made
+
+
+def _records(runs: Runs) -> dict[str, list[RunRecord]]:
+    return {arm: list(seeds.values()) for arm, seeds in runs.items()}
 
 
 def where_page(where: Where, reproduce: str) -> Page:
@@ -111,10 +117,7 @@ def where_page(where: Where, reproduce: str) -> Page:
         reproduce: the command that makes the page again, shown as it is.
     """
     arms = list(dict.fromkeys(arm for runs in where.cells.values() for arm in runs))
-    several = {
-        cell.told + " " + cell.model: {arm: list(of.values()) for arm, of in runs.items()}
-        for cell, runs in where.cells.items()
-    }
+    several = {f"{cell.model}, {cell.told}": _records(runs) for cell, runs in where.cells.items()}
     return Page(
         title="Where does it hold?",
         kicker="ours",
@@ -128,7 +131,7 @@ def where_page(where: Where, reproduce: str) -> Page:
                 "blue is higher. A star marks what is decided (higher, lower, or no effect within "
                 "the margin) after Holm's correction over the cells of the map; with three seeds a "
                 "cell that is seldom. Click a cell for its curves.",
-                [Panel("Effects", "", maps(where), _told(where.effects))],
+                [Panel("Effects", "", maps(where), where.effects)],
             ),
             *_curves(where),
             provenance(several, reproduce),
@@ -136,14 +139,9 @@ def where_page(where: Where, reproduce: str) -> Page:
     )
 
 
-def _told(effects: pd.DataFrame) -> pd.DataFrame:
-    return effects.assign(model=[Path(model).name for model in effects["model"]])
-
-
-def show_maps(where: Where, rules: Sequence[str] | None = None) -> None:
-    """Display the maps in a notebook; of some rules alone, where they are named."""
+def show_maps(where: Where) -> None:
+    """Display the maps in a notebook."""
     from IPython.display import display
 
     for plot in maps(where):
-        if rules is None or any(f"-{rule}-" in plot.id for rule in rules):
-            display(plot.figure.update(title={"text": plot.caption}))
+        display(plot.figure.update(title={"text": plot.caption}))
