@@ -212,9 +212,8 @@ class RivalGRPOTrainer(RepairedGRPOTrainer):
             flat = [start for start, none in zip(flat, found, strict=True) if none]
             if not flat:
                 break
-        ids, sampler, *own = (
-            list(one) for one in zip(*(kept[i] for i in sorted(kept)), strict=True)
-        )
+        in_order = (kept[place] for place in range(len(rows)))
+        ids, sampler, *own = (list(column) for column in zip(*in_order, strict=True))
         trace = None if self.trace is None else Trace(*own)
         self._drawn = ids, None if sampler[0] is None else sampler, trace
         count = len(rows) // size
@@ -296,4 +295,5 @@ class RivalGRPOTrainer(RepairedGRPOTrainer):
             inputs["advantages"] = with_kl_penalty(advantages, log_probs - old, chosen)
         told = torch.stack([chosen.sum() / mask.sum(), covariances[mask].mean()])
         share, mean = self.gather(told.unsqueeze(0)).mean(dim=0).tolist()
-        self.log_of_batch({"covariance/chosen": share, "covariance/mean": mean})
+        for name, value in (("chosen", share), ("mean", mean)):
+            self._metrics["train"][f"covariance/{name}"].append(value)
