@@ -5,6 +5,7 @@ import pytest
 from fake_cells import ARMS, gains, records
 from scipy import stats
 
+from mcbench.cli import main
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import planned_runs
 from mcbench.experiments.where import NAME, Where, cells_of, recorded, where_it_holds
@@ -27,6 +28,17 @@ def test_the_protocol_s_cells_are_planned_seed_by_seed():
     assert {one.config.steps for one in planned} == {320}
     assert {one.config.eval_lengths for one in planned} == {(96, 192)}
     assert planned[0].label == "none seed 30 at 0.0001 x 48"
+
+
+def test_a_sweep_plans_the_same_runs(capsys, tmp_path):
+    command = ["sweep", "where_it_holds", "--dry-run", "--arms", "none", "--seeds", "30"]
+    assert main([*command, "--runs-dir", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    wanted = [one for one in planned_runs(NAME, seeds=[30]) if one.arm == "none"]
+    assert [line.split()[0] for line in printed.splitlines()[:20]] == [
+        one.config.run_id for one in wanted
+    ]
+    assert "runs: 20 by arm and seed, 20 distinct" in printed
 
 
 def test_effects_are_differences_of_last_windows_with_intervals_from_the_seeds():
