@@ -36,7 +36,7 @@ def claims(whose: str) -> str:
 def _row(one: Claim) -> str:
     rule = " ".join((one.statistic.__doc__ or "").replace("``", "").split())
     arms = ", ".join(one.arms) or "measurements"
-    return f"| {one.id} | {one.experiment} | {one.claim} | {arms} | {rule} |"
+    return f"| {one.id} | {one.experiment} | {one.told} | {arms} | {rule} |"
 
 
 def rates() -> str:

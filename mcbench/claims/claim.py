@@ -45,6 +45,11 @@ class Claim:
     whose: str = "paper"
 
     @property
+    def told(self) -> str:
+        """The claim; with its source, where that is another paper."""
+        return f"{self.claim} ({self.source})" if self.whose == "rival" else self.claim
+
+    @property
     def directed(self) -> bool:
         """Whether it predicts the sign of every part."""
         return self.whose != "ours"

@@ -168,7 +168,7 @@ def claim_sections(results: Results) -> list[Section]:
         return []
     names = list(found)
     blocks: list[Block] = [
-        Facts([(name, CLAIMS[name].claim) for name in names]),
+        Facts([(name, CLAIMS[name].told) for name in names]),
         Table(state_table(found)),
         Table(result_table(found), "Every part"),
     ]
