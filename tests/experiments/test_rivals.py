@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcbench.experiments.arms import ARMS
 from mcbench.experiments.experiments import planned_runs
 from mcbench.runs.store import read_run
 from mcbench.runs.train import train
@@ -15,7 +16,8 @@ def trained(tiny_settings, tmp_path_factory):
 
     def of(arm):
         if arm not in found:
-            settings = {**tiny_settings, **SMALL}
+            own = ARMS["rivals"][arm]
+            settings = {k: v for k, v in {**tiny_settings, **SMALL}.items() if k not in own}
             (planned,) = planned_runs("rivals", "tiny", [0], 4, [arm], settings)
             found[arm] = read_run(train(planned.config, store, lambda line: None).path)
         return found[arm]
@@ -70,9 +72,10 @@ def test_losses_are_the_ones_asked_for(trained):
     assert losses == {"grpo_no_kl": "grpo", "dr_grpo": "dr_grpo", "cispo": "cispo"}
     assert len({tuple(logged(trained(arm), "grad_norm")) for arm in losses}) == 3
     assert len(logged(trained("cispo"), "cispo_clip_ratio")) == 4
-    # The second update of a generation is outside of a range of 0.0003 for nearly every answer.
-    assert max(logged(trained("gspo"), "clip_ratio/region_mean")) > 0.1
-    assert max(logged(trained("grpo_no_kl"), "clip_ratio/region_mean")) < 0.1
+    clipped = {
+        arm: max(logged(trained(arm), "clip_ratio/region_mean")) for arm in ("gspo", "grpo_no_kl")
+    }
+    assert clipped["gspo"] > clipped["grpo_no_kl"]  # a range of 0.0003 against one of 0.2
 
 
 @pytest.mark.slow

@@ -46,16 +46,17 @@ def test_a_click_on_a_cell_leads_to_its_curves(where, tmp_path: Path):
     with chromium(OFFLINE) as tab:
         tab.open(page)
         tab.wait("document.getElementById('map-nano-s-all-96').data")
-        box = tab.evaluate(
-            "(() => { const div = document.getElementById('map-nano-s-all-96');"
-            "div.scrollIntoView({ block: 'center' });"
-            "const r = div.getBoundingClientRect(), f = div._fullLayout._size;"
-            "return [r.left + f.l + f.w / 4, r.top + f.t + f.h / 4]; })()"
+        figure = "document.getElementById('map-nano-s-all-96')"
+        tab.evaluate(f"{figure}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
+        x, y = tab.evaluate(
+            f"(() => {{ const box = {figure}.getBoundingClientRect();"
+            f"const size = {figure}._fullLayout._size;"
+            "return [box.left + size.l + size.w / 4, box.top + size.t + size.h / 4]; })()"
         )
-        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            tab.call(
-                "Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1],
-                button="none" if kind == "mouseMoved" else "left", clickCount=1,
-            )  # fmt: skip
+        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        tab.wait(f"{figure}.querySelector('.hoverlayer .hovertext')")
+        assert "+18.8 points" in tab.evaluate(f"{figure}.querySelector('.hovertext').textContent")
+        for kind in ("mousePressed", "mouseReleased"):
+            tab.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
         tab.wait("location.hash === '#cell-nano-s-0-0002-96'")
         assert tab.errors == []
