@@ -110,7 +110,7 @@ class Where:
         if (self.effects["state"] == UNDECIDED).all():
             seeds = " or ".join(map(str, sorted(set(self.effects["seeds"]))))
             told = [f"No cell decided: {seeds} seeds a cell are too few for any of them."]
-        maps = self.effects.groupby(["model", "rule", "length"], sort=False)
+        maps: Any = self.effects.groupby(["model", "rule", "length"], sort=False)
         return " ".join([*told, *(self._sentence(*key, rows) for key, rows in maps)])
 
     def _sentence(self, model: str, rule: str, length: int, rows: pd.DataFrame) -> str:

@@ -239,7 +239,8 @@ class RivalGRPOTrainer(RepairedGRPOTrainer):
 
     def _score(self, rows: list[dict[str, Any]], ids: list[list[int]]) -> Tensor:
         """The rewards that decide correctness; nothing of it is logged."""
-        texts = self.processing_class.batch_decode(ids, skip_special_tokens=True)
+        processor: Any = self.processing_class
+        texts = processor.batch_decode(ids, skip_special_tokens=True)
         prompts = [row["prompt"] for row in rows]
         spoken = isinstance(prompts[0], list)
         completions = (

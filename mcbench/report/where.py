@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +37,9 @@ def map_figure(where: Where, model: str, rule: str, length: int) -> Figure:
     rates, limits = (sorted(set(rows[name])) for name in ("learning_rate", "limit"))
     shape = (len(limits), len(rates))
     effects, texts = np.full(shape, np.nan), np.full(shape, "", dtype=object)
-    behind = [[{} for _ in rates] for _ in limits]
-    for row in rows.itertuples():
+    behind: list[list[dict[str, Any]]] = [[{} for _ in rates] for _ in limits]
+    found: Any = rows.itertuples()
+    for row in found:
         at = limits.index(row.limit), rates.index(row.learning_rate)
         effects[at] = row.effect
         star = "" if row.state == UNDECIDED else " *"
