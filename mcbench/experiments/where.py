@@ -111,7 +111,8 @@ class Where:
             seeds = " or ".join(map(str, sorted(set(self.effects["seeds"]))))
             told = [f"No cell decided: {seeds} seeds a cell are too few for any of them."]
         maps: Any = self.effects.groupby(["model", "rule", "length"], sort=False)
-        return " ".join([*told, *(self._sentence(*key, rows) for key, rows in maps)])
+        told += [self._sentence(model, rule, length, rows) for (model, rule, length), rows in maps]
+        return " ".join(told)
 
     def _sentence(self, model: str, rule: str, length: int, rows: pd.DataFrame) -> str:
         parts = []

@@ -7,7 +7,13 @@ from mcbench.experiments.experiments import planned_runs
 from mcbench.runs.store import read_run
 from mcbench.runs.train import train
 
-SMALL = {"num_generations": 8, "per_device_batch_size": 16, "eval_every": 4, "eval_attempts": 1}
+SMALL = {
+    "num_generations": 8,
+    "per_device_batch_size": 16,
+    "eval_every": 4,
+    "eval_attempts": 1,
+    "temperature_probe_prompts": 4,
+}
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no finished run of arms none, all",
     ),
     "11_rivals": (
-        {"arms": some("rivals", "before", "dynamic", "kl_cov", "entropy_03")},
+        {"arms": some("rivals", "before", "dynamic", "kl_cov")},
         "R1",
         "no finished run of arms none, after",
     ),
