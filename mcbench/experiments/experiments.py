@@ -55,7 +55,7 @@ def grid(
         for limit in limits
         for rate in rates
     ]
-    if diagonal is not None:
+    if diagonal:
         cells += [
             {**shared, "learning_rate": rate, "max_completion_length": limit, "model": diagonal}
             for rate, limit in zip(rates, limits, strict=False)

@@ -222,7 +222,7 @@ def test_maps_train_their_cells_say_what_is_decided_and_name_their_page(executed
     runs = executed / "12_where_it_holds" / "runs"
     text, outputs = run(
         "12_where_it_holds", executed, profile="tiny", seeds=[0, 1], steps=4, rates=[2e-4],
-        limits=["50%", "100%"], diagonal=None, settings={"eval_every": 1}, workers=1, fresh=True,
+        limits=["50%", "100%"], diagonal="", settings={"eval_every": 1}, workers=1, fresh=True,
         arms=some("where_it_holds", "none", "rho_10"), runs_dir=str(runs),
     )  # fmt: skip
     page = runs / "12_where_it_holds.html"
