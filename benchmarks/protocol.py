@@ -26,9 +26,9 @@ def margins() -> str:
     return "\n".join(["| unit | margin | measure and reason |", "|---|---|---|", *rows])
 
 
-def claims(directed: bool) -> str:
+def claims(whose: str) -> str:
     """Every claim with its arms and what is measured; the docstring is the rule's text."""
-    rows = [_row(one) for one in CLAIMS.values() if one.directed == directed]
+    rows = [_row(one) for one in CLAIMS.values() if one.whose == whose]
     heads = "| id | experiment | claim | arms | measured |\n|---|---|---|---|---|"
     return "\n".join([heads, *rows])
 
@@ -36,7 +36,7 @@ def claims(directed: bool) -> str:
 def _row(one: Claim) -> str:
     rule = " ".join((one.statistic.__doc__ or "").replace("``", "").split())
     arms = ", ".join(one.arms) or "measurements"
-    return f"| {one.id} | {one.experiment} | {one.claim} | {arms} | {rule} |"
+    return f"| {one.id} | {one.experiment} | {one.told} | {arms} | {rule} |"
 
 
 def rates() -> str:
@@ -59,8 +59,9 @@ def rates() -> str:
 
 TABLES = {
     "margins": margins,
-    "claims": lambda: claims(True),
-    "questions": lambda: claims(False),
+    "claims": lambda: claims("paper"),
+    "rivals": lambda: claims("rival"),
+    "questions": lambda: claims("ours"),
     "rates": rates,
 }
 

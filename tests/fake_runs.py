@@ -16,6 +16,7 @@ import numpy as np
 from mcbench.claims.evidence import (
     ALL_ENTROPY,
     CLIPPED,
+    CUT,
     DIVERSITIES,
     DIVERSITY,
     ENTROPY,
@@ -23,6 +24,7 @@ from mcbench.claims.evidence import (
     HEAD_DIVERSITY,
     LENGTH,
     REWARD,
+    WRONG_LENGTH,
     PassRates,
     RunCurves,
 )
@@ -61,6 +63,8 @@ USUAL: dict[str, Column] = {
         for column in (*DIVERSITIES, HEAD_DIVERSITY)
         if column != DIVERSITY
     },
+    CUT: Column(0.2, 0.0, 0.02),
+    WRONG_LENGTH: Column(50.0, 2.0, 2.0),
 }
 
 

@@ -265,7 +265,7 @@ def _names(arms: Sequence[str]) -> str:
 
 
 def summary_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
-    """Rows for a summary table, in the order of :data:`CLAIMS`: one for a claim of the paper's, one
+    """Rows for a summary table, in the order of :data:`CLAIMS`: one for a claim of a paper's, one
     a part (``part`` names it) for a question of ours, or one where there is no part.
     """
     rows = []
@@ -275,7 +275,7 @@ def summary_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
             "section": one.claim.section,
             "claim": one.claim.claim,
             "experiment": one.claim.experiment,
-            "directed": one.claim.directed,
+            "whose": one.claim.whose,
             "seeds": one.n_seeds,
             "note": one.note,
             "reason": one.reason,
@@ -298,7 +298,7 @@ def summary_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
     return rows
 
 
-def count_states(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def count_states(rows: Iterable[Mapping[str, Any]], whose: str = "paper") -> dict[str, int]:
     """How many of the paper's claims in a summary are in each state, all five of them."""
-    found = Counter(row["state"] for row in rows if row["directed"])
+    found = Counter(row["state"] for row in rows if row["whose"] == whose)
     return {state: found[state] for state in STATES}

@@ -30,7 +30,8 @@ class Claim:
             trains it; none where only measurements count.
         statistic: evidence -> parts; its docstring says what is computed.
         seeds: seeds that every arm needs for a decision; 0 where the claim has no seeds.
-        directed: the paper's claims predict the sign of every part, our questions predict none.
+        whose: the ``paper``'s or a ``rival``'s, which predict the sign of every part, or ``ours``,
+            which predict none.
     """
 
     id: str
@@ -41,11 +42,21 @@ class Claim:
     experiment: str
     source: str
     seeds: int = 3
-    directed: bool = True
+    whose: str = "paper"
+
+    @property
+    def told(self) -> str:
+        """The claim; with its source, where that is another paper."""
+        return f"{self.claim} ({self.source})" if self.whose == "rival" else self.claim
+
+    @property
+    def directed(self) -> bool:
+        """Whether it predicts the sign of every part."""
+        return self.whose != "ours"
 
 
 CLAIMS: dict[str, Claim] = {}
-"""All claims by id: the paper's in the order of its sections, then ours."""
+"""All claims by id: the paper's in the order of its sections, its rivals', then ours."""
 
 
 def register(
@@ -57,12 +68,12 @@ def register(
     experiment: str,
     source: str,
     seeds: int = 3,
-    directed: bool = True,
+    whose: str = "paper",
 ) -> Callable[[Measure], Measure]:
     """Decorate a statistic with its claim, which joins :data:`CLAIMS`."""
 
     def add(statistic: Measure) -> Measure:
-        CLAIMS[id] = Claim(id, claim, arms, statistic, section, experiment, source, seeds, directed)
+        CLAIMS[id] = Claim(id, claim, arms, statistic, section, experiment, source, seeds, whose)
         return statistic
 
     return add

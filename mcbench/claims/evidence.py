@@ -35,14 +35,17 @@ HEAD_DIVERSITY, UNIQUE = "diversity/distinct_4_first", "diversity/unique_program
 CLIPPED, ENTROPY = "clip_ratio/region_mean", "entropy"
 ALL_ENTROPY = "entropy/all_responses"  # TRL's leaves out what is removed from the loss
 GROUPS = ("group/mixed", "group/all_fail")
+CUT, WRONG_LENGTH = "mask/truncated", "length/incorrect_mean"
 DIVERSITIES = (
     *(f"diversity/distinct_{n}" for n in (1, 2, 3, 4)),
     "diversity/self_bleu",
     UNIQUE,
 )
 SHORT_WEIGHT, LONG_WEIGHT = "correction/weight_to_50", "correction/weight_to_100"
-LOGGED = (REWARD, LENGTH, *DIVERSITIES, HEAD_DIVERSITY, CLIPPED, ENTROPY, ALL_ENTROPY, *GROUPS,
-          SHORT_WEIGHT, LONG_WEIGHT)  # fmt: skip
+LOGGED = (
+    *(REWARD, LENGTH, *DIVERSITIES, HEAD_DIVERSITY, CLIPPED, ENTROPY, ALL_ENTROPY, *GROUPS),
+    *(CUT, WRONG_LENGTH, SHORT_WEIGHT, LONG_WEIGHT),
+)
 LEVELS = ("easy", "medium", "hard")
 MIN_POINTS = 5  # of a curve; a trial of a few steps decides nothing
 

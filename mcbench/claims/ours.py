@@ -44,7 +44,7 @@ from mcbench.claims.statistics import (
     mean_between,
 )
 
-question = partial(register, directed=False)
+question = partial(register, whose="ours")
 
 
 @question(

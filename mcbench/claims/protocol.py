@@ -18,6 +18,8 @@ from mcbench.errors import UserError
 FILE = "docs/protocol.md"
 SEEDS = tuple(range(10, 22))
 """Of every arm; no verdict of the protocol with fewer."""
+MAP_SEEDS = (30, 31, 32)
+"""Of every cell of a map (``where_it_holds``), which no claim rests on."""
 FIRST_ROUND = tuple(range(5))
 PILOTS = tuple(range(100, 104))
 """Looked at while the experiments were designed, and used for no verdict."""

@@ -144,6 +144,60 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
             "vllm_importance_sampling_clip_max": 3.0,
         },
     },
+    # What other papers do, with their own numbers (mcbench/grpo/rivals.py, claims/rivals.py); the
+    # nano models' answers are so few tokens that a share of them is mostly one token an update.
+    "rivals": {
+        "none": {"recipe": "grpo_plus"},
+        "all": {"recipe": "deepcoder"},
+        "before": {"recipe": "grpo_plus", "advantage_rule": "uncut"},
+        "after": {
+            "recipe": "microcoder",
+            "mask_ratio": 1.0,
+            "mask_when": "any",
+            "repeat_rule": "none",
+        },
+        "t_06": {"recipe": "grpo_plus", "temperature": 0.6},
+        "entropy_03": {
+            "recipe": "grpo_plus",
+            "temperature_target_entropy": 0.3,
+            "temperature_grid": [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2],
+        },
+        "soft_overlong": {"recipe": "grpo_plus", "soft_overlong": 0.2},
+        "dynamic": {"recipe": "grpo_plus", "dynamic_sampling": 10},
+        "grpo_no_kl": {"recipe": "grpo", "beta": 0.0},
+        "dr_grpo": {"recipe": "dr_grpo"},
+        "gspo": {
+            "recipe": "grpo",
+            "beta": 0.0,
+            "importance_sampling_level": "sequence",
+            "epsilon": 3e-4,
+            "epsilon_high": 4e-4,
+        },
+        "cispo": {"recipe": "grpo_plus", "loss_type": "cispo", "epsilon_high": 5.0},
+        "clip_cov": {
+            "recipe": "grpo_plus",
+            "token_rule": "clip_cov",
+            "token_share": 2e-4,
+            "epsilon": 1.0,
+            "epsilon_high": 1.0,
+        },
+        "kl_cov": {
+            "recipe": "grpo_plus",
+            "token_rule": "kl_cov",
+            "token_share": 2e-3,
+            "epsilon": 1.0,
+            "epsilon_high": 1000.0,
+        },
+        "pass_at_k": {"recipe": "grpo_plus", "advantage_rule": "pass_at_k", "pass_k": 4},
+    },
+    # ours: rules against none in every cell of a grid; rho from the paper's to 1
+    "where_it_holds": {
+        "none": {"recipe": "grpo_plus"},
+        "rho_02": {"recipe": "microcoder", "mask_ratio": 0.2},
+        "rho_10": {"recipe": "microcoder", "mask_ratio": 1.0},
+        "all": {"recipe": "deepcoder"},
+        "t_d": {"recipe": "grpo_plus", "temperature_target_diversity": "auto"},
+    },
     # Problems a generation at one mini batch; the paper's 32, 64 and 128 around its default of 64.
     "batch_size": {
         "small": {"recipe": "grpo_plus", "train_batch_size": "50%"},

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mcbench.claims.protocol import SEEDS
+from mcbench.claims.protocol import MAP_SEEDS, SEEDS
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import ARMS, CORRECTION, TIMING, Arms, arm_config, check_arms
 from mcbench.runs.config import Config
@@ -21,7 +21,8 @@ class Experiment:
     ``notebook`` is the name of its notebook and page, without the ending. ``ours`` names the arms
     that answer a question which the paper leaves open. What is not ``recorded`` yet is trained by a
     sweep or its notebook alone, not to complete the committed pages. What is ``beside`` others has
-    no page of its own: theirs show it.
+    no page of its own: theirs show it. ``cells`` are settings that all arms have in common, where
+    they are compared under several conditions.
     """
 
     name: str
@@ -32,11 +33,36 @@ class Experiment:
     ours: tuple[str, ...] = ()
     recorded: bool = True
     beside: bool = False
+    cells: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def arms(self) -> Arms:
         """The paper's arms and ours, as data."""
         return ARMS[self.name]
+
+
+RATES, LIMITS = (1e-4, 2e-4, 3.5e-4, 5e-4), ("50%", "75%", "100%", "150%")
+
+
+def grid(
+    rates: Sequence[float], limits: Sequence[int | str], diagonal: str | None = None
+) -> tuple[Mapping[str, Any], ...]:
+    """The cells of a grid of learning rates and limits, and those on its diagonal with a further
+    model. Fewer updates than the profile's, and every evaluation on all problems: six with the
+    first, at the profile's two lengths whatever the limit.
+    """
+    shared = {"steps": 320, "eval_every": 64, "small_eval_every": None}
+    cells = [
+        {**shared, "learning_rate": rate, "max_completion_length": limit}
+        for limit in limits
+        for rate in rates
+    ]
+    if diagonal:
+        cells += [
+            {**shared, "learning_rate": rate, "max_completion_length": limit, "model": diagonal}
+            for rate, limit in zip(rates, limits, strict=False)
+        ]
+    return tuple(cells)
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -111,6 +137,17 @@ EXPERIMENTS: dict[str, Experiment] = {
             ours=tuple(ARMS["doses"]),
             recorded=False,
         ),
+        Experiment("rivals", "What other papers do instead", "11_rivals", SEEDS, recorded=False),
+        Experiment(
+            "where_it_holds",
+            "Masks and T(D) over learning rate and limit",
+            "12_where_it_holds",
+            MAP_SEEDS,
+            ("nano-steady",),
+            ours=tuple(ARMS["where_it_holds"]),
+            recorded=False,
+            cells=grid(RATES, LIMITS, "nano-m"),
+        ),
     )
 }
 
@@ -183,25 +220,35 @@ def planned_runs(
     steps: int | None = None,
     arms: Arms | Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
+    cells: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[PlannedRun]:
-    """The runs of an experiment.
+    """The runs of an experiment; where it has cells those of all of them, seed by seed.
 
     Args:
         profile: one profile or several; the experiment's own where None. ``seeds`` likewise.
         arms: names of some of its arms, or arms of one's own; all of its own where None.
-        steps, settings: as for :func:`plan_runs`.
+        steps, settings: as for :func:`plan_runs`; they go before a cell's.
+        cells: in place of the experiment's.
 
     Raises:
         UserError: an unknown experiment, profile or arm, or settings that do not fit.
     """
     experiment = experiment_named(name)
-    return plan_runs(
-        chosen_arms(experiment, arms),
-        [profile] if isinstance(profile, str) else list(profile or experiment.profiles),
-        experiment.seeds if seeds is None else seeds,
-        steps,
-        settings,
-    )
+    profiles = [profile] if isinstance(profile, str) else list(profile or experiment.profiles)
+    seeds = experiment.seeds if seeds is None else seeds
+    chosen, runs = chosen_arms(experiment, arms), list[PlannedRun]()
+    for cell in (experiment.cells if cells is None else cells) or ({},):
+        planned = plan_runs(chosen, profiles, seeds, steps, {**cell, **(settings or {})})
+        runs += [replace(one, label=f"{one.label}{_where(one.config, cell)}") for one in planned]
+    return sorted(runs, key=lambda one: list(seeds).index(one.config.seed))
+
+
+def _where(config: Config, cell: Mapping[str, Any]) -> str:
+    """What tells a cell from the others; empty where there is one alone."""
+    if not cell:
+        return ""
+    model = f" {config.model}" if "model" in cell else ""
+    return f" at {config.learning_rate:g} x {config.max_completion_length}{model}"
 
 
 def chosen_arms(experiment: Experiment, arms: Arms | Sequence[str] | None) -> Arms:

@@ -11,6 +11,10 @@ from mcbench.grpo.correction import MODES
 from mcbench.grpo.masking import MASK_WHEN, MASKED_LOSE, REPEAT_RULES, TRUNCATION_MASKS
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
+# Of published rivals; what they mean is in rivals.py.
+ADVANTAGE_RULES = ("group", "uncut", "pass_at_k")
+TOKEN_RULES = ("none", "clip_cov", "kl_cov")
+
 # Allowed names and ranges; those of TRL 1.16 too, which finds a wrong name or number only in the
 # middle of the first update.
 _NAMES = {
@@ -22,6 +26,8 @@ _NAMES = {
     "importance_sampling_level": ("sequence", "token"),
     "vllm_importance_sampling_mode": MODES,
     "masked_lose": MASKED_LOSE,
+    "advantage_rule": ADVANTAGE_RULES,
+    "token_rule": TOKEN_RULES,
 }
 _RANGES = {
     "mask_ratio": (0, 1),
@@ -34,8 +40,19 @@ _RANGES = {
     "num_iterations": (1, math.inf),
     "sampler_noise": (0, math.inf),
     "length_groups": (1, math.inf),
+    "pass_k": (1, math.inf),
+    "token_share": (0, 1),
+    "dynamic_sampling": (0, math.inf),
+    "soft_overlong": (0, 1),
+    "temperature_target_entropy": (0, math.inf),
 }
-_WHOLE = ("repeat_window", "temperature_probe_prompts", "num_iterations")
+_WHOLE = (
+    "repeat_window", "temperature_probe_prompts", "num_iterations", "pass_k", "dynamic_sampling"
+)  # fmt: skip
+_TEMPERATURES = (
+    "temperature_stages", "temperature_target_diversity", "temperature_target_entropy"
+)  # fmt: skip
+_CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
 
 def _points(stages: list[Any] | str | None) -> list[list[Any]]:
@@ -122,12 +139,52 @@ class MicroCoderGRPOConfig(GRPOConfig):
             "temperature_grid whose Distinct-4 reaches this value."
         },
     )
+    temperature_target_entropy: float | None = field(
+        default=None,
+        metadata={
+            "help": "AceReason-Nemotron 1.1: before the first update, take the temperature of "
+            "temperature_grid at which the sampler's entropy (nats a token) is nearest to this."
+        },
+    )
     temperature_grid: list[float] = field(
         default_factory=lambda: [0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8],
-        metadata={"help": "Temperatures tried for temperature_target_diversity."},
+        metadata={"help": "Temperatures tried for temperature_target_diversity or _entropy."},
     )
     temperature_probe_prompts: int = field(
-        default=16, metadata={"help": "Training prompts used to measure D(T)."}
+        default=16, metadata={"help": "Training prompts used to measure D(T), or the entropy."}
+    )
+    advantage_rule: str = field(
+        default="group",
+        metadata={
+            "help": "'group': TRL's. 'uncut' (Skywork-OR1, Adv-Mask-Before): truncated responses "
+            "leave the group's mean and deviation and have no advantage. 'pass_at_k': those of "
+            "pass@k training, for pass_k."
+        },
+    )
+    pass_k: int = field(default=4, metadata={"help": "k of advantage_rule='pass_at_k'."})
+    token_rule: str = field(
+        default="none",
+        metadata={
+            "help": "'clip_cov': some tokens of high covariance between log-probability and "
+            "advantage have no gradient; 'kl_cov': those of the highest get a KL penalty."
+        },
+    )
+    token_share: float = field(
+        default=2e-4, metadata={"help": "Share of the tokens that token_rule acts on, at most."}
+    )
+    dynamic_sampling: int = field(
+        default=0,
+        metadata={
+            "help": "DAPO: groups whose responses all fare alike are replaced by those of further "
+            "prompts, in so many rounds at most."
+        },
+    )
+    soft_overlong: float = field(
+        default=0.0,
+        metadata={
+            "help": "DAPO: a reward that falls from 0 to -1 over this last share of the limit (a "
+            "fifth in DAPO); correctness stays that of the other reward function."
+        },
     )
     sampler_noise: float = field(
         default=0.0,
@@ -179,6 +236,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         self._check_names()
         self._check_temperature()
         self._check_stages()
+        self._check_rivals()
 
     @property
     def passes_per_generation(self) -> int:
@@ -247,23 +305,48 @@ class MicroCoderGRPOConfig(GRPOConfig):
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise UserError(f"temperature must be greater than 0, got {self.temperature}")
         check_grid(self.temperature_grid)
-        if self.temperature_target_diversity is None:
+        diversity = self.temperature_target_diversity
+        if diversity is not None and not 0 < diversity <= 1:
+            raise UserError(
+                f"temperature_target_diversity is a share of unique 4-grams in (0, 1], got "
+                f"{diversity}"
+            )
+        several = [name for name in _TEMPERATURES if getattr(self, name) is not None]
+        if len(several) > 1:
+            raise UserError(f"{' and '.join(several)} both set the temperature; give one")
+        if several in ([], ["temperature_stages"]):
             return
-        if not 0 < self.temperature_target_diversity <= 1:
-            raise UserError(
-                "temperature_target_diversity is a share of unique 4-grams in (0, 1], got "
-                f"{self.temperature_target_diversity}"
-            )
-        if self.temperature_stages is not None:
-            raise UserError(
-                "temperature_stages and temperature_target_diversity both set the temperature; "
-                "give one"
-            )
         if self.temperature_probe_prompts < 1 or self.temperature_probe_prompts % self.world_size:
             raise UserError(
                 f"temperature_probe_prompts must be a positive multiple of the {self.world_size} "
                 f"process(es), got {self.temperature_probe_prompts}"
             )
+
+    def _check_rivals(self) -> None:
+        if self.advantage_rule != "group" and self.scale_rewards != "group":
+            raise UserError(
+                f"advantage_rule={self.advantage_rule!r} divides by the group's deviation; leave "
+                f"scale_rewards at 'group', got {self.scale_rewards!r}"
+            )
+        if self.advantage_rule == "pass_at_k" and self.pass_k > (self.num_generations or 1):
+            raise UserError(f"pass_k is at most num_generations, {self.num_generations}")
+        if self.token_rule != "none":
+            ratios = self.loss_type, self.importance_sampling_level
+            if ratios[0] not in _CLIPPED_LOSSES or ratios[1] != "token" or self.sampler_noise:
+                raise UserError(
+                    f"token_rule={self.token_rule!r} needs one of the losses "
+                    f"{', '.join(_CLIPPED_LOSSES)}, importance_sampling_level='token' and no "
+                    "sampler_noise"
+                )
+        if self.token_rule == "kl_cov" and (self.epsilon < 1 or (self.epsilon_high or 0) < 10):
+            raise UserError(
+                "token_rule='kl_cov' has a KL penalty in the place of the clip: set epsilon=1 and "
+                "epsilon_high=1000, which clip nothing"
+            )
+        if self.soft_overlong and self.length_stages is not None:
+            raise UserError("soft_overlong is for one limit; leave out length_stages")
+        if self.dynamic_sampling and self.world_size > 1:
+            raise UserError("dynamic_sampling is for one process, which sees whole groups")
 
     def _check_stages(self) -> None:
         passes, every = self.gradient_accumulation_steps, self.passes_per_generation
@@ -287,6 +370,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         for option, key in (
             ("temperature_stages", "temperature"),
             ("temperature_target_diversity", "temperature"),
+            ("temperature_target_entropy", "temperature"),
             ("length_stages", "max_new_tokens"),
             ("length_stages", "max_tokens"),
         ):

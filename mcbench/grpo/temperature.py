@@ -92,7 +92,7 @@ def check_grid(grid: Sequence[float]) -> None:
 
 @dataclass(frozen=True)
 class Choice:
-    """A temperature chosen from measured diversity, and why."""
+    """A temperature chosen from measured diversity or entropy, and why."""
 
     temperature: float
     target: float
@@ -112,16 +112,50 @@ def select_temperature(diversity: Mapping[float, float], target: float) -> Choic
     converges to (§2.4). If no temperature reaches the target, the one with the highest diversity is
     taken and ``reached`` is False.
     """
-    check_grid(sorted(diversity))
+    _check_measured(diversity)
     if any(math.isnan(value) for value in diversity.values()):
         raise UserError("diversity is undefined: every response was shorter than one n-gram")
-    table = ", ".join(f"D({t:g}) = {diversity[t]:.3f}" for t in sorted(diversity))
     enough = [t for t in sorted(diversity) if diversity[t] >= target]
     if enough:
         chosen, reason = enough[0], f"is the lowest temperature whose diversity reaches {target:g}"
     else:
         chosen = max(sorted(diversity), key=lambda t: diversity[t])
         reason = f"has the highest diversity, but no temperature reaches {target:g}"
-    measured = {f"{t:g}": float(diversity[t]) for t in sorted(diversity)}
+    return _choice(chosen, target, bool(enough), reason, "D", diversity)
+
+
+def nearest_temperature(entropy: Mapping[float, float], target: float) -> Choice:
+    """The measured temperature whose entropy (nats a token, of softmax(logits / T)) is nearest to
+    ``target``, the lower one of two that are equally near.
+
+    AceReason-Nemotron 1.1 (Liu et al. 2025, section 4.5) keeps the temperature-adjusted entropy
+    around 0.3. ``reached`` says whether the target lies between measured values.
+    """
+    _check_measured(entropy)
+    chosen = min(sorted(entropy), key=lambda t: abs(entropy[t] - target))
+    reached = min(entropy.values()) <= target <= max(entropy.values())
+    reason = f"has the entropy nearest to {target:g}"
+    if not reached:
+        reason += ", which no two temperatures enclose"
+    return _choice(chosen, target, reached, reason, "H", entropy)
+
+
+def _check_measured(measured: Mapping[float, float]) -> None:
+    if not measured or any(not t > 0 for t in measured):
+        raise UserError(
+            f"temperatures must be greater than 0 and at least one, got {sorted(measured)}"
+        )
+
+
+def _choice(
+    chosen: float,
+    target: float,
+    reached: bool,
+    reason: str,
+    symbol: str,
+    measured: Mapping[float, float],
+) -> Choice:
+    table = ", ".join(f"{symbol}({t:g}) = {measured[t]:.3f}" for t in sorted(measured))
+    values = {f"{t:g}": float(measured[t]) for t in sorted(measured)}
     explanation = f"T = {chosen:g} {reason} ({table})"
-    return Choice(float(chosen), float(target), bool(enough), measured, explanation)
+    return Choice(float(chosen), float(target), reached, values, explanation)

@@ -12,7 +12,8 @@ Departures from TRL's GRPO, all off by default:
    the chosen temperature is kept with every checkpoint.
 
 No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
-``recipes.py``. What is mended in TRL (4 to 8) is in ``trl_compat.py``.
+``recipes.py``. What is mended in TRL (4 to 8) is in ``trl_compat.py``, what other papers do in
+``rivals.py``.
 
 Beside these, the trainer only observes: metrics of each batch (``metrics.py``) and the
 ``on_generation`` hook. Nothing draws from the global random state, so that with every option off
@@ -35,14 +36,20 @@ from mcbench.grpo.diversity import distinct_n, grouped, last_code_block, program
 from mcbench.grpo.generation import GenerationBatch, as_array, completion_text
 from mcbench.grpo.metrics import batch_metrics, sampler_metrics, time_metrics
 from mcbench.grpo.recipes import PAPER
-from mcbench.grpo.temperature import Choice, check_grid, select_temperature, stage_value
-from mcbench.grpo.trl_compat import RepairedGRPOTrainer
+from mcbench.grpo.rivals import RivalGRPOTrainer
+from mcbench.grpo.temperature import (
+    Choice,
+    check_grid,
+    nearest_temperature,
+    select_temperature,
+    stage_value,
+)
 from mcbench.grpo.trl_resume import STATE_FILE
 
 logger = logging.getLogger(__name__)
 
 
-class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
+class MicroCoderGRPOTrainer(RivalGRPOTrainer):
     """A drop-in for ``GRPOTrainer`` with a ``MicroCoderGRPOConfig`` (its defaults where None).
 
     ``on_generation`` is called on the main process with a ``GenerationBatch`` after each training
@@ -103,7 +110,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             self._enter_stage()
         output = super()._generate_and_score_completions(inputs)  # o_i, r_i and A_i by TRL
         truncated, repeating = self._endings(output["completion_ids"])
-        rewards = self._correctness_rewards()
+        rewards = self.correctness_rewards()
         read = masking.correctness(
             rewards, self.args.correct_threshold, self.args.incorrect_threshold
         )
@@ -143,9 +150,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
 
     def _endings(self, completion_ids: Tensor) -> tuple[Tensor, Tensor]:
         """(B,) truncated, and (B,) truncated and ending in a repetition."""
-        ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
-        truncated = masking.is_truncated(self.sampled_ids, ends, self.sampled_limits)
-        truncated = truncated.to(completion_ids.device)
+        truncated = self.truncated().to(completion_ids.device)
         lengths = torch.tensor([len(row) for row in self.sampled_ids], device=truncated.device)
         repeating = masking.repeats(
             completion_ids,
@@ -154,14 +159,6 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             self.args.repeat_rule,
         )
         return self.gather(truncated), self.gather(repeating)
-
-    def _correctness_rewards(self) -> Tensor:
-        """(B,) the reward that decides correctness; NaN where no reward function gave one."""
-        name = self.args.correctness_reward
-        if name is not None:
-            return self.rewards[:, self.reward_func_names.index(name)]
-        total = (self.rewards * self.reward_weights.to(self.rewards.device)).nansum(dim=1)
-        return total.masked_fill(self.rewards.isnan().all(dim=1), float("nan"))
 
     def _log(self, batch: GenerationBatch, read: masking.Correctness, output: Any) -> None:
         """Metrics of the batch into TRL's log, the batch to the hook."""
@@ -189,16 +186,22 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
     def _enter_stage(self) -> None:
         """Puts temperature and length of the current step in force, before a batch is generated."""
         args, step = self.args, self.state.global_step
-        if args.temperature_target_diversity is not None:
-            self.set_temperature(self._chosen(args.temperature_target_diversity).temperature)
+        if self._chooses_temperature:
+            self.set_temperature(self._chosen().temperature)
         elif args.temperature_points:
             self.set_temperature(stage_value(args.temperature_points, step) or args.temperature)
         if args.length_points:
             length = stage_value(args.length_points, step)
             self.set_max_completion_length(int(length or args.max_completion_length or 0))
 
-    def _chosen(self, target: float) -> Choice:
-        """T(D): chosen before the first update, then kept."""
+    @property
+    def _chooses_temperature(self) -> bool:
+        args = self.args
+        targets = args.temperature_target_diversity, args.temperature_target_entropy
+        return targets != (None, None)
+
+    def _chosen(self) -> Choice:
+        """T(D), or by entropy: chosen before the first update, then kept."""
         if self.temperature_choice is not None:
             return self.temperature_choice
         step = self.state.global_step
@@ -206,7 +209,12 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             raise UserError(
                 f"the checkpoint of step {step} has no {STATE_FILE} with the chosen temperature"
             )
-        choice = select_temperature(self.measure_diversity(), target)
+        if (entropy := self.args.temperature_target_entropy) is not None:
+            choice = nearest_temperature(self.measure_entropy(), entropy)
+        else:
+            target = self.args.temperature_target_diversity
+            assert target is not None  # _chooses_temperature
+            choice = select_temperature(self.measure_diversity(), target)
         self.checkpoint_state["temperature_choice"] = choice.to_dict()
         report = logger.info if choice.reached else logger.warning
         report(choice.explanation)
@@ -215,6 +223,28 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
     def measure_diversity(self, grid: Sequence[float] | None = None) -> dict[float, float]:
         """D(T) (Distinct-4) of the current model on the first training prompts, for each T of
         ``grid``.
+        """
+
+        def distinct_4(responses: list[list[int]]) -> float:
+            groups = grouped(responses, self.num_generations)
+            values = torch.tensor([distinct_n([group], (4,))[4] for group in groups])
+            return self.gather(values).nanmean().item()
+
+        return self._over(grid, distinct_4)
+
+    def measure_entropy(self, grid: Sequence[float] | None = None) -> dict[float, float]:
+        """The sampler's entropy (nats a token) as :meth:`measure_diversity` measures D(T)."""
+        if not self.args.sample_unfinished:
+            raise UserError(
+                "temperature_target_entropy needs sample_unfinished=True: no other sampler tells "
+                "the entropy of its tokens"
+            )
+        return self._over(grid, lambda _: self.sampled_entropy()["entropy/all_responses"])
+
+    def _over(
+        self, grid: Sequence[float] | None, measure: Callable[[list[list[int]]], float]
+    ) -> dict[float, float]:
+        """``measure`` of responses to the first training prompts, at each temperature.
 
         Samples through the trainer's own backend, each process its share of the prompts; the global
         random state is left as it was.
@@ -235,9 +265,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             torch.manual_seed(self.args.seed + self.accelerator.process_index)
             for temperature in grid:
                 self.set_temperature(temperature)
-                groups = grouped(self.sample(share), self.num_generations)
-                values = torch.tensor([distinct_n([group], (4,))[4] for group in groups])
-                measured[float(temperature)] = self.gather(values).nanmean().item()
+                measured[float(temperature)] = measure(self.sample(share))
         self.set_temperature(before)
         return measured
 
@@ -246,10 +274,9 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             raise unknown(
                 "correctness_reward", self.args.correctness_reward, self.reward_func_names
             )
-        if self.args.temperature_target_diversity is not None:
-            for name in ("rollout_func", "environment_factories"):
-                if getattr(self, name) is not None:
-                    raise UserError(f"temperature_target_diversity cannot be measured with {name}")
+        for name in ("rollout_func", "environment_factories"):
+            if self._chooses_temperature and getattr(self, name) is not None:
+                raise UserError(f"the target of a temperature cannot be measured with {name}")
         for option in ("temperature_stages", "length_stages"):
             for start, _ in getattr(self.args, option) or ():
                 if not self.is_boundary(start):

@@ -43,6 +43,7 @@ from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.decode import Trace
 from mcbench.grpo.generation import completion_text
 from mcbench.grpo.length_groups import in_length_groups
+from mcbench.grpo.masking import is_truncated
 from mcbench.grpo.trl_correction import CorrectedGRPOTrainer, loss_mask
 from mcbench.grpo.trl_sampling import continuous_batching, unfinished_only
 
@@ -333,6 +334,23 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             torch.stack([tokens.sum(), tokens.new_tensor(len(tokens))])[None]
         ).sum(0)
         return {"entropy/all_responses": (total / count).item()}
+
+    def truncated(self) -> Tensor:
+        """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
+        ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+        return is_truncated(self.sampled_ids, ends, self.sampled_limits)
+
+    def correctness_rewards(self) -> Tensor:
+        """(B,) the reward that decides correctness; NaN where no reward function gave one."""
+        name = self.args.correctness_reward
+        if name is not None:
+            return self.rewards[:, self.reward_func_names.index(name)]
+        return self.total_rewards()
+
+    def total_rewards(self) -> Tensor:
+        """(B,) the weighted sum of the rewards; NaN where no reward function gave one."""
+        total = (self.rewards * self.reward_weights.to(self.rewards.device)).nansum(dim=1)
+        return total.masked_fill(self.rewards.isnan().all(dim=1), float("nan"))
 
     def removed_from_loss(self, output: dict[str, Any]) -> Tensor:
         """(B,) bool: the responses without a token in the loss (``mask_truncated_completions``)."""

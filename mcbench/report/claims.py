@@ -53,7 +53,7 @@ Results = Mapping[str, Result]
 
 
 def papers(results: Results) -> dict[str, Result]:
-    """The results of the paper's claims, which predict a direction."""
+    """The results of the papers' claims, which predict a direction: this one's or its rivals'."""
     return {name: one for name, one in results.items() if CLAIMS[name].directed}
 
 
@@ -170,14 +170,15 @@ def states_sentence(results: Results) -> str:
     found = papers(results)
     if not found:
         return ""
+    who = "rivals'" if any(CLAIMS[name].whose == "rival" for name in found) else "paper's"
     counts = {state: [one for one in found.values() if one.state == state] for state in STATES}
     if len(counts[INCONCLUSIVE]) == len(found):
         every = "claim is" if len(found) == 1 else f"{len(found)} claims is"
-        return f"None of the paper's {every} decided by these runs."
+        return f"None of the {who} {every} decided by these runs."
     told = [f"{len(them)} {state}" for state, them in counts.items() if them]
     are = "is" if told[0].startswith("1 ") else "are"
     told[0] = told[0].replace(" ", f" {are} ", 1)
-    return f"Of the paper's {len(found)} claims {', '.join(told)}."
+    return f"Of the {who} {len(found)} claims {', '.join(told)}."
 
 
 def claim_sections(results: Results) -> list[Section]:
@@ -236,40 +237,41 @@ def results_of(
     return all_results({name: studies(name, records, measurements) for name in EXPERIMENTS})
 
 
-def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The paper's claims, one row each, and our questions, one row a part; an id links to the place
-    on the page that explains it.
+def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """The paper's claims and its rivals', one row each, and our questions, one row a part; an id
+    links to the place on the page that explains it.
     """
-    claims, questions = [], []
+    claims: dict[str, list[dict[str, Any]]] = {"paper": [], "rival": []}
+    questions = []
     for row in summary_rows(results):
         page = f"{EXPERIMENTS[row['experiment']].notebook}.html"
         found = {"State": row["state"]}
         found |= numbers(row["effect"], row["low"], row["high"], row["unit"])
         found["Seeds"] = str(row["seeds"] or "–")
-        if row["directed"]:
+        if row["whose"] in claims:
             first = {"Id": Link(row["id"], f"{page}#verdicts"), "Claim": row["claim"]}
             found = {"State": row["state"], "Parts": row["parts"] or "–", **found}
             found["Rests on"] = row["basis"] or "–"
             reason = spoken(row["reason"])
-            claims.append({**first, **found, "Why there is no decision": reason})
+            claims[row["whose"]].append({**first, **found, "Why there is no decision": reason})
         else:
             first = {"Id": Link(row["id"], f"{page}#beyond"), "Question": row["claim"]}
             questions.append({**first, "What": spoken(row["part"] or row["note"]), **found})
-    return pd.DataFrame(claims), pd.DataFrame(questions)
+    return pd.DataFrame(claims["paper"]), pd.DataFrame(claims["rival"]), pd.DataFrame(questions)
 
 
-def states_of(results: Results) -> dict[str, int]:
-    """How many of the paper's claims are in each state."""
-    return count_states(summary_rows(results))
+def states_of(results: Results, whose: str = "paper") -> dict[str, int]:
+    """How many of the paper's claims, or its rivals', are in each state."""
+    return count_states(summary_rows(results), whose)
 
 
-def _told(results: Results) -> str:
-    return ", ".join(f"{count} {state}" for state, count in states_of(results).items())
+def _told(results: Results, whose: str = "paper") -> str:
+    return ", ".join(f"{count} {state}" for state, count in states_of(results, whose).items())
 
 
 def whole_sentence(results: Results) -> str:
     """What the states mean as one set, as the correction is within experiments."""
-    found = papers(results)
+    found = [name for name in results if CLAIMS[name].whose == "paper"]
     experiments = len({CLAIMS[name].experiment for name in found})
     return (
         f"The {len(found)} claims stand in {experiments} experiments, and in each the chance that "
@@ -281,18 +283,22 @@ def whole_sentence(results: Results) -> str:
 
 def summary_lines(results: Results) -> list[str]:
     """A text table, one line a claim of the paper and one a part of our questions."""
-    claims, questions = summary_tables(results)
+    claims, rivals, questions = summary_tables(results)
     lines = [f"{len(claims)} claims: {_told(results)}", whole_sentence(results), ""]
-    for row in claims.to_dict("records"):
-        reason = row["Why there is no decision"]
-        said = f"{row['Claim']} ({reason})" if reason else row["Claim"]
-        said += f" Parts: {row['Parts']}."
-        lines.append(_line(row, row["Id"].text, said))
+    lines += [_claim_line(row) for row in claims.to_dict("records")]
+    lines += ["", f"{len(rivals)} claims of its rivals: {_told(results, 'rival')}", ""]
+    lines += [_claim_line(row) for row in rivals.to_dict("records")]
     lines += ["", "Beyond the paper (ours)", ""]
     for name, rows in questions.groupby("Question", sort=False):
         lines.append(f"{rows['Id'].iloc[0].text:4}{name}")
         lines += [_line(row, "", row["What"]) for row in rows.to_dict("records")]
     return [*lines, "", MEANING]
+
+
+def _claim_line(row: Mapping[Any, Any]) -> str:
+    reason = row["Why there is no decision"]
+    said = f"{row['Claim']} ({reason})" if reason else row["Claim"]
+    return _line(row, row["Id"].text, f"{said} Parts: {row['Parts']}.")
 
 
 def _line(row: Mapping[Any, Any], name: str, said: str) -> str:
@@ -302,14 +308,16 @@ def _line(row: Mapping[Any, Any], name: str, said: str) -> str:
 
 
 def summary_section(results: Results) -> Section:
-    """What the states mean, a table of the paper's claims, one of our questions."""
-    claims, questions = summary_tables(results)
+    """Counts and what they mean, tables of the paper's claims, its rivals' and our questions."""
+    claims, rivals, questions = summary_tables(results)
+    told = f"What its rivals claim: {_told(results, 'rival')}"
     return Section(
         "claims",
         f"The paper's {len(claims)} claims in numbers",
         f"{_told(results)} at this scale. {whole_sentence(results)} {MEANING}",
         [
             Table(claims, fold="All claims with their numbers"),
+            Table(rivals, fold=told),
             Table(questions, fold="Beyond the paper (ours)"),
         ],
     )

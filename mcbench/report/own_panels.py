@@ -204,6 +204,7 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "batch_size": {**_EVERY, "clip-by-update": clip_by_update},
     "context_length": {**_EVERY, "correction": correction},
     "doses": _EVERY,
+    "rivals": _EVERY,
     OWN: {**_EVERY, **_TABLES},
 }
 """By experiment and name."""

@@ -21,6 +21,8 @@ from mcbench.experiments.labelled import SUITE_FILE, SuiteRecord
 from mcbench.experiments.match import named_by_settings
 from mcbench.experiments.regimes import FOLDER as PILOTS
 from mcbench.experiments.study import OWN, Study, studies
+from mcbench.experiments.where import NAME as WHERE
+from mcbench.experiments.where import recorded
 from mcbench.report.calibration import calibration_page
 from mcbench.report.claims import (
     all_results,
@@ -34,6 +36,7 @@ from mcbench.report.experiment import experiment_page
 from mcbench.report.page import Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
 from mcbench.report.style import KNOWN
+from mcbench.report.where import where_page
 from mcbench.runs.compact import read_compact
 from mcbench.runs.records import read_records
 from mcbench.runs.store import RunRecord
@@ -134,8 +137,14 @@ def build_site(folder: str | Path) -> list[Path]:
     measurements = read_measurements(kept)
     found = {name: studies(name, records, measurements) for name in EXPERIMENTS}
     pages: dict[str, Page] = {}
+    if (where := recorded(records)) is not None:
+        pages[f"{EXPERIMENTS[WHERE].notebook}.html"] = where_page(
+            where, command(f"{EXPERIMENTS[WHERE].notebook}.ipynb")
+        )
     for name, experiment in EXPERIMENTS.items():
-        if not experiment.beside and (known := shown_sizes(name, found[name])):
+        if experiment.beside or name == WHERE:
+            continue
+        if known := shown_sizes(name, found[name]):
             more = beside(kept, name, found)
             page = experiment_page(known, reproduce(known, more), **more)
             pages[f"{experiment.notebook}.html"] = page

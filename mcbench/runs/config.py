@@ -94,6 +94,9 @@ class Config(Settings):
     num_generations: Positive = _setting("batch", ..., "responses G to a prompt")
     per_device_batch_size: Positive = _setting("batch", ..., "responses in one forward pass")
     num_iterations: int | None = _algorithm("batch", "passes over a sampled batch")
+    dynamic_sampling: int | None = _algorithm(
+        "batch", "rounds in which groups without a signal are replaced by further prompts", ge=0
+    )
     length_groups: Positive = _setting(
         "batch",
         1,
@@ -118,6 +121,14 @@ class Config(Settings):
     scale_rewards: str | None = _algorithm("loss", "group: advantages divided by the group's std")
     importance_sampling_level: str | None = _algorithm("loss", "ratio of a token or of a sequence")
     top_entropy_quantile: float | None = _algorithm("loss", "share of tokens trained, by entropy")
+    advantage_rule: Literal["group", "uncut", "pass_at_k"] | None = _algorithm(
+        "loss", "whose advantages: TRL's, Skywork-OR1's without cut answers, or pass@k training's"
+    )
+    pass_k: int | None = _algorithm("loss", "k of pass@k training", ge=1)
+    token_rule: Literal["none", "clip_cov", "kl_cov"] | None = _algorithm(
+        "loss", "what befalls tokens of high covariance: nothing, no gradient, or a KL penalty"
+    )
+    token_share: float | None = _algorithm("loss", "of tokens that it befalls", ge=0, le=1)
 
     truncation_mask: Literal["none", "conditional", "all"] | None = _algorithm(
         "mask", "which cut responses do not count: none, by Eq. 2, or all"
@@ -142,6 +153,9 @@ class Config(Settings):
     temperature_target_diversity: float | None = _algorithm(
         "temperature", "T(D): lowest temperature whose measured Distinct-4 reaches this"
     )
+    temperature_target_entropy: float | None = _algorithm(
+        "temperature", "entropy (nats a token) to whose nearest temperature training goes", gt=0
+    )
     temperature_grid: list[float] | None = _algorithm("temperature", "temperatures T(D) tries")
     temperature_probe_prompts: int | None = _algorithm("temperature", "prompts T(D) measures on")
     top_p: float | None = _algorithm("temperature", "nucleus of the sampled responses")
@@ -164,6 +178,9 @@ class Config(Settings):
     eval_batch_size: Positive = _setting("evaluation", 256, "responses sampled at once")
     test_limit: Positive | None = _setting("evaluation", None, "problems used, evenly spread")
 
+    soft_overlong: float | None = _algorithm(
+        "reward", "last share of the limit over which DAPO's punishment grows to 1", ge=0, le=1
+    )
     reward_rules: str = _setting(
         "reward", "microcoder", "comparison rules of the training reward", "later"
     )

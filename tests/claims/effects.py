@@ -13,6 +13,7 @@ from mcbench.claims import CLAIMS
 from mcbench.claims.evidence import (
     ALL_ENTROPY,
     CLIPPED,
+    CUT,
     DIVERSITY,
     ENTROPY,
     GROUPS,
@@ -22,6 +23,7 @@ from mcbench.claims.evidence import (
     REWARD,
     SHORT_WEIGHT,
     UNIQUE,
+    WRONG_LENGTH,
     RunCurves,
 )
 from mcbench.runs.config import Config
@@ -36,6 +38,8 @@ COLUMNS = {
     "mixed": [GROUPS[0]],
     "long weight": [LONG_WEIGHT],
     "weight": [SHORT_WEIGHT],
+    "cut": [CUT],
+    "wrong": [WRONG_LENGTH],
 }
 ARM_SETTINGS: dict[str, dict[str, Any]] = {
     "small": {"train_batch_size": 8},
@@ -200,6 +204,48 @@ EFFECTS: dict[str, Callable[[str, T, int], Curves]] = {
     "B2": lambda arm, t, e: {"accuracy": 45 + 12 * e * ours(arm, "medium") * (t > 0)},
     "K1": k1,
     "K2": k2,
+}
+
+
+def no_rule(arm: str, t: T, e: int) -> Curves:
+    """Reversed, both rules gain: what gains as much as the margin does not decide."""
+    gained = {1: -6.0, 0: 2.0, -1: 15.0}[e] if arm != "none" else 0.0
+    return {"accuracy": 45 + gained * (t > 0)}
+
+
+def better(*arms: str) -> Callable[[str, T, int], Curves]:
+    return lambda arm, t, e: {"accuracy": 45 + 12 * e * ours(arm, *arms) * (t > 0)}
+
+
+def explores(better_arm: str) -> Callable[[str, T, int], Curves]:
+    return lambda arm, t, e: {
+        "accuracy": 45 + 12 * e * ours(arm, better_arm) * (t > 0),
+        "entropy": 0.4 + 0.1 * e * ours(arm, better_arm),
+    }
+
+
+def done_right(arm: str, t: T, e: int) -> Curves:
+    other = ours(arm, "dr_grpo")
+    return {"wrong": 50 - 10 * e * other, "accuracy": 45 + (12 * e - 2 * (e == 0)) * other + 0 * t}
+
+
+EFFECTS |= {
+    "R1": no_rule,
+    "R2": lambda arm, t, e: {
+        "cut": 0.2 + 0.1 * e * ours(arm, "before"),
+        "reward": 0.45 - 0.12 * e * ours(arm, "before"),
+    },
+    "R3": better("entropy_03"),
+    "R4": better("soft_overlong"),
+    "R5": better("dynamic"),
+    "R6": done_right,
+    "R7": better("gspo"),
+    "R8": better("cispo"),
+    "R9": explores("clip_cov"),
+    "R10": explores("kl_cov"),
+    "R11": lambda arm, t, e: {
+        "accuracy": 45 + (15 * e - 2 * (e == 0)) * ours(arm, "pass_at_k") * (t > 0)
+    },
 }
 
 

@@ -74,8 +74,8 @@ def states(one: Result) -> dict[str, str]:
     return {part.name: part.state for part in one.parts}
 
 
-def test_there_are_34_claims_of_the_paper_and_fifteen_questions_of_ours() -> None:
-    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "Q": 15}
+def test_the_paper_has_34_claims_its_rivals_eleven_and_we_fifteen_questions() -> None:
+    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "R": 11, "Q": 15}
     assert list(CLAIMS) == [f"{letter}{i + 1}" for letter, n in counts.items() for i in range(n)]
     assert list(PARTS) == OURS
     for one in CLAIMS.values():
@@ -299,7 +299,7 @@ def test_the_summary_has_a_row_a_claim_and_one_a_part_of_our_questions() -> None
     ids = [row["id"] for row in rows]
     assert list(dict.fromkeys(ids)) == [name for name in CLAIMS if name in results]
     assert {name: ids.count(name) for name in ("D2", "Q4", "Q6")} == {"D2": 1, "Q4": 9, "Q6": 1}
-    by_id = {row["id"]: row for row in rows if row["directed"]}
+    by_id = {row["id"]: row for row in rows if row["whose"] != "ours"}
     assert [by_id[name]["state"] for name in ("D2", "C1", "E1", "K1")] == [
         "supported", "contradicted", "supported", "contradicted",
     ]  # fmt: skip
@@ -319,7 +319,7 @@ def test_the_summary_has_a_row_a_claim_and_one_a_part_of_our_questions() -> None
     }
     assert {frozenset(row) for row in rows} == {
         frozenset(
-            ("id", "section", "claim", "experiment", "directed", "seeds", "note", "reason", "basis",
+            ("id", "section", "claim", "experiment", "whose", "seeds", "note", "reason", "basis",
              "parts", "part", "state", "effect", "low", "high", "unit")
         )
     }  # fmt: skip

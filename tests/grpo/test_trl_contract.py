@@ -55,6 +55,8 @@ ATTRIBUTES = {
     "_metrics": "metrics of a batch are appended to _metrics[mode][name]",
     "_logs": "prompts, completions, extra columns and advantages of a batch are read from it",
     "_pending_extra_logs": "tells which extra columns the reward functions logged",
+    "_pending_metrics": "emptied, with those, after dynamic sampling has scored responses",
+    "train_dataset": "dynamic sampling draws further prompts from it",
     "ref_model": "its log-probabilities follow the temperature too",
     "rollout_func": "T(D) is refused with one",
     "use_vllm": "decides where temperature and length are written",

@@ -87,6 +87,11 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "Q11",
         "no finished run of arms none, all",
     ),
+    "11_rivals": (
+        {"arms": some("rivals", "before", "dynamic", "kl_cov")},
+        "R1",
+        "no finished run of arms none, after",
+    ),
     "09_context_length": (
         {"arms": some("context_length", "long", "short"), "correction_seeds": []},
         "C1",
@@ -107,7 +112,8 @@ def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -
     assert f"report: {page}" in text
     assert missing in html_of(outputs)
     html = page.read_text(encoding="utf-8")
-    assert all(words in html for words in (claim, "Beyond the paper", "no evidence about Qwen3"))
+    beyond = "" if name == "11_rivals" else "Beyond the paper"
+    assert all(words in html for words in (claim, beyond, "no evidence about Qwen3"))
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
     if name == "03_temperature":
         assert "6 measurements, 0 made before, 6 to make" in text
@@ -213,6 +219,24 @@ def test_nano_world_shows_every_target(executed: Path) -> None:
     )  # fmt: skip
     assert "pass@8 minus pass@1" in html_of(outputs)
     assert f"report: {page}" in text
+
+
+@pytest.mark.slow
+def test_maps_train_their_cells_say_what_is_decided_and_name_their_page(executed: Path) -> None:
+    runs = executed / "12_where_it_holds" / "runs"
+    text, outputs = run(
+        "12_where_it_holds", executed, profile="tiny", seeds=[0, 1], steps=4, rates=[2e-4],
+        limits=["50%", "100%"], diagonal="", settings={"eval_every": 1}, workers=1, fresh=True,
+        arms=some("where_it_holds", "none", "rho_10"), runs_dir=str(runs),
+    )  # fmt: skip
+    page = runs / "12_where_it_holds.html"
+    assert f"report: {page}" in text
+    assert "No cell decided: 2 seeds a cell are too few" in text
+    assert "[rho_10 seed 1 at 0.0002 x 12] step 4/4" in text
+    html = page.read_text(encoding="utf-8")
+    assert "No cell decided" in html
+    assert 'id="cell-nano-s-0-0002-24"' in html
+    assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
 
 
 @pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if not one.beside])

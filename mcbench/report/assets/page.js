@@ -358,6 +358,9 @@
       return button;
     });
     div.closest("figure").append(el("div", { className: "save" }, ...kinds));
+    div.on("plotly_click", ({ points: [{ customdata }] }) => {
+      if (customdata?.href) location.hash = customdata.href;
+    });
     if (figure.told.length) {
       div.on("plotly_hover", ({ points }) => (figure.linked ? point(points[0].x) : tell(div, points[0].x)));
       div.on("plotly_unhover", () => (figure.linked ? point(null) : tell(div)));

@@ -1,0 +1,253 @@
+"""Where does it hold? The effect of a rule against none in every cell of a grid of conditions.
+
+A cell is what all arms of a comparison have in common: a learning rate and a limit, with one model.
+Its runs are a scope of :mod:`mcbench.experiments.match`. In every cell each rule is compared with
+no rule, by pass@1 over the last window, with an interval from the seeds; states are the parts' of
+:mod:`mcbench.claims.rules`, after Holm's correction over the cells of a map (one rule, one length,
+one model).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from mcbench.claims.evidence import Evidence, Part, gap, run_curves
+from mcbench.claims.rules import ALPHA, HIGHER, INCONCLUSIVE, LOWER, NO_EFFECT, p_values, part_state
+from mcbench.claims.statistics import estimate, holm, last_window
+from mcbench.errors import UserError
+from mcbench.experiments.arms import Arms
+from mcbench.experiments.experiments import EXPERIMENTS, grid, planned_runs
+from mcbench.experiments.match import Runs, finished, scopes
+from mcbench.experiments.training import train_missing
+from mcbench.runs.place import committed_records, in_project
+from mcbench.runs.store import RunRecord
+
+NAME, NONE = "where_it_holds", "none"
+UNDECIDED = "undecided"
+COLUMNS = (
+    "model", "learning_rate", "limit", "rule", "length", "effect", "low", "high", "seeds", "state"
+)  # fmt: skip
+
+
+class Cell(NamedTuple):
+    """A model, a learning rate, and a limit in tokens."""
+
+    model: str
+    learning_rate: float
+    limit: int
+
+    @property
+    def id(self) -> str:
+        """Of its curves on a page."""
+        rate = f"{self.learning_rate:g}".replace(".", "-").replace("+", "")
+        return f"cell-{Path(self.model).name}-{rate}-{self.limit}"
+
+    @property
+    def told(self) -> str:
+        """For people, without the model."""
+        return f"learning rate {self.learning_rate:g}, {self.limit} tokens"
+
+
+@dataclass(frozen=True)
+class Where:
+    """The runs of every cell, by arm and seed."""
+
+    cells: Mapping[Cell, Runs]
+
+    @property
+    def rules(self) -> list[str]:
+        """The arms that are compared with none, in order."""
+        found = dict.fromkeys(arm for runs in self.cells.values() for arm in runs)
+        return [arm for arm in found if arm != NONE]
+
+    @cached_property
+    def effects(self) -> pd.DataFrame:
+        """One row per model, cell, rule and evaluated length: the rule minus none.
+
+        Columns: ``model``, ``learning_rate``, ``limit`` (tokens, in training), ``rule``, ``length``
+        (tokens, evaluated), ``effect`` in points of pass@1 over the last window with ``low`` and
+        ``high`` (95 %), ``seeds``, ``state``: higher, lower, no effect or undecided, after Holm's
+        correction over the rows of one model, rule and length. A cell without runs of both arms, or
+        with too few evaluations, has no effect (NaN) and is undecided.
+        """
+        rows = [
+            {**cell._asdict(), "rule": rule, **one}
+            for cell, runs in self.cells.items()
+            for rule in self.rules
+            for one in _effects(runs, rule)
+        ]
+        frame = pd.DataFrame(rows, columns=[*COLUMNS, "p"])
+        for _, places in frame.groupby(["model", "rule", "length"], sort=False).groups.items():
+            corrected = holm(frame.loc[places, "p"].to_numpy())
+            frame.loc[places[corrected > ALPHA], "state"] = UNDECIDED
+        return frame[list(COLUMNS)]
+
+    def pooled(self, model: str, rule: str, length: int) -> Part | None:
+        """The mean effect over a model's cells: one value a seed; None without common seeds."""
+        per_cell = [
+            found
+            for cell, runs in self.cells.items()
+            if cell.model == model and (found := _by_seed(runs, rule, length))
+        ]
+        seeds = sorted(set.intersection(*map(set, per_cell))) if per_cell else []
+        if not seeds:
+            return None
+        values = np.array([np.mean([one[seed] for one in per_cell]) for seed in seeds])
+        return Part("", estimate(values), "points")
+
+    @property
+    def paragraph(self) -> str:
+        """Under which conditions a rule is right here, in words, from the cells alone."""
+        told = []
+        if (self.effects["state"] == UNDECIDED).all():
+            seeds = " or ".join(map(str, sorted(set(self.effects["seeds"]))))
+            told = [f"No cell decided: {seeds} seeds a cell are too few for any of them."]
+        maps: Any = self.effects.groupby(["model", "rule", "length"], sort=False)
+        told += [self._sentence(model, rule, length, rows) for (model, rule, length), rows in maps]
+        return " ".join(told)
+
+    def _sentence(self, model: str, rule: str, length: int, rows: pd.DataFrame) -> str:
+        parts = []
+        for state in (HIGHER, LOWER, NO_EFFECT):
+            there = rows[rows["state"] == state]
+            if len(there):
+                named = [
+                    Cell(model, rate, limit).told
+                    for rate, limit in zip(there["learning_rate"], there["limit"], strict=True)
+                ]
+                parts.append(f"{state} in {len(there)} of {len(rows)} ({'; '.join(named)})")
+        told = ", ".join(parts) or f"none of {len(rows)} cells decided"
+        mean = ""
+        if (pooled := self.pooled(model, rule, length)) is not None:
+            found = pooled.estimate
+            mean = f"; on average {found.value:+.1f} points [{found.low:+.1f}, {found.high:+.1f}]"
+        return f"{rule} against none, {Path(model).name} at {length} tokens: {told}{mean}."
+
+
+def _compared(runs: Runs, rule: str) -> Evidence | None:
+    """The finished runs of a rule and of none; None without a seed of both."""
+    done = finished({arm: runs[arm] for arm in (NONE, rule) if arm in runs})
+    curves = {arm: {s: run_curves(one) for s, one in seeds.items()} for arm, seeds in done.items()}
+    evidence = Evidence(curves)
+    return evidence if len(done) == 2 and evidence.seeds else None
+
+
+def _ends(runs: Runs) -> list[int]:
+    """The shortest and the longest evaluated length of a cell."""
+    configs = [one.config for seeds in runs.values() for one in seeds.values()]
+    lengths = {length for config in configs for length in config.eval_lengths}
+    return sorted({min(lengths), max(lengths)})
+
+
+def _effects(runs: Runs, rule: str) -> list[dict[str, Any]]:
+    """One row a length; without a number where there is nothing to compare, or too few
+    evaluations.
+    """
+    lengths, evidence, parts = _ends(runs), _compared(runs, rule), list[Part]()
+    if evidence is not None:
+        with suppress(UserError):
+            parts = [one for one in evidence.accuracy_parts("", gap(rule, NONE)) if not one.beside]
+    seeds = len(evidence.seeds) if evidence is not None else 0
+    told = [_told(one) for one in parts] or [{"state": UNDECIDED, "p": 1.0} for _ in lengths]
+    return [{"length": n, "seeds": seeds, **one} for n, one in zip(lengths, told, strict=True)]
+
+
+def _told(one: Part) -> dict[str, Any]:
+    found, p = one.estimate, p_values(one)
+    state = part_state(found, one.margin, HIGHER, LOWER)
+    sided = min(1.0, 2 * min(found.p_above, found.p_below))
+    return {
+        "effect": found.value,
+        "low": found.low,
+        "high": found.high,
+        "state": UNDECIDED if state == INCONCLUSIVE else state,
+        "p": p[NO_EFFECT] if state == NO_EFFECT else sided,
+    }
+
+
+def _by_seed(runs: Runs, rule: str, length: int) -> dict[int, float]:
+    """The effect in each seed; empty where there is nothing to compare."""
+    evidence = _compared(runs, rule)
+    if evidence is None:
+        return {}
+    longest = length == max(_ends(runs))
+    try:
+        ours, other = (evidence.accuracy(arm, longest=longest) for arm in (rule, NONE))
+    except UserError:
+        return {}
+    gaps = last_window(ours.x, ours.y) - last_window(other.x, other.y)
+    return dict(zip(evidence.seeds, gaps.tolist(), strict=True))
+
+
+# Found and trained -------------------------------------------------------------------------------
+
+
+def cells_of(records: Sequence[RunRecord], arms: Arms | None = None) -> Where:
+    """The cells that records are of, by model, then limit, then learning rate."""
+    found: dict[Cell, Runs] = {}
+    for runs in scopes(arms or EXPERIMENTS[NAME].arms, records).values():
+        config = next(one.config for seeds in runs.values() for one in seeds.values())
+        cell = Cell(config.model, config.learning_rate, config.max_completion_length)
+        found[cell] = {**found.get(cell, {}), **runs}
+    order = list(dict.fromkeys(record.config.model for record in records))
+    return Where(dict(sorted(found.items(), key=lambda item: _place(item[0], order))))
+
+
+def _place(cell: Cell, models: Sequence[str]) -> tuple[int, int, float]:
+    return models.index(cell.model), cell.limit, cell.learning_rate
+
+
+def recorded(records: Sequence[RunRecord]) -> Where | None:
+    """The cells of the protocol among records; None without any."""
+    seeds = EXPERIMENTS[NAME].seeds
+    if not any(record.seed in seeds for record in records):
+        return None
+    planned = {one.config.run_id: place for place, one in enumerate(planned_runs(NAME))}
+    own = sorted((one for one in records if one.run_id in planned), key=lambda o: planned[o.run_id])
+    return cells_of(own) if own else None
+
+
+def where_it_holds(
+    arms: Arms | None = None,
+    rates: Sequence[float] = (),
+    limits: Sequence[int | str] = (),
+    diagonal: str | None = None,
+    profile: str | None = None,
+    seeds: Sequence[int] | None = None,
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    runs_dir: str | Path = "runs",
+    use_records: bool = True,
+    workers: int = 1,
+    fresh: bool = False,
+) -> Where:
+    """Find or train the runs of a grid of cells.
+
+    Args:
+        arms: with ``none``, which the others are compared with; the experiment's where None.
+        rates, limits: of the grid, shares of the profile's limit as ``"50%"``.
+        diagonal: a further model, on the diagonal of the grid alone.
+        profile, seeds: the experiment's where None; other arguments as for ``compare``.
+
+    Raises:
+        UserError: no arm ``none``, settings that do not fit, or a run failed.
+    """
+    arms = arms or EXPERIMENTS[NAME].arms
+    if NONE not in arms:
+        raise UserError(f"the arms need one named {NONE!r}, which the others are compared with")
+    if not rates or not limits:
+        raise UserError("rates and limits need at least one value each")
+    planned = planned_runs(
+        NAME, profile, seeds, steps, arms, settings, cells=grid(rates, limits, diagonal)
+    )
+    committed = committed_records() if use_records and not fresh else []
+    found = train_missing(NAME, planned, in_project(runs_dir), None, workers, fresh, committed)
+    return cells_of(found, arms)

@@ -1,0 +1,300 @@
+"""What other papers do instead, as options of the same trainer; all off by default.
+
+Where TRL 1.16 has a method (GSPO, CISPO, Dr. GRPO) it is its settings alone. Here is what it lacks:
+
+- **Skywork-OR1** (He et al. 2025, section 3.2.3), ``advantage_rule="uncut"``;
+- **pass@k training** (Chen et al. 2025, section 2.4), ``advantage_rule="pass_at_k"``;
+- **Clip-Cov and KL-Cov** (Cui et al. 2025, section 4.2), ``token_rule``;
+- **DAPO**'s soft overlong punishment (Yu et al. 2025, Eq. 13), ``soft_overlong``: TRL's reward; and
+  its dynamic sampling (Eq. 11), ``dynamic_sampling``.
+
+Shapes: B = P·G responses, T tokens.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from math import comb
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl.rewards import get_soft_overlong_punishment
+
+from mcbench.errors import UserError
+from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.decode import Trace
+from mcbench.grpo.masking import uniform_draws
+from mcbench.grpo.trl_compat import RepairedGRPOTrainer
+from mcbench.grpo.trl_correction import loss_mask
+
+COVARIANCES = (1.0, 5.0)
+"""Between which Clip-Cov chooses (Cui et al. 2025, section 4.3)."""
+KL_COV = 1.0
+"""β of KL-Cov (section 4.3)."""
+
+
+def uncut_advantages(rewards: Tensor, cut: Tensor, group_size: int) -> Tensor:
+    """Skywork-OR1's Adv-Mask-Before, (B,): with R̂ the rewards of a group's responses that were not
+    cut, A_i = (r_i - mean R̂) / std R̂, and 0 for those that were. Deviation and 1e-4 as in TRL.
+
+    ``rewards`` (B,) may hold NaN for responses without one, which have no advantage either.
+    """
+    groups = rewards.masked_fill(cut, float("nan")).view(-1, group_size)
+    kept = ~groups.isnan()
+    centred = groups - groups.nanmean(dim=1, keepdim=True)
+    squares = centred.square().nansum(dim=1, keepdim=True)
+    deviation = (squares / (kept.sum(dim=1, keepdim=True) - 1).clamp(min=1)).sqrt()
+    return (centred / (deviation + 1e-4)).nan_to_num(nan=0.0).view(-1)
+
+
+def pass_at_k_advantages(correct: Tensor, scored: Tensor, group_size: int, k: int) -> Tensor:
+    """Pass@k training in closed form, (B,): of a group's N scored responses, n of them wrong,
+
+        mean = 1 - C(n, k) / C(N, k),  std = sqrt(mean (1 - mean)),
+        A = (1 - mean) / std of a right one,
+        A = (1 - mean - C(n - 1, k - 1) / C(N - 1, k - 1)) / std of a wrong one
+
+    (Chen et al. 2025, Eq. 11, 12, 14, 15). For k = 1 it is GRPO's with the population's deviation.
+    Where any k responses hold a right one, or none does, nothing can be learned: 0.
+
+    Args:
+        correct, scored: (B,) bool.
+    """
+    advantages = torch.zeros(len(correct), device=correct.device)
+    for start in range(0, len(correct), group_size):
+        group = slice(start, start + group_size)
+        right, known = correct[group] & scored[group], scored[group]
+        count, wrong = int(known.sum()), int((known & ~right).sum())
+        failing = comb(wrong, k) / comb(count, k) if count >= k else 0.0  # 1 - mean
+        if 0 < failing < 1:
+            deviation = (failing * (1 - failing)) ** 0.5
+            without = comb(wrong - 1, k - 1) / comb(count - 1, k - 1)
+            own = torch.where(right, failing / deviation, (failing - without) / deviation)
+            advantages[group] = own.masked_fill(~known, 0.0)
+    return advantages
+
+
+def token_covariances(log_probs: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+    """Cov(y_t) = (log π(y_t) - mean log π) · (A_t - mean A), (B, T), the means over the tokens of
+    the (B, T) bool ``mask`` (Cui et al. 2025, Eq. 10); -inf elsewhere.
+    """
+    found = (log_probs - log_probs[mask].mean()) * (advantages - advantages[mask].mean())
+    return found.masked_fill(~mask, -torch.inf)
+
+
+def clip_cov_tokens(covariances: Tensor, share: float, draws: Tensor) -> Tensor:
+    """The (B, T) tokens that Clip-Cov takes out of the gradient: a ``share`` of all tokens, at
+    least one, at random among those whose covariance is within ``COVARIANCES`` (Eq. 11, 12).
+
+    ``draws`` (B·T,) are U(0,1).
+    """
+    low, high = COVARIANCES
+    among = ((covariances >= low) & (covariances <= high)).flatten()
+    places = draws.to(among.device).masked_fill(~among, torch.inf).argsort()
+    chosen = torch.zeros_like(among)
+    chosen[places[: min(_count(covariances, share), int(among.sum()))]] = True
+    return chosen.view_as(covariances)
+
+
+def kl_cov_tokens(covariances: Tensor, share: float) -> Tensor:
+    """The (B, T) tokens that KL-Cov punishes: the ``share`` of all tokens, at least one, whose
+    covariance is highest (Eq. 13).
+    """
+    chosen = torch.zeros(covariances.numel(), dtype=torch.bool, device=covariances.device)
+    chosen[covariances.flatten().topk(_count(covariances, share)).indices] = True
+    return chosen.view_as(covariances)
+
+
+def _count(covariances: Tensor, share: float) -> int:
+    tokens = int(covariances.isfinite().sum())
+    return min(tokens, max(1, int(share * tokens)))
+
+
+def with_kl_penalty(advantages: Tensor, log_ratio: Tensor, chosen: Tensor) -> Tensor:
+    """(B, T) advantages A' under which the gradient of -ratio · A' is, at the ``chosen`` tokens,
+    that of -ratio · A + β |log ratio|: A' = A - β sign(log ratio) / ratio.
+
+    |log ratio| is the estimate of the KL that the authors use (Listing 1 for Eq. 14). Only the
+    gradient is theirs: the loss that is logged holds the sign instead of the penalty.
+    """
+    penalty = KL_COV * log_ratio.sign() * (-log_ratio).exp()
+    return torch.where(chosen, advantages - penalty, advantages)
+
+
+def flat_groups(rewards: Tensor, group_size: int) -> Tensor:
+    """The (P,) groups that DAPO's dynamic sampling replaces: no two scored responses differ, so
+    that no advantage is left (Eq. 11: 0 < right responses < G).
+    """
+    groups = rewards.view(-1, group_size)
+    highest = groups.nan_to_num(nan=-torch.inf).amax(dim=1)
+    return highest <= groups.nan_to_num(nan=torch.inf).amin(dim=1)
+
+
+class RivalGRPOTrainer(RepairedGRPOTrainer):
+    """The trainer with the rivals' options, each in one of TRL's own steps."""
+
+    _drawn: tuple[list[Any], list[Any] | None, Trace | None] | None = None
+    _loss_inputs: dict[str, Any] | None = None
+
+    def __init__(
+        self, model: Any, args: MicroCoderGRPOConfig | None, reward_funcs: Any = None, **kwargs: Any
+    ) -> None:
+        share = getattr(args, "soft_overlong", 0.0)
+        if args is not None and share:
+            limit = args.max_completion_length or 0
+            given = (
+                list(reward_funcs) if isinstance(reward_funcs, (list, tuple)) else [reward_funcs]
+            )
+            punish = get_soft_overlong_punishment(limit, max(1, round(share * limit)))
+            reward_funcs = [*given, punish]
+        super().__init__(model, args, reward_funcs=reward_funcs, **kwargs)
+        if share and self.args.correctness_reward is None:
+            if len(self.reward_func_names) > 2:
+                raise UserError(
+                    "with soft_overlong correctness_reward must name the reward that decides "
+                    f"correctness, one of {', '.join(self.reward_func_names[:-1])}"
+                )
+            self.args.correctness_reward = self.reward_func_names[0]
+        for name in ("rollout_func", "environment_factories", "tools"):
+            if self.args.dynamic_sampling and getattr(self, name):
+                raise UserError(f"dynamic_sampling cannot be used with {name}")
+        if self.args.dynamic_sampling and not hasattr(self.train_dataset, "__getitem__"):
+            raise UserError("dynamic_sampling draws further prompts, so not from a streamed set")
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        sampled: dict[str, float] = {}
+        if self.args.dynamic_sampling and self.model.training:
+            inputs, sampled = self._with_signal(inputs)
+        output = super()._generate_and_score_completions(inputs)
+        self.log_of_batch(sampled)
+        if self.training and self.args.advantage_rule != "group":
+            self.replace_advantages(output, self._advantages(output["advantages"].dtype))
+        return output
+
+    def _advantages(self, dtype: torch.dtype) -> Tensor:
+        """(B,) those of ``advantage_rule``."""
+        if self.args.advantage_rule == "uncut":
+            found = uncut_advantages(
+                self.total_rewards(), self.gather(self.truncated()), self.num_generations
+            )
+        else:
+            rewards = self.correctness_rewards()
+            found = pass_at_k_advantages(
+                rewards >= self.args.correct_threshold, ~rewards.isnan(), self.num_generations,
+                self.args.pass_k,
+            )  # fmt: skip
+        return found.to(dtype)
+
+    # -- dynamic sampling: the batch is sampled and scored before TRL asks for it
+
+    def _with_signal(
+        self, inputs: list[dict[str, Any]]
+    ) -> tuple[list[dict[str, Any]], dict[str, float]]:
+        """The rows of the batch in which groups without a signal were replaced by further prompts
+        of the training set, drawn at random, and what is logged of it. What was sampled for the
+        rows is what TRL's next call gets.
+        """
+        size = self.num_generations
+        rows, flat = list(inputs), list(range(0, len(inputs), size))
+        kept: dict[int, tuple[Any, ...]] = {}
+        sampled = 0
+        for attempt in range(self.args.dynamic_sampling + 1):
+            if attempt:
+                for start, place in zip(flat, self._further(attempt, len(flat)), strict=True):
+                    row = self.train_dataset[place]
+                    rows[start : start + size] = [dict(row) for _ in range(size)]
+            places = [start + one for start in flat for one in range(size)]
+            asked = [rows[place] for place in places]
+            kept.update(zip(places, self._respond_to(asked), strict=True))
+            sampled += len(flat)
+            rewards = self._score(asked, [kept[place][0] for place in places])
+            found = flat_groups(rewards, size).tolist()
+            flat = [start for start, none in zip(flat, found, strict=True) if none]
+            if not flat:
+                break
+        in_order = (kept[place] for place in range(len(rows)))
+        ids, sampler, *own = (list(column) for column in zip(*in_order, strict=True))
+        trace = None if self.trace is None else Trace(*own)
+        self._drawn = ids, None if sampler[0] is None else sampler, trace
+        count = len(rows) // size
+        return rows, {
+            "dynamic/groups_sampled": sampled / count,
+            "dynamic/flat_left": len(flat) / count,
+        }
+
+    def _further(self, attempt: int, count: int) -> list[int]:
+        """Places of ``count`` rows of the training set; the same after a resume."""
+        key = (self.args.seed, self.state.global_step, attempt)
+        places = uniform_draws(key, count) * len(self.train_dataset)
+        return [int(place) for place in places]
+
+    def _respond_to(self, rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        """Of each row its response, the sampler's log-probabilities, and what the trace holds."""
+        prompts = [deepcopy(row["prompt"]) for row in rows]
+        asked = self._tokenize_prompts(prompts)
+        ids, sampler = self._generate_single_turn(*asked, self.num_generations)
+        nothing = [None] * len(rows)
+        trace = self.trace or Trace(nothing, nothing)  # type: ignore[arg-type]
+        return list(zip(ids, sampler or nothing, trace.log_probs, trace.entropies, strict=True))
+
+    def _score(self, rows: list[dict[str, Any]], ids: list[list[int]]) -> Tensor:
+        """The rewards that decide correctness; nothing of it is logged."""
+        processor: Any = self.processing_class
+        texts = processor.batch_decode(ids, skip_special_tokens=True)
+        prompts = [row["prompt"] for row in rows]
+        spoken = isinstance(prompts[0], list)
+        completions = (
+            [[{"role": "assistant", "content": text}] for text in texts] if spoken else texts
+        )
+        self._calculate_rewards(rows, prompts, completions, ids)
+        self._pending_extra_logs.clear()
+        self._pending_metrics.clear()
+        return self.correctness_rewards()
+
+    def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._drawn is None:
+            return super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        (ids, log_probs, self.trace), self._drawn = self._drawn, None
+        return ids, log_probs
+
+    # -- Clip-Cov and KL-Cov: TRL's loss takes (B, T) advantages and reads them after the
+    #    log-probabilities of the policy are known
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        if self.args.token_rule == "none" or not self.model.training:
+            return super()._compute_loss(model, inputs)
+        advantages = inputs["advantages"].unsqueeze(1).expand(inputs["completion_mask"].shape)
+        self._loss_inputs = {**inputs, "advantages": advantages}
+        try:
+            return super()._compute_loss(model, self._loss_inputs)
+        finally:
+            self._loss_inputs = None
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self._loss_inputs is not None:
+            self._change_tokens(self._loss_inputs, found[0].detach())
+        return found
+
+    def _change_tokens(self, inputs: dict[str, Any], log_probs: Tensor) -> None:
+        """Puts the advantages of ``token_rule`` in the place of a forward pass's."""
+        advantages, mask = inputs["advantages"], loss_mask(inputs).bool()
+        if not mask.any():
+            return
+        covariances = token_covariances(log_probs, advantages, mask)
+        if self.args.token_rule == "clip_cov":
+            # The tokens themselves are part of the key: every pass of an update has other draws,
+            # and a resumed run the same ones.
+            tokens = int(inputs["completion_ids"].sum())
+            step, process = self.state.global_step, self.accelerator.process_index
+            draws = uniform_draws((self.args.seed, step, process, tokens), covariances.numel())
+            chosen = clip_cov_tokens(covariances, self.args.token_share, draws)
+            inputs["advantages"] = advantages.masked_fill(chosen, 0.0)
+        else:
+            chosen = kl_cov_tokens(covariances, self.args.token_share)
+            old = inputs.get("old_per_token_logps", log_probs)
+            inputs["advantages"] = with_kl_penalty(advantages, log_probs - old, chosen)
+        told = torch.stack([chosen.sum() / mask.sum(), covariances[mask].mean()])
+        share, mean = self.gather(told.unsqueeze(0)).mean(dim=0).tolist()
+        for name, value in (("chosen", share), ("mean", mean)):
+            self._metrics["train"][f"covariance/{name}"].append(value)

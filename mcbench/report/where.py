@@ -1,0 +1,149 @@
+"""The page of ``where_it_holds``: maps of effects to hover, and behind every cell its curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mcbench.experiments.match import Runs
+from mcbench.experiments.where import UNDECIDED, Cell, Where
+from mcbench.report import figures
+from mcbench.report.base import Figure, new_figure
+from mcbench.report.ends import interval, signed
+from mcbench.report.page import Page, Panel, Plot, Section
+from mcbench.report.provenance import provenance
+from mcbench.report.style import NEUTRAL_TEXT, arm_styles
+from mcbench.runs.store import RunRecord
+
+# Okabe and Ito's vermillion and blue: lower and higher.
+_SCALE = [[0.0, "#D55E00"], [0.5, "rgba(128,134,144,0.16)"], [1.0, "#0072B2"]]
+_LEAST = 5.0  # points; a map of small effects has no strong colours
+_HOVER = (
+    "learning rate %{x}, %{y}<br>%{customdata.effect} points (%{customdata.interval})<br>"
+    "%{customdata.state}, %{customdata.seeds} seeds<extra></extra>"
+)
+
+
+def map_figure(where: Where, model: str, rule: str, length: int) -> Figure:
+    """The effect of a rule against none in every cell of a model's grid; a click leads to the
+    cell's curves, a star marks what is decided.
+    """
+    all_rows = where.effects
+    rows = all_rows[
+        (all_rows["model"] == model) & (all_rows["rule"] == rule) & (all_rows["length"] == length)
+    ]
+    rates, limits = (sorted(set(rows[name])) for name in ("learning_rate", "limit"))
+    shape = (len(limits), len(rates))
+    effects, texts = np.full(shape, np.nan), np.full(shape, "", dtype=object)
+    behind: list[list[dict[str, Any]]] = [[{} for _ in rates] for _ in limits]
+    found: Any = rows.itertuples()
+    for row in found:
+        at = limits.index(row.limit), rates.index(row.learning_rate)
+        effects[at] = row.effect
+        star = "" if row.state == UNDECIDED else " *"
+        texts[at] = f"{signed(row.effect)}{star}<br>{interval(row.low, row.high)}"
+        behind[at[0]][at[1]] = {
+            "href": f"#{Cell(model, row.learning_rate, row.limit).id}",
+            "effect": signed(row.effect),
+            "interval": interval(row.low, row.high),
+            "state": row.state,
+            "seeds": row.seeds,
+        }
+    known = np.abs(effects[np.isfinite(effects)])
+    most = max(_LEAST, float(known.max())) if known.size else _LEAST
+    figure = new_figure(
+        f"{rule} minus none, pass@1 with up to {length} tokens", "Limit in training",
+        x_title="Learning rate", hovermode="closest",
+    )  # fmt: skip
+    figure.add(
+        "heatmap",
+        x=[f"{rate:g}" for rate in rates],
+        y=[f"{limit} tokens" for limit in limits],
+        z=effects,
+        text=texts.tolist(),
+        texttemplate="%{text}",
+        textfont={"size": 10, "color": NEUTRAL_TEXT},
+        customdata=behind,
+        hovertemplate=_HOVER,
+        hoverongaps=False,
+        colorscale=_SCALE,
+        zmin=-most,
+        zmax=most,
+        xgap=2,
+        ygap=2,
+        showscale=False,
+    )
+    return figure.update(xaxis={"type": "category"}, yaxis={"type": "category"})
+
+
+def maps(where: Where) -> list[Plot]:
+    """A map of every model, rule and evaluated length."""
+    styles = arm_styles(where.rules)
+    keys = where.effects[["model", "rule", "length"]].drop_duplicates()
+    return [
+        Plot(
+            f"map-{Path(model).name}-{rule}-{length}",
+            f"{styles[rule].label} minus none, {Path(model).name}, up to {length} tokens",
+            map_figure(where, model, rule, length),
+        )
+        for model, rule, length in keys.itertuples(index=False)
+    ]
+
+
+def _curves(where: Where) -> list[Section]:
+    made = []
+    for cell, runs in where.cells.items():
+        plots = [
+            Plot(
+                f"{cell.id}-{length}",
+                f"pass@1 with up to {length} tokens",
+                figures.accuracy(_records(runs), int(length)),
+            )
+            for length in sorted(where.effects["length"].unique())
+        ]
+        name = f"{Path(cell.model).name}: {cell.told}"
+        made.append(Section(cell.id, name, blocks=[Panel("Accuracy", "", plots)]))
+    return made
+
+
+def _records(runs: Runs) -> dict[str, list[RunRecord]]:
+    return {arm: list(seeds.values()) for arm, seeds in runs.items()}
+
+
+def where_page(where: Where, reproduce: str) -> Page:
+    """The whole page: the paragraph, the maps, the curves of every cell.
+
+    Args:
+        reproduce: the command that makes the page again, shown as it is.
+    """
+    arms = list(dict.fromkeys(arm for runs in where.cells.values() for arm in runs))
+    several = {f"{cell.model}, {cell.told}": _records(runs) for cell, runs in where.cells.items()}
+    return Page(
+        title="Where does it hold?",
+        kicker="ours",
+        lead=f"Masks and T(D) against none, over learning rate and limit. {where.paragraph}",
+        arms=arm_styles(arms),
+        sections=[
+            Section(
+                "maps",
+                "Maps",
+                "Points of pass@1 over the last window, a rule minus none, with the 95 % interval; "
+                "blue is higher. A star marks what is decided (higher, lower, or no effect within "
+                "the margin) after Holm's correction over the cells of the map; with three seeds a "
+                "cell that is seldom. Click a cell for its curves.",
+                [Panel("Effects", "", maps(where), where.effects)],
+            ),
+            *_curves(where),
+            provenance(several, reproduce),
+        ],
+    )
+
+
+def show_maps(where: Where) -> None:
+    """Display the maps in a notebook."""
+    from IPython.display import display
+
+    for plot in maps(where):
+        display(plot.figure.update(title={"text": plot.caption}))

@@ -1,0 +1,106 @@
+"""Maps over conditions: the planned cells, effects by hand, the paragraph."""
+
+import numpy as np
+import pytest
+from fake_cells import ARMS, gains, records
+from scipy import stats
+
+from mcbench.cli import main
+from mcbench.errors import UserError
+from mcbench.experiments.experiments import planned_runs
+from mcbench.experiments.where import NAME, Where, cells_of, recorded, where_it_holds
+
+
+def test_the_protocol_s_cells_are_planned_seed_by_seed():
+    planned = planned_runs(NAME)
+    assert len({one.config.run_id for one in planned}) == len({one.label for one in planned}) == 300
+    assert [one.config.seed for one in planned] == sorted(one.config.seed for one in planned)
+    cells = {
+        (one.config.model, one.config.learning_rate, one.config.max_completion_length)
+        for one in planned
+    }
+    small = {cell[1:] for cell in cells if cell[0] == "nano-s"}
+    assert len(small) == 16
+    assert {limit for _, limit in small} == {48, 72, 96, 144}
+    assert {cell[1:] for cell in cells if cell[0] == "nano-m"} == {
+        (1e-4, 48), (2e-4, 72), (3.5e-4, 96), (5e-4, 144)
+    }  # fmt: skip
+    assert {one.config.steps for one in planned} == {320}
+    assert {one.config.eval_lengths for one in planned} == {(96, 192)}
+    assert planned[0].label == "none seed 30 at 0.0001 x 48"
+
+
+def test_a_sweep_plans_the_same_runs(capsys, tmp_path):
+    command = ["sweep", "where_it_holds", "--dry-run", "--arms", "none", "--seeds", "30"]
+    assert main([*command, "--runs-dir", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    wanted = [one for one in planned_runs(NAME, seeds=[30]) if one.arm == "none"]
+    assert [line.split()[0] for line in printed.splitlines()[:20]] == [
+        one.config.run_id for one in wanted
+    ]
+    assert "runs: 20 by arm and seed, 20 distinct" in printed
+
+
+def test_effects_are_differences_of_last_windows_with_intervals_from_the_seeds():
+    where = cells_of(records(gains), ARMS)
+    assert where.rules == ["all"]
+    rows = where.effects
+    assert rows["length"].tolist() == [96, 192]
+    one = rows.iloc[0]
+    assert (one["model"], one["limit"], one["seeds"]) == ("nano-s", 96, 3)
+    assert one["effect"] == pytest.approx(18.75)
+    # At least Student's t over 25, 12.5 and 18.75; the choice of problems adds a little.
+    half = stats.t.ppf(0.975, 2) * 6.25 / np.sqrt(3)
+    assert one["effect"] - one["low"] == pytest.approx(half, rel=0.05)
+    assert one["effect"] - one["low"] >= half - 1e-6
+    assert one["state"] == "higher"
+    assert where.pooled("nano-s", "all", 96).estimate.value == pytest.approx(18.75)
+    assert "higher in 1 of 1 (learning rate 0.0002, 96 tokens)" in where.paragraph
+
+
+def test_states_are_corrected_over_the_cells_of_a_map():
+    where = cells_of(records(gains, rates=(2e-4, 5e-4)), ARMS)
+    rows = where.effects[where.effects["length"] == 96]
+    assert rows["effect"].tolist() == pytest.approx([18.75, 0])
+    assert rows["state"].tolist() == ["undecided"] * 2  # p is .035, and doubled
+    assert where.paragraph.startswith("No cell decided: 3 seeds a cell are too few")
+    pooled = where.pooled("nano-s", "all", 96).estimate  # 12.5, 6.25 and 9.375 by seed
+    assert pooled.value == pytest.approx(9.375)
+    assert f"on average +9.4 points [{pooled.low:+.1f}, {pooled.high:+.1f}]" in where.paragraph
+
+
+def test_cells_are_in_order_and_a_further_model_has_its_own():
+    made = records(gains, (5e-4, 2e-4), ("100%", "50%"), "nano-m")
+    where = cells_of(made, ARMS)
+    assert [cell[1:] for cell in where.cells if cell.model == "nano-s"] == [
+        (2e-4, 48), (5e-4, 48), (2e-4, 96), (5e-4, 96)
+    ]  # fmt: skip
+    assert [cell[1:] for cell in where.cells if cell.model == "nano-m"] == [
+        (2e-4, 48), (5e-4, 96)
+    ]  # fmt: skip
+    assert len({cell.id for cell in where.cells}) == 6
+
+
+def test_a_cell_without_runs_of_both_arms_is_undecided():
+    some = [one for one in records(gains) if one.config.truncation_mask == "all"]
+    where = cells_of(some, ARMS)
+    assert where.effects["effect"].isna().all()
+    assert set(where.effects["state"]) == {"undecided"}
+    assert where.pooled("nano-s", "all", 96) is None
+    assert Where({}).effects.empty
+
+
+def test_of_a_folder_s_records_those_of_the_protocol_s_cells_count():
+    own = records(gains, seeds=(30,))
+    other = records(gains, rates=(7e-4,), seeds=(30,))
+    found = recorded([*other, *own])
+    assert [cell.learning_rate for cell in found.cells] == [2e-4]
+    assert recorded(other) is None
+    assert recorded(records(gains, seeds=(31,))[:0]) is None
+
+
+def test_wrong_grids_are_one_sentence():
+    with pytest.raises(UserError, match="need one named 'none'"):
+        where_it_holds({"all": {"recipe": "deepcoder"}}, [1e-4], ["50%"])
+    with pytest.raises(UserError, match="at least one value each"):
+        where_it_holds(ARMS, [], ["50%"])

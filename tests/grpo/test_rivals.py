@@ -1,0 +1,247 @@
+"""The rivals' formulas against numbers worked out by hand, and each of them in training."""
+
+import math
+
+import pytest
+import torch
+from trl.trainer.utils import nanstd
+
+from mcbench.errors import UserError
+from mcbench.grpo import rivals
+from mcbench.grpo.temperature import nearest_temperature
+
+from .conftest import make_dataset
+
+NAN = float("nan")
+
+
+def close(found, wanted):
+    assert found.tolist() == pytest.approx(wanted, abs=1e-3)
+
+
+def test_cut_answers_leave_mean_and_deviation():
+    rewards = torch.tensor([1.0, 0, 0, 0, 1, 1, NAN, 0])
+    cut = torch.tensor([False, False, True, True, False, False, False, True])
+    # {1, 0}: mean 1/2, deviation sqrt(1/2); {1, 1}: no deviation.
+    close(rivals.uncut_advantages(rewards, cut, 4), [0.7071, -0.7071, 0, 0, 0, 0, 0, 0])
+    alone = rivals.uncut_advantages(torch.tensor([1.0, 0]), torch.tensor([False, True]), 2)
+    assert alone.tolist() == [0, 0]
+
+
+def test_without_cut_answers_the_advantages_are_trl_s():
+    rewards = torch.rand(3, 4)
+    wanted = (rewards - rewards.mean(1, keepdim=True)) / (nanstd(rewards, 1)[:, None] + 1e-4)
+    found = rivals.uncut_advantages(rewards.view(-1), torch.zeros(12, dtype=torch.bool), 4)
+    torch.testing.assert_close(found, wanted.view(-1))
+
+
+def test_pass_at_k_advantages():
+    right = torch.tensor([True, False, False, False, True, True, True, False])
+    scored = torch.ones(8, dtype=torch.bool)
+    # One of four, k = 2: C(3,2)/C(4,2) = 1/2 fail, deviation 1/2; a wrong one: C(2,1)/C(3,1) = 2/3.
+    close(rivals.pass_at_k_advantages(right, scored, 4, 2)[:4], [1, -1 / 3, -1 / 3, -1 / 3])
+    # Three of four: any two hold a right one.
+    assert rivals.pass_at_k_advantages(right, scored, 4, 2)[4:].tolist() == [0] * 4
+    # k = 1: GRPO's, with p = 3/4: (1 - p) / sqrt(p (1 - p)) and -p / sqrt(p (1 - p)).
+    close(rivals.pass_at_k_advantages(right, scored, 4, 1)[4:], [0.5774] * 3 + [-1.7321])
+    # One without a reward counts nowhere: one of three, k = 2: C(2,2)/C(3,2) = 1/3; C(1,1)/C(2,1).
+    some = torch.tensor([True, True, True, False])
+    close(rivals.pass_at_k_advantages(right[:4], some, 4, 2), [0.7071, -0.3536, -0.3536, 0])
+    assert not rivals.pass_at_k_advantages(right[:4], some, 4, 4).any()
+
+
+LOG_PROBS = torch.tensor([[-1.0, -3.0], [-2.0, -9.0]])
+ADVANTAGES = torch.tensor([[2.0, 2.0], [-4.0, -4.0]])
+MASK = torch.tensor([[True, True], [True, False]])
+# Means over the three tokens: -2 and 0.
+COVARIANCES = [[2.0, -2.0], [0.0, -math.inf]]
+
+
+def test_token_covariances():
+    assert rivals.token_covariances(LOG_PROBS, ADVANTAGES, MASK).tolist() == COVARIANCES
+
+
+def test_clip_cov_takes_a_share_at_random_from_the_band():
+    found = torch.tensor([[2.0, 0.5, 6.0, 3.0, 1.0, -math.inf]])
+    draws = torch.tensor([0.9, 0.0, 0.1, 0.2, 0.5, 0.0])
+    assert rivals.clip_cov_tokens(found, 0.4, draws).nonzero()[:, 1].tolist() == [3, 4]
+    assert rivals.clip_cov_tokens(found, 1e-9, draws).nonzero()[:, 1].tolist() == [3]
+    assert rivals.clip_cov_tokens(found, 1.0, draws).sum() == 3
+    assert not rivals.clip_cov_tokens(found[:, 1:3], 1.0, draws[:2]).any()
+
+
+def test_kl_cov_takes_the_highest():
+    assert rivals.kl_cov_tokens(torch.tensor(COVARIANCES), 0.7).tolist() == [
+        [True, False],
+        [True, False],
+    ]
+    assert rivals.kl_cov_tokens(torch.tensor(COVARIANCES), 0.0).sum() == 1
+
+
+def test_the_advantages_of_kl_cov_have_the_penalty_s_gradient():
+    log_ratio = torch.tensor([0.3, -0.2, 0.4, 0.0], requires_grad=True)
+    advantages, chosen = (
+        torch.tensor([1.0, 2.0, -1.0, 1.0]),
+        torch.tensor([True, True, False, True]),
+    )
+    (rival,) = torch.autograd.grad(
+        (-log_ratio.exp() * advantages + rivals.KL_COV * chosen * log_ratio.abs()).sum(), log_ratio
+    )
+    changed = rivals.with_kl_penalty(advantages, log_ratio.detach(), chosen)
+    (ours,) = torch.autograd.grad((-log_ratio.exp() * changed).sum(), log_ratio)
+    torch.testing.assert_close(ours, rival)
+
+
+def test_groups_that_fare_alike_are_flat():
+    rewards = torch.tensor([1.0, 1, 0, 1, NAN, 0, NAN, NAN])
+    assert rivals.flat_groups(rewards, 2).tolist() == [True, False, True, True]
+
+
+def test_the_nearest_temperature_is_taken():
+    measured = {1.4: 0.7, 0.6: 0.2, 1.0: 0.4}
+    choice = nearest_temperature(measured, 0.3)
+    assert (choice.temperature, choice.reached) == (0.6, True)  # the lower of two equally near
+    assert "H(0.6) = 0.200" in choice.explanation
+    assert not nearest_temperature(measured, 0.8).reached
+    with pytest.raises(UserError, match="at least one"):
+        nearest_temperature({}, 0.3)
+
+
+# In training -------------------------------------------------------------------------------------
+
+
+def logged(trainer, name):
+    return [line[name] for line in trainer.state.log_history if name in line]
+
+
+def test_uncut_advantages_reach_the_loss_and_the_record(make_trainer):
+    batches = []
+    options = {"max_completion_length": 5, "per_device_train_batch_size": 8, "max_steps": 4}
+    parts = {"on_generation": batches.append}
+    make_trainer(advantage_rule="uncut", trainer=parts, **options).train()
+    assert any(batch.truncated.any() for batch in batches)
+    for batch in batches:
+        wanted = rivals.uncut_advantages(
+            torch.tensor(batch.rewards), torch.tensor(batch.truncated), 4
+        )
+        close(torch.tensor(batch.advantages), wanted.tolist())
+        assert not batch.advantages[batch.truncated].any()
+
+
+def test_pass_at_k_trains(make_trainer):
+    batches = []
+
+    def seldom(completions, **_):
+        return [float(text.startswith("a")) for text in completions]
+
+    parts = {"reward_funcs": seldom, "on_generation": batches.append}
+    options = {"per_device_train_batch_size": 16, "max_steps": 5}
+    make_trainer(advantage_rule="pass_at_k", pass_k=2, trainer=parts, **options).train()
+    found = {round(float(a), 3) for batch in batches for a in batch.advantages}
+    # One or two of four are right: (1, -1/3) and, with C(2,2)/C(4,2) = 1/6, (.447, -.447).
+    assert found <= {0, 1, -0.333, 0.447, -0.447}
+    assert 1 in found
+
+
+def test_tokens_chosen_by_covariance_are_trained_otherwise(make_trainer):
+    def weights(**options):
+        trainer = make_trainer(gradient_accumulation_steps=1, steps_per_generation=2, **options)
+        trainer.train()
+        return trainer, torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+
+    free = {"epsilon": 1.0, "epsilon_high": 1000.0}
+    for rule in ("clip_cov", "kl_cov"):
+        _, plain = weights(**free)
+        trainer, changed = weights(token_rule=rule, token_share=0.2, **free)
+        assert not torch.equal(plain, changed)
+        shares = logged(trainer, "covariance/chosen")
+        assert len(shares) == 5
+        assert 0 < max(shares) <= 0.25
+        _, again = weights(token_rule=rule, token_share=0.2, **free)
+        assert torch.equal(changed, again)
+
+
+def test_further_prompts_replace_flat_groups(make_trainer):
+    batches, scored = [], []
+
+    def some(prompts, completions, **_):
+        """Half of the prompts are always solved."""
+        scored.append(len(completions))
+        return [
+            1.0 if prompt < "g" else float(text.split().count("a") % 2)
+            for prompt, text in zip(prompts, completions, strict=True)
+        ]
+
+    options = {"per_device_train_batch_size": 16, "max_steps": 3, "sample_unfinished": True}
+    parts = {"reward_funcs": some, "on_generation": batches.append}
+    trainer = make_trainer(dynamic_sampling=20, trainer=parts, **options)
+    trainer.train()
+    rows = {row["problem_id"]: row["prompt"] for row in make_dataset()}
+    for batch in batches:
+        assert not rivals.flat_groups(torch.tensor(batch.rewards), 4).any()
+        ids = batch.columns["problem_id"]
+        assert batch.prompts == [rows[one] for one in ids]
+        assert all(len(set(ids[i : i + 4])) == 1 for i in range(0, 16, 4))
+        assert [len(row) for row in batch.log_probs] == batch.lengths.tolist()
+    assert max(logged(trainer, "dynamic/groups_sampled")) > 1
+    assert logged(trainer, "dynamic/flat_left") == [0, 0, 0]
+    assert max(scored) == 16
+    assert len(scored) > 6
+
+
+def test_groups_that_stay_flat_are_kept_and_said(make_trainer):
+    trainer = make_trainer(
+        dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
+    )
+    trainer.train()
+    assert logged(trainer, "dynamic/groups_sampled") == [3]
+    assert logged(trainer, "dynamic/flat_left") == [1]
+
+
+def test_long_answers_are_punished_and_correctness_is_not_theirs(make_trainer):
+    batches = []
+    trainer = make_trainer(
+        soft_overlong=0.25, max_completion_length=8, trainer={"on_generation": batches.append}
+    )
+    trainer.train()
+    assert trainer.args.correctness_reward == "letter_reward"
+    (batch, *_) = [one for one in batches if one.truncated.any()]
+    assert set(batch.rewards) <= {0.0, 1.0}
+    punished = -(batch.lengths - 6).clip(0) / 2
+    mean = logged(trainer, "rewards/soft_overlong_punishment_reward/mean")[batch.step]
+    assert mean == pytest.approx(punished.mean())
+
+
+def test_a_temperature_is_chosen_by_the_sampler_s_entropy(make_trainer):
+    options = {"temperature_grid": [0.3, 1.0, 2.5], "temperature_probe_prompts": 8, "max_steps": 1}
+    trainer = make_trainer(temperature_target_entropy=1.4, sample_unfinished=True, **options)
+    trainer.train()
+    choice = trainer.temperature_choice
+    nearest = min(choice.measured, key=lambda t: abs(choice.measured[t] - 1.4))
+    assert choice.temperature == float(nearest)
+    assert choice.measured["0.3"] < choice.measured["1"] < choice.measured["2.5"]
+    assert logged(trainer, "temperature") == [choice.temperature]
+    with pytest.raises(UserError, match="sample_unfinished=True"):
+        make_trainer(temperature_target_entropy=1.4, **options).train()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"advantage_rule": "best"}, "allowed: group, pass_at_k, uncut"),
+        ({"advantage_rule": "uncut", "scale_rewards": "none"}, "leave scale_rewards at 'group'"),
+        ({"advantage_rule": "pass_at_k", "pass_k": 9}, "at most num_generations, 4"),
+        (
+            {"token_rule": "clip_cov", "loss_type": "cispo", "epsilon_high": 5.0},
+            "one of the losses",
+        ),
+        ({"token_rule": "kl_cov"}, "epsilon=1 and epsilon_high=1000"),
+        ({"soft_overlong": 0.2, "length_stages": "0:8"}, "for one limit"),
+        ({"soft_overlong": 1.2}, r"soft_overlong must be in \[0, 1\]"),
+        ({"dynamic_sampling": 1.5}, "must be a whole number"),
+        ({"temperature_target_entropy": 0.3, "temperature_stages": "0:1"}, "give one"),
+    ],
+)
+def test_wrong_options_are_refused(config, changes, message):
+    with pytest.raises(UserError, match=message):
+        config(**changes)
