@@ -166,19 +166,26 @@ def result_lines(results: Results) -> list[str]:
 
 
 def states_sentence(results: Results) -> str:
-    """How many of the paper's claims are in each state; empty without any."""
-    found = papers(results)
+    """How many claims of the paper, and of its rivals, are in each state; empty without any."""
+    whose = {"paper's": "paper", "rivals'": "rival"}
+    told = [
+        _states_of(name, [one for claim, one in results.items() if CLAIMS[claim].whose == who])
+        for name, who in whose.items()
+    ]
+    return " ".join(filter(None, told))
+
+
+def _states_of(whose: str, found: Sequence[Result]) -> str:
     if not found:
         return ""
-    who = "rivals'" if any(CLAIMS[name].whose == "rival" for name in found) else "paper's"
-    counts = {state: [one for one in found.values() if one.state == state] for state in STATES}
-    if len(counts[INCONCLUSIVE]) == len(found):
+    counts = {state: sum(one.state == state for one in found) for state in STATES}
+    if counts[INCONCLUSIVE] == len(found):
         every = "claim is" if len(found) == 1 else f"{len(found)} claims is"
-        return f"None of the {who} {every} decided by these runs."
-    told = [f"{len(them)} {state}" for state, them in counts.items() if them]
+        return f"None of the {whose} {every} decided by these runs."
+    told = [f"{count} {state}" for state, count in counts.items() if count]
     are = "is" if told[0].startswith("1 ") else "are"
     told[0] = told[0].replace(" ", f" {are} ", 1)
-    return f"Of the {who} {len(found)} claims {', '.join(told)}."
+    return f"Of the {whose} {len(found)} claims {', '.join(told)}."
 
 
 def claim_sections(results: Results) -> list[Section]:

@@ -42,9 +42,9 @@ PARTS = {
     "Q10": "pass@1, rho 1 minus rho 0.3",
     "Q11": "pass@1, the normaliser",
     "Q12": "length, KL 0.3 minus none",
-    "Q15": "unique programs, any loop minus the paper's rule",
     "Q13": "unique programs, no upper clip minus high",
     "Q14": "weight, longest responses, sequence minus token",
+    "Q15": "unique programs, any loop minus the paper's rule",
 }
 """The part of a question of ours in which its effect is planted."""
 
