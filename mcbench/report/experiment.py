@@ -122,7 +122,7 @@ def frame(study: Study, name: str, **beside: Any) -> pd.DataFrame:
                 "y": list(trace["y"]),
             }
         )
-        for plot in made.plots
+        for plot in (*made.plots, *made.flat)
         for trace in plot.figure.data
         if trace["type"] in ("scatter", "bar") and not trace.get("fill")
     ]

@@ -47,8 +47,8 @@ class Plot:
 class Panel:
     """What a few figures say; ``data`` are numbers beside those behind each figure.
 
-    ``missing`` says what could not be drawn, because it was not recorded; ``text`` is shown as it
-    is, line by line.
+    ``missing`` says what is not drawn, because it was not recorded or because it never changes
+    (``flat``: those figures, for their numbers); ``text`` is shown as it is, line by line.
     """
 
     title: str
@@ -57,6 +57,7 @@ class Panel:
     data: pd.DataFrame | None = None
     missing: str = ""
     text: str = ""
+    flat: Sequence[Plot] = ()
 
 
 @dataclass(frozen=True)

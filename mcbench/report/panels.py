@@ -288,27 +288,28 @@ def panel(
     if wanted not in _KINDS:
         raise unknown("panel", name, [*_KINDS, *SYNONYMS, *also])
     kind = _KINDS[wanted]
-    plots, missing = drawn(kind, arms, smoothing)
+    plots, flat, missing = drawn(kind, arms, smoothing)
     if prefix:
         plots = [replace(plot, id=f"{prefix}-{plot.id}") for plot in plots]
     said = [missing, left_out(plots), unfinished_runs(arms)]
-    return Panel(kind.title, kind.prose, plots, missing=" ".join(filter(None, said)))
+    return Panel(kind.title, kind.prose, plots, missing=" ".join(filter(None, said)), flat=flat)
 
 
-def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], str]:
-    """A panel's figures that have something to show, and a sentence on those that have not: what
-    was not recorded, and what never changed, which no figure is needed for.
+def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], list[Plot], str]:
+    """A panel's figures that have something to show; those of what never changed, which no figure
+    is needed for; and a sentence on these and on what was not recorded.
     """
     everything = kind.draw(arms, smoothing)
     plots = [plot for plot in everything if plot.figure.data]
     if not plots:
-        return [], f"Not recorded: {kind.needs or kind.title[0].lower() + kind.title[1:]}."
+        return [], [], f"Not recorded: {kind.needs or kind.title[0].lower() + kind.title[1:]}."
     absent = ", ".join(plot.caption for plot in everything if not plot.figure.data)
     told = [f"Not recorded: {absent}."] if absent else []
     fixed = {plot.id: values for plot in plots if (values := constant(plot.figure))}
     told += [
         f"{plot.caption} never changed: {fixed[plot.id]}." for plot in plots if plot.id in fixed
     ]
+    flat = [plot for plot in plots if plot.id in fixed]
     plots = [plot for plot in plots if plot.id not in fixed]
     shapes = spread.stage_shapes(arms) if kind.staged else []
     for plot in plots:
@@ -317,7 +318,7 @@ def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], str]
         if shapes:
             rows = len({shape["name"] for shape in shapes})
             plot.figure.update(margin={"t": 44 + spread.STRIP * rows})
-    return plots, " ".join(told)
+    return plots, flat, " ".join(told)
 
 
 def constant(figure: Figure) -> str:

@@ -175,7 +175,7 @@ def build_site(folder: str | Path) -> list[Path]:
     html = build_index(
         entries,
         [summary_section(results), runs_section(records)],
-        verdicts(results),
+        verdicts({name: one for name, one in results.items() if one.claim.whose == "paper"}),
         states_sentence(results),
     )
     index.write_text(html, encoding="utf-8")

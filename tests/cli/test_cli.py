@@ -64,7 +64,7 @@ def refused(arguments, capsys, folder):
     ("change", "message"),
     [
         (["--recipe", "ppo"], "unknown recipe 'ppo'; allowed: deepcoder, dr_grpo, grpo, grpo_plus"),
-        (["--profile", "huge"], "unknown profile 'huge'; allowed: nano, nano-m, nano-old"),
+        (["--profile", "huge"], "unknown profile 'huge'; allowed: nano, nano-clip, nano-m"),
         (["--set", "rho=0.1"], "unknown setting 'rho'; `mcbench settings` lists them, by family"),
         (
             ["--set", "mask_ration=0.1"],

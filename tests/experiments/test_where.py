@@ -19,7 +19,7 @@ def test_the_protocol_s_cells_are_planned_seed_by_seed():
         (one.config.model, one.config.learning_rate, one.config.max_completion_length)
         for one in planned
     }
-    small = {cell[1:] for cell in cells if cell[0] == "nano-s"}
+    small = {cell[1:] for cell in cells if cell[0] == "nano-s2"}
     assert len(small) == 16
     assert {limit for _, limit in small} == {48, 72, 96, 144}
     assert {cell[1:] for cell in cells if cell[0] == "nano-m"} == {
@@ -47,14 +47,14 @@ def test_effects_are_differences_of_last_windows_with_intervals_from_the_seeds()
     rows = where.effects
     assert rows["length"].tolist() == [96, 192]
     one = rows.iloc[0]
-    assert (one["model"], one["limit"], one["seeds"]) == ("nano-s", 96, 3)
+    assert (one["model"], one["limit"], one["seeds"]) == ("nano-s2", 96, 3)
     assert one["effect"] == pytest.approx(18.75)
     # At least Student's t over 25, 12.5 and 18.75; the choice of problems adds a little.
     half = stats.t.ppf(0.975, 2) * 6.25 / np.sqrt(3)
     assert one["effect"] - one["low"] == pytest.approx(half, rel=0.05)
     assert one["effect"] - one["low"] >= half - 1e-6
     assert one["state"] == "higher"
-    assert where.pooled("nano-s", "all", 96).estimate.value == pytest.approx(18.75)
+    assert where.pooled("nano-s2", "all", 96).estimate.value == pytest.approx(18.75)
     assert "higher in 1 of 1 (learning rate 0.0002, 96 tokens)" in where.paragraph
 
 
@@ -64,7 +64,7 @@ def test_states_are_corrected_over_the_cells_of_a_map():
     assert rows["effect"].tolist() == pytest.approx([18.75, 0])
     assert rows["state"].tolist() == ["undecided"] * 2  # p is .035, and doubled
     assert where.paragraph.startswith("No cell decided: 3 seeds a cell are too few")
-    pooled = where.pooled("nano-s", "all", 96).estimate  # 12.5, 6.25 and 9.375 by seed
+    pooled = where.pooled("nano-s2", "all", 96).estimate  # 12.5, 6.25 and 9.375 by seed
     assert pooled.value == pytest.approx(9.375)
     assert f"on average +9.4 points [{pooled.low:+.1f}, {pooled.high:+.1f}]" in where.paragraph
 
@@ -72,7 +72,7 @@ def test_states_are_corrected_over_the_cells_of_a_map():
 def test_cells_are_in_order_and_a_further_model_has_its_own():
     made = records(gains, (5e-4, 2e-4), ("100%", "50%"), "nano-m")
     where = cells_of(made, ARMS)
-    assert [cell[1:] for cell in where.cells if cell.model == "nano-s"] == [
+    assert [cell[1:] for cell in where.cells if cell.model == "nano-s2"] == [
         (2e-4, 48), (5e-4, 48), (2e-4, 96), (5e-4, 96)
     ]  # fmt: skip
     assert [cell[1:] for cell in where.cells if cell.model == "nano-m"] == [
@@ -86,7 +86,7 @@ def test_a_cell_without_runs_of_both_arms_is_undecided():
     where = cells_of(some, ARMS)
     assert where.effects["effect"].isna().all()
     assert set(where.effects["state"]) == {"undecided"}
-    assert where.pooled("nano-s", "all", 96) is None
+    assert where.pooled("nano-s2", "all", 96) is None
     assert Where({}).effects.empty
 
 

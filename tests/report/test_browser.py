@@ -168,7 +168,10 @@ def test_hovering_points_at_the_same_step_in_all_figures(opened: Tab) -> None:
     opened.wait(f"/at step [1-9]/.test({strip}.textContent)")
     told = opened.evaluate(f"{strip}.textContent")
     assert re.search(r"GRPO.*\d+ tokens \d+ to \d+", told)
-    assert opened.evaluate("document.querySelectorAll('.hoverlayer *').length") == 0
+    assert (
+        opened.evaluate("document.querySelectorAll('.hoverlayer :is(.hovertext, .legend)').length")
+        == 0
+    )
     opened.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
     opened.wait("document.querySelector('#nano-s-length .cursor').hidden")
     opened.wait(f"{strip}.textContent.startsWith('at the end')")
@@ -308,7 +311,7 @@ def test_a_brush_over_groups_filters_the_responses(tab: Tab) -> None:
     tab.errors.clear()
     tab.requests.clear()
     tab.open(REPORTS / "02_truncation_mask.html")
-    plot = "document.querySelector('.scatter')"
+    plot = "document.querySelector('svg.scatter')"
     tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
     dots = f"[...{plot}.querySelectorAll('circle')]"
     inside = f"{dots}.filter((one) => !one.classList.contains('out')).length"

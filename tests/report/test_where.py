@@ -18,11 +18,11 @@ def where():
 
 
 def test_a_map_has_a_number_and_an_interval_in_every_cell(where):
-    (trace,) = map_figure(where, "nano-s", "all", 96).data
+    (trace,) = map_figure(where, "nano-s2", "all", 96).data
     assert (trace["x"], trace["y"]) == (["0.0002", "0.0005"], ["48 tokens", "96 tokens"])
     assert trace["z"].tolist() == [[18.75, 0], [18.75, 0]]
     assert trace["text"][0][0].startswith("+18.8<br>+")
-    assert trace["customdata"][1][0]["href"] == "#cell-nano-s-0-0002-96"
+    assert trace["customdata"][1][0]["href"] == "#cell-nano-s2-0-0002-96"
     (diagonal,) = map_figure(where, "nano-m", "all", 192).data
     assert diagonal["text"][0][1] == ""
     assert diagonal["customdata"][0][1] == {}
@@ -45,8 +45,8 @@ def test_a_click_on_a_cell_leads_to_its_curves(where, tmp_path: Path):
     page = write_page(where_page(where, ""), tmp_path / "page.html")
     with chromium(OFFLINE) as tab:
         tab.open(page)
-        tab.wait("document.getElementById('map-nano-s-all-96').data")
-        figure = "document.getElementById('map-nano-s-all-96')"
+        tab.wait("document.getElementById('map-nano-s2-all-96').data")
+        figure = "document.getElementById('map-nano-s2-all-96')"
         tab.evaluate(f"{figure}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
         x, y = tab.evaluate(
             f"(() => {{ const box = {figure}.getBoundingClientRect();"
@@ -58,5 +58,5 @@ def test_a_click_on_a_cell_leads_to_its_curves(where, tmp_path: Path):
         assert "+18.8 points" in tab.evaluate(f"{figure}.querySelector('.hovertext').textContent")
         for kind in ("mousePressed", "mouseReleased"):
             tab.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-        tab.wait("location.hash === '#cell-nano-s-0-0002-96'")
+        tab.wait("location.hash === '#cell-nano-s2-0-0002-96'")
         assert tab.errors == []

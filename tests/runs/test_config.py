@@ -40,7 +40,7 @@ def test_a_configuration_survives_json(tiny_settings):
 
 def test_the_ids_of_the_committed_records_follow_from_their_configurations():
     records = {path.stem: read_compact(path) for path in RECORDS.glob("*.parquet")}
-    assert len(records) == 144
+    assert len(records) == 153
     for run_id, record in records.items():
         assert record.config.run_id == run_id == record.run_id
         again = Config.from_dict(json.loads(json.dumps(record.config.to_dict())))

@@ -23,7 +23,7 @@ def draw(section: str, arms: Arms, smoothing: int) -> tuple[dict[str, Figure], l
     figures: dict[str, Figure] = {}
     missing = []
     for kind in (kind for kind in PANELS.values() if kind.section == section):
-        plots, lacks = drawn(kind, arms, smoothing)
+        plots, _, lacks = drawn(kind, arms, smoothing)
         # Arms that are switched off lack figures too: only whole panels are said.
         missing.append(left_out(plots) if plots else lacks)
         for plot in plots:
