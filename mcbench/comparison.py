@@ -25,6 +25,7 @@ from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms
 from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun
 from mcbench.experiments.study import Study, missing_runs, planned_study, run_study
+from mcbench.report.base import with_stills
 from mcbench.report.dashboard.dashboard import Dashboard, page_likely
 from mcbench.report.experiment import experiment_page, finding, frame, paper_table, show
 from mcbench.report.site import command, save
@@ -155,6 +156,7 @@ def compare(
         raise UserError("compare needs arms, or the name of an experiment that has some")
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
+    with_stills()  # also for figures that the reader draws of the frames
     if page_likely():
         _watch(folder, missing_runs(planned, folder, use_records, fresh))
     study = run_study(

@@ -140,23 +140,24 @@ _WORD = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(true|false|null)
 def example_inputs(problem: Problem, most: int = 40) -> set[str]:
     """Arguments with which the function of a problem is called in its tests and examples, as text.
 
-    Those that are too short to tell problems apart are one text together. Empty for problems
-    without a function to call.
+    Those that are too short to tell problems apart are one text together, with what is expected of
+    them. Empty for problems without a function to call.
     """
     if not problem.fn_name:
         return set()
-    found: set[str] = set()
+    found: dict[str, str] = {}
     for test in problem.tests[:most]:
         if "args" in test:
-            found.add(_values(test["args"]))
+            found[_values(test["args"])] = _values([test.get("expected")])
         elif "code" in test:
-            found.update(_called(left) for left, _ in comparisons(test)[:most])
+            found.update((_called(left), right.strip()) for left, right in comparisons(test)[:most])
     for line in _EXAMPLE.findall(problem.statement):
         code = _WORD.sub(lambda m: m[1] or _WORDS[m[2]], line.strip().strip("`* "))
-        found.add(_called(f"{_TESTED}({code})"))
+        found.setdefault(_called(f"{_TESTED}({code})"), "")
     short = sorted(given for given in found if given and len(given) < _TELLING)
-    telling = found.difference(short, {""})
-    return telling | ({";".join(short)} if len(short) > 1 else set())  # together they tell
+    telling = set(found).difference(short, {""})
+    together = ";".join(f"{given}={found[given]}" for given in short)
+    return telling | ({together} if len(short) > 1 else set())
 
 
 _TELLING = 5  # characters of arguments that two problems hardly share by chance
