@@ -126,6 +126,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-m": {**_NANO, "model": "nano-m"},
     "nano-old": {**_NANO, "model": "nano-old"},
     "nano-steady": _STEADY,
+    "nano-stress": {**_STEADY, "learning_rate": 3e-4},  # experiments/regimes.py: rises, then falls
     "nano-clip": _CLIP,
     "nano-steady-m": {**_STEADY, "model": "nano-m"},
     "nano-steady-old": {**_STEADY, "model": "nano-old"},
@@ -143,9 +144,13 @@ PROFILES: dict[str, dict[str, Any]] = {
 # and, over 480 unmasked updates, near 0.37 (pilots).
 TARGET_DIVERSITY = {
     **dict.fromkeys(("nano", "nano-m", "nano-old", "tiny"), 0.4),
-    **dict.fromkeys(("nano-steady", "nano-clip", "nano-steady-m", "nano-steady-old"), 0.37),
+    **dict.fromkeys(
+        ("nano-steady", "nano-stress", "nano-clip", "nano-steady-m", "nano-steady-old"), 0.37
+    ),
 }
 PAPER_TARGET_DIVERSITY = 0.65
 
 # What T(D) tries where an arm leaves both to the profile: none of the constant arms' temperatures.
-TEMPERATURE_GRID = {"nano-steady": (0.3, 0.4, 0.5, 0.7, 0.8, 0.9, 1.1)}
+TEMPERATURE_GRID = dict.fromkeys(
+    ("nano-steady", "nano-stress"), (0.3, 0.4, 0.5, 0.7, 0.8, 0.9, 1.1)
+)
