@@ -15,8 +15,11 @@ from mcbench.scale import launch
 
 def train(config, runs_dir, label):
     """In place of :func:`mcbench.runs.train.train`."""
+    run = RunStore(runs_dir).run(config)
     if os.environ["RANK"] == "0":
-        RunStore(runs_dir).run(config).begin({"started": time.time()})
+        run.begin({"started": time.time()})
+    while run.state != "running":  # else the other may end before there is a run to speak of
+        time.sleep(0.01)
     print(f"rank {os.environ['RANK']} is {os.getpid()}", flush=True)
     if os.environ["RANK"] == "1":
         if label == "raises":
