@@ -72,7 +72,7 @@ def written(root: Path, runs: int, steps: int) -> list[Path]:
 
 def write_runs(root: Path, runs: int, steps: int) -> None:
     """Runs of three recipes, all under way."""
-    from mcbench.runs.config import resolve
+    from mcbench.runs.resolve import resolve
 
     for index in range(runs):
         rng = np.random.default_rng(index)

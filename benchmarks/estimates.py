@@ -122,7 +122,7 @@ def note_times(clock: Callable[[], float]) -> dict[str, list[float]]:
 
 def configuration(name: str) -> Any:
     """Resolved, with as many updates as ``GENERATIONS`` have and one evaluation at the end."""
-    from mcbench.runs.config import resolve
+    from mcbench.runs.resolve import resolve
 
     profile, recipe, changes = CONFIGURATIONS[name]
     steps = GENERATIONS * resolve(profile, recipe, changes).batch().updates_per_generation

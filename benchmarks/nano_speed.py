@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parents[1]
 RUN = """
 import json, sys, time, torch
 torch.set_num_threads(1)
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import read_run
 from mcbench.runs.train import train
 marks = {}

@@ -85,7 +85,7 @@ def more_are_cut(evidence: Evidence) -> list[Part]:
     "A temperature at which the sampler's entropy begins near 0.3 ends higher than T = 0.6 and "
     "than T = 1.",
     ("none", "entropy_03", "t_06"),
-    source="AceReason-Nemotron 1.1 (Liu et al. 2025), section 4.5, Fig. 5",
+    source="AceReason-Nemotron 1.1 (Liu et al. 2025), abstract",
 )
 def entropy_near_03(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 at both lengths: entropy 0.3 minus T = 0.6, and minus T = 1."""

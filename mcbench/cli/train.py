@@ -74,7 +74,8 @@ def _launch(options: dict[str, Any]) -> Any:
 
 
 def _config(options: dict[str, Any]) -> Any:
-    from mcbench.runs.config import Config, parse_settings, resolve
+    from mcbench.runs.config import Config, parse_settings
+    from mcbench.runs.resolve import resolve
 
     chosen = {"profile": options["profile"], "recipe": options["recipe"], "settings": {}}
     if options["config"] is not None:

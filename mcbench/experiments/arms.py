@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.runs.config import Config, described, resolve
+from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES
+from mcbench.runs.resolve import described, resolve
 
 Arms = Mapping[str, Mapping[str, Any]]
 
@@ -160,34 +161,16 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "entropy_03": {
             "recipe": "grpo_plus",
             "temperature_target_entropy": 0.3,
-            "temperature_grid": [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2],
+            "temperature_grid": [0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0],
         },
         "soft_overlong": {"recipe": "grpo_plus", "soft_overlong": 0.2},
         "dynamic": {"recipe": "grpo_plus", "dynamic_sampling": 10},
         "grpo_no_kl": {"recipe": "grpo", "beta": 0.0},
         "dr_grpo": {"recipe": "dr_grpo"},
-        "gspo": {
-            "recipe": "grpo",
-            "beta": 0.0,
-            "importance_sampling_level": "sequence",
-            "epsilon": 3e-4,
-            "epsilon_high": 4e-4,
-        },
-        "cispo": {"recipe": "grpo_plus", "loss_type": "cispo", "epsilon_high": 5.0},
-        "clip_cov": {
-            "recipe": "grpo_plus",
-            "token_rule": "clip_cov",
-            "token_share": 2e-4,
-            "epsilon": 1.0,
-            "epsilon_high": 1.0,
-        },
-        "kl_cov": {
-            "recipe": "grpo_plus",
-            "token_rule": "kl_cov",
-            "token_share": 2e-3,
-            "epsilon": 1.0,
-            "epsilon_high": 1000.0,
-        },
+        "gspo": {"recipe": "gspo"},
+        "cispo": {"recipe": "cispo"},
+        "clip_cov": {"recipe": "clip_cov"},
+        "kl_cov": {"recipe": "kl_cov"},
         "pass_at_k": {"recipe": "grpo_plus", "advantage_rule": "pass_at_k", "pass_k": 4},
     },
     # ours: rules against none in every cell of a grid; rho from the paper's to 1
@@ -272,7 +255,7 @@ def arm_config(
     Args:
         settings: as :func:`check_arms` gives them.
         common: settings of all arms of the comparison, which the arm's own go before.
-        look: whether model and data are looked at, see :func:`mcbench.runs.config.resolve`.
+        look: whether model and data are looked at, see :func:`mcbench.runs.resolve.resolve`.
 
     Raises:
         UserError: the arm's name and what is wrong with its settings.

@@ -20,7 +20,8 @@ import numpy as np
 import pandas as pd
 
 from mcbench.experiments.experiments import PlannedRun
-from mcbench.runs.config import preset, resolve
+from mcbench.runs.config import preset
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunRecord
 
 PROFILE, RECIPE = "nano-steady", "grpo_plus"

@@ -139,7 +139,51 @@ DR_GRPO = _recipe(
     beta=(0.0, "Dr. GRPO (Liu et al. 2025b), section 3: rule-based rewards need no KL term"),
 )
 
-RECIPES: dict[str, Recipe] = {r.name: r for r in (GRPO, GRPO_PLUS, MICROCODER, DEEPCODER, DR_GRPO)}
+GSPO = _recipe(
+    "gspo",
+    "GSPO: GRPO without KL whose ratio is that of whole answers, with a narrow clip",
+    GRPO,
+    importance_sampling_level=("sequence", "GSPO (Zheng et al. 2025), Eq. 5 and 7"),
+    epsilon=(3e-4, "GSPO, section 5.1"),
+    epsilon_high=(4e-4, "GSPO, section 5.1"),
+    beta=(0.0, "GSPO leaves the KL term out"),
+)
+
+CISPO = _recipe(
+    "cispo",
+    "CISPO: importance weights are cut, and no gradient",
+    GRPO_PLUS,
+    loss_type=("cispo", "MiniMax-M1 (Chen et al. 2025), Eq. 4 and 5"),
+    epsilon_high=(5.0, "ScaleRL (Khatri et al. 2025); the weight is cut at this itself"),
+)
+
+CLIP_COV = _recipe(
+    "clip_cov",
+    "Clip-Cov: a few tokens of high covariance have no gradient",
+    GRPO_PLUS,
+    token_rule=("clip_cov", "Cui et al. 2025, Eq. 10 to 12"),
+    token_share=(2e-4, "Cui et al. 2025, section 4.3"),
+    epsilon=(1.0, "the authors' code: the clip is hardly there"),
+    epsilon_high=(1.0, "the authors' code: the clip is hardly there"),
+)
+
+KL_COV = _recipe(
+    "kl_cov",
+    "KL-Cov: a KL penalty on the few tokens of highest covariance",
+    GRPO_PLUS,
+    token_rule=("kl_cov", "Cui et al. 2025, Eq. 13 and 14"),
+    token_share=(2e-3, "Cui et al. 2025, section 4.3"),
+    epsilon=(1.0, "nothing is clipped: the penalty stands in its place"),
+    epsilon_high=(1000.0, "nothing is clipped: the penalty stands in its place"),
+)
+
+RECIPES: dict[str, Recipe] = {
+    r.name: r
+    for r in (
+        *(GRPO, GRPO_PLUS, MICROCODER, DEEPCODER, DR_GRPO),
+        *(GSPO, CISPO, CLIP_COV, KL_COV),
+    )
+}
 
 
 def recipe(name: str, **changes: Any) -> Recipe:

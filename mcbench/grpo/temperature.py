@@ -128,7 +128,7 @@ def nearest_temperature(entropy: Mapping[float, float], target: float) -> Choice
     """The measured temperature whose entropy (nats a token, of softmax(logits / T)) is nearest to
     ``target``, the lower one of two that are equally near.
 
-    AceReason-Nemotron 1.1 (Liu et al. 2025, section 4.5) keeps the temperature-adjusted entropy
+    AceReason-Nemotron 1.1 (Liu et al. 2025, abstract) keeps the temperature-adjusted entropy
     around 0.3. ``reached`` says whether the target lies between measured values.
     """
     _check_measured(entropy)

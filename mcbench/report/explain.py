@@ -66,7 +66,7 @@ def one_generation(
     Nothing is kept on disk.
 
     Args:
-        profile, recipe, seed, settings: as for a run (:func:`mcbench.runs.config.resolve`).
+        profile, recipe, seed, settings: as for a run (:func:`mcbench.runs.resolve.resolve`).
 
     Raises:
         UserError: a name or value that a run would refuse too.
@@ -78,8 +78,8 @@ def one_generation(
     from mcbench.evaluator import CodeReward, Evaluator
     from mcbench.grpo import MicroCoderGRPOTrainer
     from mcbench.grpo.masking import uniform_draws
-    from mcbench.runs.config import resolve
     from mcbench.runs.problems import load_problems, training_row
+    from mcbench.runs.resolve import resolve
     from mcbench.runs.train import (
         load_model,
         prompt_schedule,

@@ -1,14 +1,14 @@
 """One run as one typed configuration: a profile's scale, a recipe's algorithm, and a seed.
 
-:func:`resolve` turns names and settings into a :class:`Config`; its ``run_id`` is a hash of what
-the run computes, so that two descriptions of the same computation are one run.
+:func:`mcbench.runs.resolve.resolve` turns names and settings into a :class:`Config`; its ``run_id``
+is a hash of what the run computes, so that two descriptions of the same computation are one run.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StrictInt, model_validator
@@ -16,20 +16,7 @@ from pydantic import ConfigDict, Field, StrictInt, model_validator
 from mcbench.errors import UserError, meant, unknown
 from mcbench.files import digest, plain
 from mcbench.grpo.batch_plan import BatchPlan
-from mcbench.runs.presets import (
-    PAPER_TARGET_DIVERSITY,
-    PROFILES,
-    TARGET_DIVERSITY,
-    TEMPERATURE_GRID,
-)
-from mcbench.runs.problems import (
-    SETS,
-    load_problems,
-    model_digest,
-    model_location,
-    problems_digest,
-)
-from mcbench.runs.shares import without_shares
+from mcbench.runs.presets import PROFILES
 from mcbench.settings import Settings
 
 Backend = Literal["transformers", "transformers_continuous", "vllm_colocate", "vllm_server"]
@@ -369,7 +356,7 @@ class Config(Settings):
         Raises:
             UserError: an unknown name, or a value that is not allowed.
         """
-        _known(settings)
+        check_known(settings)
         return Config(**{**self.model_dump(), **settings})
 
     def to_dict(self) -> dict[str, Any]:
@@ -433,7 +420,8 @@ def _unknown_setting(name: str) -> UserError:
     return UserError(f"unknown setting {name!r}{hint}; the {family} settings are {members}")
 
 
-def _known(settings: Mapping[str, Any]) -> None:
+def check_known(settings: Mapping[str, Any]) -> None:
+    """Refuses names that are no settings, with what they resemble."""
     for name in settings:
         if name not in CHANGEABLE:
             raise _unknown_setting(name)
@@ -455,81 +443,6 @@ def preset(profile: str, recipe: str = "microcoder", seed: int = 0) -> Config:
     algorithm.pop("repeat_window", None)
     scale = PROFILES[profile]
     return Config(**scale, **algorithm, profile=profile, recipe=recipe, seed=seed)
-
-
-def resolve(
-    profile: str,
-    recipe: str = "microcoder",
-    settings: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    steps: int | None = None,
-    common: Mapping[str, Any] | None = None,
-) -> Config:
-    """Turn names and settings into a full configuration.
-
-    Args:
-        settings: values by name, any of :data:`CHANGEABLE`; shares are of the profile's numbers
-            (:mod:`mcbench.runs.shares`), ``temperature_target_diversity: auto`` is the profile's. A
-            mapping has a value for each profile, and for any other under ``else``.
-        steps: optimizer updates; the profile's number where None.
-        common: settings of a whole comparison, which shares in ``settings`` are of.
-
-    Raises:
-        UserError: an unknown profile, recipe or name, a value that is not allowed, a missing model
-            or data set.
-    """
-    common = {**(common or {}), **({} if steps is None else {"steps": steps})}
-    config = described(profile, recipe, settings, seed, common)
-    sets = config.train_set, config.test_set
-    embedded = all(name in SETS for name in sets)  # they do not change while a program runs
-    return config.model_copy(
-        update={
-            "model_digest": model_digest(model_location(config.model)),
-            "data_digest": (_embedded_digest if embedded else _data_digest)(*sets),
-        }
-    )
-
-
-def _data_digest(train_set: str, test_set: str) -> str:
-    return problems_digest(load_problems(train_set) + load_problems(test_set))
-
-
-_embedded_digest = cache(_data_digest)
-
-
-def described(
-    profile: str,
-    recipe: str = "microcoder",
-    settings: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    common: Mapping[str, Any] | None = None,
-) -> Config:
-    """As :func:`resolve`, without a look at model and data: the digests stay empty."""
-    settings = {name: _of_profile(name, v, profile) for name, v in (settings or {}).items()}
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UserError(f"seed must be a whole number from 0, got {seed!r}")
-    base = preset(profile, settings.pop("recipe", recipe), seed)
-    _known(common or {})
-    _known(settings)
-    if settings.get("temperature_target_diversity") == "auto":
-        target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
-        settings["temperature_target_diversity"] = target
-        if profile in TEMPERATURE_GRID:
-            settings.setdefault("temperature_grid", list(TEMPERATURE_GRID[profile]))
-    base = base.with_settings(without_shares(common or {}, base.model_dump()))
-    return base.with_settings(without_shares(settings, base.model_dump()))
-
-
-def _of_profile(name: str, value: Any, profile: str) -> Any:
-    """The value itself, or what a mapping from profiles has for this one (``else``: any other)."""
-    if not isinstance(value, Mapping):
-        return value
-    for known in value.keys() - {"else"}:
-        if known not in PROFILES:
-            raise unknown(f"profile in {name}", known, PROFILES)
-    if profile not in value and "else" not in value:
-        raise UserError(f"{name} has no value for the profile {profile!r}, and no 'else'")
-    return value.get(profile, value.get("else"))
 
 
 def parse_settings(texts: Sequence[str], what: str = "a setting") -> dict[str, Any]:

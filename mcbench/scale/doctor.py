@@ -17,8 +17,9 @@ from packaging.specifiers import SpecifierSet
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, usage
 from mcbench.nano import MODEL_NAMES, model_path
-from mcbench.runs.config import Config, resolve
+from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES
+from mcbench.runs.resolve import resolve
 from mcbench.scale.estimate import estimate, gib, way_out, where_it_fits
 from mcbench.scale.formulas import ADAM_BYTES, trained_parameters
 from mcbench.scale.machine import GIB, Machine, gpu_here, processor_here

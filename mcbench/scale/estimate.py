@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.runs.config import Config, resolve
+from mcbench.runs.config import Config
 from mcbench.runs.evaluate import select_problems
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.problems import load_problems, model_location, prompt_for
+from mcbench.runs.resolve import resolve
 from mcbench.scale.formulas import SHARDINGS, SPARE, Formulas, Memory, Time, Workload
 from mcbench.scale.machine import GIB, GPU_NAMES, Machine, gpu_here, nominal_gpu
 from mcbench.scale.shapes import ModelShape, shape_of

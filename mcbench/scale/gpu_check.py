@@ -17,7 +17,8 @@ import numpy as np
 from mcbench.errors import UserError
 from mcbench.grpo.batch_plan import BatchPlan
 from mcbench.nano.tokenizer import load_tokenizer
-from mcbench.runs.config import Config, resolve
+from mcbench.runs.config import Config
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunRecord, RunStore, read_run
 from mcbench.scale.estimate import Estimate, estimate, gib, where_it_fits
 from mcbench.scale.formulas import Time

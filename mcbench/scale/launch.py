@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
@@ -32,6 +32,9 @@ from mcbench.runs.train import train
 from mcbench.scale.estimate import check_memory, estimate, with_engine_memory
 from mcbench.scale.machine import Machine, gpu_here, visible_gpus
 from mcbench.scale.process import PARENT, REFUSED, Task, how_it_ended
+
+if TYPE_CHECKING:
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 Sharding = Literal["none", "fsdp2", "zero2", "zero3"]
 
@@ -246,7 +249,7 @@ def _launch(chosen: Launch, arguments: Sequence[str], folder: str) -> str | None
     except SignalException:
         raise KeyboardInterrupt from None
     except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
+        rank, failure = min(error.failures.items(), key=_failed_at)
         said = failure.error_file_data.get("message")
         text = str(said["message"]) if isinstance(said, dict) else ""
         if failure.exitcode == REFUSED and text:
@@ -256,6 +259,20 @@ def _launch(chosen: Launch, arguments: Sequence[str], folder: str) -> str | None
     except subprocess.CalledProcessError as error:  # a configuration of one process
         return f"process 0: {how_it_ended(error.returncode)}"
     return None
+
+
+def _failed_at(failed: tuple[int, ProcessFailure]) -> float:
+    """When a process failed, in seconds since the epoch; 0 where something killed it.
+
+    Those that lose their connection to it fail within the same second, to which torch rounds, so
+    the time is that of the file. A killed one wrote none, and none of the others can have killed
+    it; one that aborted itself (as NCCL does after a lost connection) is as late as it was seen.
+    """
+    _, failure = failed
+    if failure.exitcode < 0 and failure.exitcode != -signal.SIGABRT:
+        return 0.0
+    written = Path(failure.error_file)
+    return written.stat().st_mtime if written.is_file() else failure.timestamp
 
 
 def _mark_failed(run: Run, reason: str) -> None:

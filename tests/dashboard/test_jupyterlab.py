@@ -37,7 +37,7 @@ dashboard"""
 TRAIN = """\
 import sys
 
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.runs.train import train
 
 train(resolve("tiny", "grpo", steps=300), sys.argv[1])"""

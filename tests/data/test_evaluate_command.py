@@ -14,7 +14,7 @@ from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.nano import model_path
 from mcbench.report.table import paper_rows
-from mcbench.runs.config import described
+from mcbench.runs.resolve import described
 from mcbench.runs.score_table import table_text
 
 from . import published

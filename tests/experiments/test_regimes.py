@@ -17,8 +17,8 @@ from mcbench.experiments.regimes import (
 )
 from mcbench.nano.saturated import measured
 from mcbench.report.calibration import regime_section
-from mcbench.runs.config import resolve
 from mcbench.runs.problems import load_problems
+from mcbench.runs.resolve import resolve
 
 
 def test_rise_and_fall_are_of_means_of_three_evaluations():

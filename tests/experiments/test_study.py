@@ -7,9 +7,9 @@ from fake_runs import make_curves, make_record
 from mcbench.errors import UserError
 from mcbench.experiments.arms import ARMS
 from mcbench.experiments.study import missing_runs, planned_study, run_study, studies
-from mcbench.runs.config import described
 from mcbench.runs.place import in_project
 from mcbench.runs.records import read_records
+from mcbench.runs.resolve import described
 
 
 def made_record(arm, seed, steps, profile="nano"):

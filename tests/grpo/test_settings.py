@@ -89,7 +89,8 @@ def test_recipe_changes():
     changed = recipe("microcoder", mask_ratio=0.1)
     assert changed.args()["mask_ratio"] == 0.1
     assert RECIPES["microcoder"].args()["mask_ratio"] == 0.2
-    with pytest.raises(UserError, match="allowed: deepcoder, dr_grpo, grpo, grpo_plus, microcoder"):
+    allowed = "cispo, clip_cov, deepcoder, dr_grpo, grpo, grpo_plus, gspo, kl_cov, microcoder"
+    with pytest.raises(UserError, match=f"allowed: {allowed}"):
         recipe("ppo")
     with pytest.raises(UserError, match="did you mean mask_ratio"):
         recipe("grpo", mask_ration=0.3)

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.runs.config import resolve
 from mcbench.runs.problems import model_location
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale.sweep import train_all
 

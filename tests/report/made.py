@@ -12,7 +12,7 @@ from fake_runs import make_curves, make_record
 from mcbench.claims import assess
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study
-from mcbench.runs.config import described
+from mcbench.runs.resolve import described
 from mcbench.runs.store import RunRecord
 
 EFFECTS = {

@@ -5,7 +5,8 @@ from typing import get_args
 import pytest
 
 from mcbench.files import read_lines
-from mcbench.runs.config import Backend, resolve
+from mcbench.runs.config import Backend
+from mcbench.runs.resolve import resolve
 from mcbench.runs.sampling import sampler_arguments
 from mcbench.runs.train import train, trainer_arguments
 

@@ -15,14 +15,13 @@ from mcbench.runs.config import (
     CHANGEABLE,
     SETTINGS,
     Config,
-    described,
     family_of,
     parse_settings,
     part_of,
     preset,
-    resolve,
 )
 from mcbench.runs.presets import PROFILES
+from mcbench.runs.resolve import described, resolve
 from mcbench.runs.train import prompt_schedule, trainer_arguments
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"

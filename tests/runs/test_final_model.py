@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import planned_runs
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.runs.train import train
 
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from mcbench.runs.compact import read_compact, write_compact
-from mcbench.runs.config import resolve
 from mcbench.runs.evaluate import evaluate, select_problems
 from mcbench.runs.problems import load_problems
+from mcbench.runs.resolve import resolve
 from mcbench.runs.sampling import load_policy
 from mcbench.runs.store import RunStore, read_run
 from mcbench.runs.train import train

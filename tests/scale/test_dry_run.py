@@ -8,7 +8,7 @@ import stand_in
 from mcbench.cli import main
 from mcbench.errors import UserError
 from mcbench.runs.compact import write_compact
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore
 from mcbench.scale import process
 from mcbench.scale.pace import measured_pace, recorded_pace

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.runs.config import resolve
 from mcbench.runs.presets import PROFILES
+from mcbench.runs.resolve import resolve
 from mcbench.scale.estimate import estimate
 from mcbench.scale.formulas import (
     Workload,

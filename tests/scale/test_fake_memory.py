@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.scale.formulas import Formulas, Workload
 from mcbench.scale.machine import nominal_gpu
 from mcbench.scale.shapes import HUB_SHAPES

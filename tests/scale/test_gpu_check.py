@@ -3,7 +3,7 @@
 import pytest
 
 from mcbench.cli import main
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale.gpu_check import STEPS, at_hand, checks, cut, train_twice
 from mcbench.scale.shapes import HUB_SHAPES, ModelShape, shape_of

@@ -14,7 +14,7 @@ import yaml
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import PlannedRun
 from mcbench.grpo.trl_compat import RepairedGRPOTrainer
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import process
 from mcbench.scale.launch import LAUNCH_CONFIGS, train_here

@@ -15,9 +15,9 @@ import pytest
 from safetensors.torch import load_file
 
 from mcbench.cli import main
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
-from mcbench.scale.launch import LAUNCH_CONFIGS, launch
+from mcbench.scale.launch import LAUNCH_CONFIGS, _failed_at, launch
 
 HERE = Path(__file__).parent
 TWO = ["--set", "per_device_batch_size=2", "--launch", "cpu"]
@@ -107,6 +107,25 @@ def test_the_first_failure_ends_all_and_is_recorded(label, status, error, last, 
     assert done.stdout.splitlines()[-1] == "mcbench: " + last.format(error=error)
     if error is not None:
         assert (run.state, run.meta["error"]) == ("failed", error)
+
+
+def test_the_process_that_failed_first_is_the_cause(tmp_path):
+    """Within one second, and whatever the ranks."""
+    import torch.distributed.elastic.multiprocessing.errors as torch_errors
+
+    def failure(rank, exitcode, written=None):
+        path = tmp_path / f"{rank}-{written}.json"
+        if written is not None:
+            path.write_text(
+                json.dumps({"message": {"message": "", "extraInfo": {"timestamp": "5"}}})
+            )
+            os.utime(path, (written, written))
+        return rank, torch_errors.ProcessFailure(rank, 1, exitcode, str(path))
+
+    lost, raised = failure(0, 1, written=5.9), failure(1, 1, written=5.2)
+    killed, aborted = failure(2, -signal.SIGKILL), failure(3, -signal.SIGABRT)
+    assert min([lost, raised, aborted], key=_failed_at) is raised
+    assert min([lost, killed, aborted], key=_failed_at) is killed
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 import stand_in
 
 from mcbench.errors import UserError
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import process, sweep
 from mcbench.scale.process import Ended, Started, Task

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from mcbench.files import read_lines
-from mcbench.runs.config import resolve
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import Run
 from mcbench.runs.train import train
 

@@ -28,13 +28,13 @@ from mcbench.data.collect.listed import (
     CODE_CONTESTS,
     CODEFORCES,
     DEEPCODER,
-    LIVECODEBENCH,
     TACO,
     VERIFIABLE,
     MappedField,
     TestKey,
     mapping_adapter,
 )
+from mcbench.data.collect.livecodebench import LIVECODEBENCH
 from mcbench.data.collect.problem_package import PROBLEM_PACKAGE
 from mcbench.data.collect.rows import Disappeared, Row, check_columns, package_folders, read_rows
 from mcbench.data.schema import Difficulty, Problem, Rejected

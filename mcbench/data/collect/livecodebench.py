@@ -1,0 +1,80 @@
+"""LiveCodeBench: public tests are JSON text, private ones base64 of zlib of a pickled JSON text,
+which is parsed without unpickling (:mod:`mcbench.data.collect.decode`). Its rows are also among
+DeepCoder's.
+"""
+
+from __future__ import annotations
+
+from mcbench.data.collect.adapter import Adapter, RowReader, column, text_field
+from mcbench.data.collect.decode import Unusable, parse_json, type_name, unpack_pickled_json
+from mcbench.data.collect.listed import Row, add_functional
+
+_FILES = ("test.jsonl", *(f"test{n}.jsonl" for n in range(2, 7)))
+# Problems that its ERRATA.md names; their scores count all the same, as on the leaderboard.
+_ERRATA = {
+    "errata_several_answers": (
+        "abc311_c abc326_d abc327_b abc333_e abc343_e abc362_c arc185_c abc343_a "
+        "find-words-containing-character find-the-peaks "
+        "generate-binary-strings-without-adjacent-zeros"
+    ),
+    "errata_wrong_tests": (
+        "abc350_c apply-operations-to-make-string-empty most-frequent-ids arc189_a"
+    ),
+    "errata_interactive": "abc337_e abc355_e",
+}
+
+
+def _livecodebench(row: Row, reader: RowReader) -> Row:
+    """All tests together, the public ones first."""
+    columns = ("public_test_cases", "private_test_cases")
+    tests = [test for name in columns for test in _tests_of(row, name, reader)]
+    kinds = {test.get("testtype") for test in tests}
+    fn_name = ""
+    if kinds == {"functional"}:
+        fn_name = add_functional(reader, tests, column(row, "metadata.func_name"))
+    elif kinds == {"stdin"}:
+        for test in tests:
+            reader.stdio(test.get("input"), test.get("output"))
+    else:
+        found = ", ".join(sorted(map(str, kinds))) or "no tests"
+        raise Unusable("malformed", f"tests should be all stdin or all functional, found {found}")
+    title = str(row.get("question_title") or "")
+    known = {text_field(row, "question_id"), "-".join(title.lower().split())}
+    flags = tuple(flag for flag, problems in _ERRATA.items() if known & set(problems.split()))
+    return {"fn_name": fn_name, "flags": flags, "language": "en"}
+
+
+def _tests_of(row: Row, name: str, reader: RowReader) -> list[Row]:
+    text = row.get(name)
+    if not isinstance(text, str):
+        raise Unusable("malformed", f"{name} should be text, found {type_name(text)}")
+    if text.lstrip()[:1] == "[":
+        tests = parse_json(text, name)
+    else:
+        tests = unpack_pickled_json(text, name, reader.limits.unpacked_mb)
+    if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
+        raise Unusable("malformed", f"{name} should hold a list of objects")
+    return tests
+
+
+LIVECODEBENCH = Adapter(
+    name="livecodebench",
+    about="LiveCodeBench (https://huggingface.co/datasets/livecodebench/code_generation_lite)",
+    repo="livecodebench/code_generation_lite",
+    licence="CC",
+    subsets={  # release n is the union of the first n files
+        "release_v6": _FILES,
+        **{f"release_v{n}": _FILES[:n] for n in range(1, 6)},
+        **{f"v{n}": (_FILES[n - 1],) for n in range(1, 7)},
+    },
+    needs=(
+        "question_title", "question_content", "platform", "question_id", "contest_date",
+        "starter_code", "difficulty", "public_test_cases", "private_test_cases", "metadata",
+    ),
+    columns={
+        "id": "question_id", "statement": "question_content", "starter_code": "starter_code",
+        "date": "contest_date", "difficulty": "difficulty",
+    },
+    metadata={"title": "question_title", "platform": "platform", "contest": "contest_id"},
+    tests=_livecodebench,
+)  # fmt: skip

@@ -1,0 +1,100 @@
+"""From a profile, a recipe and settings as people write them to a full configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from mcbench.errors import UserError, unknown
+from mcbench.runs.config import Config, check_known, preset
+from mcbench.runs.presets import (
+    PAPER_TARGET_DIVERSITY,
+    PROFILES,
+    TARGET_DIVERSITY,
+    TEMPERATURE_GRID,
+)
+from mcbench.runs.problems import (
+    SETS,
+    load_problems,
+    model_digest,
+    model_location,
+    problems_digest,
+)
+from mcbench.runs.shares import without_shares
+
+
+def resolve(
+    profile: str,
+    recipe: str = "microcoder",
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    common: Mapping[str, Any] | None = None,
+) -> Config:
+    """Turn names and settings into a full configuration.
+
+    Args:
+        settings: values by name, any of :data:`mcbench.runs.config.CHANGEABLE`; shares are of the
+            profile's numbers (:mod:`mcbench.runs.shares`), ``temperature_target_diversity: auto``
+            is the profile's. A mapping has a value for each profile, and for any other under
+            ``else``.
+        steps: optimizer updates; the profile's number where None.
+        common: settings of a whole comparison, which shares in ``settings`` are of.
+
+    Raises:
+        UserError: an unknown profile, recipe or name, a value that is not allowed, a missing model
+            or data set.
+    """
+    common = {**(common or {}), **({} if steps is None else {"steps": steps})}
+    config = described(profile, recipe, settings, seed, common)
+    sets = config.train_set, config.test_set
+    embedded = all(name in SETS for name in sets)  # they do not change while a program runs
+    return config.model_copy(
+        update={
+            "model_digest": model_digest(model_location(config.model)),
+            "data_digest": (_embedded_digest if embedded else _data_digest)(*sets),
+        }
+    )
+
+
+def _data_digest(train_set: str, test_set: str) -> str:
+    return problems_digest(load_problems(train_set) + load_problems(test_set))
+
+
+_embedded_digest = cache(_data_digest)
+
+
+def described(
+    profile: str,
+    recipe: str = "microcoder",
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    common: Mapping[str, Any] | None = None,
+) -> Config:
+    """As :func:`resolve`, without a look at model and data: the digests stay empty."""
+    settings = {name: _of_profile(name, v, profile) for name, v in (settings or {}).items()}
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UserError(f"seed must be a whole number from 0, got {seed!r}")
+    base = preset(profile, settings.pop("recipe", recipe), seed)
+    check_known(common or {})
+    check_known(settings)
+    if settings.get("temperature_target_diversity") == "auto":
+        target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
+        settings["temperature_target_diversity"] = target
+        if profile in TEMPERATURE_GRID:
+            settings.setdefault("temperature_grid", list(TEMPERATURE_GRID[profile]))
+    base = base.with_settings(without_shares(common or {}, base.model_dump()))
+    return base.with_settings(without_shares(settings, base.model_dump()))
+
+
+def _of_profile(name: str, value: Any, profile: str) -> Any:
+    """The value itself, or what a mapping from profiles has for this one (``else``: any other)."""
+    if not isinstance(value, Mapping):
+        return value
+    for known in value.keys() - {"else"}:
+        if known not in PROFILES:
+            raise unknown(f"profile in {name}", known, PROFILES)
+    if profile not in value and "else" not in value:
+        raise UserError(f"{name} has no value for the profile {profile!r}, and no 'else'")
+    return value.get(profile, value.get("else"))
