@@ -41,6 +41,7 @@ Sharding = Literal["none", "fsdp2", "zero2", "zero3"]
 _SHIPPED = Path(__file__).with_name("launch_configs")
 LAUNCH_CONFIGS: dict[str, Path] = {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
 DEFAULT_PORT = 29500
+_SEEN_WITHIN_S = 10  # the launcher looks ten times a second, on a machine that may be busy
 
 
 @dataclass(frozen=True)
@@ -262,17 +263,19 @@ def _launch(chosen: Launch, arguments: Sequence[str], folder: str) -> str | None
 
 
 def _failed_at(failed: tuple[int, ProcessFailure]) -> float:
-    """When a process failed, in seconds since the epoch; 0 where something killed it.
+    """About when a process failed, in seconds since the epoch, for the order of the failures.
 
-    Those that lose their connection to it fail within the same second, to which torch rounds, so
-    the time is that of the file. A killed one wrote none, and none of the others can have killed
-    it; one that aborted itself (as NCCL does after a lost connection) is as late as it was seen.
+    torch rounds to seconds, within which those that lost their connection to it fail too. One that
+    raised has written a file, at a time that is known. One that was killed has not, and was seen a
+    little later; one that the launcher ended, or that aborted itself (as NCCL does after a lost
+    connection), is no cause; nor is one that the launcher had to kill, 30 s after the first.
     """
     _, failure = failed
-    if failure.exitcode < 0 and failure.exitcode != -signal.SIGABRT:
-        return 0.0
     written = Path(failure.error_file)
-    return written.stat().st_mtime if written.is_file() else failure.timestamp
+    if written.is_file():
+        return written.stat().st_mtime
+    ended = failure.exitcode in (-signal.SIGTERM, -signal.SIGABRT)
+    return failure.timestamp + (1 if ended else -_SEEN_WITHIN_S)
 
 
 def _mark_failed(run: Run, reason: str) -> None:

@@ -63,7 +63,7 @@ def refused(arguments, capsys, folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (["--recipe", "ppo"], "unknown recipe 'ppo'; allowed: deepcoder, dr_grpo, grpo, grpo_plus"),
+        (["--recipe", "ppo"], "unknown recipe 'ppo'; allowed: cispo, clip_cov, deepcoder, dr_grpo"),
         (["--profile", "huge"], "unknown profile 'huge'; allowed: nano, nano-clip, nano-m"),
         (["--set", "rho=0.1"], "unknown setting 'rho'; `mcbench settings` lists them, by family"),
         (

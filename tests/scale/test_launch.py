@@ -111,21 +111,24 @@ def test_the_first_failure_ends_all_and_is_recorded(label, status, error, last, 
 
 def test_the_process_that_failed_first_is_the_cause(tmp_path):
     """Within one second, and whatever the ranks."""
-    import torch.distributed.elastic.multiprocessing.errors as torch_errors
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-    def failure(rank, exitcode, written=None):
-        path = tmp_path / f"{rank}-{written}.json"
+    def failure(rank, exitcode, seen=0, written=None):
+        path = tmp_path / f"{rank}.json"
         if written is not None:
             path.write_text(
-                json.dumps({"message": {"message": "", "extraInfo": {"timestamp": "5"}}})
+                json.dumps({"message": {"message": "", "extraInfo": {"timestamp": "0"}}})
             )
             os.utime(path, (written, written))
-        return rank, torch_errors.ProcessFailure(rank, 1, exitcode, str(path))
+        one = ProcessFailure(rank, 1, exitcode, str(path))
+        one.timestamp = seen
+        return rank, one
 
-    lost, raised = failure(0, 1, written=5.9), failure(1, 1, written=5.2)
-    killed, aborted = failure(2, -signal.SIGKILL), failure(3, -signal.SIGABRT)
-    assert min([lost, raised, aborted], key=_failed_at) is raised
-    assert min([lost, killed, aborted], key=_failed_at) is killed
+    lost, raised = failure(0, 1, written=1005.9), failure(1, 1, written=1005.2)
+    ended, aborted = failure(2, -signal.SIGTERM, 1005), failure(3, -signal.SIGABRT, 1005)
+    killed, put_down = failure(4, -signal.SIGKILL, 1007), failure(5, -signal.SIGKILL, 1036)
+    assert min([lost, raised, ended, aborted, put_down], key=_failed_at) is raised
+    assert min([lost, raised, ended, aborted, killed], key=_failed_at) is killed
 
 
 @pytest.mark.slow
