@@ -93,6 +93,7 @@ def test_notebook_has_one_parameter_cell_of_plain_values(path: Path) -> None:
 LEFT_OUT = ("plotly", "jupyterlab", "papermill", "ipywidgets", "nbformat", "ftfy", "datasketch")
 
 
+@pytest.mark.slow
 def test_who_only_trains_needs_no_workbench() -> None:
     """Everything that training imports, in a process that cannot import the workbench."""
     named = {split_pin(line)[0] for line in PROJECT["dependencies"]}
