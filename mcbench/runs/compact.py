@@ -1,13 +1,13 @@
 """A finished run as one small file, for keeping in a repository.
 
-A parquet table with two columns: ``table`` and ``row``. Rows of the tables ``meta`` and ``eval`` are
-the JSON lines that the run recorded, reals with six digits. A row of ``column`` is what all updates
-logged under one name, reals with four digits (times three): about half of what lines take, which
-``step`` are in older files. What evaluations know of their problems beside the passes stands once,
-in rows of the table ``problems``. ``sample`` are a few whole groups of the stored responses: the
-first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last generation, chosen without a
-look at what they hold. ``distribution`` is counted from all stored responses where the run itself
-logged none. Equal records give equal bytes.
+A parquet table with two columns, ``table`` and ``row``. Rows of the tables ``meta`` and ``eval``
+are JSON lines as the run recorded them, reals with six digits. A row of ``column`` is what all
+updates logged under one name, reals with four digits (times three): about half of what the lines
+would take, which older files hold in ``step``. What evaluations know of their problems beside the
+passes stands once, in rows of the table ``problems``. ``sample`` are a few whole groups of the
+stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last
+generation, chosen without a look at what they hold. ``distribution`` is counted from all stored
+responses where the run itself logged none. Equal records give equal bytes.
 """
 
 from __future__ import annotations
