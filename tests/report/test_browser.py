@@ -360,6 +360,7 @@ def test_a_click_on_a_curve_opens_the_responses_of_its_step(opened: Tab) -> None
     assert opened.errors == []
 
 
+@pytest.mark.slow
 def test_a_problem_is_followed_and_programs_are_told_apart(opened: Tab) -> None:
     over = "[...document.querySelectorAll('.filters label')].find((one) =>"
     over += " one.textContent === 'This problem at all steps').querySelector('input')"
