@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from tempfile import TemporaryFile
 
 GIB = 2**30
 
@@ -104,20 +107,32 @@ def visible_gpus() -> list[str]:
     return [one.strip() for one in given.split(",") if one.strip() not in ("", "-1")]
 
 
-def gpu_memory_used(devices: list[str]) -> float:
-    """Bytes in use on the first of the devices; 0 where the driver does not say."""
-    if not devices or not devices[0].isdigit():
-        return 0.0
-    used = _of_driver("memory.used")
-    place = int(devices[0])
-    return float(used[place]) * 2**20 if place < len(used) else 0.0
+@contextmanager
+def most_memory_used(gpu: str) -> Iterator[list[float]]:
+    """Has the driver say five times a second what is in use on a GPU; the list holds the most of it
+    (bytes) once the context is left, 0 where the driver does not say.
+    """
+    found: list[float] = []
+    with TemporaryFile("w+") as said:
+        watcher = [*_driver("memory.used"), f"--id={gpu}", "--loop-ms=200"]
+        with subprocess.Popen(watcher, stdout=said) as watching:
+            try:
+                yield found
+            finally:
+                watching.terminate()
+        said.seek(0)
+        mebibytes = [float(line) for line in said.read().split() if line.isdigit()]
+        found.append(max(mebibytes, default=0.0) * 2**20)
 
 
 def _of_driver(what: str) -> list[str]:
     """One line a GPU from the driver: torch would keep memory on a GPU for this process."""
-    command = ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits"]
     try:
-        listed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        listed = subprocess.run(_driver(what), capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return []
     return listed.stdout.strip().splitlines() if listed.returncode == 0 else []
+
+
+def _driver(what: str) -> list[str]:
+    return ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits"]

@@ -135,12 +135,14 @@ def _on_gpu(config: Config) -> bool:
 def _task(planned: PlannedRun, store: RunStore, launch: str | None) -> Task:
     config = planned.config
     processes = 1 if launch is None else launch_named(launch).processes
+    # Beside a GPU its process mostly waits, and the sandboxes work; without one they take turns.
+    judging = config.reward_workers if config.reward_backend == "local" else 1
     return Task(
         label=planned.label,
         run_id=config.run_id,
         config=json.dumps(config.to_dict()),
         runs_dir=str(store.root.absolute()),
-        cpus=processes,
+        cpus=processes * (judging if _on_gpu(config) else 1),
         gpus=processes * _on_gpu(config),
         launch=launch,
     )

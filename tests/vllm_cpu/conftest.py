@@ -47,6 +47,26 @@ def float32_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm_generation, "LLM", partial(LLM, dtype="float32"))
 
 
+@pytest.fixture
+def one_engine(monkeypatch: pytest.MonkeyPatch):
+    """The runs of a test share an engine: to start one takes longer than such a run. Each sends it
+    its weights before it samples.
+    """
+    from trl.generation import vllm_generation
+    from vllm import LLM
+
+    engines: list[LLM] = []
+
+    def start(*arguments, **options) -> LLM:
+        if not engines:
+            engines.append(LLM(*arguments, **options))
+        return engines[0]
+
+    monkeypatch.setattr(vllm_generation, "LLM", start)
+    yield
+    engines.clear()
+
+
 @pytest.fixture(scope="session")
 def logits():
     """The same at every position of ``constant_model``: 64 tokens, neither end nor padding."""
