@@ -334,18 +334,10 @@ def vllm_engine_sampler(
     def sample(
         prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int
     ) -> list[list[int]]:
+        asked = {"temperature": temperature, "top_p": 1.0, "max_tokens": max_new_tokens}
         outputs = engine.generate(
             [{"prompt_token_ids": ids} for ids in prompts],
-            [
-                SamplingParams(
-                    temperature=temperature,
-                    top_p=1.0,
-                    max_tokens=max_new_tokens,
-                    seed=seed + i,
-                    detokenize=False,
-                )
-                for i in range(len(prompts))
-            ],
+            [SamplingParams(**asked, **TOKENS_ALONE, seed=seed + i) for i in range(len(prompts))],
         )
         return [list(output.outputs[0].token_ids) for output in outputs]
 

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from mcbench.errors import UserError
-from mcbench.grpo.batch_plan import BatchPlan
 from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.runs.config import Config
 from mcbench.runs.resolve import resolve
@@ -35,17 +34,15 @@ PEAK_WITHIN = 0.15
 
 def cut(config: Config, length: int) -> Config:
     """A configuration whose passes are as large as the profile's, and as few as can be."""
-    rows = config.per_device_batch_size
-    group = config.num_generations
+    rows, group = config.per_device_batch_size, config.num_generations
     prompts = max(1, rows // group)
-    plan = BatchPlan(2 * prompts, prompts, group, min(rows, prompts * group))
     return config.with_settings(
         {
             "max_completion_length": length,
             "eval_lengths": [length],
-            "train_batch_size": plan.train_batch_size,
-            "ppo_mini_batch_size": plan.ppo_mini_batch_size,
-            "per_device_batch_size": plan.per_device_batch_size,
+            "train_batch_size": 2 * prompts,
+            "ppo_mini_batch_size": prompts,
+            "per_device_batch_size": min(rows, prompts * group),
             "steps": STEPS,
             "eval_every": STEPS,
             "eval_attempts": 1,

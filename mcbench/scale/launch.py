@@ -9,7 +9,6 @@ command resumes from the last checkpoint. On several machines the command is giv
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -29,7 +28,7 @@ from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.store import Run, RunStore
 from mcbench.runs.train import train
-from mcbench.scale.estimate import check_memory, estimate, with_engine_memory
+from mcbench.scale.estimate import check_memory, with_engine_memory
 from mcbench.scale.machine import Machine, gpu_here, visible_gpus
 from mcbench.scale.process import PARENT, REFUSED, Task, how_it_ended
 
@@ -157,11 +156,8 @@ def launch(
             f"unknown launch configuration {name!r}; allowed: {', '.join(LAUNCH_CONFIGS)}, or the "
             "path of an accelerate configuration file"
         )
-    settings = _read(path)
-    if processes is None:
-        processes = settings.get("num_processes", 1)
-        if machines > 1:
-            processes *= machines  # the shipped files count those of one machine
+    if processes is None:  # the shipped files count those of one machine
+        processes = _read(path).get("num_processes", 1) * max(1, machines)
     chosen = Launch(path, processes, machines, machine_rank, main_address)
     _ = chosen.sharding  # refuses what is not supported
     return chosen
@@ -312,11 +308,12 @@ def _one_gpu(config: Config) -> None:
     gpus = visible_gpus()
     if len(gpus) < 2:
         return
-    name = "ddp"
-    with contextlib.suppress(UserError):  # the shape is not known
-        here = gpu_here()
-        if here is not None and not estimate(config, here, len(gpus)).fits:
-            name = "fsdp2"
+    name, here = "ddp", gpu_here()
+    try:
+        if here is not None:
+            check_memory(config, here, len(gpus))
+    except UserError:
+        name = "fsdp2"
     raise UserError(
         f"{len(gpus)} GPUs are visible, and a run without --launch is one process on one GPU; use "
         f"all of them with --launch {name} --processes {len(gpus)}, or one with "

@@ -34,37 +34,40 @@ def nano_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(*load_model("nano-s"), tmp_path_factory.mktemp("nano"))
 
 
+@pytest.fixture(autouse=True)
+def engine_options(monkeypatch: pytest.MonkeyPatch) -> dict:
+    """Options of every engine that TRL makes. Without ``enforce_eager`` each would first have a
+    C++ compiler translate the model, for minutes.
+    """
+    from trl.generation import vllm_generation
+    from vllm import LLM
+
+    options = {"enforce_eager": True}
+    monkeypatch.setattr(vllm_generation, "LLM", lambda **given: LLM(**{**given, **options}))
+    return options
+
+
 @pytest.fixture
-def float32_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def float32_engine(engine_options: dict) -> None:
     """vLLM runs a float32 model in 16 bits and TRL cannot tell it not to: differences of 0.01 in
     the log-probabilities are then rounding. In float32 they are below 0.0001.
     """
-    from functools import partial
-
-    from trl.generation import vllm_generation
-    from vllm import LLM
-
-    monkeypatch.setattr(vllm_generation, "LLM", partial(LLM, dtype="float32"))
+    engine_options["dtype"] = "float32"
 
 
 @pytest.fixture
-def one_engine(monkeypatch: pytest.MonkeyPatch):
-    """The runs of a test share an engine: to start one takes longer than such a run. Each sends it
-    its weights before it samples.
-    """
+def one_engine(engine_options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of a test share an engine; each sends it its weights before it samples."""
     from trl.generation import vllm_generation
-    from vllm import LLM
 
-    engines: list[LLM] = []
+    start, engines = vllm_generation.LLM, []
 
-    def start(*arguments, **options) -> LLM:
+    def shared(**given):
         if not engines:
-            engines.append(LLM(*arguments, **options))
+            engines.append(start(**given))
         return engines[0]
 
-    monkeypatch.setattr(vllm_generation, "LLM", start)
-    yield
-    engines.clear()
+    monkeypatch.setattr(vllm_generation, "LLM", shared)
 
 
 @pytest.fixture(scope="session")
