@@ -194,10 +194,6 @@ class Formulas:
         """Of a number kept for the backward pass: in bf16 autocast half of them have 2."""
         return 3 if self.config.precision == "bf16" else 4
 
-    @property
-    def with_vllm(self) -> bool:
-        return self.config.backend.startswith("vllm")
-
     def survivors(self, length: float) -> float:
         """Share of responses longer than ``length``."""
         limit = self.config.max_completion_length
@@ -393,7 +389,7 @@ class Formulas:
             # float32 weights, and under autocast the bf16 copy
             return self.decode_seconds(length, rows, prompt, 6 if width == 2 else 4)
         room, layer_s = self.engine_share() * self.machine.memory, SAMPLE_LAYER_S
-        if self.with_vllm:
+        if self.config.backend.startswith("vllm"):
             room, layer_s = room - 2 * shape.parameters, GRAPH_LAYER_S
         at_once = max(1, int(room / (shape.cache_values() * width * (prompt + mean_length))))
         steps = float(length)

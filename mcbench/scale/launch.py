@@ -111,9 +111,14 @@ class Launch:
         )
 
     @property
+    def on_gpus(self) -> bool:
+        """Whether its processes have a GPU each."""
+        return not self.settings.get("use_cpu")
+
+    @property
     def environment(self) -> dict[str, str]:
         """What the processes need in their environment beside the command."""
-        return {"ACCELERATE_USE_CPU": "true"} if self.settings.get("use_cpu") else {}
+        return {} if self.on_gpus else {"ACCELERATE_USE_CPU": "true"}
 
     def command(self, arguments: Sequence[str]) -> list[str]:
         """The command for ``mcbench train`` with these arguments."""
@@ -192,11 +197,17 @@ def train_launched(
     """Train a run with several processes and return it when it is finished.
 
     Raises:
-        UserError: the batch does not divide by the processes, what the configuration needs is not
-            installed, or the processes refused the run.
+        UserError: there are fewer GPUs than processes, the batch does not divide by them, what the
+            configuration needs is not installed, or the processes refused the run.
         LaunchFailedError: a process crashed; the record holds the reason.
         KeyboardInterrupt: interrupted or asked to end; no process is left.
     """
+    gpus, asked = len(visible_gpus()), chosen.processes // chosen.machines
+    if chosen.on_gpus and 0 < gpus < asked:
+        raise UserError(
+            f"{asked} processes need a GPU each, and {gpus} are visible here; "
+            f"use --processes {gpus * chosen.machines}"
+        )
     config.batch(chosen.processes)
     config = with_engine_memory(config, chosen.processes, chosen.sharding)
     if chosen.sharding in ("zero2", "zero3") and find_spec("deepspeed") is None:

@@ -17,7 +17,7 @@ from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import process
-from mcbench.scale.launch import LAUNCH_CONFIGS, train_here
+from mcbench.scale.launch import LAUNCH_CONFIGS, launch, train_here, train_launched
 from mcbench.scale.machine import GIB, gpu_here, visible_gpus
 from mcbench.scale.process import REFUSED
 from mcbench.scale.ray_pool import RayPool, _train_on_ray
@@ -179,5 +179,8 @@ def test_several_gpus_without_a_launch_are_refused_with_the_command(gpus, tmp_pa
         train_here(resolve("tiny"), str(tmp_path))
     with pytest.raises(UserError, match="--launch fsdp2 --processes 8"):
         train_here(resolve("qwen3-4b"), str(tmp_path))
+    gpus(*[("NVIDIA H100 80GB HBM3", 81559)] * 4)
+    with pytest.raises(UserError, match=r"8 processes need a GPU each, and 4 .* --processes 4"):
+        train_launched(resolve("qwen3-4b"), str(tmp_path), launch("fsdp2"))
     assert not list(tmp_path.glob("*/run.json"))
     assert gpu_here().memory > 79 * GIB
