@@ -20,6 +20,8 @@ else:
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    # Else vLLM has a C++ compiler translate its sampler, anew for every number of responses.
+    os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
     import cpu_worker  # noqa: F401  (changes vLLM when it is imported)
 
 VOCABULARY = 448  # of the nano tokenizer
@@ -36,9 +38,7 @@ def nano_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def engine_options(monkeypatch: pytest.MonkeyPatch) -> dict:
-    """Options of every engine that TRL makes. Without ``enforce_eager`` each would first have a
-    C++ compiler translate the model, for minutes.
-    """
+    """Options of every engine that TRL makes: without ``enforce_eager`` the model is compiled too."""
     from trl.generation import vllm_generation
     from vllm import LLM
 
