@@ -2,8 +2,8 @@
 settings that do nothing.
 """
 
+import importlib.util
 import inspect
-import runpy
 import textwrap
 from pathlib import Path
 
@@ -40,7 +40,9 @@ def test_the_quick_start_of_trl_with_the_class_changed(tmp_path, monkeypatch):
 def test_the_example_trains(config, tmp_path, monkeypatch):
     """The script on the tiny model and data, for one update; the page shows the same lines."""
     script = ROOT / "examples" / "quick_start.py"
-    example = runpy.run_path(str(script))
+    spec = importlib.util.spec_from_file_location("quick_start", script)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
     call = script.read_text().partition("    trainer = ")[2].partition("    trainer.train()")[0]
     assert textwrap.dedent("    trainer = " + call) in (ROOT / "docs" / "trainer.md").read_text()
     trained = []
@@ -50,13 +52,12 @@ def test_the_example_trains(config, tmp_path, monkeypatch):
         trained.append(MicroCoderGRPOTrainer(make_model(), **parts))
         return trained[0]
 
-    names = example["main"].__globals__
-    names["load_dataset"] = lambda *_, **__: None
-    names["accuracy_reward"] = letter_reward
-    names["MicroCoderGRPOConfig"] = lambda **options: config(**options, max_steps=1)
-    names["MicroCoderGRPOTrainer"] = on_tiny_model
+    example.load_dataset = lambda *_, **__: None
+    example.accuracy_reward = letter_reward
+    example.MicroCoderGRPOConfig = lambda **options: config(**options, max_steps=1)
+    example.MicroCoderGRPOTrainer = on_tiny_model
     monkeypatch.chdir(tmp_path)
-    example["main"]()
+    example.main()
     assert trained[0].state.global_step == 1
     assert trained[0].args.truncation_mask == "conditional"
 

@@ -38,7 +38,7 @@ def nano_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def engine_options(monkeypatch: pytest.MonkeyPatch) -> dict:
-    """Options of every engine that TRL makes: without ``enforce_eager`` the model is compiled too."""
+    """Options of every engine that TRL makes; ``enforce_eager``: the model is not compiled."""
     from trl.generation import vllm_generation
     from vllm import LLM
 
