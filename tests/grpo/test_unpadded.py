@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from peft import LoraConfig
+from trl.trainer.utils import split_tensor_dict
 
 from mcbench.errors import UserError
 from mcbench.grpo.decode import Trace, draw, sample_unfinished
@@ -149,9 +150,10 @@ def test_one_response_a_pass_needs_no_mask(make_trainer, monkeypatch, groups, ma
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", noted)
     generated = trainer._generate
     monkeypatch.setattr(trainer, "_generate", lambda prompts: (generated(prompts), seen.clear())[0])
-    batch = trainer._generate_and_score_completions([make_dataset()[i // 4] for i in range(8)])
-    assert seen == {(masked, not masked)}  # scoring
+    batch = trainer._generate_and_score_completions([make_dataset()[i // 4] for i in range(16)])
+    assert seen == {(masked, not masked)}  # scoring, of more responses than an update has in a pass
     seen.clear()
+    batch = split_tensor_dict(batch, 2)[0]
     trainer.model.train()
     trainer.current_gradient_accumulation_steps = 1
     trainer.compute_loss(trainer.model, batch).backward()
