@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from tempfile import TemporaryFile
 
 GIB = 2**30
 
@@ -109,30 +109,30 @@ def visible_gpus() -> list[str]:
 
 @contextmanager
 def most_memory_used(gpu: str) -> Iterator[list[float]]:
-    """Has the driver say five times a second what is in use on a GPU; the list holds the most of it
-    (bytes) once the context is left, 0 where the driver does not say.
+    """A list with the most that the driver says is in use on a GPU (bytes), asked five times a
+    second until the context is left; 0 where it does not say.
     """
-    found: list[float] = []
-    with TemporaryFile("w+") as said:
-        watcher = [*_driver("memory.used"), f"--id={gpu}", "--loop-ms=200"]
-        with subprocess.Popen(watcher, stdout=said) as watching:
-            try:
-                yield found
-            finally:
-                watching.terminate()
-        said.seek(0)
-        mebibytes = [float(line) for line in said.read().split() if line.isdigit()]
-        found.append(max(mebibytes, default=0.0) * 2**20)
+    most, left = [0.0], threading.Event()
 
+    def watch() -> None:
+        while not left.wait(0.2):
+            said = _of_driver("memory.used", f"--id={gpu}")
+            most[0] = max(most[0], *(float(line) * 2**20 for line in said if line.isdigit()), 0.0)
 
-def _of_driver(what: str) -> list[str]:
-    """One line a GPU from the driver: torch would keep memory on a GPU for this process."""
+    watcher = threading.Thread(target=watch)
+    watcher.start()
     try:
-        listed = subprocess.run(_driver(what), capture_output=True, text=True, timeout=60)
+        yield most
+    finally:
+        left.set()
+        watcher.join()
+
+
+def _of_driver(what: str, *options: str) -> list[str]:
+    """One line a GPU from the driver: torch would keep memory on a GPU for this process."""
+    command = ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits", *options]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return []
     return listed.stdout.strip().splitlines() if listed.returncode == 0 else []
-
-
-def _driver(what: str) -> list[str]:
-    return ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits"]

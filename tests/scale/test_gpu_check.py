@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import time
 from pathlib import Path
 from typing import get_args
 
@@ -57,15 +58,15 @@ def test_a_cut_run_has_passes_as_large_as_the_profiles():
 
 
 def test_the_most_memory_that_was_in_use_is_found(tmp_path, monkeypatch):
-    tool, told = tmp_path / "nvidia-smi", tmp_path / "told"
-    tool.write_text(
-        f"#!/bin/sh\nprintf '90\\n300\\n[N/A]\\n200\\n'; echo > {told}; exec sleep 600\n"
-    )
+    tool, now = tmp_path / "nvidia-smi", tmp_path / "now"
+    tool.write_text(f"#!/bin/sh\necho '[N/A]'; cat {now}\n")
     tool.chmod(0o755)
-    os.mkfifo(told)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    now.write_text("300\n")
     with most_memory_used("0") as used:
-        told.read_text()  # waits until it is written
+        while not used[0]:
+            time.sleep(0.01)
+        now.write_text("200\n")
     assert used == [300 * 2**20]
 
 
