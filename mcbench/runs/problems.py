@@ -109,15 +109,8 @@ def _benchmark(name: str) -> tuple[Problem, ...]:
     """The problems of a benchmark, with its limits where they set none."""
     known = benchmarks.benchmark(name)
     refused: list[Rejected] = []
-    problems = (
-        replace(
-            problem,
-            time_limit_s=problem.time_limit_s or known.time_limit_s,
-            memory_limit_mb=problem.memory_limit_mb or known.memory_limit_mb,
-        )
-        for problem in read_source(known.source, reject=refused.append)
-    )
-    return _judged(name, problems, refused)
+    problems = read_source(known.source, reject=refused.append)
+    return _judged(name, map(known.limited, problems), refused)
 
 
 def _judged(
