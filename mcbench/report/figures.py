@@ -64,6 +64,9 @@ def _setting(column: str, title: str, y_title: str, hover: str) -> Line:
 _TOKENS = "%{y:.0f} tokens"
 LINES = {
     "reward": Line("reward", "Training reward", "Responses passing (%)", 100, "%{y:.1f} %"),
+    "alarm-gap": _share(
+        "alarm/gap", "Rewarded, but failing harder tests", "Gap of the two judgements (%)"
+    ),
     "length": Line(
         "completions/mean_length", "Response length", "Mean length (tokens)", hover=_TOKENS
     ),

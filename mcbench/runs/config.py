@@ -177,6 +177,14 @@ class Config(Settings):
         "what judges training responses; the others are published methods, there to be timed",
         "later",
     )
+    alarm_share: float = _setting(
+        "reward",
+        0.0,
+        "share of training responses that hidden tests and half the limits judge a second time",
+        "later",
+        ge=0,
+        le=1,
+    )
     reward_workers: Positive = _setting("reward", 2, "judging processes", "execution")
     reward_backend: Literal["local", "ray"] = _setting(
         "reward", "local", "where they run", "execution"

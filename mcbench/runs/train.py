@@ -30,7 +30,7 @@ from transformers.trainer_callback import PrinterCallback
 from mcbench import grpo
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.evaluator import CodeReward, Evaluator
+from mcbench.evaluator import AuditedCodeReward, CodeReward, Evaluator
 from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.files import digest, read_lines, write_json
 from mcbench.runs.config import CORRECTION, Config
@@ -336,16 +336,25 @@ class _Session:
         config = self.config
         count = -(-config.steps // config.generation_period) * config.train_batch_size
         schedule = prompt_schedule(self.train_problems, count, config.seed)
-        rows = [training_row(problem, config.prompt_style) for problem in schedule]
+        alarm = config.alarm_share > 0
+        rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
+        # The published methods, which are there to be timed, do not work ahead.
+        ahead = config.reward_evaluator == "microcoder"
+        reward = CodeReward(self.reward_evaluator, overlap=ahead)
+        if alarm:
+            reward = AuditedCodeReward(
+                self.reward_evaluator,
+                second=self.evaluator,
+                share=config.alarm_share,
+                seed=config.seed,
+                overlap=ahead,
+            )
         return grpo.MicroCoderGRPOTrainer(
             model=self.model,
             args=self.arguments,
             processing_class=self.tokenizer,
             train_dataset=Dataset.from_list(rows),
-            # The published methods, which are there to be timed, do not work ahead.
-            reward_funcs=[
-                CodeReward(self.reward_evaluator, overlap=config.reward_evaluator == "microcoder")
-            ],
+            reward_funcs=[reward],
             peft_config=_lora(config),
         )
 
