@@ -50,6 +50,7 @@ from mcbench.runs.sampling import (
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import Run, RunStore
+from mcbench.runs.trackers import check_trackers, reporting
 
 _PATIENCE_S = 24 * 3600
 
@@ -85,6 +86,7 @@ def train(
             f"backend {config.backend!r} needs vLLM, which is not installed; run "
             "pip install -e '.[gpu]', or use --set backend=transformers"
         )
+    check_trackers(config)
     model, tokenizer = load_model(config)
     session = _Session(config, store, run, arguments, model, tokenizer, progress, label)
     session.train()
@@ -306,6 +308,7 @@ class _Session:
             with (
                 Evaluator(workers=workers, backend=backend) as self.evaluator,
                 reward_evaluator(self.config, self.evaluator) as self.reward_evaluator,
+                reporting(self.run, self.config, self.label, done, self.is_main),
             ):
                 if self.is_main:
                     self.run.note(sandbox=self.evaluator.isolation)
