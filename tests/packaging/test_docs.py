@@ -43,7 +43,9 @@ def test_the_site_builds_strictly_and_asks_for_nothing_from_a_network(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     pages = {path.name: path.read_text() for path in site.glob("*.html")}
-    assert {"index.html", "trainer.html", "evaluator.html", "settings.html", "api.html"} <= set(pages)
+    assert {"index.html", "trainer.html", "evaluator.html", "settings.html", "api.html"} <= set(
+        pages
+    )
     asked = re.compile(r"<(?:script|link|img)[^>]+(?:src|href)=\"?(https?://[^\">\s]+)")
     assert not {name: found for name, page in pages.items() if (found := asked.findall(page))}
     api = pages["api.html"]
