@@ -8,8 +8,11 @@ import pytest
 RESPONSES = ("```python\n```<eos>", "```python\nx\n```<eos>", "x\n" * 8)
 
 
-def _taught(path, responses, steps=60):
-    """A model in ``path`` that says each of the responses now and then."""
+PROMPTS = tuple(f"in {n} out {n}\nAnswer:\n" for n in range(6))
+
+
+def _taught(path, responses, steps=60, prompts=PROMPTS):
+    """A model in ``path`` that says each of the responses to the prompts now and then."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -26,7 +29,7 @@ def _taught(path, responses, steps=60):
     model = Qwen3ForCausalLM(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for step in range(steps):
-        text = f"in {step % 6} out {step % 6}\nAnswer:\n" + responses[step % len(responses)]
+        text = prompts[step % len(prompts)] + responses[step % len(responses)]
         ids = tokenizer(text, return_tensors="pt")["input_ids"]
         model(input_ids=ids, labels=ids).loss.backward()
         optimizer.step()
