@@ -12,7 +12,6 @@ from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 
 Action = Literal["keep", "change", "drop", "flag"]
-ACTIONS: tuple[Action, ...] = ("keep", "change", "drop", "flag")
 _DETAIL, _EXCERPT = 300, 160  # characters kept
 
 SCHEMA = pa.schema(

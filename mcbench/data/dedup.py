@@ -44,7 +44,6 @@ class DedupConfig(Settings):
         threshold: Jaccard similarity of the statements that is near identity, 0 to 1.
         threshold_same_tests: enough when the tests agree as well:
         min_shared_tests: share of the tests of the one with fewer that the other has, too.
-        numbers: whether numbers tell statements apart; False: their values do not count.
         run: words per shingle.
         permutations: of MinHash; the standard error of a similarity s is sqrt(s(1-s)/permutations).
 
@@ -55,7 +54,6 @@ class DedupConfig(Settings):
     threshold: float = 0.95
     threshold_same_tests: float = 0.5
     min_shared_tests: Annotated[float, Field(gt=0, le=1)] = 0.5
-    numbers: bool = True
     run: PositiveInt = 3
     permutations: Annotated[int, Field(ge=_ROWS)] = 252
 
@@ -73,7 +71,7 @@ def _empty(permutations: int) -> Any:
 
 def signature(statement: str, config: DedupConfig) -> NDArray[np.uint32]:
     """MinHash signature of a statement, shape (permutations,)."""
-    runs = run_hashes(words(statement, config.numbers), config.run)
+    runs = run_hashes(words(statement, numbers=True), config.run)
     minhash = _empty(config.permutations).copy()
     if len(runs):
         minhash.update_batch((runs >> np.uint64(32)).tolist())

@@ -172,31 +172,27 @@ def _called(code: str) -> str:
     tree = parsed(code)
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Call) and _is_tested(node.func):
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            try:
-                return _values([_literal(argument) for argument in given])
-            except (ValueError, TypeError, RecursionError, MemoryError):
-                return ""
+            return _literals([*node.args, *(keyword.value for keyword in node.keywords)])
     return ""
 
 
 def _answer(code: str) -> str:
     """An expected answer as text, where it is literal."""
-    try:
-        return _values([ast.literal_eval(code)])
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return ""
+    tree = parsed(code)
+    return _literals([n.value for n in tree.body if isinstance(n, ast.Expr)]) if tree else ""
 
 
 def _is_tested(function: ast.expr) -> bool:
     return isinstance(function, ast.Name) and function.id == _TESTED
 
 
-def _literal(node: ast.expr) -> Any:
-    """A literal, also as the only argument of what makes a list or tree of it."""
-    if isinstance(node, ast.Call) and len(node.args) == 1:
-        node = node.args[0]
-    return ast.literal_eval(node)
+def _literals(nodes: list[ast.expr]) -> str:
+    """Literals as text, each also as the only argument of what makes a list or tree of it."""
+    made = (node.args if isinstance(node, ast.Call) else [node] for node in nodes)
+    try:
+        return _values([ast.literal_eval(only) for (only,) in made])
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return ""
 
 
 def _values(given: Any) -> str:
