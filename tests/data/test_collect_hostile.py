@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mcbench.data import Problem
+from mcbench.data.audit import Ledger
 from mcbench.data.collect import Limits, OpenSource, Source, Unusable, read_source
 from mcbench.data.collect.decode import inflate, names, parse_json, pickled_text, seconds
 from mcbench.errors import UserError
@@ -274,6 +275,16 @@ def test_values_that_json_cannot_hold_do_not_reach_a_record(tmp_path):
 
 
 # Sources that end early --------------------------------------------------------------------------
+
+
+def test_names_and_reasons_are_safe_to_print(tmp_path):
+    row = published.taco(id="\x1b[2J", question="Print \x1b[31m the sum.")
+    [record], [] = read("taco", parquet(tmp_path / "t.parquet", row))
+    ledger = Ledger("filter")
+    ledger.drop(record, "rule", "says \x1b[2J\udc80")
+    ledger.reject("source\x1b[2J", "rule", "no")
+    for entry in ledger.entries:
+        assert all(text.isprintable() for text in (entry.record, entry.detail, entry.excerpt))
 
 
 def test_a_compressed_file_cut_short_keeps_what_came_before(tmp_path):
