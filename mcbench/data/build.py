@@ -41,7 +41,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.files import digest, file_digest, make_writable, replacing, write_atomic
 
-_OUT_ROWS, _OUT_MB = 5000, 64  # of a file of the finished set, which ends at either
+_OUT_ROWS, _OUT_MB = 5000, 32  # of a file of the finished set, which ends at either
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def _write_problems(
     """The files of the finished set, by name."""
     items = (Item(problem) for shard in shards for problem in read_problems(shard.path))
     names: list[str] = []
-    for batch in batches(items, _OUT_ROWS, _OUT_MB):
+    for batch, _ in batches(items, _OUT_ROWS, _OUT_MB):
         problems = [item.value for item in batch if isinstance(item.value, Problem)]
         if not problems:
             continue

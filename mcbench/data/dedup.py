@@ -95,11 +95,6 @@ def _test_hashes(record: Problem) -> tuple[list[int], list[int], int]:
     )
 
 
-def _plain_name(record: Problem) -> str:
-    """The function's name as two authors would write it alike."""
-    return record.fn_name.lower().replace("_", "")
-
-
 @dataclass(frozen=True)
 class Dedup(GlobalStage):
     """The stage. Of a group the record with most references and tests is kept."""
@@ -115,6 +110,7 @@ class Dedup(GlobalStage):
     def summarise(self, batch: list[Problem]) -> pa.Table:
         """Signature, hashed tests, and what ranks a record."""
         tests = [_test_hashes(record) for record in batch]
+        names = [r.fn_name.lower().replace("_", "") for r in batch]  # as two authors write it alike
         signatures = [signature(record.statement, self.config).tobytes() for record in batch]
         return pa.table(
             {
@@ -127,7 +123,7 @@ class Dedup(GlobalStage):
                     [hash_of(" ".join(r.statement.split())) for r in batch], pa.int64()
                 ),
                 "form": pa.array([record.form for record in batch], pa.string()),
-                "name": pa.array([_plain_name(record) for record in batch], pa.string()),
+                "name": pa.array(names, pa.string()),
                 "references": pa.array([len(r.references) for r in batch], pa.int64()),
                 "tests": pa.array([len(r.tests) for r in batch], pa.int64()),
             }
