@@ -47,6 +47,7 @@ class DecontaminateConfig(Settings):
         min_share: share of an evaluation problem's runs, or of the record's, that must be hit for
             the record to be dropped.
         flag_share: from which an overlap is flagged.
+        numbers: whether the values of numbers count.
         max_problems: a run in more evaluation problems than this, and than 1 % of them, is a
             phrase of the trade;
         max_records: and so is one in more records than this, and than 0.1 % of them. (Near-
@@ -60,6 +61,7 @@ class DecontaminateConfig(Settings):
     passage: int = 16
     min_share: Share = 0.33
     flag_share: Share = 0.1
+    numbers: bool = False
     max_problems: PositiveInt = 3
     max_records: PositiveInt = 20
 
@@ -91,7 +93,7 @@ class Index:
                 examples.setdefault(f"{problem.fn_name}{given}", {}).setdefault(told, len(ids))
             calls.append(frozenset(map(hash_of, asked)))
             ids.append(problem.id)
-            tokens = words(problem.statement)
+            tokens = words(problem.statement, config.numbers)
             runs.append(np.unique(_telling(tokens, config)[0]))
         hashes = np.concatenate([*runs, np.empty(0, dtype=np.uint64)])
         numbers = np.repeat(np.arange(len(ids)), [len(r) for r in runs])
@@ -146,7 +148,7 @@ class Decontaminate(GlobalStage):
 
     def _look(self, record: Problem) -> dict[str, Any]:
         asked = example_calls(record)
-        tokens = words(record.statement)
+        tokens = words(record.statement, self.config.numbers)
         hashes, where = _telling(tokens, self.config)
         hit = self.index.hashes.get_indexer(pd.Index(hashes)) >= 0
         return {
