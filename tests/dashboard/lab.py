@@ -60,6 +60,18 @@ class Lab:
         self.command("notebook:run-all-cells")
         self.until_done()
 
+    def run_until_cell(self, id_: str) -> None:
+        """Run the cells down to that one, and select it."""
+        place = self.tab.evaluate(
+            f"panel.content.widgets.findIndex(c => c.model.id === {json.dumps(id_)})"
+        )
+        self.tab.evaluate(f"panel.content.activeCellIndex = {place + 1}")
+        self.command("notebook:run-all-above")
+
+    def save(self) -> None:
+        """Write the open notebook, with its outputs."""
+        self.tab.evaluate("panel.context.save()")
+
     def until_done(self) -> None:
         """All code cells have run, or one failed."""
         codes = "panel.content.widgets.filter(c => c.model.type === 'code')"

@@ -57,24 +57,62 @@ import threading
 print([t.name for t in threading.enumerate()].count("dashboard"), "thread(s)")"""
 
 
+# One arm of the paper's, long enough to be stopped, and what the form needs to know its cost.
+BENCH = {
+    "arms": {"medium": {"recipe": "grpo_plus"}},
+    "profile": "tiny",
+    "seeds": [0],
+    "steps": 400,
+    "settings": {"eval_every": 400, "test_limit": 4, "eval_attempts": 1},
+    "runs_dir": "bench",
+}
+ROOT = Path(__file__).parents[2]
+STUDIES = f"""\
+from pathlib import Path
+
+from mcbench.claims.measurements import FILE, read_measurements
+from mcbench.experiments.study import studies
+from mcbench.runs.records import read_records
+
+folder = Path({str(ROOT / "reports" / "records")!r})
+records, rows = read_records(folder), read_measurements(folder / FILE)"""
+
+
+def cell(notebook: str, id_: str) -> str:
+    """The source of a notebook's cell."""
+    cells = nbformat.read(NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
+    return str(next(one.source for one in cells if one.id == id_))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All notebooks, the quickstart with tiny parameters, and one with nothing but a dashboard."""
     root = tmp_path_factory.mktemp("lab")
     for path in NOTEBOOKS.glob("*.ipynb"):
         shutil.copy(path, root)
-    path = root / "00_quickstart.ipynb"
-    quickstart = nbformat.read(path, as_version=4)
-    cell = next(c for c in quickstart.cells if "parameters" in c.metadata.get("tags", []))
-    cell.source += "".join(f"\n{name} = {value!r}" for name, value in TINY.items())
-    nbformat.write(quickstart, path)
-    cells = [nbformat.v4.new_code_cell(source) for source in (DASHBOARD, THREADS)]
+    for name, values in (("00_quickstart", TINY), ("08_batch_size", BENCH)):
+        path = root / f"{name}.ipynb"
+        book = nbformat.read(path, as_version=4)
+        given = next(c for c in book.cells if "parameters" in c.metadata.get("tags", []))
+        given.source += "".join(f"\n{key} = {value!r}" for key, value in values.items())
+        nbformat.write(book, path)
+    asked = [STUDIES]
+    for name, experiment, ids in (
+        ("02_truncation_mask", "truncation_mask", ("whatifcell", "ifcell")),
+        ("03_temperature", "temperature", ("whatifcell",)),
+        ("09_context_length", "context_length", ("whatifcell",)),
+    ):
+        study = f"study = studies({experiment!r}, records, rows)[0]"
+        asked += [f"{study}\n{cell(name, id_)}" for id_ in ids]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    watch = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(watch, root / "watch.ipynb")
-    cells = [nbformat.v4.new_code_cell(COMPARE)]
-    ablation = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(ablation, root / "ablation.ipynb")
+    for name, sources in (
+        ("watch", [DASHBOARD, THREADS]),
+        ("ablation", [COMPARE]),
+        ("what_if", asked),
+    ):
+        cells = [nbformat.v4.new_code_cell(source) for source in sources]
+        book = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        nbformat.write(book, root / f"{name}.ipynb")
     return root
 
 
@@ -117,6 +155,78 @@ def test_an_ablation_is_trained_live_and_ends_in_a_page(lab: Lab, folder: Path) 
     planned = {one.config.run_id for one in planned_study(ARMS, None, "tiny", [0, 1], 8)}
     assert {path.parent.name for path in folder.glob("compared/*/run.json")} == planned
     assert lab.errors == [], sorted(set(lab.errors))[:8]
+
+
+def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
+    lab: Lab, folder: Path
+) -> None:
+    finished(folder / "bench", "other", "microcoder", 3, 40)
+    lab.open("08_batch_size.ipynb")
+    lab.run_until_cell("watchcell")
+    lab.until("document.querySelector('.mcb-runs tr').textContent.includes('medium')")
+    cost, problem = (
+        f"document.querySelector('.mcb-form .mcb-{one}').textContent" for one in ("cost", "problem")
+    )
+    fill(lab, "[name=name]", "mine")
+    fill(lab, "[data-setting=mask_ratio]", "1.5")
+    lab.until(f"{problem}.includes('mask_ratio must be at most 1')")
+    about = "document.querySelector('[data-setting=mask_ratio]').closest('label').textContent"
+    assert "rho of Eq. 2: share that is spared (number from 0 to 1 or null)" in lab.tab.evaluate(
+        about
+    )
+    fill(lab, "[data-setting=mask_ratio]", "0.5")
+    lab.until(f"{cost}.includes('1 run, 400 updates') && {cost}.includes('finished run of tiny')")
+    button = "[...document.querySelectorAll('.mcb-form button')].find(b => b.textContent === '{}')"
+    lab.tab.evaluate(button.format("Train this arm") + ".click()")
+    reward = figure("Training reward")
+    length = (
+        f"{reward}?.data.find(t => t.legendgroup === 'mine' && t.meta.role === 'mean')?.x.length"
+    )
+    row = "[...document.querySelectorAll('.mcb-runs tbody tr')].find(r => /mine/.test(r.textContent))"
+    lab.until(f"{length} > 1 && {row}.dataset.state === 'running'")
+    lab.tab.evaluate(button.format("Stop") + ".click()")
+    lab.until(f"{row}.dataset.state === 'stopped'")
+    lab.tab.evaluate(button.format("Resume") + ".click()")
+    lab.until(f"{row}.dataset.state === 'running' && {row}.textContent.includes('resumed')")
+    # The tab is closed and opened again while it trains: nothing is run, the view is there.
+    lab.save()
+    lab.open("08_batch_size.ipynb")
+    lab.until(f"{length} > 1")
+    seen = lab.tab.evaluate(length)
+    lab.until(f"{length} > {seen}")
+    lab.tab.evaluate(button.format("Stop") + ".click()")
+    lab.until(f"{row}.dataset.state === 'stopped'")
+    assert lab.errors == [], sorted(set(lab.errors))[:8]
+
+
+def test_what_if_sliders_change_the_numbers(lab: Lab) -> None:
+    lab.open("what_if.ipynb")
+    lab.run_all()
+    for number, (slider, times) in enumerate([(0, 6), (0, 4), (0, 8), (0, -30)], 1):
+        output = f"panel.content.widgets[{number}].node.querySelector('.jp-OutputArea')"
+        lab.until(f"{output}.querySelectorAll('.widget-html-content td').length")
+        shown = f"[...{output}.querySelectorAll('.widget-html-content')].at(-1).textContent"
+        before = lab.tab.evaluate(shown)
+        press(lab, f"{output}.querySelectorAll('.noUi-handle')[{slider}]", times)
+        lab.until(f"{shown} !== {json.dumps(before)}")
+    assert lab.errors == [], sorted(set(lab.errors))[:8]
+
+
+def fill(lab: Lab, field: str, text: str) -> None:
+    """Type into a field of the form."""
+    lab.tab.evaluate(
+        f"(() => {{ const one = document.querySelector('.mcb-form ' + {json.dumps(field)});"
+        f" one.value = {json.dumps(text)}; one.dispatchEvent(new Event('input')); }})()"
+    )
+
+
+def press(lab: Lab, handle: str, times: int) -> None:
+    """Move a slider by so many arrow keys, to the right or left."""
+    lab.tab.evaluate(f"{handle}.focus()")
+    name, code = ("ArrowRight", 39) if times > 0 else ("ArrowLeft", 37)
+    for kind in ("keyDown", "keyUp") * abs(times):
+        lab.tab.call("Input.dispatchKeyEvent", type=kind, key=name, code=name,
+                     windowsVirtualKeyCode=code)  # fmt: skip
 
 
 def figure(title: str) -> str:
@@ -203,10 +313,7 @@ def check_curve_controls(lab: Lab, reward: str, length: str) -> None:
     lab.until(f"{drawn}.has('microcoder')")
     mean = f"{reward}.data.find(t => t.legendgroup === 'microcoder' && t.meta.role === 'mean')"
     before = lab.tab.evaluate(f"[...{mean}.y]")
-    lab.tab.evaluate("document.querySelector('.mcb-controls .noUi-handle').focus()")
-    for kind in ("keyDown", "keyUp") * 3:
-        lab.tab.call("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight",
-                     windowsVirtualKeyCode=39)  # fmt: skip
+    press(lab, "document.querySelector('.mcb-controls .noUi-handle')", 3)
     lab.until(f"JSON.stringify([...{mean}.y]) !== {json.dumps(json.dumps(before))}")
     click(lab, "Pause")
     lab.until("document.querySelector('.mcb-status').textContent.startsWith('Paused')")

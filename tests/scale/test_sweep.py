@@ -180,7 +180,7 @@ def test_without_ray_the_message_says_what_to_install(monkeypatch, store):
 
 
 def test_a_run_of_several_processes_and_gpus_says_so():
-    needs = sweep._task(planned("one", precision="bf16")[0], RunStore("runs"), "cpu")
+    needs = sweep.task_of(planned("one", precision="bf16")[0], RunStore("runs"), "cpu")
     assert (needs.cpus, needs.gpus) == (2, 2)
     assert process.command(needs)[-2:] == ["--launch", "cpu"]
 
@@ -213,7 +213,7 @@ def test_a_real_run_is_killed_and_resumes(tiny, store):
 
 def test_a_machine_of_the_cluster_refuses_what_is_not_the_sweeps(quick, store, monkeypatch):
     monkeypatch.chdir(store.root)
-    task = sweep._task(planned("far")[0], store, None)
+    task = sweep.task_of(planned("far")[0], store, None)
     marker = store.root / ".sweep-1"
     (absent,) = _train_on_ray(task, str(marker), str(store.root))
     assert (absent.status, "is not the sweep's on this machine" in absent.last) == (2, True)

@@ -55,6 +55,7 @@ class Dashboard:
         planned: the configurations of the runs to follow, begun or not, as a list or by the name of
             their arm: ``{"mine": config, "usual": [config, config]}``; all runs of the folder where
             None. :func:`watch_experiment` takes those of an experiment.
+        records: folders of compact records that stand in for planned runs not in the folder.
         sections: the sections of figures shown first (:data:`mcbench.report.panels.SECTIONS`).
         smoothing: steps of the running mean.
         live: whether to follow; where None, whether a page is likely there.
@@ -68,6 +69,7 @@ class Dashboard:
         runs: str | Path = "runs",
         *,
         planned: Planned | None = None,
+        records: Sequence[Path] = (),
         sections: Sequence[str] = FIRST_SECTIONS,
         smoothing: int = SMOOTHING,
         live: bool | None = None,
@@ -80,7 +82,7 @@ class Dashboard:
         root = in_project(runs)
         if root.exists() and not root.is_dir():
             raise UserError(f"{root} is a file; name a folder of runs or a run directory")
-        self.store = StoreFollower(root, planned)
+        self.store = StoreFollower(root, planned, records)
         self.live = page_likely() if live is None else live
         self.problem = ""
         self.looks = 0
