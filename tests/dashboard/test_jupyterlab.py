@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from report.browser import CHROMIUM
+from report.browser import CHROMIUM, drag
 
 from mcbench.experiments.study import planned_study
 
@@ -150,6 +150,11 @@ def test_an_ablation_is_trained_live_and_ends_in_a_page(lab: Lab, folder: Path) 
     assert not (folder / "mine.html").exists()
     lab.until_done()
     assert lab.tab.evaluate(shown(".jp-OutputArea .js-plotly-plot")) >= 4
+    # The link opens the page where JupyterLab serves it, whatever host and base address that has.
+    link = lab.tab.evaluate("document.querySelector('.jp-OutputArea a[href*=files]').href")
+    assert link == f"{lab.url}/files/mine.html"
+    lab.tab.call("Page.navigate", url=link)
+    lab.until("document.body?.dataset.drawn > 0")
     page = (folder / "mine.html").read_text(encoding="utf-8")
     assert "mine" in page
     planned = {one.config.run_id for one in planned_study(ARMS, None, "tiny", [0, 1], 8)}
@@ -163,7 +168,7 @@ def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
     finished(folder / "bench", "other", "microcoder", 3, 40)
     lab.open("08_batch_size.ipynb")
     lab.run_until_cell("watchcell")
-    lab.until("document.querySelector('.mcb-runs tr').textContent.includes('medium')")
+    lab.until("document.querySelector('.mcb-runs tbody tr').textContent.includes('the batch')")
     cost, problem = (
         f"document.querySelector('.mcb-form .mcb-{one}').textContent" for one in ("cost", "problem")
     )
@@ -182,7 +187,8 @@ def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
     length = (
         f"{reward}?.data.find(t => t.legendgroup === 'mine' && t.meta.role === 'mean')?.x.length"
     )
-    row = "[...document.querySelectorAll('.mcb-runs tbody tr')].find(r => /mine/.test(r.textContent))"
+    rows = "document.querySelectorAll('.mcb-runs tbody tr')"
+    row = f"[...{rows}].find(r => r.textContent.includes('mine'))"
     lab.until(f"{length} > 1 && {row}.dataset.state === 'running'")
     lab.tab.evaluate(button.format("Stop") + ".click()")
     lab.until(f"{row}.dataset.state === 'stopped'")
@@ -265,7 +271,9 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
     lab: Lab, folder: Path
 ) -> None:
     other = finished(folder / "runs", "other", "microcoder", 3, 40)
-    other.write_completions(1, responses(["first", f"second {HOSTILE}\x00", "y " * 50_000, "last"]))
+    for step in (1, 9):
+        texts = ["first", f"second {HOSTILE}\x00", "y " * 50_000, "last"]
+        other.write_completions(step, responses(texts))
     command = [sys.executable, "-c", TRAIN, str(folder / "runs")]
     training = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
@@ -284,6 +292,7 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
         assert training.poll() is None
         assert "s" in lab.tab.evaluate(f"{row}.querySelector('.mcb-speed').textContent")
         check_curve_controls(lab, reward, length)
+        check_a_click_opens_the_responses(lab)
         check_responses(lab)
     finally:
         training.kill()
@@ -341,10 +350,8 @@ def check_responses(lab: Lab) -> None:
     assert shown_count(lab, ".browser .tests li") == 4
     why = lab.tab.evaluate("document.querySelectorAll('.browser .why')[1].textContent")
     assert why == "Test 2: wrong answer; later tests were not run."
-    colour = "document.querySelector('.browser input[type=checkbox]').click()"
-    lab.tab.evaluate(colour)
-    lab.until(shown(".browser .token") + " === 4")
-    lab.tab.evaluate(colour)
+    check_overlays(lab)
+    check_links(lab)
     pick(lab, "Verdict", "WA")
     lab.until(shown(response) + " === 2")  # of both problems
     pick(lab, "Verdict", "any")
@@ -356,6 +363,64 @@ def check_responses(lab: Lab) -> None:
     search(lab, "")
     pick(lab, "Beside", "GRPO")
     lab.until(shown(".browser .columns > div") + " === 2")
+
+
+def check_overlays(lab: Lab) -> None:
+    """Tokens by how probable they were; the mask and the advantage of a response whole."""
+    title = "document.querySelectorAll('.browser .token')[{}]?.title ?? ''"
+    pick(lab, "Colour tokens by", "log-probability")
+    lab.until(shown(".browser .token") + " === 4 && " + f"/log-prob/.test({title.format(0)})")
+    pick(lab, "Colour tokens by", "advantage")
+    lab.until(f"{title.format(0)} === 'advantage +1.00' && {title.format(2)} === 'advantage −1.00'")
+    pick(lab, "Problem", "2.")
+    pick(lab, "Colour tokens by", "mask")
+    lab.until(f"{title.format(2)}.startsWith('masked: no gradient')")
+    pick(lab, "Colour tokens by", "nothing")
+    pick(lab, "Problem", "1.")
+
+
+def check_links(lab: Lab) -> None:
+    """A brush over the groups filters the responses; a problem is followed over the steps; the
+    programs of a group are told apart.
+    """
+    summary = "document.querySelector('.browser .summary').textContent"
+    plot = "document.querySelector('.browser svg.scatter')"
+    lab.tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    left = "document.querySelector('.browser circle:not(.out)')"
+    lab.until(f"{left} && document.querySelector('.browser .weights').ariaLabel")
+    drag(lab.tab, left, (-1, -1), (2, 2))
+    lab.until(f"{summary}.startsWith('2 responses of 4 match')")
+    lab.tab.evaluate("document.querySelector('.browser .views button').click()")
+    lab.until(f"{summary} === '2 responses to this problem'")
+    programs = "document.querySelector('.browser .programs').textContent"
+    assert "no program × 2: 1 right" in lab.tab.evaluate(programs)
+    over = "document.querySelector('.browser .filters input[type=checkbox]').click()"
+    lab.tab.evaluate(over)
+    heads = "[...document.querySelectorAll('.browser h4')].map(h => h.textContent).join()"
+    lab.until(f"{heads} === 'Step 1, problem p0,Step 9, problem p0'")
+    lab.tab.evaluate(over)
+    lab.until(f"{summary} === '2 responses to this problem'")
+
+
+def check_a_click_opens_the_responses(lab: Lab) -> None:
+    """A click on a curve's point: the responses stored nearest to its step."""
+    plot = figure("Training reward")
+    lab.tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    x, y = lab.tab.evaluate(
+        f"(({{left, top, width, height}}) => [left + width / 8, top + height / 2])"
+        f"({plot}.querySelector('.nsewdrag').getBoundingClientRect())"
+    )
+    for shift in (0, 5):
+        lab.tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + shift, y=y)
+    lab.until(f"{plot}.querySelector('.hoverlayer').childNodes.length")
+    for kind in ("mousePressed", "mouseReleased"):
+        at = {"x": x + 5, "y": y, "button": "left", "clickCount": 1}
+        lab.tab.call("Input.dispatchMouseEvent", type=kind, **at)
+    step = "document.querySelector('.browser .filters select')"
+    lab.until(f"{step} && {step}.value && {step}.value !== 'latest'")
+    pick(lab, "Generation", "latest")
+    click(lab, "Curves")
+    lab.until(figure("Training reward"))
 
 
 def search(lab: Lab, words: str) -> None:

@@ -8,7 +8,6 @@ some milliseconds, and the more it costs, the longer the thread rests until the 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from mcbench.report.dashboard.run_list import RunList, row, totals
 from mcbench.report.dashboard.sample_browser import SampleBrowser
 from mcbench.report.panels import SECTIONS
 from mcbench.report.series import group_runs
+from mcbench.report.served import page_likely
 from mcbench.report.style import ArmStyle, arm_styles
 from mcbench.runs.place import in_project
 
@@ -356,20 +356,6 @@ def watch_experiment(
     """
     plan = planned_runs(name, profile, seeds, steps, arms, settings)
     return Dashboard(runs_dir, planned=[(run.arm, run.config) for run in plan], **options)
-
-
-def page_likely() -> bool:
-    """Whether this process serves a notebook that somebody looks at.
-
-    Jupyter's server and VS Code tell their kernels so; papermill and nbconvert start kernels of
-    their own.
-    """
-    if "JPY_SESSION_NAME" in os.environ or "VSCODE_PID" in os.environ:
-        return True
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    return shell is not None and "__vsc_ipynb_file__" in shell.user_ns
 
 
 def _cell() -> str | None:

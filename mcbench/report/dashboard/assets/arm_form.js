@@ -56,7 +56,7 @@ function render({ model, el: root }) {
     control.dataset.setting = setting;
     control.addEventListener(choices.length ? "change" : "input", () => put(setting, control.value));
     return el("label", {}, el("b", { textContent: setting }), control,
-      el("span", { textContent: `${help} (${takes})` }));
+      el("span", { textContent: choices.length ? help : `${help} (${takes})` }));
   }
   let look = "";
   function draw() {
