@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
-from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
+from scipy.optimize import isotonic_regression
 
 from mcbench.data.audit import Action, Ledger, apply_rules
 from mcbench.data.features import DIMENSIONS, dimensions, weighted
@@ -206,7 +206,7 @@ class Calibration:
 
     @classmethod
     def fit(cls, scores: list[float], rates: list[float]) -> Calibration:
-        """Isotonic regression, falling.
+        """Isotonic regression, falling; between its knots the estimate is linear.
 
         Raises:
             UserError: fewer than 10 measured problems.
@@ -216,10 +216,13 @@ class Calibration:
                 f"{len(scores)} problems of the set have a measured pass rate; calibration needs "
                 f"at least {_MIN_MEASURED}"
             )
-        fit = IsotonicRegression(increasing=False, y_min=0.0, y_max=1.0).fit(scores, rates)
-        knots = (fit.X_thresholds_, fit.y_thresholds_)
-        x, y = (tuple(np.round(values, 6).tolist()) for values in knots)
-        return cls(x, y, len(scores))
+        x, inverse, count = np.unique(scores, return_inverse=True, return_counts=True)
+        mean = np.bincount(inverse, weights=rates) / count
+        y = isotonic_regression(mean, weights=count, increasing=False).x
+        step = np.flatnonzero(np.diff(y))  # a knot at both ends of what is level
+        knots = sorted({0, *step.tolist(), *(step + 1).tolist(), len(x) - 1})
+        at, rate = (tuple(np.round(values[knots], 6).tolist()) for values in (x, y))
+        return cls(at, rate, len(scores))
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         """Estimated pass rates; constant beyond the measured range."""
@@ -235,7 +238,7 @@ class Difficulty(GlobalStage):
 
     name: ClassVar[str] = "difficulty"
     modules: ClassVar[tuple[str, ...]] = ("mcbench.data.difficulty",)
-    libraries: ClassVar[tuple[str, ...]] = ("scikit-learn", "numpy", "pandas")
+    libraries: ClassVar[tuple[str, ...]] = ("scipy", "numpy", "pandas")
 
     def configuration(self) -> Any:
         """The pass rates count with their content, not the file's name."""

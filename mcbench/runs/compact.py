@@ -1,16 +1,19 @@
 """A finished run as one small file, for keeping in a repository.
 
-A parquet table with two columns: ``table`` and ``row``. Rows of the tables ``meta``, ``step`` and
-``eval`` are the JSON lines that the run recorded, reals with six digits. What evaluations know of
-their problems beside the passes stands once, in rows of the table ``problems``. ``sample`` are a
-few whole groups of the stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a
-middle and the last generation, chosen without a look at what they hold. ``distribution`` is counted
-from all stored responses where the run itself logged none. Equal records give equal bytes.
+A parquet table with two columns, ``table`` and ``row``. Rows of the tables ``meta`` and ``eval``
+are JSON lines as the run recorded them, reals with six digits. A row of ``column`` is what all
+updates logged under one name, reals with four digits (times three): about half of what the lines
+would take, which older files hold in ``step``. What evaluations know of their problems beside the
+passes stands once, in rows of the table ``problems``. ``sample`` are a few whole groups of the
+stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last
+generation, chosen without a look at what they hold. ``distribution`` is counted from all stored
+responses where the run itself logged none. Equal records give equal bytes.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,8 +32,10 @@ _OF_TOKENS = {"logprobs", "entropies"}
 SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
 
 
-def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
-    """Write the compact form of a finished run to ``path``.
+def write_compact(
+    run: Run | RunRecord | str | Path, path: str | Path, samples: bool = True
+) -> Path:
+    """Write the compact form of a finished run to ``path``, with or without its responses.
 
     ``path`` may be a folder: the file is then named after the run.
 
@@ -46,14 +51,15 @@ def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
     if record.state != "finished":
         raise UserError(f"run {record.run_id} is {record.state}; only finished runs are kept")
     rows = [("meta", record.meta)]
-    rows += [("step", _rounded(line)) for line in record.step_lines]
+    rows += [("column", one) for one in _columns(record.step_lines)]
     evals, problems = _without_problems(record.eval_lines)
     rows += [("problems", {"problems": one}) for one in problems]
     rows += [("eval", _rounded(line)) for line in evals]
     if ADVANTAGE not in record.steps.columns:
         found = record.distributions.items()
         rows += [("distribution", {"step": step, **values}) for step, values in found]
-    rows += [("sample", line) for line in record.sample_lines or chosen_samples(record)]
+    if samples:
+        rows += [("sample", line) for line in record.sample_lines or chosen_samples(record)]
     path = Path(path)
     if path.is_dir():
         path = path / f"{record.run_id}.parquet"
@@ -70,15 +76,43 @@ def write_compact(run: Run | RunRecord | str | Path, path: str | Path) -> Path:
     return path
 
 
-def _rounded(value: Any) -> Any:
-    """Reals with six digits; times, which need more, to a tenth of a second."""
+def _rounded(value: Any, digits: int = 6) -> Any:
+    """Reals with so many digits; points in time, which need more, to a tenth of a second."""
     if isinstance(value, dict):
         return {
-            name: round(one, 1) if name == "time" else _rounded(one) for name, one in value.items()
+            name: round(one, 1) if name == "time" else _rounded(one, digits)
+            for name, one in value.items()
         }
     if isinstance(value, list):
-        return [_rounded(one) for one in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+        return [_rounded(one, digits) for one in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
+
+
+def _columns(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By name what the lines hold, and which lines where not all do."""
+    lines = [
+        {
+            name: _rounded({name: value}, 3 if "time" in name else 4)[name]
+            for name, value in line.items()
+        }
+        for line in lines
+    ]
+    found: list[dict[str, Any]] = []
+    for name in dict.fromkeys(name for line in lines for name in line):
+        at = [i for i, line in enumerate(lines) if name in line]
+        column = {"name": name, "values": [lines[i][name] for i in at]}
+        found.append(column if len(at) == len(lines) else {**column, "at": at})
+    return found
+
+
+def _lines(columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What :func:`_columns` was made from, but for the digits."""
+    count = max((len(one["values"]) for one in columns if "at" not in one), default=0)
+    lines: list[dict[str, Any]] = [{} for _ in range(count)]
+    for one in columns:
+        for i, value in zip(one.get("at", range(count)), one["values"], strict=True):
+            lines[i][one["name"]] = value
+    return lines
 
 
 def _without_problems(
@@ -171,12 +205,15 @@ def read_compact(path: str | Path) -> RunRecord:
         raise UserError(f"record {path} does not exist") from None
     except (pa.ArrowInvalid, KeyError, ValueError, StopIteration) as error:
         raise UserError(f"{path} is no compact run record: {error}") from error
-    problems = [row["problems"] for kind, row in parsed if kind == "problems"]
+    rows: dict[str, list[Any]] = defaultdict(list)
+    for kind, row in parsed:
+        rows[kind].append(row)
+    problems = [row["problems"] for row in rows["problems"]]
     return RunRecord(
         meta=meta,
-        step_lines=[row for kind, row in parsed if kind == "step"],
-        eval_lines=[_with_problems(row, problems) for kind, row in parsed if kind == "eval"],
+        step_lines=rows["step"] or _lines(rows["column"]),
+        eval_lines=[_with_problems(row, problems) for row in rows["eval"]],
         path=Path(path),
-        sample_lines=[row for kind, row in parsed if kind == "sample"],
-        distribution_lines=[row for kind, row in parsed if kind == "distribution"],
+        sample_lines=rows["sample"],
+        distribution_lines=rows["distribution"],
     )

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.store import Run, RunStore
-from mcbench.runs.train import train
 from mcbench.scale.estimate import check_memory, estimate, with_engine_memory
 from mcbench.scale.machine import Machine, gpu_here, visible_gpus
 from mcbench.scale.process import PARENT, REFUSED, Task, how_it_ended
@@ -291,6 +290,9 @@ def launched() -> bool:
 
 def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
     """Train in this process, which may be one of several; raises as `mcbench.runs.train.train`."""
+    # TRL takes seconds to load, and who only starts processes does without.
+    from mcbench.runs.train import train
+
     if not launched():
         _one_gpu(config)
         return train(with_engine_memory(config), runs_dir, label=label)

@@ -37,6 +37,7 @@ def test_both_sets_are_of_one_size_and_kind_and_neither_holds_a_test_problem() -
         load_graded("medium")
 
 
+@pytest.mark.slow
 def test_what_is_planted_in_the_pool_is_known() -> None:
     problems = pool_problems()[::6]
     pool = noisy_pool(problems)

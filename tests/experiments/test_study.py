@@ -42,6 +42,7 @@ def test_committed_records_stand_in_for_runs_and_it_is_said(recorded):
     assert [one for one in study.results if one.startswith("M")] == [f"M{n}" for n in range(1, 7)]
 
 
+@pytest.mark.slow
 def test_the_same_arms_under_other_names_decide_the_same_claims(recorded):
     whole, _ = recorded(None, experiment="kl_and_clip", seeds=[0, 1, 2])
     renamed = {f"my {arm}": settings for arm, settings in ARMS["kl_and_clip"].items()}

@@ -25,6 +25,7 @@ def plan(tiny_settings):
     return make
 
 
+@pytest.mark.slow
 def test_arms_that_compute_the_same_are_one_run(plan, tmp_path):
     mask = {"truncation_mask": "conditional", "mask_ratio": 0.2, "mask_when": "incorrect"}
     spelled_out = {"recipe": "grpo_plus", **mask, "repeat_rule": "window"}
@@ -47,8 +48,14 @@ def test_missing_runs_are_trained_finished_ones_reused(plan, tmp_path):
     assert lines[0] == "small: 2 runs, 1 finished before and reused, 1 to train"
     assert [run.state for run in both] == ["finished", "finished"]
     assert both[0].meta["started"] == plain.meta["started"]
-    (again,), _ = go(plan({"plain": ARMS["plain"]}), fresh=True)
-    assert again.meta["started"] > plain.meta["started"]
+
+
+@pytest.mark.slow
+def test_finished_runs_are_trained_anew_if_asked(plan, tmp_path):
+    asked = plan({"plain": ARMS["plain"]})
+    (first,) = train_missing("small", asked, tmp_path)
+    (again,) = train_missing("small", asked, tmp_path, fresh=True)
+    assert again.meta["started"] > first.meta["started"]
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ def make_continuous(make_trainer):
     )
 
 
+@pytest.mark.slow
 def test_temperature_and_length_follow_every_stage(make_continuous):
     logits = torch.linspace(-1, 2, len(WORDS))
     logits[:2] = -60.0  # neither EOS nor padding

@@ -243,6 +243,7 @@ def test_generation_outside_of_a_batch(make_trainer):
     assert trainer.sampled_limits == [12]
 
 
+@pytest.mark.slow
 def test_continuous_batching_with_the_off_policy_mask_equals_trl(make_trainer):
     def parameters(cls):
         trainer = make_trainer(

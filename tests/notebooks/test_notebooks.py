@@ -63,7 +63,7 @@ def some(experiment: str, *arms: str) -> dict[str, Any]:
 SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "01_cross_model": ({}, "Q1", "has 2 points in common; 5 are needed"),
     "02_truncation_mask": (
-        {"arms": some("truncation_mask", "none", "rho_02"), "correction_seeds": []},
+        {"arms": some("truncation_mask", "rho_02"), "correction_seeds": []},
         "M1",
         "no finished run of ρ = 0.1, ρ = 0.3, mask all (DeepCoder)",
     ),
@@ -77,25 +77,20 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "K2",
         "no finished run of KL, low clip",
     ),
-    "08_batch_size": (
-        {"arms": some("batch_size", "medium")},
-        "B2",
-        "no finished run of half the batch, twice the batch",
-    ),
     "13_doses": (
-        {"arms": some("doses", "rho_10", "cut_kept")},
+        {"arms": some("doses", "rho_10")},
         "Q11",
-        "no finished run of no mask, mask all (DeepCoder)",
+        "no finished run of no mask, every cut answer, tokens kept (ours), mask all (DeepCoder)",
     ),
     "11_rivals": (
-        {"arms": some("rivals", "before", "dynamic", "kl_cov")},
+        {"arms": some("rivals", "before")},
         "R1",
         "no finished run of no mask, cut answers masked, tokens kept",
     ),
     "09_context_length": (
-        {"arms": some("context_length", "long", "short"), "correction_seeds": []},
+        {"arms": some("context_length", "short"), "correction_seeds": []},
         "C1",
-        "no finished run of three quarters of the limit",
+        "no finished run of three quarters of the limit, the limit",
     ),
 }
 
@@ -121,16 +116,17 @@ def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -
 
 @pytest.mark.slow
 def test_an_arm_of_ones_own_beside_the_paper_s_is_one_line(executed: Path) -> None:
-    """The batch section is the quick one: one arm of the paper, one of the user."""
+    """One arm of the paper, one of the user."""
     mine = {"recipe": "grpo_plus", "train_batch_size": "50%", "temperature": 1.2}
     arms = {**some("batch_size", "medium"), "small and hot": mine}
+    runs = executed / "08_batch_size" / "runs"
     text, outputs = run(
-        "08_batch_size", executed / "own", profile="tiny", seeds=[0], steps=4, arms=arms,
-        runs_dir=str(executed / "own" / "runs"),
+        "08_batch_size", executed, profile="tiny", seeds=[0], steps=4, arms=arms, fresh=True,
+        runs_dir=str(runs),
     )  # fmt: skip
     assert "batch_size: 2 runs, 0 finished before and reused, 2 to train" in text
-    page = (executed / "own" / "runs" / "08_batch_size.html").read_text(encoding="utf-8")
-    assert "small and hot" in page
+    page = (runs / "08_batch_size.html").read_text(encoding="utf-8")
+    assert all(words in page for words in ("small and hot", "B2", "Beyond the paper"))
     assert "small and hot" in html_of(outputs)
     assert "no finished run of half the batch, twice the batch" in html_of(outputs)
 
@@ -224,13 +220,13 @@ def test_maps_train_their_cells_say_what_is_decided_and_name_their_page(executed
     runs = executed / "12_where_it_holds" / "runs"
     text, outputs = run(
         "12_where_it_holds", executed, profile="tiny", seeds=[0, 1], steps=4, rates=[2e-4],
-        limits=["50%", "100%"], diagonal="", settings={"eval_every": 1}, workers=1, fresh=True,
+        limits=["100%"], diagonal="", settings={"eval_every": 1}, workers=1, fresh=True,
         arms=some("where_it_holds", "none", "rho_10"), runs_dir=str(runs),
     )  # fmt: skip
     page = runs / "12_where_it_holds.html"
     assert f"report: {page}" in text
     assert "No cell decided: 2 seeds a cell are too few" in text
-    assert "[rho_10 seed 1 at 0.0002 x 12] step 4/4" in text
+    assert "[rho_10 seed 1 at 0.0002 x 24] step 4/4" in text
     html = page.read_text(encoding="utf-8")
     assert "No cell decided" in html
     assert 'id="cell-nano-s-0-0002-24"' in html

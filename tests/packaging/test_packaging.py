@@ -93,6 +93,7 @@ def test_notebook_has_one_parameter_cell_of_plain_values(path: Path) -> None:
 LEFT_OUT = ("plotly", "jupyterlab", "papermill", "ipywidgets", "nbformat", "ftfy", "datasketch")
 
 
+@pytest.mark.slow
 def test_who_only_trains_needs_no_workbench() -> None:
     """Everything that training imports, in a process that cannot import the workbench."""
     named = {split_pin(line)[0] for line in PROJECT["dependencies"]}
@@ -105,3 +106,13 @@ def test_who_only_trains_needs_no_workbench() -> None:
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
     assert (ROOT / "mcbench" / "py.typed").is_file()
+
+
+def test_who_starts_runs_or_reads_them_does_not_load_the_trainer() -> None:
+    """PyTorch and TRL take seconds, in every notebook and every command."""
+    code = (
+        "import sys, mcbench.comparison, mcbench.scale.launch, mcbench.report.site\n"
+        "sys.exit(' '.join({'torch', 'trl', 'transformers', 'sklearn'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stderr.strip() == ""

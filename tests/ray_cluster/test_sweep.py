@@ -76,10 +76,10 @@ class Saboteur(Watcher):
 
 
 @pytest.mark.slow
-def test_twelve_runs_survive_a_crash_and_the_loss_of_a_node(cluster, tmp_path):
+def test_runs_survive_a_crash_and_the_loss_of_a_node(cluster, tmp_path):
     saboteur = Saboteur(cluster)
-    runs = train(plan(12), tmp_path, saboteur, cluster.address, retries=2)
-    assert [run.state for run in runs] == ["finished"] * 12
+    runs = train(plan(5), tmp_path, saboteur, cluster.address, retries=2)
+    assert [run.state for run in runs] == ["finished"] * 5
     for run in runs:
         record = read_run(run.path)
         assert record.steps["step"].tolist() == list(range(1, 13))
@@ -88,7 +88,7 @@ def test_twelve_runs_survive_a_crash_and_the_loss_of_a_node(cluster, tmp_path):
     finished = Counter(line.partition("]")[0] for line in saboteur.about("finished in"))
     assert set(finished.values()) == {1}
 
-    path = dict(zip([f"run {seed}" for seed in range(12)], runs, strict=True))
+    path = dict(zip([f"run {seed}" for seed in range(5)], runs, strict=True))
     log = path[saboteur.crashed].path / "output.log"
     crash = f"[{saboteur.crashed}] killed by signal 9 (SIGKILL); what it printed is in {log}"
     assert saboteur.about(crash)
@@ -96,7 +96,7 @@ def test_twelve_runs_survive_a_crash_and_the_loss_of_a_node(cluster, tmp_path):
     assert log.read_text().count("== attempt") == 2
     assert saboteur.about(f"[{saboteur.lost}] lost; what it printed is in")
     assert path[saboteur.lost].meta["resumes"] >= 1
-    assert saboteur.about("12 of 12 runs finished")
+    assert saboteur.about("5 of 5 runs finished")
     assert "training on Ray: 3 machines, 3 CPUs" in saboteur.lines
     assert not list(Path(tmp_path).glob(".sweep-*"))
 

@@ -100,6 +100,7 @@ def test_committed_pages_open_from_disk_and_work(tab: Tab, path: Path) -> None:
     assert (tab.errors, tab.outside()) == ([], [])
 
 
+@pytest.mark.slow
 def test_arms_are_switched_on_a_phone_and_in_the_dark(opened: Tab) -> None:
     opened.resize(390, 800)
     # On a phone nothing but the tables scrolls sideways.
@@ -120,6 +121,7 @@ def test_arms_are_switched_on_a_phone_and_in_the_dark(opened: Tab) -> None:
     assert opened.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [9, 41])  # of 60 points: more than half of them, too
 def test_smoothing_draws_what_the_python_figure_shows(
     opened: Tab, records: list[Any], window: int
@@ -137,6 +139,7 @@ def test_smoothing_draws_what_the_python_figure_shows(
     assert np.allclose(band, wanted.data[4]["y"], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_zoom_and_step_are_shared(opened: Tab) -> None:
     opened.evaluate(
         "Plotly.relayout('nano-s-reward', {'xaxis.range[0]': 10, 'xaxis.range[1]': 20}) && 0"
@@ -178,6 +181,7 @@ def test_hovering_points_at_the_same_step_in_all_figures(opened: Tab) -> None:
     assert opened.errors == []
 
 
+@pytest.mark.slow
 def test_hostile_responses_are_text(opened: Tab) -> None:
     text = opened.evaluate("document.querySelector('.browser details pre').textContent")
     assert text.startswith("</pre></script><script>alert(1)</script>␀␛[31m⟨U+202E⟩red")
@@ -207,6 +211,7 @@ def test_samples_are_filtered_and_searched(opened: Tab) -> None:
     assert opened.evaluate(count) == 4
 
 
+@pytest.mark.slow
 def test_controls_are_reached_and_used_by_keyboard(opened: Tab) -> None:
     reached = set()
     for _ in range(40):
@@ -241,6 +246,7 @@ def test_lines_are_named_at_their_ends_and_a_name_shows_its_arm_alone(opened: Ta
     opened.wait(f"{shown('grpo_plus')} > 0 && {labels}.length === 3")
 
 
+@pytest.mark.slow
 def test_a_figure_is_saved_as_picture_and_as_numbers(opened: Tab) -> None:
     opened.evaluate(
         "window.saved = []; HTMLAnchorElement.prototype.click = function () {"
@@ -343,6 +349,7 @@ def test_a_click_on_a_curve_opens_the_responses_of_its_step(opened: Tab) -> None
     assert opened.errors == []
 
 
+@pytest.mark.slow
 def test_a_problem_is_followed_and_programs_are_told_apart(opened: Tab) -> None:
     over = "[...document.querySelectorAll('.filters label')].find((one) =>"
     over += " one.textContent === 'This problem at all steps').querySelector('input')"

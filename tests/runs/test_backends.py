@@ -11,6 +11,7 @@ from mcbench.runs.sampling import sampler_arguments
 from mcbench.runs.train import train, trainer_arguments
 
 
+@pytest.mark.slow
 def test_a_run_with_continuous_batching_leaves_a_whole_record(tiny_settings, tmp_path):
     settings = {"backend": "transformers_continuous", "length_stages": "0:16,2:24"}
     config = resolve("tiny", "microcoder", {**tiny_settings, **settings})

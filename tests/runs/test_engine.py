@@ -39,6 +39,7 @@ def config(tiny_settings):
     return resolve("tiny", "grpo", {**tiny_settings, **changes}, steps=STEPS)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_the_uninterrupted_one(config, tmp_path):
     whole = train(config, tmp_path / "whole", lambda line: None)
     fake_vllm.ENGINES.clear()

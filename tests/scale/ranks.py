@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from types import SimpleNamespace
 
 from mcbench.cli import main
 from mcbench.errors import UserError
@@ -32,7 +33,8 @@ def train(config, runs_dir, label):
 
 
 if __name__ == "__main__":
-    launch.train = train
+    # Found where training is imported from, and TRL is not loaded.
+    sys.modules["mcbench.runs.train"] = SimpleNamespace(train=train)
     command = launch.Launch.command
     launch.Launch.command = lambda self, arguments: [
         "ranks" if part == "mcbench" else part for part in command(self, arguments)

@@ -20,6 +20,7 @@ from mcbench.runs.store import RunStore, read_run
 from mcbench.scale.launch import LAUNCH_CONFIGS, _failed_at, launch
 
 HERE = Path(__file__).parent
+AGAIN = "{error}; the same command resumes"
 TWO = ["--set", "per_device_batch_size=2", "--launch", "cpu"]
 
 
@@ -89,15 +90,13 @@ def ranks(label, root):
     return [sys.executable, "-m", "ranks", *arguments], run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("label", "status", "error", "last"),
     [
-        ("raises", 1, "process 1: RuntimeError: no memory", "{error}; the same command resumes"),
-        pytest.param(
-            "is killed", 1, "process 1: killed by signal 9 (SIGKILL)",
-            "{error}; the same command resumes", marks=pytest.mark.slow,
-        ),
-        pytest.param("refuses", 2, None, "the model is not there", marks=pytest.mark.slow),
+        ("raises", 1, "process 1: RuntimeError: no memory", AGAIN),
+        ("is killed", 1, "process 1: killed by signal 9 (SIGKILL)", AGAIN),
+        ("refuses", 2, None, "the model is not there"),
     ],
 )  # fmt: skip
 def test_the_first_failure_ends_all_and_is_recorded(label, status, error, last, tmp_path):

@@ -107,6 +107,7 @@ test_sweep.train_all(runs, RunStore(sys.argv[1]), say, workers=2)
 """
 
 
+@pytest.mark.slow
 def test_runs_end_when_what_started_them_is_killed(store):
     here = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     begin = [sys.executable, "-c", SWEEP, str(store.root)]
