@@ -43,13 +43,24 @@ class Lab:
     def open(self, path: str) -> None:
         """Open a notebook alone, with its kernel ready."""
         self.tab.call("Page.navigate", url=f"{self.url}/lab/tree/{path}?token={self.token}&reset")
+        self._until_shown(path)
+        self.until("panel.sessionContext.session?.kernel?.status === 'idle'")
+        self.tab.evaluate("jupyterapp.shell.activateById(panel.id)")
+
+    def look(self, path: str) -> None:
+        """Open a further notebook in the page that is open, without a kernel."""
+        wanted = {"path": path, "kernelPreference": {"shouldStart": False}}
+        self.tab.evaluate(
+            f"void jupyterapp.commands.execute('docmanager:open', {json.dumps(wanted)})"
+        )
+        self._until_shown(path)
+
+    def _until_shown(self, path: str) -> None:
         name = json.dumps(Path(path).name)
         self.until(
             "window.panel = [...(window.jupyterapp?.shell?.widgets('main') ?? [])]"
             f".find(p => p.title.label === {name} && p.content?.widgets?.length)"
         )
-        self.until("panel.sessionContext.session?.kernel?.status === 'idle'")
-        self.tab.evaluate("jupyterapp.shell.activateById(panel.id)")
 
     def command(self, name: str) -> None:
         """Start one of JupyterLab's commands; returns at once."""
