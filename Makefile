@@ -102,7 +102,7 @@ $(VENV)/.docs: $(STAMP)
 	@touch $@
 
 lab: setup  ## open JupyterLab on the notebooks
-	@$(BIN)/jupyter lab --notebook-dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
+	@$(BIN)/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 reports: setup  ## train the runs whose records are missing, then rebuild reports/ (DRY=1 only says which)
 	@$(BIN)/mcbench report reports --complete --runs-dir $(RUNS) $(if $(filter 1 yes true,$(DRY)),--dry-run)

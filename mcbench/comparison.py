@@ -26,10 +26,12 @@ from mcbench.experiments.arms import Arms
 from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun
 from mcbench.experiments.study import Study, missing_runs, planned_study, run_study
 from mcbench.report.base import with_stills
-from mcbench.report.dashboard.dashboard import Dashboard, page_likely
+from mcbench.report.dashboard.dashboard import Dashboard
 from mcbench.report.experiment import experiment_page, finding, frame, paper_table, show
+from mcbench.report.served import page_likely
 from mcbench.report.site import command, save
 from mcbench.report.sources import Sources
+from mcbench.report.style import spoken
 from mcbench.runs.place import in_project
 
 
@@ -47,6 +49,12 @@ class Comparison(Study):
     def with_beside(self, **records: Any) -> Comparison:
         """The same with ``data``, ``suite``, ``timing`` or ``correction`` to show beside it."""
         return replace(self, beside={**self.beside, **records})
+
+    def verdicts(self) -> pd.DataFrame:
+        """As :meth:`Study.verdicts` gives them, with the names of arms for people."""
+        found = super().verdicts()
+        told = {name: found[name].map(spoken) for name in ("parts", "note") if name in found}
+        return found.assign(**told)
 
     def show(self, *names: str) -> None:
         """Display figures by name, such as ``"accuracy"``, ``"length"``, ``"diversity"``.

@@ -163,14 +163,13 @@ class Study:
     def verdicts(self) -> pd.DataFrame:
         """One row per claim that these arms suffice for.
 
-        Columns: ``id``, ``claim``, ``state``, ``parts`` (their states), ``effect``, ``low``,
-        ``high`` (95 %), ``unit``, ``seeds``, ``note``.
+        Columns: ``claim``, ``state``, ``parts`` (their states), ``effect``, ``low``, ``high``
+        (95 %), ``unit``, ``seeds``, ``note``, ``id``.
         """
         import pandas as pd
 
         rows = [
             {
-                "id": name,
                 "claim": CLAIMS[name].claim,
                 "state": one.state,
                 "parts": one.part_states,
@@ -180,6 +179,7 @@ class Study:
                 "unit": one.unit,
                 "seeds": one.n_seeds,
                 "note": one.note,
+                "id": name,
             }
             for name, one in self.results.items()
         ]

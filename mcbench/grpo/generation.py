@@ -35,6 +35,7 @@ class GenerationBatch:
         default_factory=dict
     )  # dataset columns and log_extra columns
     log_probs: list[NDArray[np.float32]] | None = None  # of each token, where they were computed
+    entropies: list[NDArray[np.float32]] | None = None  # nats a token, where sampling tells
     weights: NDArray[np.float64] | None = None  # left by the importance correction, where there is
 
 

@@ -301,6 +301,10 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             values = [row.float().cpu().numpy() for row in found]
             rows = [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
             log_probs = self.gather_sequences(rows)
+        entropies = None
+        if self.trace is not None:
+            rows = [row.float().cpu().numpy() for row in self.trace.entropies]
+            entropies = self.gather_sequences(rows)
         columns = {
             name: gather_object([row.get(name) for row in self._inputs])
             for name in self.args.record_columns
@@ -321,6 +325,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             "completion_ids": completion_ids,
             "columns": {**columns, **logged},
             "log_probs": log_probs,
+            "entropies": entropies,
         }
 
     def sampled_entropy(self) -> dict[str, float]:

@@ -105,6 +105,7 @@ def row_of(line: Mapping[str, Any], arm: str, step: int) -> dict[str, Any]:
         "masked": bool(line["masked"]),
         "reward": _number(line["reward"]),
         "advantage": _number(line.get("advantage")),
+        **({"weight": _number(line["weight"])} if "weight" in line else {}),
         "verdicts": plain(str(line.get("verdicts") or "not judged")),
     }
 
@@ -144,13 +145,15 @@ def text_of(
     line: Mapping[str, Any], limit: int | None = None, colour: bool = True
 ) -> dict[str, Any]:
     """A stored response's text, cut at ``limit``; with ``colour`` also its tokens (``pieces``) and
-    how improbable they were (``levels``), where that was recorded.
+    how improbable and how uncertain they were (``levels``, ``entropy``), where that was recorded.
     """
     shown: dict[str, Any] = {"text": plain(str(line["completion"]), limit)}
     log_probs = line.get("logprobs")
     if colour and log_probs is not None and len(log_probs):
         shown["pieces"] = [plain(str(piece)) for piece in line["pieces"]]
         shown["levels"] = "".join(map(_level, log_probs))
+        if (entropies := line.get("entropies")) is not None and len(entropies):
+            shown["entropy"] = "".join(_level(-value) for value in entropies)
     return shown
 
 

@@ -35,6 +35,7 @@ from mcbench.report.claims import (
 from mcbench.report.experiment import experiment_page
 from mcbench.report.page import Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
+from mcbench.report.served import show_link
 from mcbench.report.style import KNOWN
 from mcbench.report.where import where_page
 from mcbench.runs.compact import read_compact
@@ -59,7 +60,7 @@ def command(notebook: str, **parameters: Any) -> str:
 
 
 def save(page: Page, path: str | Path, single_file: bool = False) -> Path:
-    """Write a page and return its absolute path.
+    """Write a page and return its absolute path; in JupyterLab a link to it is shown.
 
     It is one file that holds everything, except in a folder of reports that has a shared copy of
     plotly's script, where it refers to that unless it is to be a ``single_file``.
@@ -69,6 +70,7 @@ def save(page: Page, path: str | Path, single_file: bool = False) -> Path:
     place = Place(INDEX) if shared and (path.parent / INDEX).is_file() else None
     written = write_page(page, path, PLOTLY if shared else None, place)
     unfinished(path).unlink(missing_ok=True)
+    show_link(written)
     return written
 
 

@@ -22,6 +22,7 @@ from mcbench.claims.measurements import GRID
 from mcbench.experiments.study import Study
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.temperature import select_temperature
+from mcbench.nano import MODEL_NAMES, load_tokenizer
 from mcbench.report.explain import Generation, raw_advantages, reason
 from mcbench.report.own_panels import grid_values
 from mcbench.report.spread import chosen_temperatures
@@ -96,16 +97,33 @@ def recorded_batches(study: Study) -> Iterator[tuple[str, Callable[[], Generatio
     for arm, runs in study.arms.items():
         for run in runs[:1]:
             steps = run.completion_steps()
-            if steps and {"tokens", "pieces"} & set(run.completions(steps[0]).columns):
+            if steps and _tokens(run, run.completions(steps[0])) is not None:
                 for step in steps:
                     name = f"{styles[arm].label}, seed {run.seed}, step {step}"
                     yield name, partial(_stored, run, step)
 
 
+def _tokens(run: Any, frame: pd.DataFrame) -> list[Any] | None:
+    """The tokens of stored responses, as ids or texts. Where a record kept none, those of a nano
+    model's tokenizer, if they are as many as the responses had; else None.
+    """
+    for column in {"tokens", "pieces"} & set(frame.columns):
+        return list(frame[column])
+    if run.config.model not in MODEL_NAMES:
+        return None
+    tokenizer = load_tokenizer()
+    rows = tokenizer(list(frame["completion"]), add_special_tokens=False)["input_ids"]
+    missing = (frame["length"] - [len(row) for row in rows]).tolist()
+    if not set(missing) <= {0, 1}:  # its end is no text
+        return None
+    return [[*row, *(["end"] * lacks)] for row, lacks in zip(rows, missing, strict=True)]
+
+
 def _stored(run: Any, step: int) -> Generation:
     frame = run.completions(step)
     known: dict[Any, int] = {}
-    tokens = frame["tokens" if "tokens" in frame.columns else "pieces"]
+    tokens = _tokens(run, frame)
+    assert tokens is not None
     ids = [np.array([known.setdefault(t, len(known)) for t in row], dtype=int) for row in tokens]
     off = np.zeros(len(frame), dtype=bool)
     batch = GenerationBatch(

@@ -135,13 +135,18 @@ class Recorder(TrainerCallback):
         self._batch_ready = time.perf_counter()
 
     def _token_columns(self, batch: Any) -> dict[str, list[Any]]:
-        """Each token's log-probability and text, where the log-probabilities are known."""
+        """Each token's log-probability, entropy and text, where the log-probabilities are known."""
         if batch.log_probs is None or self.token_text is None:
             return {}
         known = {int(token) for ids in batch.completion_ids for token in ids}
         text = {token: self.token_text(token) for token in known}
+        sampled = {"logprobs": batch.log_probs, "entropies": batch.entropies}
         return {
-            "logprobs": [values.astype("float16") for values in batch.log_probs],
+            **{
+                name: [values.astype("float16") for values in rows]
+                for name, rows in sampled.items()
+                if rows is not None
+            },
             "pieces": [[text[int(token)] for token in ids] for ids in batch.completion_ids],
         }
 

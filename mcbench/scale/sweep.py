@@ -80,7 +80,7 @@ def train_all(
     check_numbers(workers, retries)
     if not planned:
         return
-    tasks = [_task(one, store, launch) for one in planned]
+    tasks = [task_of(one, store, launch) for one in planned]
     if address is None:
         gpus = visible_gpus()
         wanted = min(workers or 1, len(tasks))
@@ -127,7 +127,8 @@ def _places(tasks: Sequence[Task], gpus: Sequence[str]) -> int:
     return len(gpus) // int(most.gpus)
 
 
-def _task(planned: PlannedRun, store: RunStore, launch: str | None) -> Task:
+def task_of(planned: PlannedRun, store: RunStore, launch: str | None = None) -> Task:
+    """A run of a folder as what a pool trains."""
     config, chosen = planned.config, None if launch is None else launch_named(launch)
     processes = 1 if chosen is None else chosen.processes
     # What is not fp32 with transformers' generation is a profile for GPUs.
@@ -148,10 +149,12 @@ def _task(planned: PlannedRun, store: RunStore, launch: str | None) -> Task:
 
 class LocalPool:
     """Processes on this machine; each has GPUs of its own, where there are some. Leaving
-    its context ends them, as with :class:`mcbench.scale.ray_pool.RayPool`.
+    its context ends them, as with :class:`mcbench.scale.ray_pool.RayPool`. ``apart``: interrupting
+    this process, as a notebook's user does with a cell, does not interrupt them.
     """
 
-    def __init__(self, gpus: Sequence[str] = ()) -> None:
+    def __init__(self, gpus: Sequence[str] = (), apart: bool = False) -> None:
+        self._apart = apart
         self._free = deque(gpus)
         self._events: queue.SimpleQueue[tuple[Task, Event]] = queue.SimpleQueue()
         self._processes: dict[Task, subprocess.Popen[str]] = {}
@@ -166,7 +169,7 @@ class LocalPool:
     def submit(self, task: Task) -> None:
         """Start the task."""
         try:
-            process = start(replace(task, devices=self._devices(task)))
+            process = start(replace(task, devices=self._devices(task)), self._apart)
         except OSError as error:  # such as no memory for another process
             self._events.put((task, Ended(None, str(error))))
             return

@@ -43,13 +43,24 @@ class Lab:
     def open(self, path: str) -> None:
         """Open a notebook alone, with its kernel ready."""
         self.tab.call("Page.navigate", url=f"{self.url}/lab/tree/{path}?token={self.token}&reset")
+        self._until_shown(path)
+        self.until("panel.sessionContext.session?.kernel?.status === 'idle'")
+        self.tab.evaluate("jupyterapp.shell.activateById(panel.id)")
+
+    def look(self, path: str) -> None:
+        """Open a further notebook in the page that is open, without a kernel."""
+        wanted = {"path": path, "kernelPreference": {"shouldStart": False}}
+        self.tab.evaluate(
+            f"void jupyterapp.commands.execute('docmanager:open', {json.dumps(wanted)})"
+        )
+        self._until_shown(path)
+
+    def _until_shown(self, path: str) -> None:
         name = json.dumps(Path(path).name)
         self.until(
             "window.panel = [...(window.jupyterapp?.shell?.widgets('main') ?? [])]"
             f".find(p => p.title.label === {name} && p.content?.widgets?.length)"
         )
-        self.until("panel.sessionContext.session?.kernel?.status === 'idle'")
-        self.tab.evaluate("jupyterapp.shell.activateById(panel.id)")
 
     def command(self, name: str) -> None:
         """Start one of JupyterLab's commands; returns at once."""
@@ -59,6 +70,18 @@ class Lab:
         """Run all cells to the end; fails where one fails."""
         self.command("notebook:run-all-cells")
         self.until_done()
+
+    def run_until_cell(self, id_: str) -> None:
+        """Run the cells down to that one, and select it."""
+        place = self.tab.evaluate(
+            f"panel.content.widgets.findIndex(c => c.model.id === {json.dumps(id_)})"
+        )
+        self.tab.evaluate(f"panel.content.activeCellIndex = {place + 1}")
+        self.command("notebook:run-all-above")
+
+    def save(self) -> None:
+        """Write the open notebook, with its outputs."""
+        self.tab.evaluate("panel.context.save()")
 
     def until_done(self) -> None:
         """All code cells have run, or one failed."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from report.browser import CHROMIUM
+from report.browser import CHROMIUM, drag
 
 from mcbench.experiments.study import planned_study
 
@@ -57,24 +57,62 @@ import threading
 print([t.name for t in threading.enumerate()].count("dashboard"), "thread(s)")"""
 
 
+# One arm of the paper's, long enough to be stopped, and what the form needs to know its cost.
+BENCH = {
+    "arms": {"medium": {"recipe": "grpo_plus"}},
+    "profile": "tiny",
+    "seeds": [0],
+    "steps": 400,
+    "settings": {"eval_every": 400, "test_limit": 4, "eval_attempts": 1},
+    "runs_dir": "bench",
+}
+ROOT = Path(__file__).parents[2]
+STUDIES = f"""\
+from pathlib import Path
+
+from mcbench.claims.measurements import FILE, read_measurements
+from mcbench.experiments.study import studies
+from mcbench.runs.records import read_records
+
+folder = Path({str(ROOT / "reports" / "records")!r})
+records, rows = read_records(folder), read_measurements(folder / FILE)"""
+
+
+def cell(notebook: str, id_: str) -> str:
+    """The source of a notebook's cell."""
+    cells = nbformat.read(NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
+    return str(next(one.source for one in cells if one.id == id_))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All notebooks, the quickstart with tiny parameters, and one with nothing but a dashboard."""
     root = tmp_path_factory.mktemp("lab")
     for path in NOTEBOOKS.glob("*.ipynb"):
         shutil.copy(path, root)
-    path = root / "00_quickstart.ipynb"
-    quickstart = nbformat.read(path, as_version=4)
-    cell = next(c for c in quickstart.cells if "parameters" in c.metadata.get("tags", []))
-    cell.source += "".join(f"\n{name} = {value!r}" for name, value in TINY.items())
-    nbformat.write(quickstart, path)
-    cells = [nbformat.v4.new_code_cell(source) for source in (DASHBOARD, THREADS)]
+    for name, values in (("00_quickstart", TINY), ("08_batch_size", BENCH)):
+        path = root / f"{name}.ipynb"
+        book = nbformat.read(path, as_version=4)
+        given = next(c for c in book.cells if "parameters" in c.metadata.get("tags", []))
+        given.source += "".join(f"\n{key} = {value!r}" for key, value in values.items())
+        nbformat.write(book, path)
+    asked = [STUDIES]
+    for name, experiment, ids in (
+        ("02_truncation_mask", "truncation_mask", ("whatifcell", "ifcell")),
+        ("03_temperature", "temperature", ("whatifcell",)),
+        ("09_context_length", "context_length", ("whatifcell",)),
+    ):
+        study = f"study = studies({experiment!r}, records, rows)[0]"
+        asked += [f"{study}\n{cell(name, id_)}" for id_ in ids]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    watch = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(watch, root / "watch.ipynb")
-    cells = [nbformat.v4.new_code_cell(COMPARE)]
-    ablation = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(ablation, root / "ablation.ipynb")
+    for name, sources in (
+        ("watch", [DASHBOARD, THREADS]),
+        ("ablation", [COMPARE]),
+        ("what_if", asked),
+    ):
+        cells = [nbformat.v4.new_code_cell(source) for source in sources]
+        book = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        nbformat.write(book, root / f"{name}.ipynb")
     return root
 
 
@@ -86,10 +124,7 @@ def lab(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
 
 
 def test_every_notebook_opens_and_the_quickstart_runs(lab: Lab, folder: Path) -> None:
-    for path in sorted(folder.glob("*.ipynb"), reverse=True):  # the quickstart last
-        lab.open(path.name)
-        cells = len(nbformat.read(path, as_version=4).cells)
-        assert lab.tab.evaluate("panel.content.widgets.length") == cells
+    lab.open("00_quickstart.ipynb")
     lab.run_all()
     # The dashboard followed while the cell after it trained.
     lab.until(
@@ -97,6 +132,12 @@ def test_every_notebook_opens_and_the_quickstart_runs(lab: Lab, folder: Path) ->
         " === '8/8'"
     )
     lab.until(figure("Training reward") + ".data[2].x.at(-1) === 7")
+    what_if = "panel.content.widgets.find(c => c.model.id === 'whatifcell').node"
+    check_slider(lab, what_if, 4)
+    for path in sorted(folder.glob("*.ipynb")):
+        lab.look(path.name)
+        cells = len(nbformat.read(path, as_version=4).cells)
+        assert lab.tab.evaluate("panel.content.widgets.length") == cells
     assert lab.errors == [], sorted(set(lab.errors))[:8]
 
 
@@ -112,11 +153,93 @@ def test_an_ablation_is_trained_live_and_ends_in_a_page(lab: Lab, folder: Path) 
     assert not (folder / "mine.html").exists()
     lab.until_done()
     assert lab.tab.evaluate(shown(".jp-OutputArea .js-plotly-plot")) >= 4
+    # The link opens the page where JupyterLab serves it, whatever host and base address that has.
+    link = lab.tab.evaluate("document.querySelector('.jp-OutputArea a[href*=files]').href")
+    assert link == f"{lab.url}/files/mine.html"
+    lab.tab.call("Page.navigate", url=link)
+    lab.until("document.body?.dataset.drawn > 0")
     page = (folder / "mine.html").read_text(encoding="utf-8")
     assert "mine" in page
     planned = {one.config.run_id for one in planned_study(ARMS, None, "tiny", [0, 1], 8)}
     assert {path.parent.name for path in folder.glob("compared/*/run.json")} == planned
     assert lab.errors == [], sorted(set(lab.errors))[:8]
+
+
+def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
+    lab: Lab, folder: Path
+) -> None:
+    finished(folder / "bench", "other", "microcoder", 3, 40)
+    lab.open("08_batch_size.ipynb")
+    lab.run_until_cell("watchcell")
+    lab.until("document.querySelector('.mcb-runs tbody tr').textContent.includes('the batch')")
+    cost, problem = (
+        f"document.querySelector('.mcb-form .mcb-{one}').textContent" for one in ("cost", "problem")
+    )
+    fill(lab, "[name=name]", "mine")
+    fill(lab, "[data-setting=mask_ratio]", "1.5")
+    lab.until(f"{problem}.includes('mask_ratio must be at most 1')")
+    about = "document.querySelector('[data-setting=mask_ratio]').closest('label').textContent"
+    assert "rho of Eq. 2: share that is spared (number from 0 to 1 or null)" in lab.tab.evaluate(
+        about
+    )
+    fill(lab, "[data-setting=mask_ratio]", "0.5")
+    lab.until(f"{cost}.includes('1 run, 400 updates') && {cost}.includes('finished run of tiny')")
+    button = "[...document.querySelectorAll('.mcb-form button')].find(b => b.textContent === '{}')"
+    lab.tab.evaluate(button.format("Train this arm") + ".click()")
+    reward = figure("Training reward")
+    length = (
+        f"{reward}?.data.find(t => t.legendgroup === 'mine' && t.meta.role === 'mean')?.x.length"
+    )
+    rows = "document.querySelectorAll('.mcb-runs tbody tr')"
+    row = f"[...{rows}].find(r => r.textContent.includes('mine'))"
+    lab.until(f"{length} > 1 && {row}.dataset.state === 'running'")
+    lab.tab.evaluate(button.format("Stop") + ".click()")
+    lab.until(f"{row}.dataset.state === 'stopped'")
+    lab.tab.evaluate(button.format("Resume") + ".click()")
+    lab.until(f"{row}.dataset.state === 'running' && {row}.textContent.includes('resumed')")
+    # The tab is closed and opened again while it trains: nothing is run, the view is there.
+    lab.save()
+    lab.open("08_batch_size.ipynb")
+    lab.until(f"{length} > 1")
+    seen = lab.tab.evaluate(length)
+    lab.until(f"{length} > {seen}")
+    lab.tab.evaluate(button.format("Stop") + ".click()")
+    lab.until(f"{row}.dataset.state === 'stopped'")
+    assert lab.errors == [], sorted(set(lab.errors))[:8]
+
+
+def test_what_if_sliders_change_the_numbers(lab: Lab) -> None:
+    lab.open("what_if.ipynb")
+    lab.run_all()
+    for number, times in enumerate([6, 4, 8, -5], 1):
+        check_slider(lab, f"panel.content.widgets[{number}].node", times)
+    assert lab.errors == [], sorted(set(lab.errors))[:8]
+
+
+def check_slider(lab: Lab, cell: str, times: int) -> None:
+    """The numbers that a cell shows change with its first slider."""
+    lab.until(f"{cell}.querySelectorAll('.widget-html-content td').length")
+    shown = f"[...{cell}.querySelectorAll('.widget-html-content')].at(-1).textContent"
+    before = lab.tab.evaluate(shown)
+    press(lab, f"{cell}.querySelector('.noUi-handle')", times)
+    lab.until(f"{shown} !== {json.dumps(before)}")
+
+
+def fill(lab: Lab, field: str, text: str) -> None:
+    """Type into a field of the form."""
+    lab.tab.evaluate(
+        f"(() => {{ const one = document.querySelector('.mcb-form ' + {json.dumps(field)});"
+        f" one.value = {json.dumps(text)}; one.dispatchEvent(new Event('input')); }})()"
+    )
+
+
+def press(lab: Lab, handle: str, times: int) -> None:
+    """Move a slider by so many arrow keys, to the right or left."""
+    lab.tab.evaluate(f"{handle}.focus()")
+    name, code = ("ArrowRight", 39) if times > 0 else ("ArrowLeft", 37)
+    for kind in ("keyDown", "keyUp") * abs(times):
+        lab.tab.call("Input.dispatchKeyEvent", type=kind, key=name, code=name,
+                     windowsVirtualKeyCode=code)  # fmt: skip
 
 
 def figure(title: str) -> str:
@@ -155,7 +278,9 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
     lab: Lab, folder: Path
 ) -> None:
     other = finished(folder / "runs", "other", "microcoder", 3, 40)
-    other.write_completions(1, responses(["first", f"second {HOSTILE}\x00", "y " * 50_000, "last"]))
+    for step in (1, 9):
+        texts = ["first", f"second {HOSTILE}\x00", "y " * 50_000, "last"]
+        other.write_completions(step, responses(texts))
     command = [sys.executable, "-c", TRAIN, str(folder / "runs")]
     training = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
@@ -174,6 +299,7 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
         assert training.poll() is None
         assert "s" in lab.tab.evaluate(f"{row}.querySelector('.mcb-speed').textContent")
         check_curve_controls(lab, reward, length)
+        check_a_click_opens_the_responses(lab)
         check_responses(lab)
     finally:
         training.kill()
@@ -203,10 +329,7 @@ def check_curve_controls(lab: Lab, reward: str, length: str) -> None:
     lab.until(f"{drawn}.has('microcoder')")
     mean = f"{reward}.data.find(t => t.legendgroup === 'microcoder' && t.meta.role === 'mean')"
     before = lab.tab.evaluate(f"[...{mean}.y]")
-    lab.tab.evaluate("document.querySelector('.mcb-controls .noUi-handle').focus()")
-    for kind in ("keyDown", "keyUp") * 3:
-        lab.tab.call("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight",
-                     windowsVirtualKeyCode=39)  # fmt: skip
+    press(lab, "document.querySelector('.mcb-controls .noUi-handle')", 3)
     lab.until(f"JSON.stringify([...{mean}.y]) !== {json.dumps(json.dumps(before))}")
     click(lab, "Pause")
     lab.until("document.querySelector('.mcb-status').textContent.startsWith('Paused')")
@@ -234,10 +357,8 @@ def check_responses(lab: Lab) -> None:
     assert shown_count(lab, ".browser .tests li") == 4
     why = lab.tab.evaluate("document.querySelectorAll('.browser .why')[1].textContent")
     assert why == "Test 2: wrong answer; later tests were not run."
-    colour = "document.querySelector('.browser input[type=checkbox]').click()"
-    lab.tab.evaluate(colour)
-    lab.until(shown(".browser .token") + " === 4")
-    lab.tab.evaluate(colour)
+    check_overlays(lab)
+    check_links(lab)
     pick(lab, "Verdict", "WA")
     lab.until(shown(response) + " === 2")  # of both problems
     pick(lab, "Verdict", "any")
@@ -249,6 +370,64 @@ def check_responses(lab: Lab) -> None:
     search(lab, "")
     pick(lab, "Beside", "GRPO")
     lab.until(shown(".browser .columns > div") + " === 2")
+
+
+def check_overlays(lab: Lab) -> None:
+    """Tokens by how probable they were; the mask and the advantage of a response whole."""
+    title = "document.querySelectorAll('.browser .token')[{}]?.title ?? ''"
+    pick(lab, "Colour tokens by", "log-probability")
+    lab.until(shown(".browser .token") + " === 4 && " + f"/log-prob/.test({title.format(0)})")
+    pick(lab, "Colour tokens by", "advantage")
+    lab.until(f"{title.format(0)} === 'advantage +1.00' && {title.format(2)} === 'advantage −1.00'")
+    pick(lab, "Problem", "2.")
+    pick(lab, "Colour tokens by", "mask")
+    lab.until(f"{title.format(2)}.startsWith('masked: no gradient')")
+    pick(lab, "Colour tokens by", "nothing")
+    pick(lab, "Problem", "1.")
+
+
+def check_links(lab: Lab) -> None:
+    """A brush over the groups filters the responses; a problem is followed over the steps; the
+    programs of a group are told apart.
+    """
+    summary = "document.querySelector('.browser .summary').textContent"
+    plot = "document.querySelector('.browser svg.scatter')"
+    lab.tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    left = "document.querySelector('.browser circle:not(.out)')"
+    lab.until(f"{left} && document.querySelector('.browser .weights').ariaLabel")
+    drag(lab.tab, left, (-1, -1), (2, 2))
+    lab.until(f"{summary}.startsWith('2 responses of 4 match')")
+    lab.tab.evaluate("document.querySelector('.browser .views button').click()")
+    lab.until(f"{summary} === '2 responses to this problem'")
+    programs = "document.querySelector('.browser .programs').textContent"
+    assert "no program × 2: 1 right" in lab.tab.evaluate(programs)
+    over = "document.querySelector('.browser .filters input[type=checkbox]').click()"
+    lab.tab.evaluate(over)
+    heads = "[...document.querySelectorAll('.browser h4')].map(h => h.textContent).join()"
+    lab.until(f"{heads} === 'Step 1, problem p0,Step 9, problem p0'")
+    lab.tab.evaluate(over)
+    lab.until(f"{summary} === '2 responses to this problem'")
+
+
+def check_a_click_opens_the_responses(lab: Lab) -> None:
+    """A click on a curve's point: the responses stored nearest to its step."""
+    plot = figure("Training reward")
+    lab.tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    x, y = lab.tab.evaluate(
+        f"(({{left, top, width, height}}) => [left + width / 8, top + height / 2])"
+        f"({plot}.querySelector('.nsewdrag').getBoundingClientRect())"
+    )
+    for shift in (0, 5):
+        lab.tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + shift, y=y)
+    lab.until(f"{plot}.querySelector('.hoverlayer').childNodes.length")
+    for kind in ("mousePressed", "mouseReleased"):
+        at = {"x": x + 5, "y": y, "button": "left", "clickCount": 1}
+        lab.tab.call("Input.dispatchMouseEvent", type=kind, **at)
+    step = "document.querySelector('.browser .filters select')"
+    lab.until(f"{step} && {step}.value && {step}.value !== 'latest'")
+    pick(lab, "Generation", "latest")
+    click(lab, "Curves")
+    lab.until(figure("Training reward"))
 
 
 def search(lab: Lab, words: str) -> None:

@@ -65,32 +65,32 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "02_truncation_mask": (
         {"arms": some("truncation_mask", "rho_02"), "correction_seeds": []},
         "M1",
-        "no finished run of arms rho_01, rho_03, all",
+        "no finished run of ρ = 0.1, ρ = 0.3, mask all (DeepCoder)",
     ),
     "03_temperature": (
         {"arms": some("temperature", "t_10"), "temperatures": [0.6, 1.4]},
         "T5",
-        "no finished run of arm t_06",
+        "no finished run of T = 0.6",
     ),
     "04_kl_and_clip": (
         {"arms": some("kl_and_clip", "no_kl_high_clip")},
         "K2",
-        "no finished run of arm kl_low_clip",
+        "no finished run of KL, low clip",
     ),
     "13_doses": (
         {"arms": some("doses", "rho_10")},
         "Q11",
-        "no finished run of arms none, cut_kept, all",
+        "no finished run of no mask, every cut answer, tokens kept (ours), mask all (DeepCoder)",
     ),
     "11_rivals": (
         {"arms": some("rivals", "before")},
         "R1",
-        "no finished run of arms none, after",
+        "no finished run of no mask, cut answers masked, tokens kept",
     ),
     "09_context_length": (
         {"arms": some("context_length", "short"), "correction_seeds": []},
         "C1",
-        "no finished run of arms middle, long",
+        "no finished run of three quarters of the limit, the limit",
     ),
 }
 
@@ -128,7 +128,7 @@ def test_an_arm_of_ones_own_beside_the_paper_s_is_one_line(executed: Path) -> No
     page = (runs / "08_batch_size.html").read_text(encoding="utf-8")
     assert all(words in page for words in ("small and hot", "B2", "Beyond the paper"))
     assert "small and hot" in html_of(outputs)
-    assert "no finished run of arms small, large" in html_of(outputs)
+    assert "no finished run of half the batch, twice the batch" in html_of(outputs)
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_code_evaluator_judges_trains_and_names_its_page(executed: Path) -> None
     assert f"report: {page}" in text
     html = html_of(outputs)
     assert "at least 20 right and as many wrong solutions" in html
-    assert "reward of arm microcoder has 2 points in common" in html
+    assert "reward of MicroCoder-GRPO has 2 points in common" in html
     assert "LiveCodeBench rules" in page.read_text(encoding="utf-8")
     assert any(PLOTLY in out.get("data", {}) for out in outputs)
 

@@ -121,6 +121,17 @@ class Tab:
         path.write_bytes(base64.b64decode(shot["data"]))
 
 
+def drag(tab: Tab, box: str, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Drag in an element, between two places in shares of its width and height."""
+    left, top, width, height = tab.evaluate(
+        "(({left, top, width, height}) => [left, top, width, height])"
+        f"({box}.getBoundingClientRect())"
+    )
+    for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
+        at = {"x": left + x * width, "y": top + y * height}
+        tab.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
+
+
 @contextmanager
 def chromium(*flags: str) -> Iterator[Tab]:
     """A fresh browser with an empty profile, ended with the block."""

@@ -17,7 +17,7 @@ from mcbench.report.page import write_page
 from mcbench.report.series import group_runs
 from mcbench.report.site import comparison_of
 
-from .browser import CHROMIUM, OFFLINE, Tab, chromium
+from .browser import CHROMIUM, OFFLINE, Tab, chromium, drag
 from .synthetic import make_records
 from .test_samples import HOSTILE, with_responses
 
@@ -302,17 +302,6 @@ def test_the_index_is_sorted_and_filtered(tab: Tab) -> None:
     assert (tab.errors, tab.outside()) == ([], [])
 
 
-def drag(tab: Tab, box: str, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Drag in an element, between two places in shares of its width and height."""
-    left, top, width, height = tab.evaluate(
-        "(({left, top, width, height}) => [left, top, width, height])"
-        f"({box}.getBoundingClientRect())"
-    )
-    for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
-        at = {"x": left + x * width, "y": top + y * height}
-        tab.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
-
-
 def test_a_brush_over_groups_filters_the_responses(tab: Tab) -> None:
     tab.errors.clear()
     tab.requests.clear()
@@ -367,6 +356,11 @@ def test_a_problem_is_followed_and_programs_are_told_apart(opened: Tab) -> None:
     opened.evaluate(f"{over}.click()")
     told = opened.evaluate("document.querySelector('.browser .summary').textContent")
     assert told.startswith("4 responses of 8 match")
+    overlay = "[...document.querySelectorAll('.filters label')].find((one) =>"
+    overlay += " one.firstChild.textContent === 'Colour tokens by').querySelector('select')"
+    opened.evaluate(f"{overlay}.value = 'advantage'; {overlay}.dispatchEvent(new Event('change'))")
+    title = opened.evaluate("document.querySelector('.browser .token').title")
+    assert title.startswith("advantage ")
     program = opened.evaluate("document.querySelector('.programs button').textContent")
     assert program == "no program × 2: 1 right"
     assert opened.errors == []

@@ -12,8 +12,10 @@ from claims.effects import make_runs
 
 from mcbench.experiments.study import Study
 from mcbench.grpo.masking import uniform_draws
+from mcbench.nano import load_tokenizer
 from mcbench.report.explain import Generation
 from mcbench.report.what_if import (
+    _tokens,
     limit_if,
     recorded_batches,
     survival,
@@ -135,3 +137,14 @@ def test_a_lower_limit_cuts_what_is_longer() -> None:
     assert cells(shown) == ["75.0", "25.0", "25.0"]
     limit.value = 1
     assert cells(shown) == ["100.0", "25.0", "0.0"]
+
+
+def test_a_record_without_tokens_is_read_by_the_model_s_tokenizer() -> None:
+    run: Any = SimpleNamespace(config=SimpleNamespace(model="nano-s"))
+    frame = pd.DataFrame({"completion": ["in 1 out 2\n", "in 1"], "length": [6, 2]})
+    texts = load_tokenizer()(list(frame["completion"]), add_special_tokens=False)["input_ids"]
+    frame["length"] = [len(texts[0]) + 1, len(texts[1])]  # the first ended by itself
+    assert _tokens(run, frame) == [[*texts[0], "end"], texts[1]]
+    assert _tokens(run, frame.assign(length=99)) is None
+    run.config.model = "another"
+    assert _tokens(run, frame) is None

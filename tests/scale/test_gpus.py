@@ -21,7 +21,7 @@ from mcbench.scale.launch import LAUNCH_CONFIGS, launch, train_here, train_launc
 from mcbench.scale.machine import GIB, gpu_here, visible_gpus
 from mcbench.scale.process import REFUSED
 from mcbench.scale.ray_pool import RayPool, _train_on_ray
-from mcbench.scale.sweep import _task, train_all
+from mcbench.scale.sweep import task_of, train_all
 
 HERE = Path(__file__).parent
 ENGINE = {"backend": "vllm_colocate", "vllm_sleep": True}
@@ -151,7 +151,7 @@ def test_a_run_that_does_not_fit_is_refused_before_it_is_placed(gpus, tmp_path):
 
 def test_ray_places_a_run_only_where_it_fits(gpus, tmp_path, monkeypatch):
     store = RunStore(tmp_path)
-    task = _task(PlannedRun("one", "one", resolve("qwen3-4b")), store, None)
+    task = task_of(PlannedRun("one", "one", resolve("qwen3-4b")), store, None)
     pool = RayPool("auto", [task], store)
 
     def check(*nodes):

@@ -182,10 +182,10 @@ def test_without_ray_the_message_says_what_to_install(monkeypatch, store):
 
 def test_a_run_of_several_processes_and_gpus_says_so():
     (one,) = planned("one", precision="bf16", reward_workers=8)
-    needs = sweep._task(one, RunStore("runs"), "cpu")
+    needs = sweep.task_of(one, RunStore("runs"), "cpu")
     assert (needs.cpus, needs.gpus) == (16, 2)  # the sandboxes of each process
     assert process.command(needs)[-2:] == ["--launch", "cpu"]
-    assert sweep._task(planned("two")[0], RunStore("runs"), "ddp").gpus == 8
+    assert sweep.task_of(planned("two")[0], RunStore("runs"), "ddp").gpus == 8
 
 
 @pytest.mark.slow
@@ -216,7 +216,7 @@ def test_a_real_run_is_killed_and_resumes(tiny, store):
 
 def test_a_machine_of_the_cluster_refuses_what_is_not_the_sweeps(quick, store, monkeypatch):
     monkeypatch.chdir(store.root)
-    task = sweep._task(planned("far")[0], store, None)
+    task = sweep.task_of(planned("far")[0], store, None)
     marker = store.root / ".sweep-1"
     (absent,) = _train_on_ray(task, str(marker), str(store.root))
     assert (absent.status, "is not the sweep's on this machine" in absent.last) == (2, True)

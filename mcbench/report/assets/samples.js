@@ -156,6 +156,31 @@ function linkedViews(brushed) {
   };
 }
 
+// What tokens can be coloured by: each gives tint and words of a token. What is measured of tokens is a
+// hexadecimal digit each, three to a nat, as in mcbench/report/samples.py; the rest is the response's.
+const tinted = (rgb, share) => `rgba(${rgb},${Math.min(0.85, 0.85 * share).toFixed(2)})`;
+const digitOf = (digits, i) => parseInt(digits?.[i] ?? "0", 16);
+const signed = (value) => `${value > 0 ? "+" : ""}${value.toFixed(2).replace("-", "−")}`;
+const OVERLAYS = {
+  levels: { title: "log-probability", shade(row, { levels }, i) {
+    const level = digitOf(levels, i);
+    return [tinted("230,159,0", level / 15),
+      `log-probability about −${(level / 3).toFixed(1)}: ${Math.round(100 * Math.exp(-level / 3))} %`];
+  } },
+  entropy: { title: "entropy", shade(row, { entropy }, i) {
+    const level = digitOf(entropy, i);
+    return [tinted("204,121,167", level / 9), `entropy about ${(level / 3).toFixed(1)} nats`];
+  } },
+  advantage: { title: "advantage after the mask", shade({ advantage: a }) {
+    return a === null ? ["none", "no advantage"] : [tinted(a < 0 ? "213,94,0" : "0,114,178", Math.abs(a) / 2), `advantage ${signed(a)}`];
+  } },
+  masked: { title: "mask", shade: ({ masked, raw }) => (masked
+    ? ["rgba(128,134,144,.5)", `masked: no gradient; its advantage was ${raw === null ? "not known" : signed(raw ?? 0)}`]
+    : ["none", "not masked: every token counts"]) },
+  weight: { title: "importance weight", shade: ({ weight }) => (weight === null || weight === undefined ? ["none", "no weight recorded"]
+    : [tinted("0,158,115", weight), `the correction for the sampler leaves ${Math.round(100 * weight)} % of its weight`]) },
+};
+
 // Options as [value, text]; the choice stays where it is still among them, else it is the given one.
 function offer(select, options, otherwise = options[0]?.[0]) {
   const look = JSON.stringify(options);
@@ -172,12 +197,12 @@ function offer(select, options, otherwise = options[0]?.[0]) {
 // `ask(wanted)` and `follow(call)` do something only in a notebook.
 function pageSource({ arms, prompts, rows, verdicts }) {
   rows.forEach((row, index) => { row.id = index; });
-  const probable = rows.some((row) => row.levels);
+  const probable = rows.some((row) => row.levels), uncertain = rows.some((row) => row.entropy);
   const has = (text, words) => text.toLowerCase().includes(words);
   return {
     live: false,
     asked: () => ({}),
-    data: () => ({ arms, rows, verdicts, probable }),
+    data: () => ({ arms, rows, verdicts, probable, uncertain }),
     text: (row) => ({ ...row, prompt: prompts[row.prompt] }),
     finds: (row, words) => has(row.text, words) || has(prompts[row.prompt], words),
     ask: () => {},
@@ -209,8 +234,7 @@ function browse(root, source) {
   const cut = select(["", "any"], ["true", "cut"], ["false", "ended by itself"]);
   const masked = select(["", "any"], ["true", "masked"], ["false", "not masked"]);
   const search = el("input", { type: "search", placeholder: "in prompts and responses" });
-  const colour = el("input", { type: "checkbox" });
-  const coloured = labelled("Colour by probability", colour);
+  const colour = select(["", "nothing"]);
   const before = el("button", { type: "button", textContent: "‹", "aria-label": "previous problem" });
   const after = el("button", { type: "button", textContent: "›", "aria-label": "next problem" });
   const summary = el("p", { className: "summary", role: "status" });
@@ -225,20 +249,22 @@ function browse(root, source) {
       labelled("Problem", el("span", { className: "steps" }, before, problem, after)),
       labelled(source.live ? "Run" : "Arm", arm), ...(source.live ? [labelled("Beside", beside)] : []),
       labelled("Verdict", verdict), labelled("Length limit", cut), labelled("Mask", masked),
-      labelled("Search", search), coloured,
-      ...(source.live ? [] : [labelled("This problem at all steps", over)])),
+      labelled("Search", search), labelled("Colour tokens by", colour),
+      labelled("This problem at all steps", over)),
     views.node, summary, list, more);
 
   const hidden = new Set(); // arms that the page's own buttons switched off
   const toggled = new Map(); // row id -> open, where a reader opened or closed it
   let limit = MATCHES;
-  const keyOf = (row) => (source.live ? row.problem || row.group : `${row.step}/${row.group}/${row.problem}`);
+  const keyOf = (row) => (source.live && !over.checked ? row.problem || row.group : `${row.step}/${row.group}/${row.problem}`);
   const words = () => search.value.trim().toLowerCase();
   const filtering = () => Boolean(verdict.value || cut.value || masked.value || words() || chosen || over.checked);
 
-  function offerAll({ arms, rows, verdicts, probable, steps, chosen }) {
+  function offerAll({ arms, rows, verdicts, probable, uncertain, steps, chosen }) {
     const names = Object.entries(arms).map(([id, { label }]) => [id, label]);
-    coloured.hidden = !probable;
+    const known = { levels: probable, entropy: uncertain, weight: rows.some((row) => "weight" in row) };
+    offer(colour, [["", "nothing"], ...Object.entries(OVERLAYS).filter(([key]) => known[key] ?? true)
+      .map(([key, { title }]) => [key, title])]);
     const kinds = [...new Set(rows.flatMap((row) => row.verdicts.split(",")))].sort();
     offer(verdict, [["", "any"], ["right", "right"], ["wrong", "wrong"],
       ...kinds.map((kind) => [kind, verdicts[kind] ? `${kind}: ${verdicts[kind]}` : kind])]);
@@ -335,8 +361,9 @@ function browse(root, source) {
         ` ${row.length} tokens${advantage}`),
       tests(row.verdicts, meanings), el("p", { className: "why", textContent: why(row, meanings) }), text);
     box.querySelector("summary").addEventListener("click", () => toggled.set(row.id, !box.open));
-    const { text: written = "…", pieces, levels } = source.text(row) ?? {};
-    if (colour.checked && levels) text.append(...pieces.map((piece, i) => token(piece, levels[i])));
+    const told = source.text(row) ?? {}, { text: written = "…", pieces } = told;
+    const shade = OVERLAYS[colour.value]?.shade;
+    if (shade) text.append(...(pieces ?? [written]).map((piece, i) => token(piece, shade(row, told, i))));
     else mark(written, text);
     return box;
   }
@@ -372,18 +399,15 @@ function browse(root, source) {
       row.masked && "Masked: its advantage was set to 0."].filter(Boolean).join(" ");
   }
 
-  function token(piece, digit) {
-    const level = parseInt(digit, 16), nats = level / 3; // as in mcbench/report/samples.py
-    return el("span", {
-      className: "token", textContent: piece,
-      style: `background:rgba(230,159,0,${(level / 15 * 0.85).toFixed(2)})`,
-      title: `log-probability about −${nats.toFixed(1)}: ${Math.round(100 * Math.exp(-nats))} %`,
-    });
-  }
+  const token = (piece, [tint, title]) =>
+    el("span", { className: "token", textContent: piece, style: `background:${tint}`, title });
 
   let followed = ""; // the problem that is shown at all steps
   over.addEventListener("change", () => {
-    followed = source.data().rows.find((row) => String(keyOf(row)) === problem.value)?.problem;
+    const first = source.data().rows.find((row) => source.live ? String(row.problem || row.group) === problem.value
+      : String(keyOf(row)) === problem.value);
+    if (over.checked) followed = first?.problem ?? "";
+    source.ask({ over: over.checked ? followed : "" });
     again();
   });
   const again = () => { limit = MATCHES; render(); };
@@ -398,7 +422,7 @@ function browse(root, source) {
   for (const control of [arm, beside, step, problem, verdict, cut, masked, colour, search]) {
     control.addEventListener(control === search ? "input" : "change", () => {
       source.ask({
-        run: arm.value, beside: beside.value, step: step.value, words: words(), colour: colour.checked,
+        run: arm.value, beside: beside.value, step: step.value, words: words(), colour: Boolean(colour.value),
       });
       again();
     });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
+from textwrap import wrap
 
 import ipywidgets as widgets
 
@@ -15,6 +16,7 @@ from mcbench.report.style import arm_styles
 
 Opened = Callable[[str, float], None]
 HEIGHT, LEGEND_ROW = 270, 19  # pixels
+_TITLE_CHARACTERS = 52  # of a line that fit into the narrowest column
 _ROW_CHARACTERS = 46  # of legend texts that fit side by side, their line samples included
 
 
@@ -36,20 +38,21 @@ def _furnished(figure: Figure, title: str) -> Figure:
     """Size and title for a grid; the list of runs is the legend of what compares arms."""
     compares = all(trace.get("meta", {}).get("role") in ROLES for trace in figure.data)
     below = 0 if compares else LEGEND_ROW * _legend_rows(figure)
+    lines = [part for line in title.split("<br>") for part in wrap(line, _TITLE_CHARACTERS)]
     figure.layout["title"] = {"x": 0, "xanchor": "left"}
     return figure.update(
         title={
-            "text": title,
+            "text": "<br>".join(lines),
             "font": {"size": 14},
             "y": 1,
             "yanchor": "top",
-            "pad": {"t": 24 if "<br>" in title else 7},
+            "pad": {"t": 7 + 17 * (len(lines) - 1)},
         },
-        height=HEIGHT + below,
+        height=HEIGHT + below + 24 * max(0, len(lines) - 2),
         autosize=True,
         showlegend=not compares,
         legend={"x": 0, "xanchor": "left", "y": -0.24, "yanchor": "top", "font": {"size": 11}},
-        margin={"t": 54 if "<br>" in title else 30, "r": 10, "b": 42 + below},
+        margin={"t": 30 + 24 * (len(lines) - 1), "r": 10, "b": 42 + below},
     )
 
 

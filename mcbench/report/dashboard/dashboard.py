@@ -8,7 +8,6 @@ some milliseconds, and the more it costs, the longer the thread rests until the 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from mcbench.report.dashboard.run_list import RunList, row, totals
 from mcbench.report.dashboard.sample_browser import SampleBrowser
 from mcbench.report.panels import SECTIONS
 from mcbench.report.series import group_runs
+from mcbench.report.served import page_likely
 from mcbench.report.style import ArmStyle, arm_styles
 from mcbench.runs.place import in_project
 
@@ -55,6 +55,7 @@ class Dashboard:
         planned: the configurations of the runs to follow, begun or not, as a list or by the name of
             their arm: ``{"mine": config, "usual": [config, config]}``; all runs of the folder where
             None. :func:`watch_experiment` takes those of an experiment.
+        records: folders of compact records that stand in for planned runs not in the folder.
         sections: the sections of figures shown first (:data:`mcbench.report.panels.SECTIONS`).
         smoothing: steps of the running mean.
         live: whether to follow; where None, whether a page is likely there.
@@ -68,6 +69,7 @@ class Dashboard:
         runs: str | Path = "runs",
         *,
         planned: Planned | None = None,
+        records: Sequence[Path] = (),
         sections: Sequence[str] = FIRST_SECTIONS,
         smoothing: int = SMOOTHING,
         live: bool | None = None,
@@ -80,7 +82,7 @@ class Dashboard:
         root = in_project(runs)
         if root.exists() and not root.is_dir():
             raise UserError(f"{root} is a file; name a folder of runs or a run directory")
-        self.store = StoreFollower(root, planned)
+        self.store = StoreFollower(root, planned, records)
         self.live = page_likely() if live is None else live
         self.problem = ""
         self.looks = 0
@@ -354,20 +356,6 @@ def watch_experiment(
     """
     plan = planned_runs(name, profile, seeds, steps, arms, settings)
     return Dashboard(runs_dir, planned=[(run.arm, run.config) for run in plan], **options)
-
-
-def page_likely() -> bool:
-    """Whether this process serves a notebook that somebody looks at.
-
-    Jupyter's server and VS Code tell their kernels so; papermill and nbconvert start kernels of
-    their own.
-    """
-    if "JPY_SESSION_NAME" in os.environ or "VSCODE_PID" in os.environ:
-        return True
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    return shell is not None and "__vsc_ipynb_file__" in shell.user_ns
 
 
 def _cell() -> str | None:

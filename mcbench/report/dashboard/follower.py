@@ -21,9 +21,10 @@ import pandas as pd
 from mcbench.errors import UserError
 from mcbench.files import ProcessLock
 from mcbench.report.series import arm_of
+from mcbench.runs.compact import read_compact
 from mcbench.runs.config import Config
 from mcbench.runs.distributions import ADVANTAGE
-from mcbench.runs.store import Run
+from mcbench.runs.store import Run, RunRecord
 
 _TAIL = 64  # bytes before the place reached that must still be there, or the file is another one
 _DISTRIBUTION = ("histogram/", "length/")
@@ -141,13 +142,22 @@ class RunFollower:
 
     ``meta`` is the last known run.json, or ``planned`` until there is one: what a planned run will
     be. ``present``: there is a run.json now. ``label`` is the name of its arm; where it is empty,
-    ``arm`` is named by recipe and settings.
+    ``arm`` is named by recipe and settings. ``record`` is a compact record that stands in for the
+    directory as long as there is none.
     """
 
     has_all_responses = False  # histograms of old runs are not computed from responses while live
 
-    def __init__(self, path: Path, planned: Config | None = None, label: str = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        planned: Config | None = None,
+        label: str = "",
+        record: Path | None = None,
+    ) -> None:
         self.path = path
+        self._record_path = record
+        self._record: RunRecord | None = None
         self.lock = ProcessLock(path / "lock")
         self.label = label
         self.meta: dict[str, Any] = {}
@@ -207,24 +217,48 @@ class RunFollower:
 
     def poll(self) -> bool:
         """Read what is new; whether anything was."""
+        if self._record_path and not (self.path / "run.json").exists():
+            return self._poll_record(self._record_path)
+        if self._record is not None:  # trained anew
+            self._record = None
+            self._forget_steps()
+            self._forget_evals()
         changed = self._poll_meta()
         restarted, lines = self._step_file.read()
         if restarted:
             self._forget_steps()
-        for line in lines:
-            self.step_columns.append(line)
-            if ADVANTAGE in line and "step" in line:
-                kept = {k: v for k, v in line.items() if k.startswith(_DISTRIBUTION)}
-                self.distributions[int(line["step"])] = kept
+        self._take_steps(lines)
         changed |= restarted or bool(lines)
         restarted, lines = self._eval_file.read()
         if restarted:
             self._forget_evals()
         if lines:
             self._evals = None
+        self._take_evals(lines)
+        return changed or restarted or bool(lines)
+
+    def _take_steps(self, lines: Sequence[dict[str, Any]]) -> None:
+        for line in lines:
+            self.step_columns.append(line)
+            if ADVANTAGE in line and "step" in line:
+                kept = {k: v for k, v in line.items() if k.startswith(_DISTRIBUTION)}
+                self.distributions[int(line["step"])] = kept
+
+    def _take_evals(self, lines: Sequence[dict[str, Any]]) -> None:
         for line in lines:
             self.eval_lines.append({n: value for n, value in line.items() if n != "per_problem"})
-        return changed or restarted or bool(lines)
+
+    def _poll_record(self, path: Path) -> bool:
+        """Read the compact record, once: it does not change."""
+        if self._record is not None:
+            return False
+        self._record = read_compact(path)
+        self._take(self._record.meta)
+        self._take_steps(self._record.step_lines)
+        self._take_evals(self._record.eval_lines)
+        self.distributions = self._record.distributions
+        self.present = self.was_there = True
+        return True
 
     def _poll_meta(self) -> bool:
         path = self.path / "run.json"
@@ -251,6 +285,8 @@ class RunFollower:
 
     def completion_steps(self) -> list[int]:
         """The updates that began a generation whose responses are stored."""
+        if self._record is not None:
+            return self._record.completion_steps()
         try:
             names = [entry.stem for entry in (self.path / "completions").iterdir()]
         except OSError:
@@ -264,6 +300,8 @@ class RunFollower:
         Raises:
             OSError: they were removed.
         """
+        if self._record is not None:
+            return self._record.completions(step)
         return pd.read_parquet(Run(self.path).completions_path(step))
 
 
@@ -289,16 +327,26 @@ class StoreFollower:
         root: a folder of runs, or one run directory.
         planned: the configurations of the runs to follow, each with the name of its arm where that
             is given, or by that name; all runs of the folder where None.
+        records: folders of compact records that stand in for runs that are not in the folder.
     """
 
-    def __init__(self, root: Path, planned: Planned | None = None) -> None:
+    def __init__(
+        self, root: Path, planned: Planned | None = None, records: Sequence[Path] = ()
+    ) -> None:
         single = planned is None and (root / "run.json").exists()
         self.root = root.parent if single else root
         self.all = planned is None and not single
         self.runs = {root.name: RunFollower(root)} if single else {}
-        for label, config in labelled(planned or ()):
-            path = root / config.run_id
-            self.runs.setdefault(config.run_id, RunFollower(path, config, label))
+        self.records = records
+        self.follow(planned or ())
+
+    def follow(self, planned: Planned) -> None:
+        """Follow further runs, as they will be or are."""
+        for label, config in labelled(planned):
+            name = config.run_id
+            found = (path for one in self.records if (path := one / f"{name}.parquet").exists())
+            follower = RunFollower(self.root / name, config, label, next(found, None))
+            self.runs.setdefault(name, follower)
 
     def poll(self) -> bool:
         """Read what is new in all runs; whether anything was."""

@@ -21,11 +21,13 @@ from mcbench.report.style import ArmStyle
 MOST_CHARACTERS = 200_000  # of a response that are shown
 LATEST = "latest"
 KEPT = 4  # generations in memory
+MOST_FOLLOWED = 1000  # of which one problem's responses are
 NOTHING: dict[str, Any] = {
     "run": "",
     "beside": "",
     "step": LATEST,
     "words": "",
+    "over": "",
     "colour": False,
     "need": [],
 }
@@ -52,8 +54,8 @@ class SampleBrowser(anywidget.AnyWidget):
         super().__init__()
         self._named = named
         self._lock = lock
-        self._kept: dict[tuple[str, int], list[dict[str, Any]]] = {}
-        self._links: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        self._kept: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+        self._links: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
         self.observe(lambda change: self.refresh(), "asked")
 
     def refresh(self) -> None:
@@ -67,23 +69,26 @@ class SampleBrowser(anywidget.AnyWidget):
             chosen = asked["run"] if asked["run"] in stored else next(iter(stored), None)
             shown = dict.fromkeys(i for i in (chosen, asked["beside"]) if i in stored)
             at = {run_id: self._step(asked["step"], steps[run_id]) for run_id in shown}
-            found = {run_id: self._lines(runs[run_id], at[run_id]) for run_id in shown}
+            over = str(asked["over"])
+            found = {
+                (run_id, step): self._lines(runs[run_id], step, over)
+                for run_id in shown
+                for step in (steps[run_id] if over else [at[run_id]])
+            }
             lines = {
-                f"{run_id}/{at[run_id]}/{place}": (run_id, line)
-                for run_id, responses in found.items()
-                for place, line in enumerate(responses)
+                f"{run_id}/{step}/{line['place']}": (run_id, line)
+                for (run_id, step), responses in found.items()
+                for line in responses
             }
             rows = [
-                {"id": f"{r}/{at[r]}/{place}", **row_of(line, r, at[r]), **linked}
-                for r, responses in found.items()
-                for place, (line, linked) in enumerate(
-                    zip(responses, self._linked(r, at[r]), strict=True)
-                )
+                {"id": f"{r}/{step}/{line['place']}", **row_of(line, r, step), **linked}
+                for (r, step), responses in found.items()
+                for line, linked in zip(responses, self._linked(r, step, over), strict=True)
             ]
             message = ""
             if not stored:
                 message = "No responses are stored yet; the first come with the first generation."
-            elif chosen is not None and not found[chosen]:
+            elif chosen is not None and not over and not found[chosen, at[chosen]]:
                 message = f"No responses are stored for step {at[chosen]} of this run."
             data = {
                 "arms": {
@@ -100,6 +105,7 @@ class SampleBrowser(anywidget.AnyWidget):
                 "rows": rows,
                 "hits": _hits(lines, asked["words"]),
                 "probable": any("logprobs" in line for _, line in lines.values()),
+                "uncertain": any("entropies" in line for _, line in lines.values()),
                 "verdicts": VERDICTS,
                 "message": message,
             }
@@ -119,9 +125,9 @@ class SampleBrowser(anywidget.AnyWidget):
     def _step(self, wanted: str, steps: list[int]) -> int:
         return steps[-1] if wanted == LATEST else int(wanted)
 
-    def _linked(self, run_id: str, step: int) -> list[dict[str, Any]]:
-        """:func:`linked_rows` of a generation that is in memory, measured once."""
-        key = (run_id, step)
+    def _linked(self, run_id: str, step: int, over: str) -> list[dict[str, Any]]:
+        """:func:`linked_rows` of responses that are in memory, measured once."""
+        key = (run_id, step, over)
         if key not in self._kept:
             return []
         if key not in self._links:
@@ -129,15 +135,18 @@ class SampleBrowser(anywidget.AnyWidget):
             self._links[key] = linked_rows(self._kept[key])
         return self._links[key]
 
-    def _lines(self, run: RunFollower, step: int) -> list[dict[str, Any]]:
-        """The responses of a generation, none where there are none."""
-        key = (run.run_id, step)
+    def _lines(self, run: RunFollower, step: int, over: str = "") -> list[dict[str, Any]]:
+        """The responses of a generation, or those to one problem; none where there are none."""
+        key = (run.run_id, step, over)
         if key not in self._kept and step in run.completion_steps():
             try:
                 table = run.completions(step).drop(columns="tokens", errors="ignore")
             except OSError:  # removed between the listing and now
                 return []
-            while len(self._kept) >= KEPT:
+            table = table.assign(place=range(len(table)))
+            if over:
+                table = table[table["problem_id"].astype(str) == over]
+            while len(self._kept) >= (MOST_FOLLOWED if over else KEPT):
                 del self._kept[next(iter(self._kept))]
             rows: list[Any] = table.to_dict("records")
             self._kept[key] = rows

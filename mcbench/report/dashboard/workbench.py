@@ -1,0 +1,330 @@
+"""What a section notebook starts with: its experiment's dashboard, and a form that adds an arm.
+
+Finished arms are drawn from the run folder or the committed records, running ones live. What the
+form adds is trained in processes of its own, stopped and resumed from there, and remembered beside
+the runs, so that the view comes back when the cell runs again. The curves, the runs and the
+responses are those of :class:`mcbench.report.dashboard.dashboard.Dashboard`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+from IPython.display import display
+
+from mcbench.errors import UserError
+from mcbench.experiments.arms import Arms, arm_config, check_arms
+from mcbench.experiments.experiments import PlannedRun, plan_runs, planned_runs
+from mcbench.files import write_json
+from mcbench.grpo.recipes import RECIPES
+from mcbench.report.dashboard.dashboard import Dashboard
+from mcbench.report.dashboard.live_figure import ASSETS, answer_while_busy
+from mcbench.report.dashboard.progress import progress_of, span
+from mcbench.report.served import page_likely
+from mcbench.runs.config import CHANGEABLE, SETTINGS, allowed, family_of, json_or_text
+from mcbench.runs.place import committed_records, in_project
+from mcbench.runs.store import RunStore
+from mcbench.scale.launch import check_placed
+from mcbench.scale.machine import gpu_here, visible_gpus
+from mcbench.scale.pace import Pace, recorded_pace, tokens_of_update
+from mcbench.scale.process import Ended
+from mcbench.scale.sweep import LocalPool, task_of
+
+EMPTY: dict[str, Any] = {"name": "", "base": "", "seeds": "", "values": {}}
+
+
+class ArmForm(anywidget.AnyWidget):
+    """The page's form. ``about`` is what can be chosen; ``asked`` is what stands in it, ``told``
+    what is answered: defaults, cost, or what is wrong; ``own`` are the arms that were added.
+    """
+
+    _esm = (ASSETS / "arm_form.js").read_text(encoding="utf-8")
+    about = traitlets.Dict().tag(sync=True)
+    asked = traitlets.Dict(EMPTY).tag(sync=True)
+    told = traitlets.Dict().tag(sync=True)
+    own: Any = traitlets.List().tag(sync=True)
+
+
+class Training:
+    """Runs trained one after another, each in a process of its own that ends with this one."""
+
+    def __init__(self, planned: Sequence[PlannedRun], store: RunStore) -> None:
+        self.problem = ""
+        self._planned, self._store = planned, store
+        self._lock, self._stopped = threading.Lock(), False
+        self._pool = LocalPool(visible_gpus(), apart=True)
+        self.thread = threading.Thread(target=self._train, name="training", daemon=True)
+        self.thread.start()
+
+    def trains(self, run_id: str) -> bool:
+        """Whether that run is under way, or waits for its turn."""
+        mine = any(one.config.run_id == run_id for one in self._planned)
+        return mine and self.thread.is_alive() and not self._stopped
+
+    def stop(self) -> None:
+        """End the process; what it recorded up to its last checkpoint is kept."""
+        with self._lock:
+            self._stopped = True
+            self._pool.stop()
+        self.thread.join()
+
+    def _train(self) -> None:
+        try:
+            for one in self._planned:
+                task = task_of(one, self._store)
+                if (here := gpu_here()) is not None:
+                    check_placed([task], here)
+                with self._lock:
+                    if self._stopped:
+                        return
+                    self._pool.submit(task)
+                event: Any = None
+                while not isinstance(event, Ended):
+                    ((_, event),) = self._pool.events()
+                if event.status and not self._stopped:
+                    self.problem = f"{one.label}: {event.last}"
+        except UserError as error:
+            self.problem = str(error)
+
+
+_trainings: list[Training] = []  # of this process, also where a cell made its view anew
+
+
+class Workbench(Dashboard):
+    """The dashboard of an experiment with the form; arguments as for :func:`workbench`.
+
+    ``own`` are the added arms that the notebook's ``arms`` do not hold already.
+    """
+
+    def __init__(
+        self,
+        experiment: str,
+        arms: Arms,
+        profile: str | Sequence[str],
+        seeds: Sequence[int],
+        steps: int | None,
+        settings: Mapping[str, Any],
+        runs_dir: str | Path,
+        records: Sequence[Path],
+    ) -> None:
+        self.arms_given = check_arms(arms)
+        self.bases = {**{name: {"recipe": name} for name in RECIPES}, **self.arms_given}
+        self.profiles = [profile] if isinstance(profile, str) else list(profile)
+        self.seeds = list(seeds)
+        self.common = {**settings, **({} if steps is None else {"steps": steps})}
+        self.folder = in_project(runs_dir)
+        self._file = self.folder / f"{experiment}.arms.json"
+        kept = json.loads(self._file.read_text()) if self._file.exists() else {}
+        self._added = {name: one for name, one in kept.items() if name not in arms}
+        self.own = {name: one["settings"] for name, one in self._added.items()}
+        self._paces: dict[tuple[str, str], Pace | None] = {}
+        plan = planned_runs(experiment, self.profiles, seeds, steps, arms, settings)
+        plan += [run for name in self._added for run in self._runs_of(name)]
+        super().__init__(
+            runs_dir, planned=[(one.arm, one.config) for one in plan], records=records, live=True
+        )
+
+    def _build(self, sections: Sequence[str], smoothing: int) -> None:
+        families: dict[str, list[dict[str, Any]]] = {}
+        for name in CHANGEABLE:
+            if family_of(name) != "run":
+                takes, choices = allowed(name)
+                one = {"name": name, "help": SETTINGS[name].description, "takes": takes}
+                values = [json.dumps(v).strip('"') for v in choices]
+                families.setdefault(family_of(name), []).append({**one, "choices": values})
+        about = {"families": families, "bases": list(self.bases)}
+        self.form = ArmForm(
+            about=about, asked={**EMPTY, "base": "microcoder", "seeds": str(self.seeds[0])}
+        )
+        super()._build(sections, smoothing)
+        top, runs, *rest = self.box.children
+        self.box.children = (top, runs, self.form, *rest)
+        self.form.observe(lambda change: self._answer_form(), "asked")
+        self.form.on_msg(lambda form, message, buffers: self._pressed(message))
+        answer_while_busy(self.form)
+        self._answer_form()
+
+    def refresh(self) -> None:
+        super().refresh()
+        with self._lock:
+            own = [self._row(name) for name in self._added]
+            if own != self.form.own:
+                self.form.own = own
+
+    # The form ------------------------------------------------------------------------------------
+
+    def _runs_of(self, name: str) -> list[PlannedRun]:
+        return self._planned(name, **self._added[name])
+
+    def _planned(
+        self, name: str, settings: Mapping[str, Any], seeds: Sequence[int]
+    ) -> list[PlannedRun]:
+        common = {key: value for key, value in self.common.items() if key not in settings}
+        return plan_runs({name: settings}, self.profiles, seeds, None, common)
+
+    def _wanted(self) -> tuple[str, dict[str, Any], list[int]]:
+        """Name, settings and seeds as they stand in the form."""
+        asked = self.form.asked
+        name = asked["name"].strip()
+        changed = {n: json_or_text(text) for n, text in asked["values"].items() if text.strip()}
+        settings = {**self.bases[asked["base"]], **changed}
+        texts = re.findall(r"[^\s,]+", asked["seeds"])
+        if not all(text.isdecimal() for text in texts) or not texts:
+            raise UserError(f"seeds are whole numbers such as 0, 1, got {asked['seeds']!r}")
+        return name, settings, list(dict.fromkeys(map(int, texts)))
+
+    def _answer_form(self) -> None:
+        told: dict[str, Any] = {"problem": "", "cost": "", "line": "", "ready": False}
+        try:
+            base = self.bases[self.form.asked["base"]]
+            config = arm_config("base", base, self.profiles[0], 0, self.common, look=False)
+            told["defaults"] = {name: _written(getattr(config, name)) for name in CHANGEABLE}
+            name, settings, seeds = self._wanted()
+            planned = self._planned(name or "new", settings, seeds)
+            told["line"] = f"{json.dumps(name, ensure_ascii=False)}: {settings!r},"
+            told["cost"] = self._cost(planned)
+            if name in {**self.arms_given, **self.own}:
+                raise UserError(f"there is an arm {name!r} already; give this one another name")
+            told["ready"] = bool(name)
+        except UserError as error:
+            told["problem"] = str(error)
+        self.form.told = told
+
+    def _cost(self, planned: Sequence[PlannedRun]) -> str:
+        """How much there is to train and how long that takes by what finished runs took."""
+        records, store = self.store.records, RunStore(self.folder)
+        ids = {one.config.run_id: one.config for one in planned}
+        missing = [
+            config
+            for name, config in ids.items()
+            if store.run_with_id(name).state != "finished"
+            and not any((folder / f"{name}.parquet").exists() for folder in records)
+        ]
+        if not missing:
+            return "nothing to train: its runs are finished"
+        seconds = 0.0
+        for config in missing:
+            key = config.profile, config.model
+            if self._paces.get(key) is None:  # records do not change, runs may have finished since
+                folders = (self.folder, *(() if key in self._paces else records))
+                found = next(filter(None, (recorded_pace(config, one) for one in folders)), None)
+                self._paces[key] = found and replace(
+                    found,
+                    seconds=found.seconds / tokens_of_update(config),
+                    source=found.source.partition(" in ")[0],
+                )
+            if (pace := self._paces[key]) is None:
+                from mcbench.scale.dry_run import estimate_lines  # imports the trainer
+
+                lines = [*estimate_lines(config)] if config.precision != "fp32" else []
+                return " ".join(lines) or (
+                    f"{_counted(missing)}: how long is not known, as no run of "
+                    f"{config.profile} is finished yet"
+                )
+            seconds += config.steps * tokens_of_update(config) * pace.seconds
+        return f"{_counted(missing)}: about {span(seconds)}, {pace.source}"
+
+    # Adding, stopping, resuming -------------------------------------------------------------------
+
+    def _pressed(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            try:
+                getattr(self, f"_{message['action']}")(message.get("name"))
+            except UserError as error:
+                self.form.told = {**self.form.told, "problem": str(error)}
+        self._stale = True
+        self._changed.set()
+
+    def _add(self, _: Any) -> None:
+        name, settings, seeds = self._wanted()
+        if not name or name in {**self.arms_given, **self.own}:
+            raise UserError("a new arm needs a name of its own")
+        planned = self._planned(name, settings, seeds)
+        self._added[name] = {"settings": settings, "seeds": seeds}
+        self.own[name] = settings
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self._file, self._added)
+        self.store.follow([(one.arm, one.config) for one in planned])
+        self._resume(name)
+        self.form.asked = {**self.form.asked, "name": "", "values": {}}
+
+    def _resume(self, name: str) -> None:
+        store = RunStore(self.folder)
+        left = [one for one in self._runs_of(name) if store.run(one.config).state != "finished"]
+        _trainings[:] = [one for one in _trainings if one.thread.is_alive()]
+        if not any(one.trains(run.config.run_id) for one in _trainings for run in left):
+            _trainings.append(Training(left, store))
+
+    def _stop_arm(self, name: str) -> None:
+        for run in self._runs_of(name):
+            for one in _trainings:
+                if one.trains(run.config.run_id):
+                    one.stop()
+
+    def _remove(self, name: str) -> None:
+        self._stop_arm(name)
+        del self._added[name], self.own[name]
+        write_json(self._file, self._added)
+
+    def _row(self, name: str) -> dict[str, Any]:
+        """An added arm, for the page: how far it is and what can be done about it."""
+        planned = self._runs_of(name)
+        followed = [progress_of(self.store.runs[one.config.run_id]) for one in planned]
+        training = any(one.trains(run.config.run_id) for one in _trainings for run in planned)
+        done = all(one.state == "finished" for one in followed)
+        problem = next((one.problem for one in _trainings if one.problem.startswith(name)), "")
+        state = "training" if training else "finished" if done else problem or "stopped"
+        counts = ", ".join(f"{one.step} of {one.steps}" for one in followed)
+        action = "" if done else "stop_arm" if training else "resume"
+        told = f"{state}; updates: {counts}"
+        line = f"{json.dumps(name, ensure_ascii=False)}: {self.own[name]!r},"
+        return {"name": name, "told": told, "line": line, "action": action}
+
+
+def _written(value: Any) -> str:
+    """A value as it is typed into the form; what is left to the trainer is empty."""
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def _counted(missing: Sequence[Any]) -> str:
+    updates = sum(one.steps for one in missing)
+    responses = sum(one.steps * one.ppo_mini_batch_size * one.num_generations for one in missing)
+    runs = "1 run" if len(missing) == 1 else f"{len(missing)} runs, one after another"
+    return f"{runs}, {updates:,} updates on {responses:,} responses"
+
+
+def workbench(
+    experiment: str,
+    arms: Arms,
+    profile: str | Sequence[str] = "nano",
+    seeds: Sequence[int] = (0,),
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    runs_dir: str | Path = "runs",
+    use_records: bool = True,
+) -> Arms:
+    """Show an experiment's dashboard with a form that adds an arm.
+
+    Arguments as for :func:`mcbench.comparison.compare`; several profiles are several sizes.
+
+    Returns:
+        The arms that the form added, to be compared with the others; it grows with them. Empty in
+        batch (papermill), where nothing is shown either.
+
+    Raises:
+        UserError: arms or settings that do not fit.
+    """
+    if not page_likely():
+        return {}
+    records = committed_records() if use_records else []
+    bench = Workbench(experiment, arms, profile, seeds, steps, settings or {}, runs_dir, records)
+    display(bench)
+    return bench.own

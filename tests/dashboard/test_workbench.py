@@ -1,0 +1,114 @@
+"""What a section notebook starts with: records drawn, an arm asked for, nothing in batch."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcbench.files import write_json
+from mcbench.report import served
+from mcbench.report.dashboard import workbench as module
+from mcbench.report.dashboard.dashboard import Dashboard
+from mcbench.report.dashboard.follower import RunFollower
+from mcbench.report.dashboard.progress import progress_of
+from mcbench.report.dashboard.workbench import Workbench, workbench
+from mcbench.runs.compact import write_compact
+from mcbench.runs.config import allowed
+
+from .runs import begin, finished
+
+ARMS = {"medium": {"recipe": "grpo_plus"}}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
+    monkeypatch.setattr(Dashboard, "_follow", lambda self: self._stop.wait())
+    finished(tmp_path, "other", "microcoder", 3, 40)
+    made = Workbench("batch_size", ARMS, "tiny", [0], 60, {}, tmp_path, [])
+    yield made
+    made.close()
+
+
+def ask(bench: Workbench, **values: Any) -> dict[str, Any]:
+    bench.form.asked = {**bench.form.asked, **values}
+    return bench.form.told
+
+
+def test_settings_have_ranges_and_values_from_the_configuration() -> None:
+    assert allowed("mask_ratio") == ("number from 0 to 1 or null", ())
+    assert allowed("learning_rate") == ("number above 0", ())
+    assert allowed("precision") == ('"fp32", "bf16"', ("fp32", "bf16"))
+    assert allowed("eval_lengths")[0] == "list"
+
+
+def test_a_form_says_defaults_cost_and_what_is_wrong(bench: Workbench) -> None:
+    told = ask(bench, name="mine", values={"mask_ratio": "0.5"})
+    assert told["defaults"]["mask_ratio"] == "0.2"
+    assert told["ready"]
+    assert told["cost"].startswith("1 run, 60 updates on ")
+    assert told["cost"].endswith("by 1 finished run of tiny")
+    assert told["line"] == "\"mine\": {'recipe': 'microcoder', 'mask_ratio': 0.5},"
+    told = ask(bench, values={"mask_ratio": "2"})
+    assert (told["ready"], told["problem"]) == (
+        False,
+        "arm 'mine': mask_ratio must be at most 1, got 2",
+    )
+    assert "there is an arm 'medium' already" in ask(bench, name="medium", values={})["problem"]
+    assert "seeds are whole numbers" in ask(bench, name="mine", seeds="0; 1")["problem"]
+    assert (
+        "2 runs, one after another, 80 updates"
+        in ask(bench, seeds="0, 1", values={"steps": "40"})["cost"]
+    )
+
+
+def test_added_arms_are_remembered_beside_the_runs(tmp_path: Path, bench: Workbench) -> None:
+    kept = {
+        "mine": {"settings": {"recipe": "microcoder", "mask_ratio": 0.5}, "seeds": [0]},
+        "medium": {"settings": {"recipe": "grpo_plus"}, "seeds": [0]},  # in the notebook by now
+    }
+    write_json(tmp_path / "batch_size.arms.json", kept)
+    again = Workbench("batch_size", ARMS, "tiny", [0], 60, {}, tmp_path, [])
+    assert again.own == {"mine": {"recipe": "microcoder", "mask_ratio": 0.5}}
+    assert [row["name"] for row in again.list.rows] == ["the batch, seed 0", "mine, seed 0"]
+    (row,) = again.form.own
+    assert (row["told"], row["action"]) == ("stopped; updates: 0 of 60", "resume")
+    again._pressed({"action": "remove", "name": "mine"})
+    assert again.own == {}
+    assert json.loads((tmp_path / "batch_size.arms.json").read_text()) == {}
+    again.close()
+
+
+def test_in_batch_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "page_likely", lambda: False)
+    assert workbench("batch_size", ARMS, "no such profile", runs_dir=tmp_path) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_record_stands_in_until_the_run_is_trained_again(tmp_path: Path) -> None:
+    run = finished(tmp_path / "there", "a", "microcoder", 0, 40)
+    record = write_compact(run, tmp_path / "a.parquet")
+    follower = RunFollower(tmp_path / "here" / "a", label="mine", record=record)
+    assert follower.poll()
+    assert not follower.poll()
+    assert (progress_of(follower).state, len(follower.steps)) == ("finished", 40)
+    assert follower.evals["pass_at_1"].notna().all()
+    begin(tmp_path / "here", "a")
+    assert follower.poll()
+    assert (progress_of(follower).state, len(follower.steps)) == ("starting", 0)
+
+
+def test_a_page_is_linked_where_this_kernel_s_server_serves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(
+        "jupyter_server.serverapp.list_running_servers",
+        lambda: [{"pid": 7, "root_dir": str(tmp_path), "base_url": "/user/ada/"}],
+    )
+    monkeypatch.setenv("JPY_PARENT_PID", "7")
+    assert served.served_at(tmp_path / "runs" / "a b.html") == "/user/ada/files/runs/a%20b.html"
+    assert served.served_at(tmp_path.parent / "page.html") is None
+    monkeypatch.setenv("JPY_PARENT_PID", "8")
+    assert served.served_at(tmp_path / "page.html") is None
