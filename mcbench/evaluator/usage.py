@@ -178,7 +178,7 @@ class Meter:
         for pid in self._pids():
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{pid}/task"):
-                    with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+                    with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
                         waited.append(int(file.read().split()[1]))
         return max(waited) / 1e9
 
@@ -193,29 +193,29 @@ class Meter:
 
 def pages(statm: "str | int") -> "tuple[int, int, int]":
     """Size, resident and shared memory in pages, from a path or a descriptor."""
-    with open(statm, closefd=isinstance(statm, str)) as file:
+    with open(statm, "rb", closefd=isinstance(statm, str)) as file:
         size, resident, shared = map(int, file.read().split()[:3])
     return size, resident, shared
 
 
 def _cpu_time(pid: int) -> float:
     """Of its threads, ended ones included, not of its children."""
-    with open(f"/proc/{pid}/stat") as file:
-        user, system = file.read().rpartition(")")[2].split()[11:13]
+    with open(f"/proc/{pid}/stat", "rb") as file:  # it has a name, which need not be text
+        user, system = file.read().rpartition(b")")[2].split()[11:13]
     return (int(user) + int(system)) * _TICK
 
 
 def _held(pids: "list[int]") -> int:
     """Bytes of memory shared without a file: what is allocated, or where that is hidden, mapped."""
-    held: dict[str, int] = {}
+    held: dict[bytes, int] = {}
     for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as file:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", "rb") as file:
             for line in file:
-                if "/dev/zero" in line:
+                if b"/dev/zero" in line:
                     where, _, offset, _, inode = line.split()[:5]
-                    first, last = (int(part, 16) for part in where.split("-"))
+                    first, last = (int(part, 16) for part in where.split(b"-"))
                     size = int(offset, 16) + last - first
                     with contextlib.suppress(OSError):
-                        size = os.stat(f"/proc/{pid}/map_files/{where}").st_blocks * 512
+                        size = os.stat(f"/proc/{pid}/map_files/{where.decode()}").st_blocks * 512
                     held[inode] = max(size, held.get(inode, 0))
     return sum(held.values())
