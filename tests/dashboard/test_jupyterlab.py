@@ -375,7 +375,7 @@ def check_responses(lab: Lab) -> None:
 
 def check_overlays(lab: Lab) -> None:
     """Tokens by how probable they were; the mask and the advantage of a response whole."""
-    title = "document.querySelectorAll('.browser .token')[{}]?.title ?? ''"
+    title = "document.querySelectorAll('.browser .token')[{}].title"
     pick(lab, "Colour tokens by", "log-probability")
     lab.until(shown(".browser .token") + " === 4 && " + f"/log-prob/.test({title.format(0)})")
     pick(lab, "Colour tokens by", "advantage")
