@@ -22,7 +22,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all nbval test-vllm lint size format lab reports clean
+.PHONY: help setup demo test test-all nbval test-vllm lint size format docs lab reports clean
 
 help:  ## list the commands
 	@echo "mcbench: reinforcement learning of code models, on two CPU cores or on GPUs"
@@ -92,6 +92,14 @@ size:  ## lines of code in mcbench/ by sub-package, without blank lines, comment
 format: setup  ## let ruff format and fix what it can
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+
+docs: $(VENV)/.docs  ## build README, docs and API reference as an offline site, links checked
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+$(VENV)/.docs: $(STAMP)
+	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[docs]'
+	@touch $@
 
 lab: setup  ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter lab --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks $(if $(filter 0,$(shell id -u)),--allow-root)

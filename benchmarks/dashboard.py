@@ -10,8 +10,8 @@ on them in this process and measures, as medians over the rounds and in seconds 
 - ``idle``: a look that finds nothing new,
 - ``memory``: the resident memory of the process, and how much of it the dashboard added.
 
-``--share`` also says what part of one processor the thread takes while one run of the nano scale
-makes a step every ``--step-s`` seconds, which is what training in the same process loses.
+``--share`` says what part of one processor the thread takes while each of the runs makes a step
+every ``--step-s`` seconds, which is what training in the same process loses.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ def measure(root: Path, runs: int, steps: int, rounds: int, every: bool) -> dict
     return found
 
 
-def share_of_a_processor(root: Path, step_s: float, seconds: float) -> dict[str, Any]:
-    """Processor time of the dashboard's own thread while one run makes its steps."""
-    (path,) = written(root, 1, 24)
+def share_of_a_processor(root: Path, runs: int, step_s: float, seconds: float) -> dict[str, Any]:
+    """Processor time of the dashboard's own thread while the runs make their steps."""
+    paths = written(root, runs, 24)
     from mcbench.report import Dashboard
 
     spent = [0.0]
@@ -158,9 +158,10 @@ def share_of_a_processor(root: Path, step_s: float, seconds: float) -> dict[str,
     number = 24
     while time.monotonic() - began < seconds:
         number += 1
-        append_line(path / "steps.jsonl", line(number, rng))
+        for path in paths:
+            append_line(path / "steps.jsonl", line(number, rng))
         appended = time.monotonic()
-        while not any(row["step"] >= number for row in dashboard.list.rows):
+        while not all(row["step"] >= number for row in dashboard.list.rows):
             wait.wait(0.02)
         shown.append(time.monotonic() - appended)
         wait.wait(max(0.0, step_s - (time.monotonic() - appended)))
@@ -170,6 +171,7 @@ def share_of_a_processor(root: Path, step_s: float, seconds: float) -> dict[str,
     assert thread is not None
     thread.join()
     return {
+        "runs": runs,
         "step_every_s": step_s,
         "share_of_a_processor": round(spent[0] / took, 4),
         "shown_after_s": round(statistics.median(shown), 2),
@@ -191,7 +193,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "runs"
         if options.share:
-            print(json.dumps(share_of_a_processor(root, options.step_s, options.seconds)))
+            print(json.dumps(share_of_a_processor(root, options.runs, options.step_s,
+                                                  options.seconds)))  # fmt: skip
         else:
             print(json.dumps(measure(root, options.runs, options.steps, options.rounds,
                                      options.every_section)))  # fmt: skip

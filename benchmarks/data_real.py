@@ -13,6 +13,7 @@ these hold counts only, no text.
 import argparse
 import json
 import random
+import re
 import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -33,6 +34,7 @@ from mcbench.evaluator import Evaluator
 
 COMMITTED = Path(__file__).with_suffix(".json")
 REWORDED = 100  # statements of a source that are planted in other words
+_PART = re.compile(r"-[iv]+$")
 TIME_LIMIT_S = 4.0  # of the verification, where a problem states none
 # Common words of statements and others that say the same.
 WORDS = {
@@ -117,8 +119,12 @@ def duplicates(problems: list[Problem], samples: int) -> dict[str, int]:
     return {"near_duplicates": len(dropped)}
 
 
-def contamination(problems: list[Problem]) -> dict[str, int]:
-    """Rewordings of some statements that are found, and other problems that are taken for them."""
+def contamination(problems: list[Problem], samples: int) -> dict[str, int]:
+    """Rewordings of some statements that are found, and other problems that are taken for them.
+
+    Of these, parts I and II of one problem are counted apart: they share function and answers.
+    Shows all others, which may be the same task after all.
+    """
     stage = Dedup()
     decided = stage.decide(stage.summarise(problems))
     single = [p for p in problems if not decided.get(p.id)]
@@ -128,8 +134,18 @@ def contamination(problems: list[Problem]) -> dict[str, int]:
     config = DecontaminateConfig()
     check = Decontaminate(Index.build(chosen, config), config)
     found = check.decide(check.summarise(pool))
-    hit = {name for name, decision in found.items() if decision.notes[0][0] == "drop"}
-    return {"reworded": len(names), "found": len(hit & names), "false_hits": len(hit - names)}
+    hit = {name: d.notes[0][2] for name, d in found.items() if d.notes[0][0] == "drop"}
+    parts = Counter(_PART.sub("", name) for name in names)
+    others = sorted(hit.keys() - names)
+    false = [name for name in others if not parts[_PART.sub("", name)]]
+    for name in false[: 4 * samples]:
+        print(f"      {name}: {hit[name][:200]}")
+    return {
+        "reworded": len(names),
+        "found": len(hit.keys() & names),
+        "other_parts": len(others) - len(false),
+        "false_hits": len(false),
+    }
 
 
 def reworded(text: str) -> str:
@@ -157,7 +173,7 @@ def main() -> None:
         about["rules"] = rules(problems, options.samples)
         about |= references(problems, options.samples, options.workers)
         about |= duplicates(problems, options.samples)
-        about |= contamination(problems)
+        about |= contamination(problems, options.samples)
         figures[name] = about
         told = {key: value for key, value in about.items() if isinstance(value, int)}
         print("  " + ", ".join(f"{key} {value}" for key, value in told.items()))

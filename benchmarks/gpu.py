@@ -25,7 +25,9 @@ from typing import Any
 
 import torch
 
-from mcbench.scale.formulas import decode_work, layer_activations, update_work
+from mcbench.runs.resolve import described
+from mcbench.scale.formulas import Formulas, Workload, decode_work, update_work
+from mcbench.scale.machine import nominal_gpu
 from mcbench.scale.shapes import HUB_SHAPES, ModelShape, random_model
 
 SHAPES = {
@@ -172,12 +174,11 @@ def update(model: Any, shape: ModelShape, rows: int, length: int, device: Device
 
 
 def expected_update_bytes(shape: ModelShape, rows: int, length: int) -> float:
-    """Weights, gradients, moments, and the activations of ``estimate.py``."""
-    tokens = rows * length
-    layers = 4 * shape.hidden * shape.layers + 3 * layer_activations(shape)
-    tile = 4 * 4 * min(tokens, 4096) * min(shape.vocab, 32768)
-    head = 4 * shape.vocab * shape.hidden + 8 * tokens * shape.hidden
-    return 16 * shape.parameters + tokens * layers + tile + head
+    """Weights, gradients, moments and what an update takes beside them, by the estimate."""
+    batch = {"per_device_batch_size": rows, "length_groups": 1, "max_completion_length": length}
+    config, load = described("qwen3-1.7b", settings=batch), Workload(0, length, 1, 1)
+    memory = Formulas(config, shape, load, nominal_gpu("H100-80GB"), 1, "none").memory()
+    return memory.weights + memory.gradients + memory.optimizer + memory.update
 
 
 def benchmark(options: argparse.Namespace) -> dict[str, Any]:

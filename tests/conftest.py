@@ -8,9 +8,11 @@ import pytest
 RESPONSES = ("```python\n```<eos>", "```python\nx\n```<eos>", "x\n" * 8)
 
 
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory):
-    """Half a second of training makes it say each of RESPONSES now and then."""
+PROMPTS = tuple(f"in {n} out {n}\nAnswer:\n" for n in range(6))
+
+
+def _taught(path, responses, steps=60, prompts=PROMPTS):
+    """A model in ``path`` that says each of the responses to the prompts now and then."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -26,16 +28,26 @@ def tiny_model(tmp_path_factory):
     )  # fmt: skip
     model = Qwen3ForCausalLM(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for step in range(60):
-        text = f"in {step % 6} out {step % 6}\nAnswer:\n" + RESPONSES[step % 3]
+    for step in range(steps):
+        text = prompts[step % len(prompts)] + responses[step % len(responses)]
         ids = tokenizer(text, return_tensors="pt")["input_ids"]
         model(input_ids=ids, labels=ids).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    path = tmp_path_factory.mktemp("model")
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def teach():
+    return _taught
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory):
+    """Half a second of training makes it say each of RESPONSES now and then."""
+    return _taught(tmp_path_factory.mktemp("model"), RESPONSES)
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,14 @@ from mcbench.cli.options import FailedError
 
 @click.command()
 @click.argument("family", required=False)
-def settings(family: str | None) -> None:
+@click.option("--markdown", is_flag=True, help="The page docs/settings.md, of all of them.")
+def settings(family: str | None, markdown: bool) -> None:
     """List the settings of a run by family: name, default, meaning."""
+    if markdown:
+        from mcbench.runs.reference import settings_page
+
+        print(settings_page(), end="")
+        return
     from mcbench.errors import unknown
     from mcbench.runs.config import CHANGEABLE, SETTINGS, family_of
 

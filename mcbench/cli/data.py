@@ -25,7 +25,7 @@ def data() -> None:
 def build(config: str, out: str | None, workers: int | None, dry_run: bool) -> None:
     """Build a data set from a YAML file; killed, the same command resumes it."""
     from mcbench.data.build import build as build_set
-    from mcbench.data.collect import load_sources, local_size
+    from mcbench.data.collect.source import load_sources, local_size
     from mcbench.data.config import load_config
 
     settings = load_config(Path(config))
@@ -84,7 +84,7 @@ def inspect(folder: str, examples: int) -> None:
 @click.argument("name", required=False)
 def sources(name: str | None) -> None:
     """List what problems are read from, or describe the one called NAME."""
-    from mcbench.data.collect import describe_sources
+    from mcbench.data.collect.source import describe_sources
 
     print(describe_sources(name))
 

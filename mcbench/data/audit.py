@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.evaluator.submission import printable
 
 Action = Literal["keep", "change", "drop", "flag"]
-ACTIONS: tuple[Action, ...] = ("keep", "change", "drop", "flag")
 _DETAIL, _EXCERPT = 300, 160  # characters kept
 
 SCHEMA = pa.schema(
@@ -71,7 +71,7 @@ class Ledger:
 
     def reject(self, name: str, rule: str, detail: str) -> None:
         """Drop something that never became a record."""
-        self._add(name, rule, "drop", detail)
+        self._add(printable(name), rule, "drop", detail)
 
 
 class StageFailed(UserError):
@@ -112,8 +112,8 @@ def apply_rules(
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """One line of at most ``limit`` characters that any file can hold."""
-    line = " ".join(text[: 4 * limit].split()).encode("utf-8", "replace").decode()
+    """One line of at most ``limit`` characters that any file can hold and any terminal show."""
+    line = printable(" ".join(text[: 4 * limit].split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

@@ -59,6 +59,14 @@ class Benchmark:
         """Where its problems come from."""
         return Source(adapter=self.adapter, path=self.path, subset=self.subset)
 
+    def limited(self, problem: Problem) -> Problem:
+        """A problem of the set, with the set's limits where it has none."""
+        return replace(
+            problem,
+            time_limit_s=problem.time_limit_s or self.time_limit_s,
+            memory_limit_mb=problem.memory_limit_mb or self.memory_limit_mb,
+        )
+
 
 # Time limits are per test; LiveCodeBench's own runner allows 6 s.
 LIVECODEBENCH, HUMANEVAL, MBPP, EVALPLUS, MBPP_PLUS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -41,7 +41,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.files import digest, file_digest, make_writable, replacing, write_atomic
 
-_OUT_ROWS, _OUT_MB = 5000, 64  # of a file of the finished set, which ends at either
+_OUT_ROWS, _OUT_MB = 5000, 32  # of a file of the finished set, which ends at either
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,17 @@ def build(
     logs = list(shards)
     extra: dict[str, Any] = {}
     cost: tuple[int, float, float] = (0, 0.0, 0.0)
+    verified: list[int] = []
+
+    def told(number: int) -> None:
+        """How many problems are done: shards are too large to wait for."""
+        verified.append(number)
+        if progress is not None:
+            progress("verify: problems", sum(verified), sum(shard.rows for shard in shards))
+
     with ExitStack() as stack:
         pipeline = stack.enter_context(Pipeline(cache, config.workers, progress))
-        count = _Count(progress or (lambda stage, done, of: None))
-        for stage in _stages(config, evaluation, cache, stack, count):
-            count.of, count.done = sum(shard.rows for shard in shards), 0
+        for stage in _stages(config, evaluation, cache, stack, told):
             if isinstance(stage, Difficulty):
                 extra["difficulty"] = describe_difficulty(stage, pipeline.summary(stage, shards))
             start = time.monotonic()
@@ -114,23 +120,12 @@ def build(
     return Built(Path(config.out), _write(config, shards, logs, funnel, extra), *cost)
 
 
-class _Count:
-    """Tells how many problems of a stage are done; shards are too large to wait for."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress, self.of, self.done = progress, 0, 0
-
-    def __call__(self, number: int) -> None:
-        self.done += number
-        self.progress("verify: problems", self.done, self.of)
-
-
 def _stages(
     config: BuildConfig,
     evaluation: Iterable[Problem],
     cache: Path,
     stack: ExitStack,
-    count: _Count,
+    told: Callable[[int], None],
 ) -> Iterator[Stage]:
     """The stages in order, made when their turn comes: the evaluator starts processes."""
     answers = cache / "answers"
@@ -149,7 +144,7 @@ def _stages(
             yield Decontaminate(index, config.decontaminate)
         elif name == "verify":
             judge = Judge(stack.enter_context(Evaluator(config.workers)))
-            yield Verify(judge, config.verify, count)
+            yield Verify(judge, config.verify, told)
         else:
             yield Predict(config.difficulty, answers)
             rates = config.difficulty.pass_rates
@@ -243,7 +238,7 @@ def _write_problems(
     """The files of the finished set, by name."""
     items = (Item(problem) for shard in shards for problem in read_problems(shard.path))
     names: list[str] = []
-    for batch in batches(items, _OUT_ROWS, _OUT_MB):
+    for batch, _ in batches(items, _OUT_ROWS, _OUT_MB):
         problems = [item.value for item in batch if isinstance(item.value, Problem)]
         if not problems:
             continue

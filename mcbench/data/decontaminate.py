@@ -1,7 +1,8 @@
 """Decontamination: problems of evaluation sets, by their words and by function and example.
 
 A problem that calls a function of the same name with the same arguments, in a test or an example,
-is the same problem whatever its words: a rewritten statement keeps those. Others are found by their
+is the same problem whatever its words, unless it expects another answer: a rewritten statement
+keeps those. Others are found by their
 words. A run of ``n`` normalised words (`mcbench.data.words`: case, punctuation, and the values of
 numbers do not count) that occurs in a record and in an evaluation problem is a hit. Runs that many
 evaluation problems or many records share are phrases of the trade ("the input is given from
@@ -10,6 +11,7 @@ standard input in the following format") and do not count; nor do runs that are 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
@@ -21,7 +23,7 @@ from pydantic import Field, PositiveInt
 
 from mcbench.data.audit import Action, shorten
 from mcbench.data.pipeline import Decision, GlobalStage
-from mcbench.data.programs import example_inputs
+from mcbench.data.programs import example_calls
 from mcbench.data.schema import Problem
 from mcbench.data.words import NUMBER, Hashes, hash_of, run_hashes, words
 from mcbench.files import digest
@@ -74,7 +76,7 @@ class Index:
     owners: pd.DataFrame  # columns hash and owner, the number of a problem
     ids: tuple[str, ...]
     sizes: np.ndarray  # distinct runs per evaluation problem
-    examples: dict[str, int]  # function and arguments, and the number of a problem
+    examples: dict[str, dict[str, int]]  # by function and arguments: answer, number of a problem
     calls: tuple[frozenset[int], ...]  # of each problem, hashes of arguments
     fingerprint: str
 
@@ -83,12 +85,13 @@ class Index:
         """Index evaluation problems; an empty collection gives an index that nothing hits."""
         ids: list[str] = []
         runs: list[Hashes] = []
-        examples: dict[str, int] = {}
+        examples: dict[str, dict[str, int]] = {}
         calls: list[frozenset[int]] = []
         for problem in problems:
-            for given in _examples(problem):
-                examples.setdefault(given, len(ids))
-            calls.append(frozenset(_calls(problem)))
+            asked = example_calls(problem)
+            for given, told in asked.items():
+                examples.setdefault(f"{problem.fn_name}{given}", {}).setdefault(told, len(ids))
+            calls.append(frozenset(map(hash_of, asked)))
             ids.append(problem.id)
             tokens = words(problem.statement, config.numbers)
             runs.append(np.unique(_telling(tokens, config)[0]))
@@ -100,17 +103,8 @@ class Index:
         sizes = np.bincount(owners.owner, minlength=len(ids))
         content = [owners[name].to_numpy().tobytes() for name in owners]
         known = pd.Index(owners.hash.unique())
-        fingerprint = digest([*content, *ids, *sorted(examples)])
+        fingerprint = digest([*content, *ids, json.dumps(examples, sort_keys=True)])
         return cls(known, owners, tuple(ids), sizes, examples, tuple(calls), fingerprint)
-
-
-def _examples(problem: Problem) -> list[str]:
-    """What identifies a problem by the function that it asks for and an example of a call."""
-    return [f"{problem.fn_name}{given}" for given in sorted(example_inputs(problem))]
-
-
-def _calls(problem: Problem) -> list[int]:
-    return [int(hash_of(given)) for given in sorted(example_inputs(problem))]
 
 
 def _telling(tokens: list[str], config: DecontaminateConfig) -> tuple[Hashes, np.ndarray]:
@@ -153,6 +147,7 @@ class Decontaminate(GlobalStage):
         return pa.Table.from_pylist(found, schema=_HITS)
 
     def _look(self, record: Problem) -> dict[str, Any]:
+        asked = example_calls(record)
         tokens = words(record.statement, self.config.numbers)
         hashes, where = _telling(tokens, self.config)
         hit = self.index.hashes.get_indexer(pd.Index(hashes)) >= 0
@@ -162,9 +157,18 @@ class Decontaminate(GlobalStage):
             "places": where[hit],
             "hashes": hashes[hit],
             "runs": len(np.unique(hashes)),
-            "calls": _calls(record) if hit.any() else [],
-            "example": next((g for g in _examples(record) if g in self.index.examples), ""),
+            "calls": list(map(hash_of, asked)) if hit.any() else [],
+            "example": self._same_call(record.fn_name, asked),
         }
+
+    def _same_call(self, fn_name: str, asked: dict[str, str]) -> str:
+        """Of an evaluation problem and an example that the two share; empty where there is none."""
+        for given, told in sorted(asked.items()):
+            known = self.index.examples.get(f"{fn_name}{given}", {})
+            owner = min(known.values(), default=0) if not told else known.get(told, known.get(""))
+            if known and owner is not None:
+                return f"calls {shorten(fn_name + given, 120)} as {self.index.ids[owner]} does"
+        return ""
 
     def decide(self, summary: pa.Table) -> dict[str, Decision]:
         """Drop what overlaps with an evaluation problem, flag what nearly does."""
@@ -189,9 +193,7 @@ class Decontaminate(GlobalStage):
                 decisions[row["id"]] = Decision((note,))
         for name, example in zip(*(summary[c].to_pylist() for c in ("id", "example")), strict=True):
             if example:
-                owner = self.index.ids[self.index.examples[example]]
-                detail = f"calls {shorten(example, 120)} as {owner} does"
-                decisions[name] = Decision((("drop", "contaminated", detail),))
+                decisions[name] = Decision((("drop", "contaminated", example),))
         return decisions
 
     def _passages(self, shared: pd.DataFrame) -> pd.DataFrame:

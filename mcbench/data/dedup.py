@@ -44,7 +44,6 @@ class DedupConfig(Settings):
         threshold: Jaccard similarity of the statements that is near identity, 0 to 1.
         threshold_same_tests: enough when the tests agree as well:
         min_shared_tests: share of the tests of the one with fewer that the other has, too.
-        numbers: whether numbers tell statements apart; False: their values do not count.
         run: words per shingle.
         permutations: of MinHash; the standard error of a similarity s is sqrt(s(1-s)/permutations).
 
@@ -55,7 +54,6 @@ class DedupConfig(Settings):
     threshold: float = 0.95
     threshold_same_tests: float = 0.5
     min_shared_tests: Annotated[float, Field(gt=0, le=1)] = 0.5
-    numbers: bool = True
     run: PositiveInt = 3
     permutations: Annotated[int, Field(ge=_ROWS)] = 252
 
@@ -73,7 +71,7 @@ def _empty(permutations: int) -> Any:
 
 def signature(statement: str, config: DedupConfig) -> NDArray[np.uint32]:
     """MinHash signature of a statement, shape (permutations,)."""
-    runs = run_hashes(words(statement, config.numbers), config.run)
+    runs = run_hashes(words(statement, numbers=True), config.run)
     minhash = _empty(config.permutations).copy()
     if len(runs):
         minhash.update_batch((runs >> np.uint64(32)).tolist())
@@ -97,11 +95,6 @@ def _test_hashes(record: Problem) -> tuple[list[int], list[int], int]:
     )
 
 
-def _plain_name(record: Problem) -> str:
-    """The function's name as two authors would write it alike."""
-    return record.fn_name.lower().replace("_", "")
-
-
 @dataclass(frozen=True)
 class Dedup(GlobalStage):
     """The stage. Of a group the record with most references and tests is kept."""
@@ -117,6 +110,7 @@ class Dedup(GlobalStage):
     def summarise(self, batch: list[Problem]) -> pa.Table:
         """Signature, hashed tests, and what ranks a record."""
         tests = [_test_hashes(record) for record in batch]
+        names = [r.fn_name.lower().replace("_", "") for r in batch]  # as two authors write it alike
         signatures = [signature(record.statement, self.config).tobytes() for record in batch]
         return pa.table(
             {
@@ -129,7 +123,7 @@ class Dedup(GlobalStage):
                     [hash_of(" ".join(r.statement.split())) for r in batch], pa.int64()
                 ),
                 "form": pa.array([record.form for record in batch], pa.string()),
-                "name": pa.array([_plain_name(record) for record in batch], pa.string()),
+                "name": pa.array(names, pa.string()),
                 "references": pa.array([len(r.references) for r in batch], pa.int64()),
                 "tests": pa.array([len(r.tests) for r in batch], pa.int64()),
             }

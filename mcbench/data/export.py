@@ -104,9 +104,9 @@ def _unsaid(problem: Problem) -> str:
         return "tests are assertions"
     if problem.checker:
         return "a checker judges the answers"
-    rules = {"rtol", "atol", "any_order", "result_arg"}
+    rules = {"rtol", "atol", "any_order", "result_arg", "space_sensitive"}
     if any(test.get(name) for test in problem.tests for name in rules):
-        return "answers have a tolerance, an order or a place of their own"
+        return "answers have a tolerance, an order, white space or a place of their own"
     return ""
 
 

@@ -17,7 +17,6 @@ from pylatexenc.latexwalker import LatexWalkerError  # type: ignore[import-untyp
 from mcbench.data.text import outside_code, raised, tidy
 
 _TEXT_MACROS = "texttt text textbf textit textrm textsf mathtt mathrm mathbf mathit operatorname"
-_MACRO = re.compile(r"\\(?:[a-zA-Z]+|[,;:!_%&#$|])|\^\{|_\{")
 _MATH = re.compile(
     r"\$\$\$(.+?)\$\$\$|\$\$(.+?)\$\$|(?<![\\$])\$((?:[^$\n]|\n(?!\s*\n)){1,400}?)\$", re.DOTALL
 )

@@ -154,11 +154,10 @@ _URL = re.compile(r"(?:\s*\(\s*)?\bhttps?://[^\s)>\]]+(?:\s*\))?")
 
 
 def _noise(text: str) -> str:
-    parts = re.split(r"(```.*?```)", text, flags=re.DOTALL)
-    for number, part in enumerate(parts):
-        if not part.startswith("```"):
-            parts[number] = _URL.sub("", _LINK.sub(r"\1", _NOISE_LINE.sub("", part)))
-    return "".join(parts)
+    def without(part: str) -> str:
+        return _URL.sub("", _LINK.sub(r"\1", _NOISE_LINE.sub("", part)))
+
+    return outside_code(without, text, blocks=True)
 
 
 _IMAGE = re.compile(

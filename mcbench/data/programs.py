@@ -8,7 +8,9 @@ import json
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Any
 
 from mcbench.data.schema import Problem
@@ -92,32 +94,34 @@ def _count(tree: ast.AST) -> int:
 _TESTED = "f"  # stands in for the function's name, which differs between copies of a problem
 
 
-def comparisons(test: dict[str, Any]) -> list[tuple[str, str]]:
+def comparisons(test: dict[str, Any], most: int | None = None) -> list[tuple[str, str]]:
     """Inputs of a test with their expected answers, as text that does not depend on layout.
 
     Assertions count one by one, also those of functions that the test calls; one that compares
-    nothing is an input whose answer is that it holds.
+    nothing is an input whose answer is that it holds. With ``most``, only the first so many.
     """
     if "code" not in test:
         given = test["stdin"] if "stdin" in test else test["args"]
         return [(_plain(given), _plain(test.get("expected", "")))]
     tree = parsed(test["code"])
+    if tree is None:
+        return [(_plain(test["code"]), "")]
     names = {test.get("entry_point"), "candidate"}
-    found = _asserted(tree, names) if tree else [(_plain(test["code"]), "")]
-    helpers = parsed(test.get("setup", ""))
-    called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if tree else set()
-    for node in helpers.body if helpers else ():
-        if isinstance(node, ast.FunctionDef) and node.name in called:
-            found += _asserted(node, names)
-    return found or [(_plain(test["code"]) + _plain(test.get("setup", "")), "")]
+    asking: list[ast.AST] = [tree]
+    setup = test.get("setup", "")
+    if "assert" in setup and (helpers := parsed(setup)):  # else it need not be parsed
+        called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        functions = (node for node in helpers.body if isinstance(node, ast.FunctionDef))
+        asking += (function for function in functions if function.name in called)
+    found = list(islice((pair for part in asking for pair in _asserted(part, names)), most))
+    return found or [(_plain(test["code"]) + _plain(setup), "")]
 
 
 def _plain(value: Any) -> str:
     return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
 
 
-def _asserted(tree: ast.AST, names: set[str | None]) -> list[tuple[str, str]]:
-    found = []
+def _asserted(tree: ast.AST, names: set[str | None]) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assert):
             continue
@@ -126,10 +130,9 @@ def _asserted(tree: ast.AST, names: set[str | None]) -> list[tuple[str, str]]:
             if isinstance(name, ast.Name) and name.id in names:
                 name.id = _TESTED
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
-            found.append((ast.unparse(test.left), ast.unparse(test.comparators[0])))
+            yield ast.unparse(test.left), ast.unparse(test.comparators[0])
         else:
-            found.append((ast.unparse(test), ""))
-    return found
+            yield ast.unparse(test), ""
 
 
 _EXAMPLE = re.compile(r"^[\s*>#-]*Input\s*\**:\**\s*(.+)$", re.MULTILINE | re.IGNORECASE)
@@ -137,27 +140,28 @@ _WORDS = {"true": "True", "false": "False", "null": "None"}
 _WORD = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(true|false|null)\b""")
 
 
-def example_inputs(problem: Problem, most: int = 40) -> set[str]:
+def example_calls(problem: Problem, most: int = 40) -> dict[str, str]:
     """Arguments with which the function of a problem is called in its tests and examples, as text.
 
-    Those that are too short to tell problems apart are one text together, with what is expected of
-    them. Empty for problems without a function to call.
+    With what is expected of them, where that is known. Those that are too short to tell problems
+    apart are one text together, with their answers. Empty for problems without a function to call.
     """
     if not problem.fn_name:
-        return set()
+        return {}
     found: dict[str, str] = {}
     for test in problem.tests[:most]:
         if "args" in test:
             found[_values(test["args"])] = _values([test.get("expected")])
         elif "code" in test:
-            found.update((_called(left), right.strip()) for left, right in comparisons(test)[:most])
+            asked = comparisons(test, most)
+            found.update((_called(left), _answer(right)) for left, right in asked)
     for line in _EXAMPLE.findall(problem.statement):
         code = _WORD.sub(lambda m: m[1] or _WORDS[m[2]], line.strip().strip("`* "))
         found.setdefault(_called(f"{_TESTED}({code})"), "")
     short = sorted(given for given in found if given and len(given) < _TELLING)
-    telling = set(found).difference(short, {""})
+    telling = {given: told for given, told in found.items() if len(given) >= _TELLING}
     together = ";".join(f"{given}={found[given]}" for given in short)
-    return telling | ({together} if len(short) > 1 else set())
+    return telling | ({together: ""} if len(short) > 1 else {})
 
 
 _TELLING = 5  # characters of arguments that two problems hardly share by chance
@@ -168,23 +172,27 @@ def _called(code: str) -> str:
     tree = parsed(code)
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Call) and _is_tested(node.func):
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            try:
-                return _values([_literal(argument) for argument in given])
-            except (ValueError, TypeError, RecursionError, MemoryError):
-                return ""
+            return _literals([*node.args, *(keyword.value for keyword in node.keywords)])
     return ""
+
+
+def _answer(code: str) -> str:
+    """An expected answer as text, where it is literal."""
+    tree = parsed(code)
+    return _literals([n.value for n in tree.body if isinstance(n, ast.Expr)]) if tree else ""
 
 
 def _is_tested(function: ast.expr) -> bool:
     return isinstance(function, ast.Name) and function.id == _TESTED
 
 
-def _literal(node: ast.expr) -> Any:
-    """A literal, also as the only argument of what makes a list or tree of it."""
-    if isinstance(node, ast.Call) and len(node.args) == 1:
-        node = node.args[0]
-    return ast.literal_eval(node)
+def _literals(nodes: list[ast.expr]) -> str:
+    """Literals as text, each also as the only argument of what makes a list or tree of it."""
+    made = (node.args if isinstance(node, ast.Call) else [node] for node in nodes)
+    try:
+        return _values([ast.literal_eval(only) for (only,) in made])
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return ""
 
 
 def _values(given: Any) -> str:

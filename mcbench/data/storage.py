@@ -17,6 +17,7 @@ from mcbench.files import replacing
 
 VERSION = 3
 """Of the columns: a set of another version has to be built again."""
+_BATCH_ROWS = 8  # that are decoded at a time
 _LONG = ("statement", "tests", "metadata")  # may pass 2 GiB in a column
 
 
@@ -34,16 +35,16 @@ SCHEMA = pa.schema(
 )
 
 
-def encode(problem: Problem) -> dict[str, Any]:
-    """A flat row: tests, dimensions and metadata as JSON text."""
-    row = dict(vars(problem))
-    for name in JSON_FIELDS:
-        row[name] = json.dumps(row[name], sort_keys=name != "tests", separators=(",", ":"))
-    return row
+def _cell(problem: Problem, name: str) -> Any:
+    """A field as its column holds it: tests, dimensions and metadata as JSON text."""
+    value = getattr(problem, name)
+    if name not in JSON_FIELDS:
+        return value
+    return json.dumps(value, sort_keys=name != "tests", separators=(",", ":"))
 
 
 def decode(row: dict[str, Any]) -> Problem:
-    """The problem of a row that `encode` made.
+    """The problem of a row of such columns.
 
     Raises:
         UserError: a column is missing or unknown, or a value does not fit.
@@ -67,7 +68,11 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 def write_problems(path: Path, problems: Sequence[Problem]) -> None:
     """Write one shard."""
-    write_table(path, pa.Table.from_pylist([encode(p) for p in problems], schema=SCHEMA))
+    columns = [  # one at a time, and never as a list: the tests of a shard have many megabytes
+        pa.array((_cell(p, field.name) for p in problems), field.type, size=len(problems))
+        for field in SCHEMA
+    ]
+    write_table(path, pa.Table.from_arrays(columns, schema=SCHEMA))
 
 
 def read_problems(path: Path) -> list[Problem]:
@@ -86,7 +91,8 @@ def read_problems(path: Path) -> list[Problem]:
             f"{path} holds no problems of version {VERSION} (found: {found}); "
             "build the set again with this version of mcbench"
         )
-    return [decode(row) for row in table.to_pylist()]
+    batches = table.to_batches(max_chunksize=_BATCH_ROWS)
+    return [decode(row) for batch in batches for row in batch.to_pylist()]
 
 
 def read_manifest(out: Path) -> dict[str, Any]:

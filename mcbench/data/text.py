@@ -30,9 +30,15 @@ _ABOUT_HTML = re.compile(r"\b(?:html|xml|markup|tags?|entit(?:y|ies))\b", re.I)
 _CODE = re.compile(r"(```.*?```|~~~.*?~~~|`[^`\n]*`)", re.DOTALL)
 
 
-def outside_code(convert: Callable[[str], str], text: str) -> str:
-    """The text with everything but its code blocks and code words converted."""
-    parts = _CODE.split(text)
+_BLOCKS = re.compile(r"(^```.*?^```[ \t]*$)", re.DOTALL | re.MULTILINE)
+
+
+def outside_code(convert: Callable[[str], str], text: str, blocks: bool = False) -> str:
+    """The text with everything but its code blocks converted, and its code words likewise.
+
+    With ``blocks``, code words are converted.
+    """
+    parts = (_BLOCKS if blocks else _CODE).split(text)
     return "".join(part if n % 2 else convert(part) for n, part in enumerate(parts))
 
 
@@ -114,8 +120,7 @@ def html_to_text(text: str) -> str:
 
     What is fenced as code already stays as it is.
     """
-    parts = re.split(r"(^```.*?^```[ \t]*$)", text, flags=re.DOTALL | re.MULTILINE)
-    return "".join(part if n % 2 else _converted(part) for n, part in enumerate(parts)).strip()
+    return outside_code(_converted, text, blocks=True).strip()
 
 
 def _converted(text: str) -> str:

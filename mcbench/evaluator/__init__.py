@@ -1,5 +1,6 @@
 """MicroCoder-Evaluator: run programs safely, compare their answers, reward a model for them."""
 
+from mcbench.evaluator.audit import AuditedCodeReward
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
 from mcbench.evaluator.reward import AsyncCodeReward, CodeReward
@@ -17,6 +18,7 @@ from mcbench.evaluator.submission import (
 __all__ = [
     "AssertTest",
     "AsyncCodeReward",
+    "AuditedCodeReward",
     "CallTest",
     "CheckerProgram",
     "CodeReward",

@@ -455,6 +455,8 @@ def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
             return "nan"
         numbers.append(number)
         return "#"
+    if isinstance(value, complex):  # whose hash could be chosen: no shape holds a number
+        return ("complex", *(_shape(part, numbers, rules) for part in (value.real, value.imag)))
     if isinstance(value, str) and rules.case_sensitive is False:
         return ("str", value.lower())
-    return (type(value).__name__, value)
+    return (type(value).__name__, bytes(value) if isinstance(value, bytearray) else value)

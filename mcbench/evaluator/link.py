@@ -220,8 +220,8 @@ class Link:
 
         Where C code clears an exception, all such frames were ended by it: where it was raised
         (after a `with`), or where one that the handlers are not for is raised again. The loop
-        `async for` and the protocols of `collections.abc` are Python code that takes it for the end
-        of the data.
+        `async for` and much of the library (`heapq.merge`, `collections.abc`) are Python code that
+        takes it for the end of the data; a task keeps what its coroutine raised.
         """
         trace = error.__traceback__
         if trace is None:  # who handled it has removed that
@@ -229,6 +229,8 @@ class Link:
         import dis  # rarely needed
 
         frame, code = trace.tb_frame, trace.tb_frame.f_code
+        if code.co_flags & _COROUTINE and not isinstance(error, StopAsyncIteration):
+            return True
         end = self.left.get(frame, -2)
         through = end == trace.tb_lasti or (*code.co_code[end : end + 2],) in _AGAIN
         handlers = [
@@ -237,7 +239,8 @@ class Link:
             if entry.start <= trace.tb_lasti < entry.end
         ]
         loops = handlers == [opcode.opmap["END_ASYNC_FOR"]]
-        protocol = frame.f_globals.get("__name__") == "collections.abc"
+        module = str(frame.f_globals.get("__name__")).partition(".")[0]
+        protocol = module in sys.stdlib_module_names and module not in _HANDLERS
         return bool(handlers) and not (through or loops or protocol)
 
     def answer(self, question: list[Any]) -> None:
@@ -303,6 +306,9 @@ class Link:
 
 # What C code takes for the end of an iteration, or for something that is not there.
 _ENDS = (StopIteration, StopAsyncIteration, LookupError, AttributeError)
+_COROUTINE = 0x80  # inspect.CO_COROUTINE
+# The modules of the library that handle an exception for the test.
+_HANDLERS = ("asyncio", "concurrent", "contextlib", "doctest", "threading", "unittest")
 _AGAIN = {(opcode.opmap["RERAISE"], level) for level in range(3)}
 _AGAIN.add((opcode.opmap["RAISE_VARARGS"], 0))  # a bare `raise`
 

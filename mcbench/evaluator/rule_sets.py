@@ -1,6 +1,6 @@
 """The comparison rules of published evaluators, beside our own, to measure how they differ.
 
-Written anew from what their code does with a program's output (`RuleSet.source` says where), with
+Written anew from what their code does with a program's output (the sections say where), with
 their mistakes. How a program is run and fed is not part of a rule set. They know no options, so
 those of a test are ignored. Common departures: our size limit comes first (they have none), and
 whatever makes their comparison raise is a refusal with a reason. Their call tests hold the
@@ -31,7 +31,6 @@ class RuleSet:
     name: str
     compare_text: Compare
     compare_values: Compare
-    source: str
 
 
 def rule_set(name: str) -> RuleSet:
@@ -71,7 +70,6 @@ def _peer(
     name: str,
     text: Callable[[str, str], bool],
     values: Callable[[Any, Any], bool],
-    source: str,
 ) -> RuleSet:
     """A peer's two comparisons, made safe: bounded in size, and never raising."""
 
@@ -90,7 +88,7 @@ def _peer(
     def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -> Comparison:
         return judge(values, through_json(expected), actual)
 
-    return RuleSet(name, compare_text, compare_values, source)
+    return RuleSet(name, compare_text, compare_values)
 
 
 def through_json(value: Any) -> Any:
@@ -122,6 +120,7 @@ def _stripped_lines(text: str) -> list[str]:
 
 
 # LiveCodeBench -----------------------------------------------------------------------------------
+# github.com/LiveCodeBench/LiveCodeBench, lcb_runner/evaluation/testing_util.py
 
 
 def _livecodebench_text(expected: str, actual: str) -> bool:
@@ -153,6 +152,7 @@ def _livecodebench_values(expected: Any, actual: Any) -> bool:
 
 
 # DeepCoder (rllm's TACO rules) -------------------------------------------------------------------
+# github.com/rllm-org/rllm, rllm/rewards/code_utils/taco.py (of 2025)
 
 
 def _deepcoder_text(expected: str, actual: str) -> bool:
@@ -243,6 +243,7 @@ def _integer_keys(expected: Any) -> Any:
 
 
 # verl's prime_code -------------------------------------------------------------------------------
+# github.com/volcengine/verl, verl/utils/reward_score/prime_code/testing_util.py
 
 
 def _verl_text(expected: str, actual: str) -> bool:
@@ -272,6 +273,8 @@ def _verl_values(expected: Any, actual: Any) -> bool:
 
 
 # SandboxFusion -----------------------------------------------------------------------------------
+# github.com/bytedance/SandboxFusion, sandbox/utils/testing.py and, for values,
+# sandbox/datasets/live_code_bench.py
 
 
 def _sandbox_fusion_text(expected: str, actual: str) -> bool:
@@ -300,31 +303,10 @@ def _relatively_close(wanted: str, got: str) -> bool:
     return abs(a - e) / max(abs(e), 1e-10) < 1e-5
 
 
-_PEERS = {
-    "livecodebench": (
-        _livecodebench_text,
-        _livecodebench_values,
-        "github.com/LiveCodeBench/LiveCodeBench, lcb_runner/evaluation/testing_util.py",
-    ),
-    "deepcoder": (
-        _deepcoder_text,
-        _taco_values,
-        "github.com/rllm-org/rllm, rllm/rewards/code_utils/taco.py (of 2025)",
-    ),
-    "verl_prime": (
-        _verl_text,
-        _verl_values,
-        "github.com/volcengine/verl, verl/utils/reward_score/prime_code/testing_util.py",
-    ),
-    "sandbox_fusion": (
-        _sandbox_fusion_text,
-        _verl_values,
-        "github.com/bytedance/SandboxFusion, sandbox/utils/testing.py and, for values, "
-        "sandbox/datasets/live_code_bench.py",
-    ),
-}
-_OWN = "the documentation of mcbench.evaluator.compare"
 RULE_SETS: dict[str, RuleSet] = {
-    "microcoder": RuleSet("microcoder", compare.compare_text, compare.compare_values, _OWN),
-    **{name: _peer(name, *parts) for name, parts in _PEERS.items()},
+    "microcoder": RuleSet("microcoder", compare.compare_text, compare.compare_values),
+    "livecodebench": _peer("livecodebench", _livecodebench_text, _livecodebench_values),
+    "deepcoder": _peer("deepcoder", _deepcoder_text, _taco_values),
+    "verl_prime": _peer("verl_prime", _verl_text, _verl_values),
+    "sandbox_fusion": _peer("sandbox_fusion", _sandbox_fusion_text, _verl_values),
 }

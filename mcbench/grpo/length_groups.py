@@ -37,6 +37,5 @@ def in_length_groups(
         scored.append([None if one is None else nn.functional.pad(one, missing) for one in found])
     back = order.argsort()
     log_probs, entropies = zip(*scored, strict=True)
-    if entropies[0] is None:
-        return torch.cat(log_probs)[back], None
-    return torch.cat(log_probs)[back], torch.cat(entropies)[back]
+    together = None if entropies[0] is None else torch.cat(entropies)[back]
+    return torch.cat(log_probs)[back], together

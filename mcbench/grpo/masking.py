@@ -134,8 +134,10 @@ def eligible(truncated: Tensor, candidate: Tensor, repeating: Tensor) -> Tensor:
 
 
 def conditional_mask(eligible: Tensor, draws: Tensor, mask_ratio: float) -> Tensor:
-    """The indicator of Eq. 2, (B,) bool: eligible ∧ U < ρ."""
-    return eligible & (draws.to(eligible.device) < mask_ratio)
+    """The indicator of Eq. 2, (B,) bool: eligible ∧ U < ρ. Not every device has float64: what goes
+    to that of ``eligible`` is the comparison.
+    """
+    return eligible & (draws < mask_ratio).to(eligible.device)
 
 
 def masked_advantages(advantages: Tensor, masked: Tensor) -> Tensor:

@@ -201,7 +201,8 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
                 compute_aux_loss, **images,
             )  # fmt: skip
-        passes = max(groups, -(-len(input_ids) // (batch_size or len(input_ids))))
+        count, rows = len(input_ids), batch_size or len(input_ids)
+        passes = count if groups >= rows else max(groups, -(-count // rows))
         log_probs, entropies = in_length_groups(
             lambda ids, mask, kept: score(
                 model, ids, mask, kept, compute_entropy=compute_entropy

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import io
 import random
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
@@ -148,6 +149,50 @@ def described_problem(task: described.Described, rng: random.Random) -> Problem 
                 inputs.append(i)
     source = described.program(steps, final, task.form)
     return _problem(task, source, [probes[i] for i in inputs])
+
+
+MORE_INPUTS = 8
+
+
+def more_tests(problem: Problem) -> tuple[dict[str, Any], ...]:
+    """Tests on inputs that those of a nano problem leave out: for an induced one the rest of the
+    domain, for a described one ``MORE_INPUTS`` drawn ones, the same ones every time.
+
+    The program is built anew from the name that ``metadata`` gives it, so that nothing is executed
+    that a file brings along. Empty for any problem that names none.
+    """
+    name = problem.metadata.get("program")
+    if problem.source != "nano" or not isinstance(name, str):
+        return ()
+    if found := _induced_named(name):
+        source, inputs = induced.program(*found, problem.form), list(induced.DOMAIN)
+    elif pipeline := _described_named(name):
+        rng = random.Random(f"more-{problem.id}")
+        source = described.program(*pipeline, problem.form)
+        inputs = [described.draw_input(rng) for _ in range(MORE_INPUTS)]
+    else:
+        return ()
+    made = (_test(source, problem.form, value) for value in inputs)
+    known = [(test.get("stdin"), test.get("args")) for test in problem.tests]
+    return tuple(test for test in made if (test.get("stdin"), test.get("args")) not in known)
+
+
+def _induced_named(name: str) -> tuple[int, int] | None:
+    """Index of the feature, and the constant, of an ``Induced.key``."""
+    expr, _, k = name.removeprefix("induced:").rpartition("+")
+    features = [feature.expr for feature in induced.FEATURES]
+    return (features.index(expr), int(k)) if expr in features and k.isdigit() else None
+
+
+def _described_named(name: str) -> tuple[tuple[described.Step, ...], int] | None:
+    """Steps and final of a ``Described.key``."""
+    *steps, final = name.removeprefix("described:").split(",")
+    ops, finals = ([one.name for one in table] for table in (described.OPS, described.FINALS))
+    parsed = [re.fullmatch(r"([a-z]+)(\d*)", step) for step in steps]
+    if final not in finals or not all(found and found[1] in ops for found in parsed):
+        return None
+    found = [(ops.index(one[1]), int(one[2]) if one[2] else None) for one in parsed if one]
+    return tuple(found), finals.index(final)
 
 
 def _draw(

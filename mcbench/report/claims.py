@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from mcbench.claims.margins import MARGINS
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, MOST_SEEDS
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
-from mcbench.report.ends import FULL_SEEDS, interval, signed
+from mcbench.report.ends import interval, signed
 from mcbench.report.page import Block, Facts, Link, Section, Table, Track, Verdict
 from mcbench.report.rendering import on_track
 from mcbench.report.style import spoken
@@ -146,23 +145,6 @@ def verdicts(results: Results, page: str = "") -> list[Verdict]:
             )
         )  # fmt: skip
     return made
-
-
-def result_lines(results: Results) -> list[str]:
-    """One line per claim: id, state, numbers, what the state rests on; one per part of ours."""
-    lines = []
-    for name, one in papers(results).items():
-        few = 0 < one.n_seeds < FULL_SEEDS and one.parts
-        note = re.sub(r"(?<!\w)-(?=\d)", "−", spoken(one.note))
-        lines.append(f"{name} {one.state}{' (exploratory)' if few else ''}: {note}")
-        lines += [f"   {part.state}: {spoken(part.name)}" for part in one.parts if not part.beside]
-    for name, one in ours(results).items():
-        lines.append(f"{name} {CLAIMS[name].claim}")
-        lines += [
-            f"   {row['State']}: {row['What']} {row['Effect']} [{row['95 % interval']}]"
-            for row in result_table({name: one}).to_dict("records")
-        ]
-    return lines
 
 
 def states_sentence(results: Results) -> str:

@@ -36,6 +36,7 @@ from mcbench.report.series import Arms, unfinished_runs
 from mcbench.report.sources import Sources, arms_of, prose_of
 from mcbench.report.style import KNOWN, arm_styles
 from mcbench.report.table import ScoreTable
+from mcbench.runs.alarm import warning
 
 # Panels ------------------------------------------------------------------------------------------
 
@@ -283,6 +284,7 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
         notes=[
             *notes,
             *filter(None, map(unfinished_runs, sizes.values())),
+            *(text for arms in sizes.values() for text in _alarms(arms)),
             *(text for one in studies for text in _duplicates(one)),
         ],
         sections=[
@@ -294,6 +296,17 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
             provenance(where, reproduce),
         ],
     )
+
+
+def _alarms(arms: Arms) -> list[str]:
+    """The warnings of the runs in which a part of the responses was judged a second time."""
+    styles = arm_styles(arms)
+    return [
+        f"{styles[arm].label}, seed {run.meta['seed']}: {told}."
+        for arm, runs in arms.items()
+        for run in runs
+        if "alarm/gap" in run.steps and (told := warning(run.steps["alarm/gap"]))
+    ]
 
 
 def _duplicates(study: Study) -> list[str]:
@@ -342,13 +355,17 @@ def _parts(sources: Sources) -> list[Section]:
         for size, prefix, view in views if part.every_size else views[:1]:
             made_of = [block_of(view, name, prefix, said) for name, said in part.panels.items()]
             blocks = [one for one in made_of if not _is_empty(one)]
-            absent = [one.title for one in made_of if isinstance(one, Panel) and _is_empty(one)]
+            absent = [one.title for one in made_of if _says_absent(one)]
             not_there = f" Not recorded in these runs: {', '.join(absent)}." if absent else ""
             apart = part.every_size and several
             name = f"{prefix}-{part.id}" if apart else part.id
             title = f"{part.title}: {size}" if apart else part.title
             made.append(Section(name, title, part.prose + not_there, blocks))
     return made
+
+
+def _says_absent(block: Panel | ScoreTable) -> bool:
+    return isinstance(block, Panel) and _is_empty(block) and bool(block.missing)
 
 
 def _is_empty(block: Panel | ScoreTable) -> bool:

@@ -15,12 +15,8 @@ import numpy as np
 from mcbench.errors import unknown
 from mcbench.report.base import (
     SMOOTHING,
-    STEPS,
     Figure,
-    add_curve,
-    axes_of,
     compare,
-    grid_figure,
     new_figure,
 )
 from mcbench.report.series import (
@@ -64,6 +60,9 @@ def _setting(column: str, title: str, y_title: str, hover: str) -> Line:
 _TOKENS = "%{y:.0f} tokens"
 LINES = {
     "reward": Line("reward", "Training reward", "Responses passing (%)", 100, "%{y:.1f} %"),
+    "alarm-gap": _share(
+        "alarm/gap", "Rewarded, but failing harder tests", "Gap of the two judgements (%)"
+    ),
     "length": Line(
         "completions/mean_length", "Response length", "Mean length (tokens)", hover=_TOKENS
     ),
@@ -308,37 +307,3 @@ def time_parts(records: Sequence[Record]) -> dict[str, float]:
     sampling, scoring = per_update("time/generate_s"), per_update("time/reward_s")
     rest = max(0.0, per_update("step_time") - sampling - scoring)
     return {"sampling": sampling, "scoring": scoring, "update": rest}
-
-
-def overview(arms: Arms, lengths: Sequence[int], title: str = "") -> Figure:
-    """The paper's Fig. 7 in one figure: accuracy per test length, response length, diversity."""
-    headings = [f"pass@1 (%), up to {n} tokens" for n in lengths]
-    drawn = [eval_curves(arms, "pass_at_1", n, 100) for n in lengths]
-    for column, heading in (
-        ("completions/mean_length", "response length (tokens)"),
-        ("diversity/distinct_4", "diversity (Distinct-4)"),
-    ):
-        headings.append(heading)
-        drawn.append(step_curves(arms, column))
-    figure = grid_figure(title, headings)
-    styles = arm_styles(arms)
-    named: set[str] = set()
-    for place, curves in enumerate(drawn):
-        evaluated = place < len(lengths)
-        for curve in curves:
-            add_curve(
-                figure,
-                curve,
-                styles[curve.arm],
-                markers=evaluated,
-                smoothing=1 if evaluated else SMOOTHING,
-                legend=curve.arm not in named,
-                hover="%{y:.1f} %" if evaluated else "%{y:.3g}",
-                **axes_of(place),
-            )
-            named.add(curve.arm)
-        if place >= len(drawn) - 2:
-            axis = axes_of(place)["xaxis"].replace("x", "xaxis")
-            figure.update(**{axis: {"title": {"text": STEPS}}})
-    rows = -(-len(drawn) // 2)
-    return figure.update(height=300 * rows + 60, legend={"y": -0.3 / rows})

@@ -26,7 +26,8 @@ class PanelKind:
     """A panel before it is drawn.
 
     ``draw`` takes arms and smoothing; a figure without a trace counts as not recorded. ``needs``
-    says what is missing then, where it is not the title. ``staged``: drawn over training steps, so
+    says what is missing then, where it is not the title; nothing is said where ``quiet``, of what
+    is off unless asked for. ``staged``: drawn over training steps, so
     that stages of temperature and length are shown behind it.
     """
 
@@ -36,6 +37,7 @@ class PanelKind:
     draw: Draw
     needs: str = ""
     staged: bool = True
+    quiet: bool = False
 
 
 def _lines(*names: str) -> Draw:
@@ -123,6 +125,15 @@ PANELS: dict[str, PanelKind] = {
         "Reward is the share of sampled responses that pass every test, on training problems and "
         "at the training temperature.",
         _lines("reward", "length"),
+    ),
+    "alarm": PanelKind(
+        "Learning",
+        "Hacking alarm",
+        "A share of the responses is judged a second time, on tests that the reward does not see "
+        "and within half the limits. The gap is the share that is rewarded and fails then: a "
+        "policy that learns to please its tests, and not to solve its problems, widens it.",
+        _lines("alarm-gap"),
+        quiet=True,
     ),
     "lengths": PanelKind(
         "Length",
@@ -302,6 +313,8 @@ def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], list
     everything = kind.draw(arms, smoothing)
     plots = [plot for plot in everything if plot.figure.data]
     if not plots:
+        if kind.quiet:
+            return [], [], ""
         return [], [], f"Not recorded: {kind.needs or kind.title[0].lower() + kind.title[1:]}."
     absent = ", ".join(plot.caption for plot in everything if not plot.figure.data)
     told = [f"Not recorded: {absent}."] if absent else []

@@ -93,7 +93,9 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
 
 def row_of(line: Mapping[str, Any], arm: str, step: int) -> dict[str, Any]:
     """What the filters need to know of a stored response, without its text."""
+    second = {"second": plain(str(line["second"]))} if line.get("second") else {}
     return {
+        **second,
         "arm": arm,
         "step": step,
         "group": int(line["group"]),

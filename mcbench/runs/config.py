@@ -21,6 +21,7 @@ from mcbench.settings import Settings
 
 Backend = Literal["transformers", "transformers_continuous", "vllm_colocate", "vllm_server"]
 RewardEvaluator = Literal["microcoder", "single_threaded", "process_per_sample"]
+Tracker = Literal["trackio", "tensorboard", "wandb"]
 Positive = Annotated[int, Field(gt=0)]
 
 
@@ -54,6 +55,9 @@ class Config(Settings):
     profile: str = _setting("run", ..., "the preset of the scale", "name")
     recipe: str = _setting("run", "microcoder", "the preset of the algorithm", "name")
     seed: int = _setting("run", 0, "of sampling, prompt order and evaluation", "seed", ge=0)
+    report_to: Annotated[tuple[Tracker, ...], Field(strict=False)] = _setting(
+        "run", (), "trackers that get metrics, samples and verdicts as well", "execution"
+    )
 
     model: str = _setting("model and data", ..., "nano model, directory or hub id", "name")
     train_set: str = _setting("model and data", "nano:train", "problems trained on", "name")
@@ -176,6 +180,14 @@ class Config(Settings):
         "microcoder",
         "what judges training responses; the others are published methods, there to be timed",
         "later",
+    )
+    alarm_share: float = _setting(
+        "reward",
+        0.0,
+        "share of training responses that hidden tests and half the limits judge a second time",
+        "later",
+        ge=0,
+        le=1,
     )
     reward_workers: Positive = _setting("reward", 2, "judging processes", "execution")
     reward_backend: Literal["local", "ray"] = _setting(

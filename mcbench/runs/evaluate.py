@@ -16,7 +16,6 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -300,12 +299,4 @@ def _part(problems: Problems, first: int, last: int) -> Sequence[Problem]:
     """Some of the problems; a benchmark's with its limits where they set none."""
     if not isinstance(problems, BenchmarkSet):
         return problems[first:last]
-    known = problems.benchmark
-    return [
-        replace(
-            problem,
-            time_limit_s=problem.time_limit_s or known.time_limit_s,
-            memory_limit_mb=problem.memory_limit_mb or known.memory_limit_mb,
-        )
-        for problem in problems.problems(first, last)
-    ]
+    return list(map(problems.benchmark.limited, problems.problems(first, last)))

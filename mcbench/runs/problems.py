@@ -24,6 +24,7 @@ from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.nano.graded import GRADED_FILE
 from mcbench.nano.saturated import SATURATED_FILE
+from mcbench.runs.alarm import divided_tests
 
 NANO_SOURCES = Path(nano.__file__).parent
 SETS = (
@@ -109,15 +110,8 @@ def _benchmark(name: str) -> tuple[Problem, ...]:
     """The problems of a benchmark, with its limits where they set none."""
     known = benchmarks.benchmark(name)
     refused: list[Rejected] = []
-    problems = (
-        replace(
-            problem,
-            time_limit_s=problem.time_limit_s or known.time_limit_s,
-            memory_limit_mb=problem.memory_limit_mb or known.memory_limit_mb,
-        )
-        for problem in read_source(known.source, reject=refused.append)
-    )
-    return _judged(name, problems, refused)
+    problems = read_source(known.source, reject=refused.append)
+    return _judged(name, map(known.limited, problems), refused)
 
 
 def _judged(
@@ -182,13 +176,17 @@ def problems_digest(problems: tuple[Problem, ...]) -> str:
     return digest(json.dumps(problem.to_row(), sort_keys=True) for problem in problems)
 
 
-def training_row(problem: Problem, style: str) -> dict[str, Any]:
+def training_row(problem: Problem, style: str, alarm: bool = False) -> dict[str, Any]:
     """The dataset row TRL trains on; its columns reach the reward function.
 
-    All rows have the same columns, of which a data set has those of its first row.
+    All rows have the same columns, of which a data set has those of its first row. ``alarm``
+    divides the tests as :func:`mcbench.runs.alarm.divided_tests` does.
     """
     unset: dict[str, Any] = {name: None if name in NUMBERS else "" for name in OPTIONAL}
-    return {**unset, **problem.to_row(), "prompt": prompt_for(problem, style)}
+    row = {**unset, **problem.to_row(), "prompt": prompt_for(problem, style)}
+    if alarm:
+        row |= zip(("tests", "hidden_tests"), map(json.dumps, divided_tests(problem)), strict=True)
+    return row
 
 
 def has_chat_template(location: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from accelerate import PartialState
 from transformers import TrainerCallback
 
+from mcbench.runs.alarm import warning
 from mcbench.runs.config import Config
 from mcbench.runs.distributions import distributions
 from mcbench.runs.say import Say, clock
@@ -42,6 +43,7 @@ class Recorder(TrainerCallback):
     _step_began: float = 0.0
     _batch_ready: float = 0.0
     _times: dict[str, float] = field(default_factory=dict)
+    _gaps: list[float | None] = field(default_factory=list)
     _generated: dict[str, Any] = field(default_factory=dict)  # for the line of the step it began
 
     @property
@@ -125,6 +127,7 @@ class Recorder(TrainerCallback):
                 "verdicts": columns.get("verdicts", [None] * count),
                 "problem_id": columns.get("problem_id", [None] * count),
                 "group": batch.group.tolist(),
+                **({"second": columns["second"]} if "second" in columns else {}),
                 **({} if batch.weights is None else {"weight": batch.weights.tolist()}),
                 **self._token_columns(batch),
             },
@@ -153,6 +156,9 @@ class Recorder(TrainerCallback):
         here = time.monotonic() - self._started
         left = here / max(1, step - self.first_step) * (self.config.steps - step)
         accuracy = "" if self.accuracy is None else f"  pass@1 {self.accuracy:.1%}"
+        self._gaps.append(logs.get("alarm/gap"))
+        if (alarm := warning(self._gaps)) and not warning(self._gaps[:-1]):
+            self.say(f"[{self.label}] {alarm}")
         self.say(
             f"[{self.label}] step {step}/{self.config.steps}  reward {_number(logs.get('reward'))}"
             f"{accuracy}  length {logs.get('completions/mean_length', float('nan')):.0f}"

@@ -26,6 +26,8 @@ from mcbench.runs.problems import model_location
 Sampler = Callable[[Sequence[list[int]], int, float, int], list[list[int]]]
 """``sampler(prompt_ids, max_new_tokens, temperature, seed)`` -> one response per prompt."""
 
+# Of vLLM's engine: no text is read, and an object for each token would keep its processor busy.
+TOKENS_ALONE = {"detokenize": False, "flat_logprobs": True}
 VLLM_MEMORY = 0.3  # share of a GPU where neither the run nor the estimate says another
 
 
@@ -262,6 +264,7 @@ def sampler_arguments(config: Config) -> dict[str, Any]:
             "vllm_gpu_memory_utilization": config.vllm_memory or VLLM_MEMORY,
             "vllm_max_model_length": config.cache_length,
             "vllm_enable_sleep_mode": config.vllm_sleep,
+            "generation_kwargs": TOKENS_ALONE,
         }
     if config.backend == "vllm_server":
         return {
@@ -331,14 +334,10 @@ def vllm_engine_sampler(
     def sample(
         prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int
     ) -> list[list[int]]:
+        asked = {"temperature": temperature, "top_p": 1.0, "max_tokens": max_new_tokens}
         outputs = engine.generate(
             [{"prompt_token_ids": ids} for ids in prompts],
-            [
-                SamplingParams(
-                    temperature=temperature, top_p=1.0, max_tokens=max_new_tokens, seed=seed + i
-                )
-                for i in range(len(prompts))
-            ],
+            [SamplingParams(**asked, **TOKENS_ALONE, seed=seed + i) for i in range(len(prompts))],
         )
         return [list(output.outputs[0].token_ids) for output in outputs]
 

@@ -32,6 +32,8 @@ from mcbench.runs.distributions import recorded_distributions
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mcbench.runs.trackers import Trackers
+
 _COMPLETE = "COMPLETE"
 _TRAINING_STATE = (
     "optimizer*",
@@ -55,6 +57,7 @@ class Run:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lock = ProcessLock(path / "lock")
+        self.trackers: Trackers | None = None  # get what is written, too
 
     @property
     def run_id(self) -> str:
@@ -132,10 +135,14 @@ class Run:
         """
         self.lock.check()
         append_line(self.path / "steps.jsonl", record)
+        if self.trackers:
+            self.trackers.step(record)
 
     def append_eval(self, record: dict[str, Any]) -> None:
         """Add one line to evals.jsonl, on disk before the call returns."""
         append_line(self.path / "evals.jsonl", record)
+        if self.trackers:
+            self.trackers.evaluation(record)
 
     def write_completions(self, step: int, columns: dict[str, list[Any]]) -> None:
         """Store one generation's responses under the update that uses them first."""
@@ -146,6 +153,8 @@ class Run:
         temporary = path.with_suffix(".tmp")
         pq.write_table(pa.table(columns), temporary, compression="zstd")
         temporary.replace(path)
+        if self.trackers:
+            self.trackers.responses(columns, step)
 
     def completions_path(self, step: int) -> Path:
         """Where the responses are stored that the update ``step`` used first."""

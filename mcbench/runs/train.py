@@ -30,7 +30,7 @@ from transformers.trainer_callback import PrinterCallback
 from mcbench import grpo
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.evaluator import CodeReward, Evaluator
+from mcbench.evaluator import AuditedCodeReward, CodeReward, Evaluator
 from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.files import digest, read_lines, write_json
 from mcbench.runs.config import CORRECTION, Config
@@ -50,6 +50,7 @@ from mcbench.runs.sampling import (
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import Run, RunStore
+from mcbench.runs.trackers import check_trackers, reporting
 
 _PATIENCE_S = 24 * 3600
 
@@ -85,6 +86,7 @@ def train(
             f"backend {config.backend!r} needs vLLM, which is not installed; run "
             "pip install -e '.[gpu]', or use --set backend=transformers"
         )
+    check_trackers(config)
     model, tokenizer = load_model(config)
     session = _Session(config, store, run, arguments, model, tokenizer, progress, label)
     session.train()
@@ -306,6 +308,7 @@ class _Session:
             with (
                 Evaluator(workers=workers, backend=backend) as self.evaluator,
                 reward_evaluator(self.config, self.evaluator) as self.reward_evaluator,
+                reporting(self.run, self.config, self.label, done, self.is_main),
             ):
                 if self.is_main:
                     self.run.note(sandbox=self.evaluator.isolation)
@@ -336,16 +339,25 @@ class _Session:
         config = self.config
         count = -(-config.steps // config.generation_period) * config.train_batch_size
         schedule = prompt_schedule(self.train_problems, count, config.seed)
-        rows = [training_row(problem, config.prompt_style) for problem in schedule]
+        alarm = config.alarm_share > 0
+        rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
+        # The published methods, which are there to be timed, do not work ahead.
+        ahead = config.reward_evaluator == "microcoder"
+        reward = CodeReward(self.reward_evaluator, overlap=ahead)
+        if alarm:
+            reward = AuditedCodeReward(
+                self.reward_evaluator,
+                second=self.evaluator,
+                share=config.alarm_share,
+                seed=config.seed,
+                overlap=ahead,
+            )
         return grpo.MicroCoderGRPOTrainer(
             model=self.model,
             args=self.arguments,
             processing_class=self.tokenizer,
             train_dataset=Dataset.from_list(rows),
-            # The published methods, which are there to be timed, do not work ahead.
-            reward_funcs=[
-                CodeReward(self.reward_evaluator, overlap=config.reward_evaluator == "microcoder")
-            ],
+            reward_funcs=[reward],
             peft_config=_lora(config),
         )
 

@@ -59,15 +59,9 @@ def machine_checks() -> Iterator[Check]:
     yield from _models()
     yield from _gpu()
     yield from _sandbox()
-    yield _python()
+    yield Check("ok", f"Python {platform.python_version()}")
     yield from _packages()
     yield from _engines()
-
-
-def _python() -> Check:
-    version = platform.python_version()
-    good = tuple(map(int, platform.python_version_tuple()[:2])) >= (3, 11)
-    return Check("ok" if good else "bad", f"Python {version} (3.11 or later is needed)")
 
 
 def _packages() -> Iterator[Check]:

@@ -194,10 +194,6 @@ class Formulas:
         """Of a number kept for the backward pass: in bf16 autocast half of them have 2."""
         return 3 if self.config.precision == "bf16" else 4
 
-    @property
-    def with_vllm(self) -> bool:
-        return self.config.backend.startswith("vllm")
-
     def survivors(self, length: float) -> float:
         """Share of responses longer than ``length``."""
         limit = self.config.max_completion_length
@@ -250,24 +246,30 @@ class Formulas:
         )
 
     def update_memory(self) -> float:
-        """Activations of B x T tokens, and the tile of the head with the gradient of its weight.
+        """Activations of B x T tokens, and what comes and goes beside them: one layer at a time
+        where it is computed again, the head, or the copy of the weights in bf16.
 
         A layer keeps about 7 h + 8 q + 6 k + 4 i numbers a token (q, k: widths of all query and key
         heads, i: intermediate) for its backward pass: norms and residual, projections, rotation and
-        attention, gate. With checkpointing only its input, h in float32, and those of one layer at
-        a time.
+        attention, gate. With checkpointing only its input, h in float32, and those of one layer and
+        one of the passes by length at a time. The head keeps 16 h bytes a scored token, works in
+        four tiles, and its weight's gradient is there in float32, in bf16, as the sum over the
+        passes and for the embeddings. Autocast keeps a copy of the trained weights until the loss
+        is known.
         """
-        config, shape = self.config, self.shape
-        scored = config.per_device_batch_size * config.max_completion_length
-        tokens = scored + config.per_device_batch_size * self.load.prompt
-        layer = self.activation_bytes * layer_activations(shape)
-        layers = 4 * shape.hidden * shape.layers + layer
-        if not config.gradient_checkpointing:
-            layers = layer * shape.layers
-        tile = 4 * min(scored, HEAD_TOKENS) * min(shape.vocab, HEAD_VOCABULARY)
-        head = 4 * shape.vocab * shape.hidden + 4 * 2 * scored * shape.hidden
+        config, shape, rows = self.config, self.shape, self.config.per_device_batch_size
+        scored = rows * config.max_completion_length
+        tokens = scored + rows * self.load.prompt
+        layer = tokens * self.activation_bytes * layer_activations(shape)
+        again = config.gradient_checkpointing
+        kept = (4 * tokens * shape.hidden if again else layer) * shape.layers
+        passes = min(config.length_groups, rows)
+        tile = 4 * min(scored / passes, HEAD_TOKENS) * min(shape.vocab, HEAD_VOCABULARY)
+        whole = 4 * shape.vocab * shape.hidden
+        copied = 2 * self.trained * (config.precision == "bf16" and self.sharers == 1)
         gathered = 4 * shape.layer_matmul_parameters * 2 if self.sharers > 1 else 0
-        return tokens * layers + 4 * tile + head + gathered
+        passing = max(again * layer / passes + whole, 4 * tile + 4 * whole, copied + tile)
+        return kept + 16 * scored * shape.hidden + passing + gathered
 
     def sampling_memory(self) -> float:
         """Transformers: the cache of all R responses at full length, one layer's twice while it
@@ -355,9 +357,14 @@ class Formulas:
             cycles=config.steps / config.generation_period,
             evaluation=self.evaluation_seconds(),
             evaluations=self.whole_evaluations(),
-            checkpoint=DISK_BYTE_S * (4 + ADAM_BYTES) * self.trained,
+            checkpoint=DISK_BYTE_S * self.checkpoint_bytes,
             checkpoints=config.steps / (config.generation_period * config.checkpoint_generations),
         )
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Weights and moments; FSDP2 writes the weights twice, as a model and to resume from."""
+        return (4 + ADAM_BYTES + 4 * (self.sharding == "fsdp2")) * self.trained
 
     def whole_evaluations(self) -> float:
         """Evaluations in units of one of all problems at one temperature: the first, those due and
@@ -382,7 +389,7 @@ class Formulas:
             # float32 weights, and under autocast the bf16 copy
             return self.decode_seconds(length, rows, prompt, 6 if width == 2 else 4)
         room, layer_s = self.engine_share() * self.machine.memory, SAMPLE_LAYER_S
-        if self.with_vllm:
+        if self.config.backend.startswith("vllm"):
             room, layer_s = room - 2 * shape.parameters, GRAPH_LAYER_S
         at_once = max(1, int(room / (shape.cache_values() * width * (prompt + mean_length))))
         steps = float(length)

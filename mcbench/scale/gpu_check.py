@@ -15,14 +15,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from mcbench.errors import UserError
-from mcbench.grpo.batch_plan import BatchPlan
 from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.runs.config import Config
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunRecord, RunStore, read_run
 from mcbench.scale.estimate import Estimate, estimate, gib, where_it_fits
 from mcbench.scale.formulas import Time
-from mcbench.scale.machine import gpu_here, gpu_memory_used, visible_gpus
+from mcbench.scale.machine import gpu_here, most_memory_used, visible_gpus
 from mcbench.scale.process import Ended, Task, follow, start
 from mcbench.scale.shapes import on_this_machine, random_model, shape_of
 
@@ -35,17 +34,15 @@ PEAK_WITHIN = 0.15
 
 def cut(config: Config, length: int) -> Config:
     """A configuration whose passes are as large as the profile's, and as few as can be."""
-    rows = config.per_device_batch_size
-    group = config.num_generations
+    rows, group = config.per_device_batch_size, config.num_generations
     prompts = max(1, rows // group)
-    plan = BatchPlan(2 * prompts, prompts, group, min(rows, prompts * group))
     return config.with_settings(
         {
             "max_completion_length": length,
             "eval_lengths": [length],
-            "train_batch_size": plan.train_batch_size,
-            "ppo_mini_batch_size": plan.ppo_mini_batch_size,
-            "per_device_batch_size": plan.per_device_batch_size,
+            "train_batch_size": 2 * prompts,
+            "ppo_mini_batch_size": prompts,
+            "per_device_batch_size": min(rows, prompts * group),
             "steps": STEPS,
             "eval_every": STEPS,
             "eval_attempts": 1,
@@ -86,37 +83,33 @@ def gpu_report(profile: str, length: int, say: Callable[[str], None]) -> int:
     if not expected.fits:
         say(f"  bad   it does not fit; it needs {where_it_fits(config)}")
         return 1
+    device = visible_gpus()[0]
     with TemporaryDirectory(prefix="mcbench-doctor-") as folder:
         config = at_hand(config, Path(folder, "model"), say)
-        highest = train_twice(config, folder, say, visible_gpus()[:1])
+        with most_memory_used(device) as used:
+            train_twice(config, folder, say, (device,))
         record = read_run(RunStore(folder).run(config).path)
     mean_length = float(record.steps["completions/mean_length"].mean())
     times = estimate(config, here.with_devices(1), mean_length=mean_length).time
-    found = [peak_memory(expected, highest), *checks(record, times)]
+    found = [peak_memory(expected, used[0]), *checks(record, times)]
     for good, text in found:
         say(f"  {'ok   ' if good else 'bad  '} {text}")
     return sum(not good for good, _ in found)
 
 
 def train_twice(
-    config: Config, folder: str, say: Callable[[str], None], devices: list[str]
-) -> float:
+    config: Config, folder: str, say: Callable[[str], None], devices: tuple[str, ...] = ()
+) -> None:
     """Train, kill the process once its first checkpoint is whole, and train on.
-
-    Returns:
-        The most memory of the first device that was in use after a line was printed (bytes).
 
     Raises:
         UserError: the run ended in another way; the message has its last line.
     """
-    task = Task(
-        "doctor", config.run_id, json.dumps(config.to_dict()), folder, devices=tuple(devices)
-    )
-    run, highest = RunStore(folder).run(config), 0.0
+    task = Task("doctor", config.run_id, json.dumps(config.to_dict()), folder, devices=devices)
+    run = RunStore(folder).run(config)
     for attempt in (1, 2):
         process = start(task)
         for event in follow(task, process):
-            highest = max(highest, gpu_memory_used(devices))
             if isinstance(event, str):
                 say(f"  {event}")
             if attempt == 1 and run.last_checkpoint() is not None:
@@ -125,11 +118,10 @@ def train_twice(
                 raise UserError(f"the run ended with: {event.last}")
         if run.state == "finished":
             break
-    return highest
 
 
 def peak_memory(expected: Estimate, used: float) -> tuple[bool, str]:
-    """The estimate against the driver's number, which misses what lies between two lines."""
+    """The estimate against the driver's number, which misses what lasts less than .2 s."""
     ratio = used / expected.memory.peak
     good = ratio <= 1 + PEAK_WITHIN
     return good, f"memory in use {gib(used)}, {ratio:.2f} of the estimate"

@@ -9,7 +9,6 @@ command resumes from the last checkpoint. On several machines the command is giv
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.store import Run, RunStore
-from mcbench.scale.estimate import check_memory, estimate, with_engine_memory
+from mcbench.scale.estimate import check_memory, with_engine_memory
 from mcbench.scale.machine import Machine, gpu_here, visible_gpus
 from mcbench.scale.process import PARENT, REFUSED, Task, how_it_ended
 
@@ -111,9 +110,14 @@ class Launch:
         )
 
     @property
+    def on_gpus(self) -> bool:
+        """Whether its processes have a GPU each."""
+        return not self.settings.get("use_cpu")
+
+    @property
     def environment(self) -> dict[str, str]:
         """What the processes need in their environment beside the command."""
-        return {"ACCELERATE_USE_CPU": "true"} if self.settings.get("use_cpu") else {}
+        return {} if self.on_gpus else {"ACCELERATE_USE_CPU": "true"}
 
     def command(self, arguments: Sequence[str]) -> list[str]:
         """The command for ``mcbench train`` with these arguments."""
@@ -156,11 +160,8 @@ def launch(
             f"unknown launch configuration {name!r}; allowed: {', '.join(LAUNCH_CONFIGS)}, or the "
             "path of an accelerate configuration file"
         )
-    settings = _read(path)
-    if processes is None:
-        processes = settings.get("num_processes", 1)
-        if machines > 1:
-            processes *= machines  # the shipped files count those of one machine
+    if processes is None:  # the shipped files count those of one machine
+        processes = _read(path).get("num_processes", 1) * max(1, machines)
     chosen = Launch(path, processes, machines, machine_rank, main_address)
     _ = chosen.sharding  # refuses what is not supported
     return chosen
@@ -195,11 +196,17 @@ def train_launched(
     """Train a run with several processes and return it when it is finished.
 
     Raises:
-        UserError: the batch does not divide by the processes, what the configuration needs is not
-            installed, or the processes refused the run.
+        UserError: there are fewer GPUs than processes, the batch does not divide by them, what the
+            configuration needs is not installed, or the processes refused the run.
         LaunchFailedError: a process crashed; the record holds the reason.
         KeyboardInterrupt: interrupted or asked to end; no process is left.
     """
+    gpus, asked = len(visible_gpus()), chosen.processes // chosen.machines
+    if chosen.on_gpus and 0 < gpus < asked:
+        raise UserError(
+            f"{asked} processes need a GPU each, and {gpus} are visible here; "
+            f"use --processes {gpus * chosen.machines}"
+        )
     config.batch(chosen.processes)
     config = with_engine_memory(config, chosen.processes, chosen.sharding)
     if chosen.sharding in ("zero2", "zero3") and find_spec("deepspeed") is None:
@@ -314,11 +321,12 @@ def _one_gpu(config: Config) -> None:
     gpus = visible_gpus()
     if len(gpus) < 2:
         return
-    name = "ddp"
-    with contextlib.suppress(UserError):  # the shape is not known
-        here = gpu_here()
-        if here is not None and not estimate(config, here, len(gpus)).fits:
-            name = "fsdp2"
+    name, here = "ddp", gpu_here()
+    try:
+        if here is not None:
+            check_memory(config, here, len(gpus))
+    except UserError:
+        name = "fsdp2"
     raise UserError(
         f"{len(gpus)} GPUs are visible, and a run without --launch is one process on one GPU; use "
         f"all of them with --launch {name} --processes {len(gpus)}, or one with "

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 GIB = 2**30
@@ -104,18 +107,30 @@ def visible_gpus() -> list[str]:
     return [one.strip() for one in given.split(",") if one.strip() not in ("", "-1")]
 
 
-def gpu_memory_used(devices: list[str]) -> float:
-    """Bytes in use on the first of the devices; 0 where the driver does not say."""
-    if not devices or not devices[0].isdigit():
-        return 0.0
-    used = _of_driver("memory.used")
-    place = int(devices[0])
-    return float(used[place]) * 2**20 if place < len(used) else 0.0
+@contextmanager
+def most_memory_used(gpu: str) -> Iterator[list[float]]:
+    """A list with the most that the driver says is in use on a GPU (bytes), asked five times a
+    second until the context is left; 0 where it does not say.
+    """
+    most, left = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not left.wait(0.2):
+            said = _of_driver("memory.used", f"--id={gpu}")
+            most[0] = max(most[0], *(float(line) * 2**20 for line in said if line.isdigit()), 0.0)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        left.set()
+        watcher.join()
 
 
-def _of_driver(what: str) -> list[str]:
+def _of_driver(what: str, *options: str) -> list[str]:
     """One line a GPU from the driver: torch would keep memory on a GPU for this process."""
-    command = ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits", *options]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

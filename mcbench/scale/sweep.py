@@ -127,22 +127,22 @@ def _places(tasks: Sequence[Task], gpus: Sequence[str]) -> int:
     return len(gpus) // int(most.gpus)
 
 
-def _on_gpu(config: Config) -> bool:
-    """What is not fp32 with transformers' generation is a profile for GPUs."""
-    return config.precision != "fp32" or config.backend.startswith("vllm")
-
-
 def task_of(planned: PlannedRun, store: RunStore, launch: str | None = None) -> Task:
     """A run of a folder as what a pool trains."""
-    config = planned.config
-    processes = 1 if launch is None else launch_named(launch).processes
+    config, chosen = planned.config, None if launch is None else launch_named(launch)
+    processes = 1 if chosen is None else chosen.processes
+    # What is not fp32 with transformers' generation is a profile for GPUs.
+    on_gpu = config.precision != "fp32" or config.backend.startswith("vllm")
+    on_gpu = on_gpu or (chosen is not None and chosen.on_gpus)
+    # Beside a GPU its process mostly waits, and the sandboxes work; without one they take turns.
+    judging = config.reward_workers if config.reward_backend == "local" else 1
     return Task(
         label=planned.label,
         run_id=config.run_id,
         config=json.dumps(config.to_dict()),
         runs_dir=str(store.root.absolute()),
-        cpus=processes,
-        gpus=processes * _on_gpu(config),
+        cpus=processes * (judging if on_gpu else 1),
+        gpus=processes * on_gpu,
         launch=launch,
     )
 

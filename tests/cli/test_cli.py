@@ -1,6 +1,7 @@
 """The command line: wrong input is one sentence and exit status 2, with nothing written."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -170,6 +171,26 @@ def test_a_sweep_is_planned_trained_kept_and_reported(settings, capsys):
     for records, page in (("runs", "runs.html"), ("reports/records", "kept.html")):
         assert main(["report", records, "-o", page]) == 0
         assert "<html" in Path(page).read_text()
+
+
+@pytest.mark.parametrize(
+    ("complete", "words", "printed"),
+    [
+        ("bash_source", "", "_MCBENCH_COMPLETE=bash_complete"),
+        ("zsh_source", "", "#compdef mcbench"),
+        ("fish_source", "", "complete --no-files --command mcbench"),
+        ("bash_complete", "mcbench tr", "plain,train\n"),
+        ("bash_complete", "mcbench train --prof", "plain,--profile\n"),
+    ],
+)
+def test_the_shell_completes(complete, words, printed):
+    code = "import sys; sys.argv = ['mcbench']; from mcbench.cli import main; sys.exit(main())"
+    asked = {"_MCBENCH_COMPLETE": complete, "COMP_WORDS": words}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, **asked, "COMP_CWORD": str(len(words.split()) - 1)},
+    )  # fmt: skip
+    assert printed in done.stdout
 
 
 def test_doctor_reports_versions_cores_and_sandbox(capsys):

@@ -38,18 +38,6 @@ def test_figures_have_titles_of_their_own() -> None:
     assert other.layout["yaxis"]["title"]["text"] == "pass@1 (%)"
 
 
-def test_several_plots_in_one_figure_have_axes_of_their_own() -> None:
-    shown = figures.overview(arms_of(), [128, 256]).plotly()
-    assert [t.name for t in shown.data if t.showlegend] == [
-        "GRPO", "GRPO+ (DAPO)", "MicroCoder-GRPO",
-    ]  # fmt: skip
-    assert len({trace.xaxis for trace in shown.data}) == 4
-    domains = [shown.layout[f"{axis}axis{n}"].domain for axis in "xy" for n in ("", 2, 3, 4)]
-    assert all(0 <= low < high <= 1 for low, high in domains)
-    assert len(set(domains)) == 4
-    assert shown.layout.annotations[0].text == "pass@1 (%), up to 128 tokens"
-
-
 def test_what_a_notebook_keeps_of_a_figure_can_be_read_and_drawn_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

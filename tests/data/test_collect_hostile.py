@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from mcbench.data import Problem
+from mcbench.data.audit import Ledger
 from mcbench.data.collect import Limits, OpenSource, Source, Unusable, read_source
 from mcbench.data.collect.decode import inflate, names, parse_json, pickled_text, seconds
-from mcbench.data.storage import encode
 from mcbench.errors import UserError
 
 from . import published
@@ -242,7 +242,7 @@ def test_a_link_out_of_a_package_and_a_pipe_are_not_read(tmp_path):
     reasons = " ".join(record.metadata["tests_left_out"])
     assert "link to a file outside" in reasons
     assert "no plain file" in reasons
-    assert "password" not in json.dumps(encode(record))
+    assert "password" not in json.dumps(vars(record))
 
 
 def test_yaml_that_grows_when_written_out_stays_small(tmp_path):
@@ -250,7 +250,7 @@ def test_yaml_that_grows_when_written_out_stays_small(tmp_path):
     settings = f"a0: &a0 [ha]\n{laughs}\nlicense: *a11\nname: *a11\nsource: *a11\nkeywords: *a11\n"
     published.package(tmp_path / "sum", settings)
     [record], [] = read("problem-package", tmp_path)
-    assert len(json.dumps(encode(record))) < 5000
+    assert len(json.dumps(vars(record))) < 5000
 
 
 @pytest.mark.parametrize(
@@ -269,12 +269,22 @@ def test_values_that_json_cannot_hold_do_not_reach_a_record(tmp_path):
     parquet(path, rows[0])
     [record], [] = read("taco", path)
     assert "name" not in record.metadata
-    assert json.dumps(encode(record))
+    assert json.dumps(vars(record))
     [record], [] = read("taco", parquet(path, rows[1]))
     assert (record.time_limit_s, record.memory_limit_mb) == (None, None)
 
 
 # Sources that end early --------------------------------------------------------------------------
+
+
+def test_names_and_reasons_are_safe_to_print(tmp_path):
+    row = published.taco(id="\x1b[2J", question="Print \x1b[31m the sum.")
+    [record], [] = read("taco", parquet(tmp_path / "t.parquet", row))
+    ledger = Ledger("filter")
+    ledger.drop(record, "rule", "says \x1b[2J\udc80")
+    ledger.reject("source\x1b[2J", "rule", "no")
+    for entry in ledger.entries:
+        assert all(text.isprintable() for text in (entry.record, entry.detail, entry.excerpt))
 
 
 def test_a_compressed_file_cut_short_keeps_what_came_before(tmp_path):

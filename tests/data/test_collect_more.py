@@ -6,7 +6,7 @@ import pytest
 
 from mcbench.data.benchmarks import benchmark
 from mcbench.data.build import build
-from mcbench.data.collect import describe_sources
+from mcbench.data.collect.source import describe_sources
 from mcbench.data.config import BuildConfig
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator

@@ -283,6 +283,25 @@ def test_a_shared_definition_is_no_contamination_where_the_examples_differ(name,
     assert decision.notes[0][1] == rule
 
 
+@pytest.mark.parametrize(
+    ("given", "answer", "dropped"),
+    [
+        ("f([-2, -3, 4, -1])", "7", True),
+        ("f((-2, -3, 4, -1))", "8", False),  # MBPP asks for the sum, and elsewhere for the length
+        ("f([-2, -3, 4, -1])", "g(7)", True),  # nobody knows what that is
+        ("f([1, 2, 3])", "7", False),
+    ],
+)
+def test_the_same_call_is_the_same_problem_unless_its_answer_differs(given, answer, dropped):
+    def problem(key, statement, code):
+        return Problem(key, statement, "assert", ({"code": code, "entry_point": "f"},), fn_name="f")
+
+    known = problem("e/0", "The largest sum of a run.", "assert f([-2, -3, 4, -1]) == 7")
+    record = problem("r/0", "How long such a run is.", f"assert {given} == {answer}")
+    stage = Decontaminate(Index.build([known], DecontaminateConfig()))
+    assert bool(stage.decide(stage.summarise([record]))) is dropped
+
+
 def test_an_empty_evaluation_set_drops_nothing(tmp_path):
     assert decontaminated(tmp_path, [BASE], [])[0] == [BASE.id]
     assert Index.build([], DecontaminateConfig()).hashes.dtype == np.uint64

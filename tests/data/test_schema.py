@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import pyarrow.parquet as pq
 import pytest
 
 from mcbench.data import Problem
-from mcbench.data.storage import decode, encode
+from mcbench.data.storage import decode, read_problems, write_problems
 from mcbench.errors import UserError
 
 STDIN = {"stdin": "1 2\n", "expected": "3\n"}
@@ -23,8 +24,9 @@ PROBLEM = Problem(
 )
 
 
-def test_row_and_back_is_the_same_problem():
-    assert decode(encode(PROBLEM)) == PROBLEM
+def test_row_and_back_is_the_same_problem(tmp_path):
+    write_problems(tmp_path / "shard.parquet", [PROBLEM] * 20)
+    assert read_problems(tmp_path / "shard.parquet") == [PROBLEM] * 20
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,9 @@ def test_bad_values_are_refused_in_one_sentence(change, message):
         Problem(**{**PROBLEM.__dict__, **change})
 
 
-def test_a_row_of_another_layout_is_refused():
-    row = encode(PROBLEM)
+def test_a_row_of_another_layout_is_refused(tmp_path):
+    write_problems(tmp_path / "shard.parquet", [PROBLEM])
+    [row] = pq.read_table(tmp_path / "shard.parquet").to_pylist()
     with pytest.raises(UserError, match="column 'url' is missing"):
         decode({k: v for k, v in row.items() if k != "url"})
     with pytest.raises(UserError, match="unknown field 'rating'"):

@@ -53,6 +53,16 @@ def _numbered(item: bytes, start: int = 1) -> Callable[[int], bytes]:
     return fill
 
 
+def _complex(item: bytes) -> Callable[[int], bytes]:
+    """Items that hold a number, and a complex one; these hash alike."""
+
+    def fill(size: int) -> bytes:
+        most = size // len(item % {b"i": size, b"alike": -1000003 * size})
+        return b",".join(item % {b"i": i, b"alike": -1000003 * i} for i in range(1, most))
+
+    return fill
+
+
 def _fractions(size: int) -> bytes:
     """Fractions that all hash alike, which take long to compare."""
     count = size // len(b'["v","Fraction",%d,%d],' % (_ALIKE, size))
@@ -95,12 +105,22 @@ FAMILIES: dict[str, tuple[bytes, Callable[[int], bytes], bytes]] = {
         _repeated(b'["s",%s]' % _numbered(b'["t",["i","%x"]]')(2400)),
         b"]",
     ),
-    "set of alike complex": (b'["s",', _numbered(b'["c","%de0j"]'), b"]"),
+    "set of alike complex": (b'["s",', _complex(b'["c","%(alike)d+%(i)dj"]'), b"]"),
+    "alike but for numbers": (
+        b'["l",["s",',
+        _complex(b'["t",%(i)d,["c","%(alike)d+%(i)dj"]]'),
+        b"]]",
+    ),
+    "sets alike but for numbers": (
+        b'["s",["z",',
+        _complex(b'["t",%(i)d,["c","%(alike)d+%(i)dj"]]'),
+        b"]]",
+    ),
     "dict of alike keys": (b'["d",', _numbered(b'[["i","%x"],0]'), b"]"),
     "OrderedDict": (b'["v","OrderedDict",["l",', _numbered(b'["t",["i","%x"],0]'), b"]]"),
     "Counter": (b'["v","Counter",["d",', _numbered(b'[["i","%x"],1]'), b"]]"),
     "alike in a list": (b'["l",', _numbered(b'["i","%x"]'), b"]"),
-    "alike complex in a list": (b'["l",', _numbered(b'["c","%de0j"]'), b"]"),
+    "alike complex in a list": (b'["l",', _complex(b'["c","%(alike)d+%(i)dj"]'), b"]"),
     "empty lists": (b'["l",', _repeated(b'["l"]'), b"]"),
     "empty dicts": (b'["l",', _repeated(b'["d"]'), b"]"),
     "empty deques": (b'["l",', _repeated(b'["v","deque",["l"],null]'), b"]"),

@@ -2,7 +2,10 @@
 settings that do nothing.
 """
 
+import importlib.util
 import inspect
+import textwrap
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +20,8 @@ from . import table
 from .conftest import letter_reward, make_dataset, make_model, make_tokenizer
 from .test_continuous_batching import SMALL_CACHE
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_the_quick_start_of_trl_with_the_class_changed(tmp_path, monkeypatch):
     class OnCPU(MicroCoderGRPOConfig):
@@ -30,6 +35,31 @@ def test_the_quick_start_of_trl_with_the_class_changed(tmp_path, monkeypatch):
     )
     assert isinstance(trainer.args, MicroCoderGRPOConfig)
     assert trainer.args.output_dir.endswith("-MicroCoder-GRPO")
+
+
+def test_the_example_trains(config, tmp_path, monkeypatch):
+    """The script on the tiny model and data, for one update; the page shows the same lines."""
+    script = ROOT / "examples" / "quick_start.py"
+    spec = importlib.util.spec_from_file_location("quick_start", script)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    call = script.read_text().partition("    trainer = ")[2].partition("    trainer.train()")[0]
+    assert textwrap.dedent("    trainer = " + call) in (ROOT / "docs" / "trainer.md").read_text()
+    trained = []
+
+    def on_tiny_model(model, train_dataset, **parts):
+        parts |= {"train_dataset": make_dataset(), "processing_class": make_tokenizer()}
+        trained.append(MicroCoderGRPOTrainer(make_model(), **parts))
+        return trained[0]
+
+    example.load_dataset = lambda *_, **__: None
+    example.accuracy_reward = letter_reward
+    example.MicroCoderGRPOConfig = lambda **options: config(**options, max_steps=1)
+    example.MicroCoderGRPOTrainer = on_tiny_model
+    monkeypatch.chdir(tmp_path)
+    example.main()
+    assert trained[0].state.global_step == 1
+    assert trained[0].args.truncation_mask == "conditional"
 
 
 def test_another_configuration_is_refused_before_a_model_is_loaded(tmp_path):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from trl import GRPOConfig, GRPOTrainer
 
 from mcbench.grpo import masking
@@ -125,6 +126,22 @@ def test_masked_share_is_rho(rho):
     eligible = masking.eligible(yes, yes, ~yes)
     share = masking.conditional_mask(eligible, draws, rho).double().mean().item()
     assert abs(share - rho) <= 4 * (rho * (1 - rho) / 10_000) ** 0.5
+
+
+class NoFloat64(TorchDispatchMode):
+    """Refuses float64 off the processor, as Apple's GPUs do."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        assert result.device.type == "cpu" or result.dtype != torch.float64
+        return result
+
+
+def test_the_draws_stay_where_float64_is():
+    with NoFloat64():
+        eligible = torch.ones(4, dtype=torch.bool, device="meta")
+        masked = masking.conditional_mask(eligible, masking.uniform_draws((1, 2, 3), 4), 0.5)
+    assert (masked.device.type, masked.dtype) == ("meta", torch.bool)
 
 
 def test_draws_depend_on_their_key_alone():

@@ -62,6 +62,29 @@ def test_a_checkpoint_inside_a_generated_batch_goes_on_as_with_trl(make_trainer,
     assert rest[0].step == 3
 
 
+@pytest.mark.parametrize(
+    ("options", "streamed", "text"),
+    [
+        ({"sync_ref_model": True}, False, "the synchronised reference model is not stored"),
+        ({}, True, "the place in a streamed data set is not stored"),
+    ],
+)
+def test_what_a_checkpoint_does_not_hold_is_said(
+    make_trainer, tmp_path, caplog, options, streamed, text
+):
+    rows = make_dataset().to_iterable_dataset() if streamed else make_dataset()
+    for resumed in (None, str(tmp_path / "checkpoint-2")):
+        steps = {"save_strategy": "steps", "save_steps": 2, "max_steps": 4 if resumed else 2}
+        trainer = make_trainer(
+            trainer={"train_dataset": rows}, **{**OPTIONS, **steps, "temperature_stages": None},
+            **options,
+        )  # fmt: skip
+        assert text not in caplog.text
+        trainer.train(resume_from_checkpoint=resumed)
+    assert f"is not exact: {text}" in caplog.text
+    assert trainer.state.global_step == 4
+
+
 def test_a_short_epoch_moves_the_boundaries(make_trainer, caplog):
     """Two prompts, a generation of one: the epoch of 8 passes is updates of 3, 3 and 2 passes."""
     layout = {

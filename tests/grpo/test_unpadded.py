@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from peft import LoraConfig
+from trl.trainer.utils import split_tensor_dict
 
 from mcbench.errors import UserError
 from mcbench.grpo.decode import Trace, draw, sample_unfinished
@@ -132,6 +133,31 @@ def test_passes_by_length_give_the_loss_and_gradients_of_a_padded_pass(make_trai
         assert other[:2] == pytest.approx((loss, entropy), abs=1e-6)
         for one, two in zip(gradients, other[2], strict=True):
             torch.testing.assert_close(one, two, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("groups", "masked"), [(1, True), (8, False)])
+def test_one_response_a_pass_needs_no_mask(make_trainer, monkeypatch, groups, masked):
+    """Without one torch takes the kernels for causal attention."""
+    attention, seen = torch.nn.functional.scaled_dot_product_attention, set()
+
+    def noted(*tensors, attn_mask=None, is_causal=False, **options):
+        seen.add((attn_mask is not None, is_causal))
+        return attention(*tensors, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+    trainer = make_trainer(
+        per_device_train_batch_size=8, steps_per_generation=2, length_groups=groups
+    )
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", noted)
+    generated = trainer._generate
+    monkeypatch.setattr(trainer, "_generate", lambda prompts: (generated(prompts), seen.clear())[0])
+    batch = trainer._generate_and_score_completions([make_dataset()[i // 4] for i in range(16)])
+    assert seen == {(masked, not masked)}  # scoring, of more responses than an update has in a pass
+    seen.clear()
+    batch = split_tensor_dict(batch, 2)[0]
+    trainer.model.train()
+    trainer.current_gradient_accumulation_steps = 1
+    trainer.compute_loss(trainer.model, batch).backward()
+    assert seen == {(masked, not masked)}
 
 
 def test_the_sampler_s_log_probabilities_stand_for_the_old_ones(make_trainer):

@@ -62,6 +62,7 @@ def test_evaluation_samples_with_the_engine_and_leaves_the_random_state(config, 
     train(often, tmp_path, lambda line: None)
     asked = fake_vllm.ENGINES[0].asked
     assert [one.max_tokens for one in asked if one.temperature == config.eval_temperature]
+    assert {(one.detokenize, one.flat_logprobs) for one in asked} == {(False, True)}
     fake_vllm.ENGINES.clear()
     seldom = train(config.with_settings({"eval_every": STEPS}), tmp_path, lambda line: None)
     one = RunStore(tmp_path).run(often)
@@ -107,6 +108,8 @@ def test_every_gpu_profile_truncates_each_token_at_two(profile, recipe, tmp_path
     assert arguments.vllm_importance_sampling_mode == "token_truncate"
     assert arguments.vllm_importance_sampling_clip_max == 2.0
     assert arguments.vllm_importance_sampling_clip_min is None
+    thinks = {"enable_thinking": False} if "qwen3-1.7b" in profile else None
+    assert arguments.chat_template_kwargs == thinks
 
 
 def test_the_correction_is_part_of_the_id_where_it_acts():

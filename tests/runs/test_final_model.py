@@ -8,7 +8,9 @@ from safetensors.torch import load_file
 
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import planned_runs
+from mcbench.nano import load_tokenizer
 from mcbench.runs.resolve import resolve
+from mcbench.runs.store import read_run
 from mcbench.runs.train import train
 
 
@@ -19,6 +21,28 @@ def test_what_was_trained_in_bf16_is_stored_so(tiny_settings, tmp_path):
     assert {value.dtype for value in weights.values()} == {torch.bfloat16}
     assert json.loads((run.final_model / "config.json").read_text())["dtype"] == "bfloat16"
     assert not list(run.final_model.glob("optimizer*"))
+
+
+def test_problems_with_long_prompts_are_left_out_and_counted(tiny_settings, problem_file, tmp_path):
+    rows = [json.loads(line) for line in problem_file.read_text().splitlines()]
+    limit = max(len(load_tokenizer()(row["statement"])["input_ids"]) for row in rows)
+    rows[1]["statement"] *= 2
+    path = tmp_path / "longer.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sets = {"train_set": str(path), "test_set": str(path), "max_prompt_length": limit}
+    lines = []
+    run = train(resolve("tiny", settings={**tiny_settings, **sets}), tmp_path, lines.append)
+    left_out = (
+        f"1 of 6 problems of {path} are left out: their prompts have more than {limit} tokens"
+    )
+    assert sum(left_out in line for line in lines) == 2  # of training and of testing
+    record = read_run(run.path)
+    trained = {
+        one for step in record.completion_steps() for one in record.completions(step)["problem_id"]
+    }
+    tested = {row["id"] for row in record.evals["per_problem"][0]}
+    assert "p1" not in trained | tested
+    assert len(tested) == 4
 
 
 def test_prompts_that_are_all_too_long_are_refused(tiny_settings, tmp_path):

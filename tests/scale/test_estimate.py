@@ -112,11 +112,27 @@ def test_memory_of_training_all_weights_adapters_and_shares():
     assert (eighth.weights, eighth.gradients, eighth.optimizer) == (4 * n, n / 2, n)
     assert estimated(processes=8, sharding="fsdp2", per_device_batch_size=2).memory.weights == n / 2
     assert estimated(beta=0.01).memory.reference == 4 * n
-    assert estimated(gradient_checkpointing=True).memory.update < memory.update
+    # TRL shards a reference as one unit; DDP reduces copies of the gradients.
+    divided = {"processes": 8, "sharding": "fsdp2", "per_device_batch_size": 2, "beta": 0.01}
+    assert (memory.gathered, estimated(**divided).memory.gathered) == (0, 4 * n)
+    assert estimated(processes=8, per_device_batch_size=2).memory.gradients == 8 * n
+    again = [
+        estimated(gradient_checkpointing=True, length_groups=groups).memory.update
+        for groups in (16, 4, 1)
+    ]
+    assert sorted([*again, memory.update]) == [*again, memory.update]
     with pytest.raises(UserError, match=r"unknown sharding 'zero1'.*; allowed: fsdp2"):
         estimated(sharding="zero1")
     with pytest.raises(UserError, match="'vllm_colocate' is not estimated on a CPU"):
         estimated(backend="vllm_colocate")
+
+
+def test_a_checkpoint_is_weights_and_moments_and_under_fsdp2_the_weights_again():
+    gpu, n = nominal_gpu("H100-80GB"), HUB_SHAPES["Qwen/Qwen3-4B-Instruct-2507"].parameters
+    for processes, sharding, number in ((1, "none", 12), (8, "zero3", 12), (8, "fsdp2", 16)):
+        time = estimated(gpu, processes, sharding, profile="qwen3-4b").time
+        assert time.checkpoint == pytest.approx(number * n / 1e9)
+        assert time.checkpoints == 15
 
 
 def test_an_engine_that_does_not_sleep_stays_beside_the_update():

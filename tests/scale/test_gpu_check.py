@@ -1,18 +1,52 @@
 """What ``mcbench doctor --gpu`` does, on the processor, and what it says of records."""
 
+import os
+import re
+import shlex
+import time
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
-from mcbench.cli import main
+from mcbench.cli import app, main
+from mcbench.runs.config import Backend
+from mcbench.runs.presets import PROFILES
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
+from mcbench.scale.estimate import estimate
 from mcbench.scale.gpu_check import STEPS, at_hand, checks, cut, train_twice
+from mcbench.scale.launch import LAUNCH_CONFIGS
+from mcbench.scale.machine import GPU_NAMES, most_memory_used, nominal_gpu
 from mcbench.scale.shapes import HUB_SHAPES, ModelShape, shape_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "scaling.md"
 
 
 def test_without_a_gpu_it_says_so(capsys, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     assert main(["doctor", "--gpu"]) == 2
     assert "no GPU is visible here" in capsys.readouterr().err
+
+
+def test_the_page_lists_what_only_a_gpu_can_show_with_commands_that_are_taken():
+    table = PAGE.read_text().partition("| never run without a GPU | command |\n|---|---|\n")[2]
+    rows = [line.strip("|").split(" | ") for line in table.partition("\n\n")[0].splitlines()]
+    named = {name for cell, _ in rows for name in re.findall("`(.+?)`", cell)}
+    taken = []
+    for text in (text for _, cell in rows for text in re.findall("`(.+?)`", cell)):
+        program, name, *arguments = shlex.split(text)
+        if program == "mcbench":
+            taken.append(app.get_command(None, name).make_context(name, arguments).params)
+        else:
+            assert (PAGE.parents[1] / name).is_file()
+    launches = LAUNCH_CONFIGS.keys() - {"cpu"}
+    assert named >= launches | {"vllm_sleep", "vllm_memory", *get_args(Backend)}
+    assert {one.get("launch") for one in taken} >= launches
+    small = {one["profile"] for one in taken if one.get("gpu")}
+    for name in (name for name in PROFILES if name.startswith("qwen")):
+        alone = any(estimate(resolve(name), nominal_gpu(kind)).fits for kind in GPU_NAMES)
+        assert name in (small if alone else {one["profile"] for one in taken})
 
 
 def test_a_cut_run_has_passes_as_large_as_the_profiles():
@@ -23,6 +57,19 @@ def test_a_cut_run_has_passes_as_large_as_the_profiles():
     assert (small.max_completion_length, small.longest_response) == (4096, 4096)
 
 
+def test_the_most_memory_that_was_in_use_is_found(tmp_path, monkeypatch):
+    tool, now = tmp_path / "nvidia-smi", tmp_path / "now"
+    tool.write_text(f"#!/bin/sh\necho '[N/A]'; cat {now}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    now.write_text("300\n")
+    with most_memory_used("0") as used:
+        while not used[0]:
+            time.sleep(0.01)
+        now.write_text("200\n")
+    assert used == [300 * 2**20]
+
+
 @pytest.mark.slow
 def test_a_run_of_random_weights_is_killed_resumed_and_read(tiny, tmp_path, monkeypatch):
     shape = ModelShape(64, 2, 2, 2, 32, 176, 1000, tied=True)  # more words than the tokenizer has
@@ -30,7 +77,7 @@ def test_a_run_of_random_weights_is_killed_resumed_and_read(tiny, tmp_path, monk
     config = cut(resolve("tiny", settings=tiny), 12).with_settings({"model": "nobody/none"})
     config = at_hand(config, tmp_path / "model", lambda line: None)
     assert shape_of(config.model) == shape
-    train_twice(config, str(tmp_path), lambda line: None, [])
+    train_twice(config, str(tmp_path), lambda line: None)
     found = list(checks(read_run(RunStore(tmp_path).run(config).path)))
     assert all(good for good, _ in found), found
     assert "killed and resumed 1 time(s), 4 updates" in found[0][1]

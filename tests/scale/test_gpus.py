@@ -17,7 +17,7 @@ from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import process
-from mcbench.scale.launch import LAUNCH_CONFIGS, train_here
+from mcbench.scale.launch import LAUNCH_CONFIGS, launch, train_here, train_launched
 from mcbench.scale.machine import GIB, gpu_here, visible_gpus
 from mcbench.scale.process import REFUSED
 from mcbench.scale.ray_pool import RayPool, _train_on_ray
@@ -69,9 +69,9 @@ def test_a_sharded_run_in_bf16_samples_and_evaluates_with_its_engine(
     said = done.stdout
     assert done.returncode == 0, said[-3000:] + done.stderr[-3000:]
     assert said.count("this process holds 50% of the model") == 2
-    # Twice a process: before training and at its end; step 3 is inside a generation.
-    evaluated, trained = (said.count(f"samples up to {n} tokens") for n in (12, 12))
-    assert evaluated == trained == 2 * (3 + 2)
+    # In each process: evaluations before training, at step 3, which is inside a generation, and at
+    # the end, and two generations.
+    assert said.count("samples up to 12 tokens") == 2 * (3 + 2)
     record = read_run(RunStore(tmp_path / "runs").run(config).path)
     assert record.evals["step"].tolist() == [0, 0, 3, 3, 4, 4]
     # The reference is the same model on every process, whichever scores a response.
@@ -179,5 +179,8 @@ def test_several_gpus_without_a_launch_are_refused_with_the_command(gpus, tmp_pa
         train_here(resolve("tiny"), str(tmp_path))
     with pytest.raises(UserError, match="--launch fsdp2 --processes 8"):
         train_here(resolve("qwen3-4b"), str(tmp_path))
+    gpus(*[("NVIDIA H100 80GB HBM3", 81559)] * 4)
+    with pytest.raises(UserError, match=r"8 processes need a GPU each, and 4 .* --processes 4"):
+        train_launched(resolve("qwen3-4b"), str(tmp_path), launch("fsdp2"))
     assert not list(tmp_path.glob("*/run.json"))
     assert gpu_here().memory > 79 * GIB

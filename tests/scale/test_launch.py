@@ -218,6 +218,26 @@ def test_sharded_processes_leave_the_record_of_one(command, config, tmp_path):
     assert_equal_but_for_rounding(*records)
 
 
+@pytest.mark.slow
+def test_a_sharded_run_resumes_to_the_same_record(command, config, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    whole, parts = (
+        [*command, tmp_path / name, "--launch", "fsdp2", "--processes", "2"] for name in "ab"
+    )
+    subprocess.run(whole, check=True, stdout=subprocess.DEVNULL)
+    run = RunStore(tmp_path / "b").run(config)
+    with start(parts) as process:
+        wait_for_two_updates(process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    # The weights twice, as the estimate has it: as a model, and to resume from.
+    written = {path.name for path in run.last_checkpoint()[1].iterdir()}
+    assert written >= {"model.safetensors", "pytorch_model_fsdp.bin", "optimizer.bin"}
+    done = subprocess.run(parts, capture_output=True, text=True, check=True)
+    assert "resuming after step" in done.stdout
+    assert_same_record(RunStore(tmp_path / "a").run(config).path, run.path)
+
+
 def stable(records):
     """The lines without what measures time."""
     volatile = ("time", "elapsed_s", "step_time")

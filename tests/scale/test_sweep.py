@@ -181,9 +181,11 @@ def test_without_ray_the_message_says_what_to_install(monkeypatch, store):
 
 
 def test_a_run_of_several_processes_and_gpus_says_so():
-    needs = sweep.task_of(planned("one", precision="bf16")[0], RunStore("runs"), "cpu")
-    assert (needs.cpus, needs.gpus) == (2, 2)
+    (one,) = planned("one", precision="bf16", reward_workers=8)
+    needs = sweep.task_of(one, RunStore("runs"), "cpu")
+    assert (needs.cpus, needs.gpus) == (16, 2)  # the sandboxes of each process
     assert process.command(needs)[-2:] == ["--launch", "cpu"]
+    assert sweep.task_of(planned("two")[0], RunStore("runs"), "ddp").gpus == 8
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ else:
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    # Else vLLM has a C++ compiler translate its sampler, anew for every number of responses.
+    os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
     import cpu_worker  # noqa: F401  (changes vLLM when it is imported)
 
 VOCABULARY = 448  # of the nano tokenizer
@@ -34,17 +36,38 @@ def nano_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(*load_model("nano-s"), tmp_path_factory.mktemp("nano"))
 
 
-@pytest.fixture
-def float32_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """vLLM runs a float32 model in 16 bits and TRL cannot tell it not to: differences of 0.01 in
-    the log-probabilities are then rounding. In float32 they are below 0.0001.
-    """
-    from functools import partial
-
+@pytest.fixture(autouse=True)
+def engine_options(monkeypatch: pytest.MonkeyPatch) -> dict:
+    """Options of every engine that TRL makes; ``enforce_eager``: the model is not compiled."""
     from trl.generation import vllm_generation
     from vllm import LLM
 
-    monkeypatch.setattr(vllm_generation, "LLM", partial(LLM, dtype="float32"))
+    options = {"enforce_eager": True}
+    monkeypatch.setattr(vllm_generation, "LLM", lambda **given: LLM(**{**given, **options}))
+    return options
+
+
+@pytest.fixture
+def float32_engine(engine_options: dict) -> None:
+    """vLLM runs a float32 model in 16 bits and TRL cannot tell it not to: differences of 0.01 in
+    the log-probabilities are then rounding. In float32 they are below 0.0001.
+    """
+    engine_options["dtype"] = "float32"
+
+
+@pytest.fixture
+def one_engine(engine_options: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of a test share an engine; each sends it its weights before it samples."""
+    from trl.generation import vllm_generation
+
+    start, engines = vllm_generation.LLM, []
+
+    def shared(**given):
+        if not engines:
+            engines.append(start(**given))
+        return engines[0]
+
+    monkeypatch.setattr(vllm_generation, "LLM", shared)
 
 
 @pytest.fixture(scope="session")

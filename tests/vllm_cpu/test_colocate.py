@@ -80,8 +80,9 @@ MODES = {
 }
 
 
-def test_the_weight_that_each_correction_leaves_by_length(nano_changes, tmp_path):
+def test_the_weight_that_each_correction_leaves_by_length(nano_changes, one_engine, tmp_path):
     """Of vLLM's own 16-bit log-probabilities, and with the noise of 8,192 tokens on 96; printed."""
+    nano_changes |= {"test_limit": 1, "eval_attempts": 1, "eval_lengths": [96]}
     found = {}
     for name, noise in (*((name, 0.37) for name in MODES), ("sequence_mask", 0.0)):
         changes = {**nano_changes, **MODES[name], "num_generations": 16, "sampler_noise": noise}

@@ -9,30 +9,23 @@ source, each with one line that says why.
 goes on where it was killed. Add an adapter in a file of its own and name it in `source`.
 """
 
-from mcbench.data.collect.adapter import Adapter, RowReader
 from mcbench.data.collect.decode import Limits, Unusable
 from mcbench.data.collect.source import (
     ADAPTERS,
     Item,
     OpenSource,
     Source,
-    describe_sources,
     load_sources,
-    local_size,
     read_source,
 )
 
 __all__ = [
     "ADAPTERS",
-    "Adapter",
     "Item",
     "Limits",
     "OpenSource",
-    "RowReader",
     "Source",
     "Unusable",
-    "describe_sources",
     "load_sources",
-    "local_size",
     "read_source",
 ]

@@ -25,6 +25,7 @@ from mcbench.data.programs import is_python
 from mcbench.data.schema import INPUT_KEY, Problem
 from mcbench.errors import unknown
 from mcbench.evaluator import extract_code
+from mcbench.evaluator.submission import printable
 
 _SHOWN = 10  # reasons kept in a record for tests that were left out
 _MAX_REFERENCES = 24  # of a row that are kept: TACO has up to hundreds
@@ -129,7 +130,7 @@ class Adapter:
             values |= {"difficulty": difficulty, "difficulty_provenance": "source"}
         return Problem(
             **{"licence": self.licence, **values},
-            id=f"{self.name}/{key}",
+            id=printable(f"{self.name}/{key}"),
             form=form,
             source=self.name,
             kind=str(about.get("platform") or self.name),

@@ -97,10 +97,9 @@ def _tested_function(asserts: tuple[str, ...], solution: str) -> str:
 
 
 def _parse(source: str, what: str) -> ast.Module:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Unusable("malformed", f"{what} is no Python ({type(error).__name__})") from None
+    if (tree := parsed(source)) is None:
+        raise Unusable("malformed", f"{what} is no Python")
+    return tree
 
 
 # The paper's split by task_id (Austin et al. 2021): 1-10 are the few-shot prompts.

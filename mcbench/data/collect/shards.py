@@ -61,7 +61,7 @@ def collect_pool(pool: Iterable[Problem], cache: Path) -> list[Shard]:
     seen: set[str] = set()
     items = (Item(first_only(_fitting(problem), seen, "pool")) for problem in pool)
     shards = []
-    for number, batch in enumerate(batches(items, ROWS, TEXT_MB)):
+    for number, (batch, _) in enumerate(batches(items, ROWS, TEXT_MB)):
         if batch:
             contents = (json.dumps(asdict(item.value), sort_keys=True) for item in batch)
             base = cache / STAGE / digest(["pool", str(number), *contents])
@@ -76,17 +76,20 @@ def _fitting(problem: Problem) -> Problem | Rejected:
     return Rejected(problem.id, "too_large", detail)
 
 
-def batches(items: Iterable[Item], rows: int, megabytes: float) -> Iterator[list[Item]]:
-    """Lists of ``rows`` items, or fewer whose text reaches ``megabytes``; the last may be empty."""
+def batches(
+    items: Iterable[Item], rows: int, megabytes: float
+) -> Iterator[tuple[list[Item], bool]]:
+    """Lists of ``rows`` items, or fewer whose text reaches ``megabytes``, and whether it is the
+    last, which may be empty."""
     batch: list[Item] = []
     text = 0
     for item in items:
         batch.append(item)
         text += _size(item.value)
         if len(batch) >= rows or text >= megabytes * MB:
-            yield batch
+            yield batch, False
             batch, text = [], 0
-    yield batch
+    yield batch, True
 
 
 def _size(value: Problem | Rejected) -> int:
@@ -125,16 +128,13 @@ def _shards(source: OpenSource, cache: Path, seen: set[str], progress: bool) -> 
         if after is None:
             return
         number, start = number + 1, after
-    last = None
-    for batch in batches(_items(source, start, seen, progress), ROWS, TEXT_MB):
-        if last is not None:
-            yield _store(base / f"{number:05}", last, last[-1].after)
-            if last[-1].after is None:
-                return
-            number += 1
-        last = batch
-    assert last is not None
-    yield _store(base / f"{number:05}", last, None)
+    for batch, is_last in batches(_items(source, start, seen, progress), ROWS, TEXT_MB):
+        after = None if is_last else batch[-1].after
+        yield _store(base / f"{number:05}", batch, after)
+        if after is None:
+            return
+        number += 1
+        del batch  # before the next one is read
 
 
 def _items(source: OpenSource, start: int, seen: set[str], progress: bool) -> Iterator[Item]:

@@ -395,7 +395,8 @@ function browse(root, source) {
     const judged = last === "AC" ? "All tests passed."
       : last === "no code" ? "It holds no complete program."
       : meanings[last] ? `Test ${all.length}: ${meanings[last]}; later tests were not run.` : "";
-    return [judged, row.cut && "Cut at the length limit.",
+    const again = row.second?.split(",").at(-1);
+    return [judged, again && `Judged again on hidden tests: ${meanings[again] ?? again}.`, row.cut && "Cut at the length limit.",
       row.masked && "Masked: its advantage was set to 0."].filter(Boolean).join(" ");
   }
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcbench.report.dashboard.follower import RunFollower
+from mcbench.runs.alarm import warning
 
 STATES = ("planned", "starting", "running", "stopped", "failed", "finished", "deleted")
 _WINDOW = 48  # updates from which the speed is taken; several generations, so that it is steady
@@ -101,6 +102,8 @@ def _note(run: RunFollower, state: str, step: int, now: float) -> str:
         quiet = now - (run.step_columns.last("time") or now)
         if quiet > max(_QUIET_S, 10 * (run.step_columns.last("step_time") or 0.0)):
             notes.append(f"no step for {span(quiet)}: evaluating, or stuck")
+    if alarm := warning(run.step_columns.values("alarm/gap")):
+        notes.append(alarm)
     resumes = int(run.meta.get("resumes") or 0)
     if resumes and state not in ("failed", "stopped"):
         notes.append("resumed" if resumes == 1 else f"resumed {resumes} times")
