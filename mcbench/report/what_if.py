@@ -111,7 +111,7 @@ def _tokens(run: Any, frame: pd.DataFrame) -> list[Any] | None:
         return list(frame[column])
     if run.config.model not in MODEL_NAMES:
         return None
-    tokenizer = load_tokenizer()
+    tokenizer: Any = load_tokenizer()
     rows = tokenizer(list(frame["completion"]), add_special_tokens=False)["input_ids"]
     missing = (frame["length"] - [len(row) for row in rows]).tolist()
     if not set(missing) <= {0, 1}:  # its end is no text

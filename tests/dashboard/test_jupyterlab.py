@@ -154,9 +154,10 @@ def test_an_ablation_is_trained_live_and_ends_in_a_page(lab: Lab, folder: Path) 
     lab.until_done()
     assert lab.tab.evaluate(shown(".jp-OutputArea .js-plotly-plot")) >= 4
     # The link opens the page where JupyterLab serves it, whatever host and base address that has.
-    link = lab.tab.evaluate("document.querySelector('.jp-OutputArea a[href*=files]').href")
-    assert link == f"{lab.url}/files/mine.html"
-    lab.tab.call("Page.navigate", url=link)
+    link = "document.querySelector('.jp-OutputArea a[href*=files]')"
+    assert lab.tab.evaluate(f"{link}.href") == f"{lab.url}/files/mine.html"
+    lab.tab.evaluate(f"{link}.target = '_self'")  # this tab
+    lab.tab.evaluate(f"{link}.click()")
     lab.until("document.body?.dataset.drawn > 0")
     page = (folder / "mine.html").read_text(encoding="utf-8")
     assert "mine" in page
@@ -374,7 +375,7 @@ def check_responses(lab: Lab) -> None:
 
 def check_overlays(lab: Lab) -> None:
     """Tokens by how probable they were; the mask and the advantage of a response whole."""
-    title = "document.querySelectorAll('.browser .token')[{}]?.title ?? ''"
+    title = "document.querySelectorAll('.browser .token')[{}].title"
     pick(lab, "Colour tokens by", "log-probability")
     lab.until(shown(".browser .token") + " === 4 && " + f"/log-prob/.test({title.format(0)})")
     pick(lab, "Colour tokens by", "advantage")

@@ -40,7 +40,7 @@ def stored(path: Any = None) -> Any:
             "advantage": 0.0, "verdicts": "WA", "group": 0,
         }
     )  # fmt: skip
-    config = SimpleNamespace(max_completion_length=8, recipe="microcoder")
+    config = SimpleNamespace(max_completion_length=8, model="another", recipe="microcoder")
     return SimpleNamespace(
         seed=0, config=config, completion_steps=lambda: [1], completions=lambda step: frame
     )

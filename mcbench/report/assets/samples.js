@@ -25,7 +25,7 @@ const mean = (values) => values.reduce((sum, value) => sum + value, 0) / Math.ma
 const groupOf = (row) => JSON.stringify([row.arm, row.step, row.group]);
 const RAMP = ["#00204c", "#414d6b", "#7c7b78", "#bcae6c", "#ffe945"]; // cividis
 const ramped = (share) => RAMP[Math.min(RAMP.length - 1, Math.floor(share * RAMP.length))];
-const SCATTER = { width: 460, height: 250, left: 46, right: 10, top: 8, bottom: 40 };
+const SCATTER = { width: 460, height: 250, left: 58, right: 10, top: 8, bottom: 40 };
 
 // Every prompt's group as a dot, length by diversity, and what of the gradient's weight the mask
 // leaves by length. `brushed(groups)` is told which dots a reader chose; null for all.
@@ -49,7 +49,8 @@ function linkedViews(brushed) {
     const x = (value) => left + (value - low) / (high - low || 1) * (width - left - right);
     const y = (value) => height - bottom - (value - under) / (over - under || 1) * (height - top - bottom);
     into.append(shape("path", { class: "axes", d: `M${left},${top}V${height - bottom}H${width - right}` }),
-      ...[low, (low + high) / 2, high].map((value) => text(x(value), height - bottom + 14, short(value))),
+      ...[low, (low + high) / 2, high].map((value, i) =>
+        text(x(value), height - bottom + 14, short(value), i === 2 ? "end" : "middle")),
       ...[under, (under + over) / 2, over].map((value) => text(left - 5, y(value) + 4, short(value), "end")),
       text((left + width) / 2, height - 6, xTitle));
     const side = text(0, 0, yTitle);

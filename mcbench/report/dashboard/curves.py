@@ -46,7 +46,7 @@ def _furnished(figure: Figure, title: str) -> Figure:
             "font": {"size": 14},
             "y": 1,
             "yanchor": "top",
-            "pad": {"t": 7 + 17 * (len(lines) - 1)},
+            "pad": {"t": 24 if len(lines) > 1 else 7},
         },
         height=HEIGHT + below + 24 * max(0, len(lines) - 2),
         autosize=True,

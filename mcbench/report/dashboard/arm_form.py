@@ -210,7 +210,7 @@ class Workbench(Dashboard):
         ]
         if not missing:
             return "nothing to train: its runs are finished"
-        seconds = 0.0
+        seconds, source = 0.0, ""
         for config in missing:
             key = config.profile, config.model
             if self._paces.get(key) is None:  # records do not change, runs may have finished since
@@ -230,7 +230,8 @@ class Workbench(Dashboard):
                     f"{config.profile} is finished yet"
                 )
             seconds += config.steps * tokens_of_update(config) * pace.seconds
-        return f"{_counted(missing)}: about {span(seconds)}, {pace.source}"
+            source = pace.source
+        return f"{_counted(missing)}: about {span(seconds)}, {source}"
 
     # Adding, stopping, resuming -------------------------------------------------------------------
 

@@ -9,11 +9,10 @@ import pytest
 
 from mcbench.files import write_json
 from mcbench.report import served
-from mcbench.report.dashboard import workbench as module
+from mcbench.report.dashboard.arm_form import Workbench, workbench
 from mcbench.report.dashboard.dashboard import Dashboard
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.report.dashboard.progress import progress_of
-from mcbench.report.dashboard.workbench import Workbench, workbench
 from mcbench.runs.compact import write_compact
 from mcbench.runs.config import allowed
 
@@ -80,8 +79,7 @@ def test_added_arms_are_remembered_beside_the_runs(tmp_path: Path, bench: Workbe
     again.close()
 
 
-def test_in_batch_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "page_likely", lambda: False)
+def test_in_batch_there_is_nothing(tmp_path: Path) -> None:
     assert workbench("batch_size", ARMS, "no such profile", runs_dir=tmp_path) == {}
     assert list(tmp_path.iterdir()) == []
 
