@@ -86,8 +86,8 @@ def test_a_cheat_keeps_its_reward_and_widens_the_gap():
 
 
 def test_half_the_time_limit():
-    slow = "import time\nwhile time.process_time() < 1.3: pass\nprint(7)"
-    rewards, logged, second = judged([block(slow)], hidden_tests="[]")
+    slow = "import time\nwhile time.process_time() < 0.5: pass\nprint(7)"
+    rewards, logged, second = judged([block(slow)], hidden_tests="[]", time_limit_s=0.8)
     assert (rewards, logged["alarm/gap"], second) == ([1], 1, ["TLE"])
     assert judged([block(slow)], hidden_tests="[]", time_limit_s=4.0)[2] == ["AC"]
 
@@ -168,4 +168,5 @@ def test_training_that_learns_to_cheat_raises_the_alarm(weak, searcher, tmp_path
     page = tmp_path / "page.html"
     assert main(["report", str(run.path), "-o", str(page)]) == 0
     assert ("hacking alarm: " in page.read_text()) == weak
-    assert "Gap of the two judgements" in page.read_text()
+    drawn = "Gap of the two judgements" if weak else "failing harder tests never changed: 0."
+    assert drawn in page.read_text()
