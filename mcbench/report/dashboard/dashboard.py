@@ -38,7 +38,7 @@ MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
 CURVES, RESPONSES = "Curves", "Responses"
 # Looking and drawing may each take this share of a processor. Nobody waits longer than this for the
 # table of runs after a step; the figures of many runs come less often, the last number at most.
-_SHARE, _REST_S, _LONGEST_REST_S, _LONGEST_UNDRAWN_S = 0.005, 0.25, 1.5, 15.0
+_SHARE, _REST_S, _LONGEST_REST_S, _LONGEST_UNDRAWN_S = 0.005, 0.25, 1.5, 20.0
 _FIRST = {"running": 0, "starting": 0, "planned": 1}
 
 _open: dict[str, Dashboard] = {}
