@@ -95,5 +95,7 @@ def _shared() -> CodeReward:
 def _judged(
     reward: CodeReward, responses: Sequence[Any], rows: Sequence[Mapping[str, str]]
 ) -> list[float]:
-    columns = {name: [row[name] for row in rows] for name in ("tests", "form", "fn_name")}
+    columns: dict[str, Any] = {
+        name: [row[name] for row in rows] for name in ("tests", "form", "fn_name")
+    }
     return [score or 0.0 for score in reward([""] * len(rows), responses, **columns)]

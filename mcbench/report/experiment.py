@@ -372,7 +372,8 @@ def _is_empty(block: Panel | ScoreTable) -> bool:
     """Whether a panel has nothing to show but that."""
     if not isinstance(block, Panel):
         return False
-    return not (block.plots or block.text or (block.data is not None and len(block.data)))
+    some = block.data is not None and len(block.data)
+    return not (block.plots or block.flat or block.text or some)
 
 
 def _papers_numbers(experiment: str, figure: str) -> list[Section]:

@@ -36,8 +36,9 @@ from mcbench.runs.place import in_project
 FIRST_SECTIONS = ("Learning", "Truncation and mask")
 MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
 CURVES, RESPONSES = "Curves", "Responses"
-# One look may take this share of a processor, and after a step nobody waits longer than this.
-_SHARE, _REST_S, _LONGEST_REST_S = 0.01, 0.25, 1.5
+# Looking and drawing may each take this share of a processor. Nobody waits longer than this for the
+# table of runs after a step; the figures of many runs come less often, the last number at most.
+_SHARE, _REST_S, _LONGEST_REST_S, _LONGEST_UNDRAWN_S = 0.005, 0.25, 1.5, 20.0
 _FIRST = {"running": 0, "starting": 0, "planned": 1}
 
 _open: dict[str, Dashboard] = {}
@@ -90,6 +91,8 @@ class Dashboard:
         self._stop = threading.Event()
         self._changed = threading.Event()
         self._stale = True
+        self._undrawn = False
+        self._drawn_at = self._draw_cost = 0.0
         self._known: set[str] = set()
         self._arm_order: list[str] = []
         self._thread: threading.Thread | None = None
@@ -141,6 +144,7 @@ class Dashboard:
         self._answer([self.list], "chosen")
         answer_while_busy(self.samples)
         self.refresh()
+        self._draw_cost = 0.0  # the first time costs more than what follows
 
     def _answer(self, controls: Sequence[Any], trait: str) -> None:
         for control in controls:
@@ -199,12 +203,15 @@ class Dashboard:
             self._changed.clear()
             if self._stop.is_set():
                 return
+            drawn_at, wait = self._drawn_at, min(_LONGEST_UNDRAWN_S, self._draw_cost / _SHARE)
             began = time.thread_time()
             try:
-                self.refresh()
+                self.refresh(draw=time.monotonic() - drawn_at >= wait)
             except Exception as error:
                 self._report(error)
             cost = time.thread_time() - began
+            if self._drawn_at != drawn_at:
+                cost -= self._draw_cost
             rest = min(_LONGEST_REST_S, max(_REST_S, cost / _SHARE))
 
     def _report(self, error: Exception) -> None:
@@ -214,21 +221,24 @@ class Dashboard:
         with contextlib.suppress(Exception):
             self._show_status([])
 
-    def refresh(self) -> None:
-        """Look for what is new and show it, unless paused."""
+    def refresh(self, draw: bool = True) -> None:
+        """Look for what is new and show it, unless paused; without ``draw`` in the table of runs
+        alone, unless a reader changed what is drawn.
+        """
         with self._lock:
             self.looks += 1
             if self.pause.value:
                 self._show_status([])
                 return
-            changed = self.store.poll()
+            self._undrawn |= self.store.poll()
             self._offer_models()
             lines = self._show_runs()
             self.problem = ""
             self._show_status(lines)
-            if not changed and not self._stale:
+            if not self._stale and not (self._undrawn and draw):
                 return
-            self._stale = False
+            self._stale = self._undrawn = False
+            began = time.thread_time()
             if self.shown.value == RESPONSES:
                 self.samples.refresh()
                 self._put(self.samples)
@@ -241,6 +251,7 @@ class Dashboard:
                 chosen = [name for name, button in self.sections.items() if button.value]
                 self.curves.show(arms, chosen, self.smoothing.value)
                 self._put(self._curves_box)
+            self._draw_cost, self._drawn_at = time.thread_time() - began, time.monotonic()
 
     def _put(self, box: Any) -> None:
         if self._body.children != (box,):
