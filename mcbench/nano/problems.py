@@ -164,6 +164,7 @@ def more_tests(problem: Problem) -> tuple[dict[str, Any], ...]:
     name = problem.metadata.get("program")
     if problem.source != "nano" or not isinstance(name, str):
         return ()
+    inputs: list[Any]
     if found := _induced_named(name):
         source, inputs = induced.program(*found, problem.form), list(induced.DOMAIN)
     elif pipeline := _described_named(name):

@@ -107,13 +107,14 @@ def _tokens(run: Any, frame: pd.DataFrame) -> list[Any] | None:
     """The tokens of stored responses, as ids or texts. Where a record kept none, those of a nano
     model's tokenizer, if they are as many as the responses had; else None.
     """
-    for column in {"tokens", "pieces"} & set(frame.columns):
-        return list(frame[column])
+    for column in ("tokens", "pieces"):
+        if column in frame.columns:
+            return list(frame[column])
     if run.config.model not in MODEL_NAMES:
         return None
     tokenizer: Any = load_tokenizer()
     rows = tokenizer(list(frame["completion"]), add_special_tokens=False)["input_ids"]
-    missing = (frame["length"] - [len(row) for row in rows]).tolist()
+    missing = [int(length) - len(row) for length, row in zip(frame["length"], rows, strict=True)]
     if not set(missing) <= {0, 1}:  # its end is no text
         return None
     return [[*row, *(["end"] * lacks)] for row, lacks in zip(rows, missing, strict=True)]

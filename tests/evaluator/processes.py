@@ -16,7 +16,8 @@ def levels(root: int) -> list[set[int]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                state, parent = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+                stat = (entry / "stat").read_text(errors="replace")  # a name may be any bytes
+                state, parent = stat.rpartition(")")[2].split()[:2]
             except OSError:
                 continue
             if state != "Z":

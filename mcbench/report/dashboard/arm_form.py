@@ -152,8 +152,8 @@ class Workbench(Dashboard):
         answer_while_busy(self.form)
         self._answer_form()
 
-    def refresh(self) -> None:
-        super().refresh()
+    def refresh(self, draw: bool = True) -> None:
+        super().refresh(draw)
         with self._lock:
             own = [self._row(name) for name in self._added]
             if own != self.form.own:
