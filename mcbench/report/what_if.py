@@ -22,7 +22,7 @@ from mcbench.claims.measurements import GRID
 from mcbench.experiments.study import Study
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.temperature import select_temperature
-from mcbench.nano import MODEL_NAMES, load_tokenizer
+from mcbench.nano import MODEL_NAMES
 from mcbench.report.explain import Generation, raw_advantages, reason
 from mcbench.report.own_panels import grid_values
 from mcbench.report.spread import chosen_temperatures
@@ -111,7 +111,9 @@ def _tokens(run: Any, frame: pd.DataFrame) -> list[Any] | None:
         return list(frame[column])
     if run.config.model not in MODEL_NAMES:
         return None
-    tokenizer: Any = load_tokenizer()
+    from mcbench.nano.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer()
     rows = tokenizer(list(frame["completion"]), add_special_tokens=False)["input_ids"]
     missing = (frame["length"] - [len(row) for row in rows]).tolist()
     if not set(missing) <= {0, 1}:  # its end is no text
