@@ -415,20 +415,6 @@ def family_of(name: str) -> str:
     return SETTINGS[name].json_schema_extra["family"]  # type: ignore[index,return-value]
 
 
-@lru_cache
-def allowed(name: str) -> tuple[str, tuple[Any, ...]]:
-    """What a field takes: its kind and range in words, and its values where they can be listed."""
-    schema = Config.model_json_schema()["properties"][name]
-    kinds = [one for one in schema.get("anyOf", [schema]) if one["type"] != "null"]
-    (kind,) = kinds
-    choices = (True, False) if kind["type"] == "boolean" else tuple(kind.get("enum", ()))
-    words = {"integer": "whole number", "number": "number", "array": "list", "string": "text"}
-    limits = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
-    range_ = [f"{word} {kind[key]:g}" for key, word in limits.items() if key in kind]
-    told = ", ".join(map(json.dumps, choices)) or " ".join([words[kind["type"]], *range_])
-    return told + (" or null" if len(kinds) < len(schema.get("anyOf", kinds)) else ""), choices
-
-
 CHANGEABLE = tuple(n for n in SETTINGS if part_of(n) != "digest" and n not in ("profile", "seed"))
 
 

@@ -35,7 +35,7 @@ def settings_page() -> str:
             if family_of(name) == family:
                 mark = " °" if part_of(name) == "execution" else ""
                 default, source = _default(name)
-                cells = (SETTINGS[name].description, default, _range(schema[name]), source)
+                cells = (SETTINGS[name].description, default, range_of(schema[name]), source)
                 told = " | ".join(str(cell).replace("|", "\\|") for cell in cells)
                 lines.append(f"| `{name}`{mark} | {told} |")
     return "\n".join(lines) + "\n"
@@ -60,15 +60,15 @@ def _text(value: Any) -> str:
     return {None: "none", True: "true", False: "false"}.get(value, str(value))
 
 
-def _range(schema: dict[str, Any]) -> str:
+def range_of(schema: dict[str, Any]) -> str:
     """The values that a field allows, from its JSON schema."""
-    several = [_range(one) for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    several = [range_of(one) for one in schema.get("anyOf", ()) if one.get("type") != "null"]
     if several:
         return " or ".join(dict.fromkeys(several))
     if "enum" in schema or "const" in schema:
         return ", ".join(f"`{one}`" for one in schema.get("enum", [schema.get("const")]))
     if schema.get("type") == "array":
-        return f"list of {_range(schema['items'])}" if schema.get("items") else "list"
+        return f"list of {range_of(schema['items'])}" if schema.get("items") else "list"
     kind = {"integer": "whole number", "number": "number", "boolean": "true, false"}
     told = [kind.get(schema.get("type", ""), "text")]
     for key, words in (

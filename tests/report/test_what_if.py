@@ -12,7 +12,7 @@ from claims.effects import make_runs
 
 from mcbench.experiments.study import Study
 from mcbench.grpo.masking import uniform_draws
-from mcbench.nano import load_tokenizer
+from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.report.explain import Generation
 from mcbench.report.what_if import (
     _tokens,

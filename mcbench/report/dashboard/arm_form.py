@@ -29,8 +29,9 @@ from mcbench.report.dashboard.dashboard import Dashboard
 from mcbench.report.dashboard.live_figure import ASSETS, answer_while_busy
 from mcbench.report.dashboard.progress import progress_of, span
 from mcbench.report.served import page_likely
-from mcbench.runs.config import CHANGEABLE, SETTINGS, allowed, family_of, json_or_text
+from mcbench.runs.config import CHANGEABLE, SETTINGS, Config, family_of, json_or_text
 from mcbench.runs.place import committed_records, in_project
+from mcbench.runs.reference import range_of
 from mcbench.runs.store import RunStore
 from mcbench.scale.launch import check_placed
 from mcbench.scale.machine import gpu_here, visible_gpus
@@ -133,13 +134,15 @@ class Workbench(Dashboard):
         )
 
     def _build(self, sections: Sequence[str], smoothing: int) -> None:
+        schema = Config.model_json_schema()["properties"]
         families: dict[str, list[dict[str, Any]]] = {}
         for name in CHANGEABLE:
             if family_of(name) != "run":
-                takes, choices = allowed(name)
-                one = {"name": name, "help": SETTINGS[name].description, "takes": takes}
-                values = [json.dumps(v).strip('"') for v in choices]
-                families.setdefault(family_of(name), []).append({**one, "choices": values})
+                one = {"name": name, "help": SETTINGS[name].description}
+                one["takes"] = range_of(schema[name]).replace("`", "")
+                families.setdefault(family_of(name), []).append(
+                    {**one, "choices": _choices(schema[name])}
+                )
         about = {"families": families, "bases": list(self.bases)}
         self.form = ArmForm(
             about=about, asked={**EMPTY, "base": "microcoder", "seeds": str(self.seeds[0])}
@@ -288,6 +291,12 @@ class Workbench(Dashboard):
         told = f"{state}; updates: {counts}"
         line = f"{json.dumps(name, ensure_ascii=False)}: {self.own[name]!r},"
         return {"name": name, "told": told, "line": line, "action": action}
+
+
+def _choices(schema: Mapping[str, Any]) -> list[str]:
+    """The values of a setting that can be listed, as they are typed."""
+    kind = next(one for one in schema.get("anyOf", [schema]) if one["type"] != "null")
+    return ["true", "false"] if kind["type"] == "boolean" else list(kind.get("enum", ()))
 
 
 def _written(value: Any) -> str:
