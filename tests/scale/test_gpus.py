@@ -159,7 +159,7 @@ def test_ray_places_a_run_only_where_it_fits(gpus, tmp_path, monkeypatch):
         pool._check_room()
 
     small, large = ({"GPU": 8.0, f"accelerator_type:{kind}": 1.0} for kind in ("H100", "H200"))
-    with pytest.raises(UserError, match="needs 1 CPUs and 1 GPUs, which no machine"):
+    with pytest.raises(UserError, match="needs 8 CPUs and 1 GPUs, which no machine"):
         check({})
     with pytest.raises(UserError, match=r"one: qwen3-4b needs .* use --launch fsdp2 --processes 8"):
         check({}, small)
