@@ -41,7 +41,10 @@ class Lab:
         return [e for e in self.tab.errors if not any(remark in e for remark in REMARKS)]
 
     def open(self, path: str) -> None:
-        """Open a notebook alone, with its kernel ready."""
+        """Open a notebook alone, with its kernel ready; what is not saved in another is left."""
+        self.tab.evaluate(
+            "addEventListener('beforeunload', left => left.stopImmediatePropagation(), true)"
+        )
         self.tab.call("Page.navigate", url=f"{self.url}/lab/tree/{path}?token={self.token}&reset")
         self._until_shown(path)
         self.until("panel.sessionContext.session?.kernel?.status === 'idle'")
@@ -59,7 +62,8 @@ class Lab:
         name = json.dumps(Path(path).name)
         self.until(
             "window.panel = [...(window.jupyterapp?.shell?.widgets('main') ?? [])]"
-            f".find(p => p.title.label === {name} && p.content?.widgets?.length)"
+            f".find(p => p.title.label === {name}"
+            " && p.context?.isReady && p.content.widgets.length)"
         )
 
     def command(self, name: str) -> None:

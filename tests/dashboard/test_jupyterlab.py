@@ -137,7 +137,7 @@ def test_every_notebook_opens_and_the_quickstart_runs(lab: Lab, folder: Path) ->
     for path in sorted(folder.glob("*.ipynb")):
         lab.look(path.name)
         cells = len(nbformat.read(path, as_version=4).cells)
-        assert lab.tab.evaluate("panel.content.widgets.length") == cells
+        lab.until(f"panel.content.widgets.length === {cells}")
     assert lab.errors == [], sorted(set(lab.errors))[:8]
 
 

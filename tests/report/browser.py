@@ -54,6 +54,8 @@ class Tab:
             self._note(message)
 
     def _note(self, message: dict[str, Any]) -> None:
+        if "method" not in message:  # the answer to a call that nobody waited for to the end
+            return
         method, params = message["method"], message["params"]
         if method == "Runtime.exceptionThrown":
             details = params["exceptionDetails"]  # a thrown value that is no Error has none
