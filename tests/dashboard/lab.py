@@ -25,7 +25,10 @@ SETTINGS = {
     },
     "@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
 }
-REMARKS = ("is taking too long to activate", "ms to activate", "Connection lost")
+REMARKS = (
+    *("is taking too long to activate", "ms to activate", "Connection lost"),
+    "reading 'kernel'",  # ipywidgets' extension asks also notebooks that were opened without one
+)
 LIMIT_S = 120  # for anything to happen; machines that build are slow
 
 
@@ -41,10 +44,7 @@ class Lab:
         return [e for e in self.tab.errors if not any(remark in e for remark in REMARKS)]
 
     def open(self, path: str) -> None:
-        """Open a notebook alone, with its kernel ready; what is not saved in another is left."""
-        self.tab.evaluate(
-            "addEventListener('beforeunload', left => left.stopImmediatePropagation(), true)"
-        )
+        """Open a notebook alone, with its kernel ready."""
         self.tab.call("Page.navigate", url=f"{self.url}/lab/tree/{path}?token={self.token}&reset")
         self._until_shown(path)
         self.until("panel.sessionContext.session?.kernel?.status === 'idle'")

@@ -66,6 +66,9 @@ class Tab:
             self.errors.append(params["entry"]["text"])
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
+        elif method == "Page.javascriptDialogOpening":  # leave it, whatever is not saved
+            leave = {"id": 0, "method": "Page.handleJavaScriptDialog", "params": {"accept": True}}
+            self._socket.send(json.dumps(leave))
 
     def evaluate(self, script: str) -> Any:
         """The value of a script; a promise is awaited."""

@@ -168,6 +168,7 @@ def test_ray_places_a_run_only_where_it_fits(gpus, tmp_path, monkeypatch):
     # Where Ray has placed it, the GPUs there are asked.
     gpus(("NVIDIA H100 80GB HBM3", 81559))
     (tmp_path / "marker").touch()
+    monkeypatch.chdir(tmp_path)  # an actor of Ray's changes its folder
     (ended,) = _train_on_ray(task, str(tmp_path / "marker"), str(tmp_path))
     assert ended.status == REFUSED
     assert ended.last.startswith("one: qwen3-4b needs")
