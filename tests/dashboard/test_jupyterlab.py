@@ -394,7 +394,7 @@ def check_links(lab: Lab) -> None:
     lab.tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
     left = "document.querySelector('.browser circle:not(.out)')"
     lab.until(f"{left} && document.querySelector('.browser .weights').ariaLabel")
-    drag(lab.tab, left, (-1, -1), (2, 2))
+    drag(lab.tab, left, (-0.2, -0.2), (1.2, 1.2))  # the dot is at the edge
     lab.until(f"{summary}.startsWith('2 responses of 4 match')")
     lab.tab.evaluate("document.querySelector('.browser .views button').click()")
     lab.until(f"{summary} === '2 responses to this problem'")
