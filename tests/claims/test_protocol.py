@@ -14,7 +14,9 @@ from mcbench.errors import UserError
 from mcbench.runs.compact import read_compact
 
 ROOT = Path(__file__).parents[2]
-RECORDS = sorted((ROOT / "reports" / "records").glob("*.parquet"))
+RECORDS = [
+    path for name in ("records", "underway") for path in (ROOT / "reports" / name).glob("*.parquet")
+]
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -29,6 +31,9 @@ def test_the_tables_of_the_page_are_those_of_the_code() -> None:
 
 
 def test_every_run_of_the_protocol_names_a_commit_that_contains_it() -> None:
+    told = ["git", "-C", str(ROOT), "rev-parse", "--is-shallow-repository"]
+    if subprocess.run(told, capture_output=True, text=True, check=False).stdout != "false\n":
+        pytest.skip("this copy of the repository does not have its history")
     for path in RECORDS:
         record = read_compact(path)
         if record.seed in (*protocol.SEEDS, *protocol.MAP_SEEDS):
