@@ -122,7 +122,7 @@ def test_an_arm_of_ones_own_beside_the_paper_s_is_one_line(executed: Path) -> No
     runs = executed / "08_batch_size" / "runs"
     text, outputs = run(
         "08_batch_size", executed, profile="tiny", seeds=[0], steps=4, arms=arms, fresh=True,
-        runs_dir=str(runs),
+        workers=1, runs_dir=str(runs),
     )  # fmt: skip
     assert "batch_size: 2 runs, 0 finished before and reused, 2 to train" in text
     page = (runs / "08_batch_size.html").read_text(encoding="utf-8")
