@@ -92,7 +92,9 @@ def test_arms_of_other_experiments_are_named_with_their_home() -> None:
 
 
 @pytest.mark.parametrize("effect", [1, 0, -1])
-@pytest.mark.parametrize("name", PAPER)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "M3" else name for name in PAPER]
+)
 def test_a_planted_effect_is_found_absent_or_reversed(name: str, effect: int) -> None:
     found = judged(name, effect)
     if effect:

@@ -193,6 +193,7 @@ def test_the_shell_completes(complete, words, printed):
     assert printed in done.stdout
 
 
+@pytest.mark.slow
 def test_doctor_reports_versions_cores_and_sandbox(capsys):
     main(["doctor"])
     out = capsys.readouterr().out

@@ -82,6 +82,7 @@ def test_the_mechanisms_are_measured_on_unmasked_runs():
     assert all(p.config.num_iterations == 2 for p in clip_pilots())
 
 
+@pytest.mark.slow
 def test_a_set_is_saturated_by_what_was_measured():
     problems = load_problems("nano-saturated:train")
     assert len(problems) == 176

@@ -36,6 +36,7 @@ def test_arms_that_compute_the_same_are_one_run(plan, tmp_path):
     assert found[0].path == found[1].path
 
 
+@pytest.mark.slow
 def test_missing_runs_are_trained_finished_ones_reused(plan, tmp_path):
     def go(asked, **options):
         lines = []

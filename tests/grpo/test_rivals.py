@@ -143,6 +143,7 @@ def test_pass_at_k_trains(make_trainer):
     assert 1 in found
 
 
+@pytest.mark.slow
 def test_tokens_chosen_by_covariance_are_trained_otherwise(make_trainer):
     def weights(**options):
         trainer = make_trainer(gradient_accumulation_steps=1, steps_per_generation=2, **options)

@@ -57,6 +57,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(config, tmp_path):
     assert_same_record(whole.path, parts.path)
 
 
+@pytest.mark.slow
 def test_evaluation_samples_with_the_engine_and_leaves_the_random_state(config, tmp_path):
     often = config.with_settings({"eval_every": 1})
     train(often, tmp_path, lambda line: None)
