@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -239,9 +239,13 @@ class Workbench(Dashboard):
     # Adding, stopping, resuming -------------------------------------------------------------------
 
     def _pressed(self, message: Mapping[str, Any]) -> None:
+        actions: dict[str, Callable[[Any], None]] = {
+            "add": self._add, "stop_arm": self._stop_arm,
+            "resume": self._resume, "remove": self._remove,
+        }  # fmt: skip
         with self._lock:
             try:
-                getattr(self, f"_{message['action']}")(message.get("name"))
+                actions[message["action"]](message.get("name"))
             except UserError as error:
                 self.form.told = {**self.form.told, "problem": str(error)}
         self._stale = True
