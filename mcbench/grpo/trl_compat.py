@@ -76,6 +76,8 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     rewards: Tensor  # (B, reward functions); NaN where a function gave none
     seconds: Mapping[str, float] = MappingProxyType({})
     trace: Trace | None = None  # of sample_unfinished
+    _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
+    _scored: dict[str, Any] | None = None  # the batch of a loss that is being computed
     _inputs: Sequence[dict[str, Any]] = ()
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
@@ -114,6 +116,9 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             self.next_draw()
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         self.correct_noisy_sampler(output)
+        if self.training:
+            self._log_ratios = {}
+            output["place"] = torch.arange(len(self.sampled_ids))
         return output
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -197,10 +202,12 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             return nn.functional.pad(old, (0, logits_to_keep - old.shape[1])), None, None
         groups = self.args.length_groups
         if groups == 1 or compute_aux_loss or any(one is not None for one in images.values()):
-            return score(
+            found = score(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
                 compute_aux_loss, **images,
             )  # fmt: skip
+            self._keep_ratios(found[0])
+            return found
         count, rows = len(input_ids), batch_size or len(input_ids)
         passes = count if groups >= rows else max(groups, -(-count // rows))
         log_probs, entropies = in_length_groups(
@@ -209,7 +216,33 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             )[:2],
             input_ids, attention_mask, logits_to_keep, passes,
         )  # fmt: skip
+        self._keep_ratios(log_probs)
         return log_probs, entropies, None
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        self._scored = inputs
+        try:
+            return super()._compute_loss(model, inputs)
+        finally:
+            self._scored = None
+
+    def _keep_ratios(self, log_probs: Tensor) -> None:
+        """Takes note of log π - log π_old where TRL scores a batch for its loss."""
+        inputs = self._scored or {}
+        old = inputs.get("old_per_token_logps")
+        if self._log_ratios is not None and old is not None and "place" in inputs:
+            found = (log_probs.detach() - old).float().cpu()
+            self._log_ratios.update(zip(inputs["place"].tolist(), found, strict=True))
+
+    def log_ratios(self) -> list[NDArray[Any]] | None:
+        """log π - log π_old of each token of the batch generated last, in the update that used the
+        response last: (tokens,) for each of the B responses. None where some are not trained on
+        yet, or where TRL needs no π_old because π is the same. Every process must call.
+        """
+        found, own = self._log_ratios or {}, self.sampled_ids
+        rows = [found[place].numpy()[: len(own[place])] for place in sorted(found)]
+        complete = self.gather(torch.tensor([len(rows) == len(own)])).all()
+        return self.gather_sequences(rows) if complete else None
 
     def _keep_old_log_probs(self) -> None:
         """Those of the sampler, where TRL is about to ask for the same numbers: the first thing it

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SAMPLE_GROUPS = 4
 _COUNTS = ("passes", "attempts")  # of a problem in one evaluation
-_OF_TOKENS = {"logprobs", "entropies"}
+_OF_TOKENS = {"logprobs", "entropies", "log_ratios"}
 SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
 
 

@@ -375,6 +375,7 @@ class _Session:
             evaluate_first=done < 0,
             correct_threshold=self.arguments.correct_threshold,
             token_text=lambda token: str(self.tokenizer.decode([token])),
+            log_ratios=trainer.log_ratios,
         )
 
     # Evaluation ----------------------------------------------------------------------------------

@@ -158,7 +158,8 @@ function linkedViews(brushed) {
 }
 
 // What tokens can be coloured by: each gives tint and words of a token. What is measured of tokens is a
-// hexadecimal digit each, three to a nat, as in mcbench/report/samples.py; the rest is the response's.
+// hexadecimal digit each, three to a nat (of a ratio ten, 8 being 1), as in mcbench/report/samples.py;
+// the rest is the response's.
 const tinted = (rgb, share) => `rgba(${rgb},${Math.min(0.85, 0.85 * share).toFixed(2)})`;
 const digitOf = (digits, i) => parseInt(digits?.[i] ?? "0", 16);
 const signed = (value) => `${value > 0 ? "+" : ""}${value.toFixed(2).replace("-", "−")}`;
@@ -178,6 +179,11 @@ const OVERLAYS = {
   masked: { title: "mask", shade: ({ masked, raw }) => (masked
     ? ["rgba(128,134,144,.5)", `masked: no gradient; its advantage was ${raw === null ? "not known" : signed(raw ?? 0)}`]
     : ["none", "not masked: every token counts"]) },
+  ratio: { title: "ratio and clip", shade(row, { ratio, clipped }, i) {
+    const level = digitOf(ratio, i) - 8, words = `ratio to the policy that sampled it about ${Math.exp(level / 10).toFixed(2)}`;
+    return clipped?.[i] === "1" ? ["rgba(128,134,144,.7)", `${words}: clipped, no gradient`]
+      : [tinted(level < 0 ? "213,94,0" : "0,114,178", Math.abs(level) / 5), words];
+  } },
   weight: { title: "importance weight", shade: ({ weight }) => (weight === null || weight === undefined ? ["none", "no weight recorded"]
     : [tinted("0,158,115", weight), `the correction for the sampler leaves ${Math.round(100 * weight)} % of its weight`]) },
 };
@@ -199,11 +205,12 @@ function offer(select, options, otherwise = options[0]?.[0]) {
 function pageSource({ arms, prompts, rows, verdicts }) {
   rows.forEach((row, index) => { row.id = index; });
   const probable = rows.some((row) => row.levels), uncertain = rows.some((row) => row.entropy);
+  const moved = rows.some((row) => row.ratio);
   const has = (text, words) => text.toLowerCase().includes(words);
   return {
     live: false,
     asked: () => ({}),
-    data: () => ({ arms, rows, verdicts, probable, uncertain }),
+    data: () => ({ arms, rows, verdicts, probable, uncertain, moved }),
     text: (row) => ({ ...row, prompt: prompts[row.prompt] }),
     finds: (row, words) => has(row.text, words) || has(prompts[row.prompt], words),
     ask: () => {},
@@ -261,9 +268,9 @@ function browse(root, source) {
   const words = () => search.value.trim().toLowerCase();
   const filtering = () => Boolean(verdict.value || cut.value || masked.value || words() || chosen || over.checked);
 
-  function offerAll({ arms, rows, verdicts, probable, uncertain, steps, chosen }) {
+  function offerAll({ arms, rows, verdicts, probable, uncertain, moved, steps, chosen }) {
     const names = Object.entries(arms).map(([id, { label }]) => [id, label]);
-    const known = { levels: probable, entropy: uncertain, weight: rows.some((row) => "weight" in row) };
+    const known = { levels: probable, entropy: uncertain, ratio: moved, weight: rows.some((row) => "weight" in row) };
     offer(colour, [["", "nothing"], ...Object.entries(OVERLAYS).filter(([key]) => known[key] ?? true)
       .map(([key, { title }]) => [key, title])]);
     const kinds = [...new Set(rows.flatMap((row) => row.verdicts.split(",")))].sort();

@@ -294,6 +294,17 @@ class RunFollower:
         whole = [name.partition("_")[2] for name in names if name.startswith("step_")]
         return sorted({int(step) for step in whole if step.isdigit()})
 
+    def version_of(self, step: int) -> int | None:
+        """Another number once the stored responses have changed, as they do when the last update of
+        their generation is made; None where none are stored.
+        """
+        if self._record is not None:
+            return 0 if step in self._record.completion_steps() else None
+        try:
+            return Run(self.path).completions_path(step).stat().st_mtime_ns
+        except OSError:
+            return None
+
     def completions(self, step: int) -> pd.DataFrame:
         """The responses of the generation that ``step`` began.
 
