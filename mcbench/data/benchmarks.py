@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from mcbench.data.collect import ADAPTERS, Limits, Source
+from mcbench.data.collect import ADAPTERS, Source
 from mcbench.data.collect.shards import collect
 from mcbench.data.pipeline import read_audit
 from mcbench.data.schema import Problem, is_date
@@ -199,15 +199,13 @@ def _shard(path: Path) -> list[Problem]:
     return read_problems(path)
 
 
-def open_benchmark(
-    known: Benchmark, cache: Path, *, limits: Limits | None = None, progress: bool = False
-) -> BenchmarkSet:
+def open_benchmark(known: Benchmark, cache: Path, *, progress: bool = False) -> BenchmarkSet:
     """Open an evaluation set, read once into ``cache``.
 
     Raises:
         UserError: it cannot be read or holds nothing usable.
     """
-    shards = collect([known.source], cache, limits, progress=progress)
+    shards = collect([known.source], cache, progress=progress)
     columns = [name for name in SCHEMA.names if name != "tests"]
     entries: list[Problem] = []
     places: dict[str, tuple[Path, int]] = {}
