@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mcbench.errors import UserError
+from mcbench.experiments.experiments import planned_runs
 from mcbench.report import Dashboard
-from mcbench.report.dashboard import watch_experiment
 from mcbench.runs.config import preset
 
 from .runs import begin, finished, lines, responses
@@ -131,7 +131,8 @@ def test_without_a_page_it_is_text_and_has_no_thread(tmp_path: Path) -> None:
 
 
 def test_an_experiment_is_watched_before_its_runs_exist(tmp_path: Path, still: None) -> None:
-    dashboard = watch_experiment("results", "tiny", [0, 1], 4, runs_dir=tmp_path, live=True)
+    runs = [(run.arm, run.config) for run in planned_runs("results", "tiny", [0, 1], 4)]
+    dashboard = Dashboard(tmp_path, planned=runs, live=True)
     assert list(states(dashboard).values()) == ["planned"] * 6
     assert len(dashboard.list.chosen) == 6
     dashboard.close()
