@@ -32,7 +32,7 @@ def test_every_section_draws() -> None:
 
 
 def test_figures_have_titles_of_their_own() -> None:
-    one, other = figures.reward(arms_of()), figures.accuracy(arms_of(), 128)
+    one, other = figures.line(arms_of(), "reward"), figures.accuracy(arms_of(), 128)
     assert one.layout["xaxis"]["title"]["text"] == other.layout["xaxis"]["title"]["text"] == STEPS
     assert one.layout["yaxis"]["title"]["text"] == "Responses passing (%)"
     assert other.layout["yaxis"]["title"]["text"] == "pass@1 (%)"
@@ -42,7 +42,7 @@ def test_what_a_notebook_keeps_of_a_figure_can_be_read_and_drawn_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(plotly.io.renderers, "default", "plotly_mimetype")  # as in a kernel
-    figure = figures.reward(arms_of(3))
+    figure = figures.line(arms_of(3), "reward")
     kept = json.loads(json.dumps(figure._repr_mimebundle_(), allow_nan=False))
     again = Figure(**{n: kept["application/vnd.plotly.v1+json"][n] for n in ("data", "layout")})
     assert again.layout["title"]["text"] == "Training reward"
