@@ -63,16 +63,15 @@ def arm_of(record: Record) -> str:
 
 
 def group_runs(
-    records: Iterable[AnyRecord], name: Callable[[AnyRecord], str] = arm_of
+    named: Iterable[tuple[str, AnyRecord]],
 ) -> dict[str, dict[str, list[AnyRecord]]]:
-    """model -> arm -> runs by seed.
+    """model -> arm -> runs by seed, of pairs of an arm's name and a run.
 
     Models in the order of the records, with the profile's name where several profiles train one
-    model; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others. ``name`` says which arm a run
-    belongs to.
+    model; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others.
     """
     order = {arm: index for index, arm in enumerate(KNOWN)}
-    named = [(name(record), record) for record in records]
+    named = list(named)
     sizes = {(r.config.model, r.config.profile): r.config.model for _, r in named}
     models = Counter(sizes.values())
     sizes = {key: f"{key[0]} ({key[1]})" if models[key[0]] > 1 else key[0] for key in sizes}

@@ -123,7 +123,7 @@ def test_the_thread_looks_by_itself_and_survives_an_error(
 
 def test_without_a_page_it_is_text_and_has_no_thread(tmp_path: Path) -> None:
     config = preset("tiny", "grpo")
-    dashboard = Dashboard(tmp_path, planned=[config])
+    dashboard = Dashboard(tmp_path, planned=[("", config)])
     assert not dashboard.is_following
     assert list(dashboard._repr_mimebundle_()) == ["text/plain"]
     assert "1 planned" in dashboard._repr_mimebundle_()["text/plain"]
@@ -150,9 +150,8 @@ def test_planned_runs_are_listed_under_the_names_of_their_arms(tmp_path: Path, s
         return sorted(row["name"] for row in dashboard.list.rows)
 
     names = ["mine, seed 0", "mine, seed 1", "usual, seed 0"]
-    assert listed({"mine": mine, "usual": usual}) == names
     assert listed([("mine", mine[0]), ("mine", mine[1]), ("usual", usual)]) == names
-    assert listed([*mine, usual]) == [
+    assert listed([("", config) for config in (*mine, usual)]) == [
         "MicroCoder-GRPO, seed 0",
         "microcoder (mask_ratio=0.5), seed 0",
         "microcoder (mask_ratio=0.5), seed 1",

@@ -16,11 +16,11 @@ from mcbench.report.dashboard.curves import draw
 from mcbench.report.dashboard.live_figure import LiveFigure, thinned
 from mcbench.report.encode import figure_spec
 from mcbench.report.numbers import figure_table
-from mcbench.report.series import group_runs
+from mcbench.report.series import arm_of, group_runs
 
 
 def arms_of(seeds: int = 2) -> Any:
-    return group_runs(make_records(seeds=seeds))["nano-s"]
+    return group_runs((arm_of(one), one) for one in make_records(seeds=seeds))["nano-s"]
 
 
 def test_every_section_draws() -> None:

@@ -51,9 +51,8 @@ class Dashboard:
 
     Args:
         runs: a folder of runs, or one run directory; relative to the project's root.
-        planned: the configurations of the runs to follow, begun or not, as a list or by the name of
-            their arm: ``{"mine": config, "usual": [config, config]}``; all runs of the folder where
-            None.
+        planned: the runs to follow, begun or not: pairs of an arm's name, or nothing, and a
+            configuration; all runs of the folder where None.
         records: folders of compact records that stand in for planned runs not in the folder.
         sections: the sections of figures shown first (:data:`mcbench.report.panels.SECTIONS`).
         smoothing: steps of the running mean.
@@ -170,7 +169,7 @@ class Dashboard:
     @property
     def sizes(self) -> dict[str, dict[str, list[RunFollower]]]:
         """model -> arm -> all runs there are."""
-        return group_runs((run for run in self.store.runs.values() if run.meta), _arm)
+        return group_runs((run.arm, run) for run in self.store.runs.values() if run.meta)
 
     @property
     def arms(self) -> dict[str, list[RunFollower]]:
@@ -360,10 +359,6 @@ def _replace(dashboard: Dashboard) -> None:
     if key in _open:
         _open[key].close()
     _open[key] = dashboard
-
-
-def _arm(run: RunFollower) -> str:
-    return run.arm
 
 
 def _started(run: Any) -> float:
