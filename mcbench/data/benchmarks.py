@@ -69,7 +69,7 @@ class Benchmark:
 
 
 # Time limits are per test; LiveCodeBench's own runner allows 6 s.
-LIVECODEBENCH, HUMANEVAL, MBPP, EVALPLUS, MBPP_PLUS = (
+_PUBLISHED = [
     Benchmark(name, title, f"{title}{about}", adapter, subset, time_limit_s)
     for name, title, about, adapter, subset, time_limit_s in (
         ("livecodebench", "LiveCodeBench",
@@ -82,15 +82,13 @@ LIVECODEBENCH, HUMANEVAL, MBPP, EVALPLUS, MBPP_PLUS = (
         ("mbppplus", "MBPP+", " of EvalPlus: 378 problems of MBPP with many more tests",
          "mbppplus", "test", 6.0),
     )
-)  # fmt: skip
+]  # fmt: skip
 # Its problems are generated: who opens it brings them.
 NANO = Benchmark(
     "nano:test", "nano", "the held-out problems of the nano world", "nano", "test", 2.0, 512
 )
 
-BENCHMARKS: dict[str, Benchmark] = {
-    b.name: b for b in (LIVECODEBENCH, HUMANEVAL, MBPP, EVALPLUS, MBPP_PLUS, NANO)
-}
+BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (*_PUBLISHED, NANO)}
 
 
 def is_benchmark(name: str) -> bool:
