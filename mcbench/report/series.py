@@ -62,20 +62,24 @@ def arm_of(record: Record) -> str:
     return f"{record.config.recipe} ({extra})" if extra else record.config.recipe
 
 
-def group_runs(
-    records: Iterable[AnyRecord], name: Callable[[AnyRecord], str] = arm_of
-) -> dict[str, dict[str, list[AnyRecord]]]:
-    """model -> arm -> runs by seed.
+def size_names(sizes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """The names of (model, profile) pairs: the model, and the profile where several train one."""
+    known = list(dict.fromkeys(sizes))
+    counts = Counter(model for model, _ in known)
+    return {(m, profile): f"{m} ({profile})" if counts[m] > 1 else m for m, profile in known}
 
-    Models in the order of the records, with the profile's name where several profiles train one
-    model; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others. ``name`` says which arm a run
-    belongs to.
+
+def group_runs(
+    named: Iterable[tuple[str, AnyRecord]],
+) -> dict[str, dict[str, list[AnyRecord]]]:
+    """model -> arm -> runs by seed, of pairs of an arm's name and a run.
+
+    Models in the order of the records, under :func:`size_names`; arms in the order GRPO, GRPO+,
+    MicroCoder-GRPO, others.
     """
     order = {arm: index for index, arm in enumerate(KNOWN)}
-    named = [(name(record), record) for record in records]
-    sizes = {(r.config.model, r.config.profile): r.config.model for _, r in named}
-    models = Counter(sizes.values())
-    sizes = {key: f"{key[0]} ({key[1]})" if models[key[0]] > 1 else key[0] for key in sizes}
+    named = list(named)
+    sizes = size_names((r.config.model, r.config.profile) for _, r in named)
     grouped: dict[str, dict[str, list[AnyRecord]]] = {size: {} for size in sizes.values()}
     for arm, record in sorted(named, key=lambda n: (order.get(n[0], 99), n[0], seed_of(n[1]))):
         size = sizes[record.config.model, record.config.profile]

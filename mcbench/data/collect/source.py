@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader
-from mcbench.data.collect.decode import MB, Limits, Unusable
+from mcbench.data.collect.decode import MB, Unusable
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
 from mcbench.data.collect.functions import (
     HUMANEVAL,
@@ -130,9 +130,8 @@ class OpenSource:
         UserError: the source is not there, or lacks a column (found before anything is read).
     """
 
-    def __init__(self, source: Source, limits: Limits | None = None) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
-        self.limits = limits or Limits()
         self.adapter = source.reader()
         self.subset = self.adapter.subset(source.subset)
         self.label = f"{self.adapter.name}/{self.subset}" if self.subset else self.adapter.name
@@ -152,7 +151,6 @@ class OpenSource:
         """Text that is equal where the same items are read."""
         about = {
             "source": {**self.source.model_dump(), "path": ""},
-            "limits": self.limits.model_dump(),
             "files": [file.identity for file in self.files],
         }
         return json.dumps(about, sort_keys=True)
@@ -189,8 +187,8 @@ class OpenSource:
                 if self.adapter.needs:
                     hint = _OTHER_LAYOUT.format(self.adapter.about)
                     where = f"{file.name} of {self.label}"
-                    check_columns(path, self.adapter.needs, self.limits, where, hint)
-                for row in read_rows(path, self.adapter.all_columns, self.limits):
+                    check_columns(path, self.adapter.needs, where, hint)
+                for row in read_rows(path, self.adapter.all_columns):
                     if done == self.source.limit:
                         return
                     done += 1
@@ -211,7 +209,7 @@ class OpenSource:
             if adapter.belongs is not None and not adapter.belongs(row.data, self.subset):
                 return None
             other = file.get if self.source.generated_tests else None
-            return adapter.convert(row.data, RowReader(self.subset, index, self.limits, other))
+            return adapter.convert(row.data, RowReader(self.subset, index, other))
         except Unusable as error:
             return Rejected(where, error.rule, str(error))
         except UserError as error:
@@ -225,7 +223,6 @@ class OpenSource:
 
 def read_source(
     source: Source,
-    limits: Limits | None = None,
     *,
     progress: bool = False,
     reject: Callable[[Rejected], None] | None = None,
@@ -235,7 +232,7 @@ def read_source(
     Raises:
         UserError: the source is not there or lacks a column.
     """
-    for item in OpenSource(source, limits).items(progress=progress):
+    for item in OpenSource(source).items(progress=progress):
         if isinstance(item.value, Problem):
             yield item.value
         elif reject is not None:
