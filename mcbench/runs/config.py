@@ -172,6 +172,9 @@ class Config(Settings):
     soft_overlong: float | None = _algorithm(
         "reward", "last share of the limit over which DAPO's punishment grows to 1", ge=0, le=1
     )
+    reward: str = _setting(
+        "reward", "tests", "which of the rewards of the training set's task trains", "later"
+    )
     reward_rules: str = _setting(
         "reward", "microcoder", "comparison rules of the training reward", "later"
     )
