@@ -56,7 +56,7 @@ BUILDS = {
 
 
 def new_model(build: Build) -> Qwen3ForCausalLM:
-    """A model of the Qwen3 architecture, float32, randomly initialised where it starts from none."""
+    """A model of the Qwen3 architecture, float32, random where it starts from no other."""
     tokenizer = load_tokenizer(build.phrases)
     heads = build.hidden // 32
     config = Qwen3Config(

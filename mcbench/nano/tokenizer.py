@@ -15,17 +15,10 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from mcbench.nano import described, induced
+from mcbench.nano.words import FAILS, FENCE_CLOSE, FENCE_OPEN, GIVE_UPS, NONES, OKS, OPENERS
 
 PAD, EOS, UNK = "<pad>", "<eos>", "<unk>"
 N_INTEGERS = 200
-
-# Words of responses. Several words with one meaning give the base model honest entropy.
-OPENERS = ("try", "maybe", "test", "say")
-FAILS = (" no\n", " wrong\n", " off\n")
-NONES = (" none\n", " cannot\n", " skip\n")
-OKS = (" ok", " yes", " fits")
-GIVE_UPS = ("guess\n", "give up\n", "enough\n")
-FENCE_OPEN, FENCE_CLOSE = "```python\n", "```"
 
 
 def _phrases() -> list[str]:

@@ -43,7 +43,7 @@ _STEADY: dict[str, Any] = {
     "checkpoint_generations": 4,
 }
 
-# The landscape's tasks (mcbench/tasks): the same scale, with a base model and problems of their own.
+# The tasks of mcbench/tasks: the same scale, with base models and problems of their own.
 _REPAIR: dict[str, Any] = {
     **_NANO,
     "model": "nano-repair",

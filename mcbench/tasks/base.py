@@ -1,4 +1,4 @@
-"""What a task is: problems with hidden truth, rewards with parts, and a metric that is no reward."""
+"""What a task is: problems with hidden truth, rewards with parts, a metric that is no reward."""
 
 from __future__ import annotations
 

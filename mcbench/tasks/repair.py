@@ -1,8 +1,9 @@
 """Repair: generated bugs to be fixed, and tests to be written that show them.
 
-A bug is a mutant of a described pipeline's program (:mod:`mcbench.data.mutants`) that the problem's
-tests notice. The prompt shows the statement and the program with the bug; the right program and the
-tests stay here. Two roles, the ``kind`` of a problem (Kimi-Dev, Yang et al. 2025, arXiv 2509.23045):
+A bug is a line of a described pipeline's program that was mutated (:mod:`mcbench.data.mutants`),
+which the problem's tests notice. The prompt shows the statement and the program with the bug; the
+right program and the tests stay here. Two roles, the ``kind`` of a problem (Kimi-Dev, Yang et al.
+2025, arXiv 2509.23045):
 
 - ``fix``: answer with a thought and search/replace edits, as in SWE-RL (Wei et al. 2025, arXiv
   2502.18449; code: facebookresearch/swe-rl, ``core/reward.py``). It passed if the edited program
@@ -43,7 +44,7 @@ from mcbench.evaluator import Submission
 from mcbench.evaluator.submission import StdioTest
 from mcbench.nano import described
 from mcbench.nano.problems import described_problem, execute, pipeline_named, split_of
-from mcbench.nano.tokenizer import FENCE_CLOSE, FENCE_OPEN, GIVE_UPS
+from mcbench.nano.words import FENCE_CLOSE, FENCE_OPEN, GIVE_UPS
 from mcbench.tasks.base import TESTS, Judged, Split, Task, outcome, run_submissions
 
 SIZES = {"train": 600, "test": 60}
