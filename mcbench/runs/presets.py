@@ -49,7 +49,8 @@ _REPAIR: dict[str, Any] = {
     "model": "nano-repair",
     "train_set": "repair-fix:train",
     "test_set": "repair:test",
-    "eval_lengths": (96,),
+    "max_completion_length": 64,
+    "eval_lengths": (64, 128),
 }
 
 # Two passes over twice as many prompts: the last updates of a generation are far enough from the
