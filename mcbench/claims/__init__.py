@@ -3,9 +3,9 @@ the systems of :mod:`mcbench.tasks` claim:
 ``assess(experiment, runs)``.
 
 One module a section holds claims and their statistics, :mod:`.rivals` what other papers claim,
-:mod:`.ours` the questions, which predict no direction, :mod:`.landscape` the last; :mod:`.rules` the rules that decide,
-:mod:`.measurements` what claims need beside run records, :mod:`.margins` what counts as no effect,
-:mod:`.protocol` which seeds count.
+:mod:`.ours` the questions, which predict no direction, :mod:`.landscape` the last; :mod:`.rules`
+the rules that decide, :mod:`.measurements` what claims need beside run records, :mod:`.margins`
+what counts as no effect, :mod:`.protocol` which seeds count.
 """
 
 # isort: off

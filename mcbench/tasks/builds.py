@@ -6,7 +6,7 @@ from typing import Any
 
 from mcbench.nano import build
 from mcbench.nano.build import Build
-from mcbench.tasks import repair
+from mcbench.tasks import repair, traces
 
 _SMALL: dict[str, Any] = {"hidden": 128, "layers": 3, "intermediate": 352, "style": None}
 BUILDS = {
@@ -17,6 +17,14 @@ BUILDS = {
         lr=4e-3,
         corpus=repair.demonstrations,
         phrases=repair.PHRASES,
+        start="nano-s2",
+    ),
+    "nano-traced": Build(
+        **_SMALL, steps=400, lr=4e-3, corpus=traces.demonstrations, phrases=traces.PHRASES,
+        start="nano-s2",
+    ),
+    "nano-untraced": Build(
+        **_SMALL, steps=400, lr=4e-3, corpus=traces.untraced, phrases=traces.PHRASES,
         start="nano-s2",
     ),
 }
