@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from mcbench.claims.claim import register
 from mcbench.claims.evidence import Evidence, Part, difference, part
 from mcbench.claims.margins import MARGINS, POINTS
-from mcbench.claims.statistics import last_window
+from mcbench.claims.statistics import Curve, last_window
 
 claim = partial(register, section="landscape", whose="landscape")
 repair = partial(claim, experiment="repair")
+traced = partial(claim, experiment="execution_traces")
 MARGIN = MARGINS[POINTS].value
 
 
@@ -33,12 +36,17 @@ def no_lower(evidence: Evidence, what: str, ours: str, other: str, **kind: str) 
     )  # fmt: skip
 
 
+def _base(x: np.ndarray, y: Curve) -> np.ndarray:
+    """Before training."""
+    return y[..., 0]
+
+
 def gain(evidence: Evidence, what: str, arm: str, **kind: str) -> Part:
     """Last-window pass@1 minus that of the base model."""
     curve = evidence.accuracy(arm, **kind)
     return part(
         f"{what}, {arm} at the end minus the base", POINTS,
-        (1.0, curve, last_window), (-1.0, curve, lambda x, y: y[..., 0]),
+        (1.0, curve, last_window), (-1.0, curve, _base),
     )  # fmt: skip
 
 
@@ -101,3 +109,45 @@ def chosen_by_tests(evidence: Evidence) -> list[Part]:
     )
     name = "bugs fixed at the end, chosen patch minus a random one"
     return [difference(name, POINTS, chosen, single, last_window)]
+
+
+@traced(
+    "X1",
+    "A model trained on traces as well ends higher after reinforcement on programs, at equal "
+    "tokens.",
+    ("traced", "untraced"),
+    source="CWM (Copet et al. 2025), mid-training on execution traces",
+)
+def traces_help_programs(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 on programs, base trained on traces and programs minus base trained for
+    as many tokens on programs alone; and the difference of what reinforcement gained.
+    """
+    gains = [
+        (sign, evidence.accuracy(arm), statistic)
+        for arm, sign in (("traced", 1.0), ("untraced", -1.0))
+        for sign, statistic in ((sign, last_window), (-sign, _base))
+    ]
+    return [
+        higher(evidence, "pass@1", "traced", "untraced"),
+        part("gain of reinforcement, traced minus untraced", POINTS, *gains),
+    ]
+
+
+@traced(
+    "X2",
+    "Reinforcement with 1 or -1 predicts more held-out traces exactly, frame by frame.",
+    ("frames",),
+    source="CWM (Copet et al. 2025), trace prediction, and the reward of its reinforcement",
+)
+def exact_traces(evidence: Evidence) -> list[Part]:
+    """Share of held-out traces of which every frame is right: last window minus the base; and the
+    share of frames that are right place by place, the same.
+    """
+    frames = evidence.logged("frames", "eval/frames").percent()
+    return [
+        gain(evidence, "traces exactly right", "frames"),
+        part(
+            "frames right, at the end minus the base", POINTS,
+            (1.0, frames, last_window), (-1.0, frames, _base),
+        ),
+    ]  # fmt: skip

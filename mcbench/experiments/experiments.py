@@ -157,6 +157,14 @@ EXPERIMENTS: dict[str, Experiment] = {
             ("nano-repair",),
             recorded=False,
         ),
+        Experiment(
+            "execution_traces",
+            "Landscape: what programs do, line by line",
+            "22_execution_traces",
+            LANDSCAPE_SEEDS,
+            ("nano-traces",),
+            recorded=False,
+        ),
     )
 }
 

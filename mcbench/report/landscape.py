@@ -35,6 +35,12 @@ SYSTEMS = (
         "one model fixes bugs and writes tests; a curriculum; tests choose the patch",
         ("S2", "S3", "S4"),
     ),
+    System(
+        "CWM",
+        "arXiv 2510.02387",
+        "a base trained to predict what programs do, frame by frame, before reinforcement",
+        ("X1", "X2"),
+    ),
 )
 
 

@@ -206,6 +206,7 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "doses": _EVERY,
     "rivals": _EVERY,
     "repair": _EVERY,
+    "execution_traces": _EVERY,
     OWN: {**_EVERY, **_TABLES},
 }
 """By experiment and name."""

@@ -51,7 +51,10 @@ _REPAIR: dict[str, Any] = {
     "test_set": "repair:test",
     "max_completion_length": 64,
     "eval_lengths": (64, 128),
+    "steps": 96,
+    "eval_every": 16,
 }
+_TRACES: dict[str, Any] = {**_NANO, "model": "nano-traced", "steps": 96, "eval_every": 16}
 
 # Two passes over twice as many prompts: the last updates of a generation are far enough from the
 # policy that sampled for the clip to act, on 2 to 3 % of the tokens (with one pass: 0.5 %).
@@ -139,6 +142,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-stress": {**_STEADY, "learning_rate": 3e-4},  # experiments/regimes.py: rises, then falls
     "nano-clip": _CLIP,
     "nano-repair": _REPAIR,
+    "nano-traces": _TRACES,
     "nano-steady-m": {**_STEADY, "model": "nano-m"},
     "nano-steady-old": {**_STEADY, "model": "nano-old"},
     "tiny": _TINY,

@@ -20,11 +20,19 @@ BUILDS = {
         start="nano-s2",
     ),
     "nano-traced": Build(
-        **_SMALL, steps=400, lr=4e-3, corpus=traces.demonstrations, phrases=traces.PHRASES,
+        **_SMALL,
+        steps=400,
+        lr=4e-3,
+        corpus=traces.demonstrations,
+        phrases=traces.PHRASES,
         start="nano-s2",
     ),
     "nano-untraced": Build(
-        **_SMALL, steps=400, lr=4e-3, corpus=traces.untraced, phrases=traces.PHRASES,
+        **_SMALL,
+        steps=400,
+        lr=4e-3,
+        corpus=traces.untraced,
+        phrases=traces.PHRASES,
         start="nano-s2",
     ),
 }

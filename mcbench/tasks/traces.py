@@ -153,7 +153,7 @@ def draw(rng: random.Random, split: Split) -> tuple[described.Described, str, li
         source, values = source_of(task), [rng.randint(1, 9) for _ in range(rng.choice((3, 4)))]
         frames = trace(source, values)
         held = [v for _, told, _ in frames for v in _numbers(told)]
-        if held and 0 <= min(held) and max(held) <= LARGEST:
+        if held and min(held) >= 0 and max(held) <= LARGEST:
             shown = _json(values)
             asked = f"Trace.\n{source.replace(HEAD, HEAD + START.rstrip())}solve({shown})\n"
             return task, source, frames, asked + "Answer:\n"

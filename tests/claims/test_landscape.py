@@ -18,6 +18,8 @@ EFFECTS = {
     "S2": {"curriculum": {"fix": 20}},
     "S3": {"duo": {"write": 20, "fix": 12}, "tests": {"fix": 8}},
     "S4": {"duo": {"eval/selected": 20}},
+    "X1": {"traced": {"fix": 20, "write": 20}},
+    "X2": {"frames": {"fix": 20, "write": 20, "eval/frames": 20}},
 }
 
 
@@ -31,7 +33,7 @@ def curves(rises, *seed):
     rates = PassRates(STEPS, problems, values, ("easy",) * 120, kinds)
     logged = {
         name: (STEPS, (30 + rises.get(name, 0) * done) / 100 + rng.normal(0, 0.005, len(STEPS)))
-        for name in ("eval/selected", "eval/single")
+        for name in ("eval/selected", "eval/single", "eval/frames")
     }
     return RunCurves(logged, {(64, 1.0): rates})
 
