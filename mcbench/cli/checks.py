@@ -61,13 +61,14 @@ def nano() -> None:
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--steps", type=int, help="Optimizer steps (default: the model's own).")
 def build(name: str, output: str | None, seed: int, steps: int | None) -> None:
-    """Train a nano base model (nano-s, nano-m, nano-old) from scratch on CPU."""
+    """Train a nano base model on CPU."""
     from mcbench.errors import unknown
     from mcbench.nano import MODEL_NAMES
 
     if name not in MODEL_NAMES:
         raise unknown("nano model", name, MODEL_NAMES)
     from mcbench.nano.build import build as build_model
+    from mcbench.tasks.builds import BUILDS
 
     folder = Path(output or Path("build", name))
-    print(f"model: {build_model(name, folder, seed=seed, steps=steps)}")
+    print(f"model: {build_model(name, folder, seed=seed, steps=steps, builds=BUILDS)}")

@@ -117,7 +117,7 @@ class CodeReward:
             row = (tests[place], form[place], names[place], *checker)
             if row not in parsed:
                 parsed[row] = parse_tests(*row)
-            code = extract_code(_text_of(completion))
+            code = extract_code(text_of(completion))
             if code is not None:
                 preamble = own.get("preamble")
                 found[place] = Submission(
@@ -183,7 +183,8 @@ def parse_tests(
     return [make_test(form, fn_name or "", row, checker, protocol) for row in rows]
 
 
-def _text_of(completion: Any) -> str:
+def text_of(completion: Any) -> str:
+    """A completion's text, or the content of the last of its messages."""
     if isinstance(completion, str):
         return completion
     try:

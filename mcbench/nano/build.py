@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mcbench.errors import unknown
+from mcbench.nano import model_path
 from mcbench.nano.corpus import LOOPING, MODERN, OLD, Style, demonstrations
 from mcbench.nano.tokenizer import load_tokenizer
 
@@ -24,13 +26,21 @@ MAX_PROMPT, MAX_RESPONSE = 64, 192
 
 @dataclass(frozen=True)
 class Build:
-    """How a base model is made. Sizes are Qwen3's; ``head_dim`` is 32 throughout."""
+    """How a base model is made. Sizes are Qwen3's; ``head_dim`` is 32 throughout.
+
+    A model for another task than to write programs has a ``corpus`` of its own (seed -> endless
+    prompts and responses), with further ``phrases`` as tokens; it may ``start`` from the weights of
+    another nano model.
+    """
 
     hidden: int
     layers: int
     intermediate: int
-    style: Style
+    style: Style | None
     steps: int
+    corpus: Callable[[int], Iterator[tuple[str, str]]] | None = None
+    phrases: tuple[str, ...] = ()
+    start: str = ""
     batch_tokens: int = 4096
     lr: float = 6e-3
     warmup: int = 50
@@ -46,8 +56,8 @@ BUILDS = {
 
 
 def new_model(build: Build) -> Qwen3ForCausalLM:
-    """A randomly initialised model of the Qwen3 architecture, float32."""
-    tokenizer = load_tokenizer()
+    """A model of the Qwen3 architecture, float32, random where it starts from no other."""
+    tokenizer = load_tokenizer(build.phrases)
     heads = build.hidden // 32
     config = Qwen3Config(
         vocab_size=-(-len(tokenizer) // 64) * 64,
@@ -64,18 +74,24 @@ def new_model(build: Build) -> Qwen3ForCausalLM:
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return Qwen3ForCausalLM(config)
+    model = Qwen3ForCausalLM(config)
+    if build.start:
+        known = Qwen3ForCausalLM.from_pretrained(model_path(build.start), dtype=torch.float32)
+        weights = known.state_dict()
+        rows = len(load_tokenizer())  # what comes after is padding there, and phrases here
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            weights[name] = torch.cat([weights[name][:rows], model.state_dict()[name][rows:]])
+        model.load_state_dict(weights)
+    return model
 
 
-def batches(
-    style: Style, seed: int, batch_tokens: int
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Endless (input ids, labels), each (N, T) with N * T close to ``batch_tokens``.
+def batches(build: Build, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Endless (input ids, labels), each (N, T) with N * T close to the build's ``batch_tokens``.
 
     Sequences of like length share a batch, padded on the right; labels cover the response only.
     """
-    tokenizer = load_tokenizer()
-    stream = demonstrations(seed, style)
+    tokenizer, batch_tokens = load_tokenizer(build.phrases), build.batch_tokens
+    stream = build.corpus(seed) if build.corpus else demonstrations(seed, build.style or MODERN)
     generator = torch.Generator().manual_seed(seed)
     eos, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
     while True:
@@ -111,15 +127,16 @@ def build(
     seed: int = 0,
     steps: int | None = None,
     progress: Callable[[str], None] = print,
+    builds: Mapping[str, Build] = BUILDS,
 ) -> Path:
     """Train the base model ``name`` and save it under ``out``; the same seed gives the same model.
 
     Raises:
         UserError: an unknown model name.
     """
-    if name not in BUILDS:
-        raise unknown("nano model", name, BUILDS)
-    spec = BUILDS[name]
+    if name not in builds:
+        raise unknown("nano model", name, builds)
+    spec = builds[name]
     total = spec.steps if steps is None else steps
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # sums in one order, however many cores there are
@@ -127,9 +144,7 @@ def build(
     optimizers = make_optimizers(model, spec)
     started = time.monotonic()
     progress(f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters, {total} steps")
-    for step, (ids, labels) in enumerate(
-        islice(batches(spec.style, seed, spec.batch_tokens), total), 1
-    ):
+    for step, (ids, labels) in enumerate(islice(batches(spec, seed), total), 1):
         loss = model(input_ids=ids, labels=labels, use_cache=False).loss
         model.zero_grad()
         loss.backward()
@@ -142,7 +157,9 @@ def build(
             seconds = time.monotonic() - started
             left = seconds / step * (total - step)
             progress(f"{name}: step {step}/{total} loss {loss.item():.3f} {left / 60:.0f} min left")
-    return save(model, out, {"name": name, "seed": seed, "steps": total, **asdict(spec)})
+    made = {key: value for key, value in asdict(spec).items() if key != "corpus"}
+    tokenizer = load_tokenizer(spec.phrases)
+    return save(model, tokenizer, out, {"name": name, "seed": seed, **made, "steps": total})
 
 
 def make_optimizers(model: Qwen3ForCausalLM, spec: Build) -> list[torch.optim.Optimizer]:
@@ -164,10 +181,10 @@ def learning_rate(step: int, total: int, spec: Build) -> float:
     return spec.lr * warm * (0.1 + 0.45 * (1 + math.cos(math.pi * step / total)))
 
 
-def save(model: Qwen3ForCausalLM, out: Path, made: dict[str, object]) -> Path:
+def save(model: Qwen3ForCausalLM, tokenizer: Any, out: Path, made: dict[str, object]) -> Path:
     """Write weights (half precision, to stay small), tokenizer and how the model was made."""
     out.mkdir(parents=True, exist_ok=True)
     model.half().save_pretrained(out)
-    load_tokenizer().save_pretrained(out)
+    tokenizer.save_pretrained(out)
     (out / "build.json").write_text(json.dumps(made, indent=1) + "\n")
     return out

@@ -13,15 +13,7 @@ from dataclasses import dataclass
 
 from mcbench.nano import described, induced
 from mcbench.nano.problems import draw_induced, induced_programs, split_of
-from mcbench.nano.tokenizer import (
-    FAILS,
-    FENCE_CLOSE,
-    FENCE_OPEN,
-    GIVE_UPS,
-    NONES,
-    OKS,
-    OPENERS,
-)
+from mcbench.nano.words import FAILS, FENCE_CLOSE, FENCE_OPEN, GIVE_UPS, NONES, OKS, OPENERS
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def more_tests(problem: Problem) -> tuple[dict[str, Any], ...]:
     inputs: list[Any]
     if found := _induced_named(name):
         source, inputs = induced.program(*found, problem.form), list(induced.DOMAIN)
-    elif pipeline := _described_named(name):
+    elif pipeline := pipeline_named(name):
         rng = random.Random(f"more-{problem.id}")
         source = described.program(*pipeline, problem.form)
         inputs = [described.draw_input(rng) for _ in range(MORE_INPUTS)]
@@ -185,7 +185,7 @@ def _induced_named(name: str) -> tuple[int, int] | None:
     return (features.index(expr), int(k)) if expr in features and k.isdigit() else None
 
 
-def _described_named(name: str) -> tuple[tuple[described.Step, ...], int] | None:
+def pipeline_named(name: str) -> tuple[tuple[described.Step, ...], int] | None:
     """Steps and final of a ``Described.key``."""
     *steps, final = name.removeprefix("described:").split(",")
     ops, finals = ([one.name for one in table] for table in (described.OPS, described.FINALS))

@@ -8,23 +8,17 @@ decode(encode(text)) == text for printable ASCII and newlines.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from mcbench.nano import described, induced
+from mcbench.nano.words import FAILS, FENCE_CLOSE, FENCE_OPEN, GIVE_UPS, NONES, OKS, OPENERS
 
 PAD, EOS, UNK = "<pad>", "<eos>", "<unk>"
 N_INTEGERS = 200
-
-# Words of responses. Several words with one meaning give the base model honest entropy.
-OPENERS = ("try", "maybe", "test", "say")
-FAILS = (" no\n", " wrong\n", " off\n")
-NONES = (" none\n", " cannot\n", " skip\n")
-OKS = (" ok", " yes", " fits")
-GIVE_UPS = ("guess\n", "give up\n", "enough\n")
-FENCE_OPEN, FENCE_CLOSE = "```python\n", "```"
 
 
 def _phrases() -> list[str]:
@@ -51,18 +45,20 @@ def _phrases() -> list[str]:
     return sorted(set(phrases) - {""})
 
 
-def vocabulary() -> list[str]:
-    """All tokens in the order of their ids."""
+def vocabulary(more: Sequence[str] = ()) -> list[str]:
+    """All tokens in the order of their ids; those of ``more`` phrases come last."""
     characters = [chr(c) for c in range(32, 127)]
     integers = [f" {n}" for n in range(N_INTEGERS)]
     rest = [t for t in [*characters, *_phrases()] if t not in integers]
-    return list(dict.fromkeys([PAD, EOS, UNK, *integers, *rest]))
+    return list(dict.fromkeys([PAD, EOS, UNK, *integers, *rest, *more]))
 
 
 @cache
-def load_tokenizer() -> PreTrainedTokenizerFast:
-    """The tokenizer shared by all nano models."""
-    tokens = vocabulary()
+def load_tokenizer(more: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
+    """The tokenizer shared by the nano models that write programs; with ``more`` phrases one for
+    another task, whose other ids are the same.
+    """
+    tokens = vocabulary(more)
     phrases = sorted(tokens[3 + N_INTEGERS :], key=len, reverse=True)
     # before a digit the space of "; " belongs to the integer
     known = "|".join(re.escape(p) + (r"(?!\d)" if p == "; " else "") for p in phrases if len(p) > 1)

@@ -205,6 +205,8 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "context_length": {**_EVERY, "correction": correction},
     "doses": _EVERY,
     "rivals": _EVERY,
+    "repair": _EVERY,
+    "execution_traces": _EVERY,
     OWN: {**_EVERY, **_TABLES},
 }
 """By experiment and name."""

@@ -62,6 +62,12 @@ class Config(Settings):
     model: str = _setting("model and data", ..., "nano model, directory or hub id", "name")
     train_set: str = _setting("model and data", "nano:train", "problems trained on", "name")
     test_set: str = _setting("model and data", "nano:test", "held-out problems", "name")
+    readmit: Annotated[tuple[Positive, Positive], Field(strict=False)] | None = _setting(
+        "model and data",
+        None,
+        "problems that the base never solved join late: every so many updates, so many of them",
+        "later",
+    )
     prompt_style: Literal["plain", "chat"] = _setting(
         "model and data", "plain", "the statement alone, or a conversation"
     )
@@ -171,6 +177,9 @@ class Config(Settings):
 
     soft_overlong: float | None = _algorithm(
         "reward", "last share of the limit over which DAPO's punishment grows to 1", ge=0, le=1
+    )
+    reward: str = _setting(
+        "reward", "tests", "which of the rewards of the training set's task trains", "later"
     )
     reward_rules: str = _setting(
         "reward", "microcoder", "comparison rules of the training reward", "later"

@@ -16,6 +16,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from mcbench.evaluator.reward import NO_CODE
 from mcbench.files import make_writable, plain, read_lines, write_atomic, write_json
 from mcbench.grpo.diversity import distinct_4_first, distinct_n, program_key, unique_share
 from mcbench.runs.scores import EvalResult, mean_pass_at
+from mcbench.tasks import TASKS, TESTS, Judged, Task, means, task_of
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy
@@ -117,8 +119,27 @@ def evaluate(
                     write_atomic(file, "".join(json.dumps(plain(row)) + "\n" for row in new))
             rows += new
             bar.update(len(new))
+    parts = _parts(rows, lengths)
     chosen = [rows] if some is None else [rows, [row for row in rows if row["id"] in some]]
-    return [_result(those, length, attempts, temperature) for those in chosen for length in lengths]
+    return [
+        replace(_result(those, length, attempts, temperature), parts=parts[length])
+        for those in chosen
+        for length in lengths
+    ]
+
+
+def _parts(
+    rows: Sequence[Mapping[str, Any]], lengths: Sequence[int]
+) -> dict[int, dict[str, float]]:
+    """By length the means of what a task told of the chunks of problems."""
+    found: dict[int, dict[str, float]] = {}
+    for length in lengths:
+        told = [row["parts"][str(length)] for row in rows if "parts" in row]
+        names = dict.fromkeys(name for one in told for name in one)
+        found[length] = {
+            name: float(np.mean([one[name] for one in told if name in one])) for name in names
+        }
+    return found
 
 
 def check_request(
@@ -183,7 +204,11 @@ def _rows(
     """What is kept of every problem: what it is, and its responses with their verdicts."""
     responses = sample(model, problems, lengths=lengths, attempts=attempts, **settings)
     texts = {length: model.texts([ids[:length] for ids in responses]) for length in lengths}
-    verdicts = judge(evaluator, problems, texts, attempts, known)
+    task, parts = task_of(problems), {}
+    if task is TASKS["code"]:
+        verdicts = judge(evaluator, problems, texts, attempts, known)
+    else:
+        verdicts, parts = judge_task(task, evaluator, problems, texts, attempts)
     longest = texts[max(lengths)]
     rows = []
     for index, problem in enumerate(problems):
@@ -210,9 +235,43 @@ def _rows(
                     str(n): unique_share([[program_key(extract_code(t[i])) for i in mine]])
                     for n, t in texts.items()
                 },
+                **({"parts": {str(n): told[index] for n, told in parts.items()}} if parts else {}),
             }
         )
     return rows
+
+
+def judge_task(
+    task: Task,
+    evaluator: Any,
+    problems: Sequence[Problem],
+    texts: Mapping[int, list[str]],
+    attempts: int,
+) -> tuple[dict[int, list[str]], dict[int, list[dict[str, float]]]]:
+    """As :func:`judge` for any other task; and by length what it tells of every problem, the first
+    of which also has what it tells of all.
+    """
+    places = [(index, text) for rows in texts.values() for index, text in _placed(rows, attempts)]
+    distinct = list(dict.fromkeys(places))
+    found = task.judge(
+        [problems[index] for index, _ in distinct], [text for _, text in distinct], TESTS, evaluator
+    )
+    judged: dict[tuple[int, str], Judged] = dict(zip(distinct, found, strict=True))
+    verdicts, told = {}, {}
+    for length, rows in texts.items():
+        mine = [judged[key] for key in _placed(rows, attempts)]
+        verdicts[length] = [one.verdict for one in mine]
+        groups = [mine[i : i + attempts] for i in range(0, len(mine), attempts)]
+        told[length] = [dict(means(group)) for group in groups]
+        if task.summary is not None:
+            responses = [rows[i : i + attempts] for i in range(0, len(rows), attempts)]
+            told[length][0] |= task.summary(problems, responses, evaluator)
+    return verdicts, told
+
+
+def _placed(rows: Sequence[str], attempts: int) -> list[tuple[int, str]]:
+    """Of every response the place of its problem, and its text."""
+    return [(i // attempts, text) for i, text in enumerate(rows)]
 
 
 def judge(

@@ -43,6 +43,19 @@ _STEADY: dict[str, Any] = {
     "checkpoint_generations": 4,
 }
 
+# The tasks of mcbench/tasks: the same scale, with base models and problems of their own.
+_REPAIR: dict[str, Any] = {
+    **_NANO,
+    "model": "nano-repair",
+    "train_set": "repair-fix:train",
+    "test_set": "repair:test",
+    "max_completion_length": 64,
+    "eval_lengths": (64, 128),
+    "steps": 96,
+    "eval_every": 16,
+}
+_TRACES: dict[str, Any] = {**_NANO, "model": "nano-traced", "steps": 96, "eval_every": 16}
+
 # Two passes over twice as many prompts: the last updates of a generation are far enough from the
 # policy that sampled for the clip to act, on 2 to 3 % of the tokens (with one pass: 0.5 %).
 _CLIP: dict[str, Any] = {**_STEADY, "train_batch_size": 32, "num_iterations": 2}
@@ -128,6 +141,8 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-steady": _STEADY,
     "nano-stress": {**_STEADY, "learning_rate": 3e-4},  # experiments/regimes.py: rises, then falls
     "nano-clip": _CLIP,
+    "nano-repair": _REPAIR,
+    "nano-traces": _TRACES,
     "nano-steady-m": {**_STEADY, "model": "nano-m"},
     "nano-steady-old": {**_STEADY, "model": "nano-old"},
     "tiny": _TINY,

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mcbench import nano
+from mcbench import nano, tasks
 from mcbench.data import benchmarks
 from mcbench.data.benchmarks import NANO, BenchmarkSet
 from mcbench.data.collect import read_source
@@ -25,12 +25,14 @@ from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.nano.graded import GRADED_FILE
 from mcbench.nano.saturated import SATURATED_FILE
 from mcbench.runs.alarm import divided_tests
+from mcbench.tasks import TASK_SETS
 
-NANO_SOURCES = Path(nano.__file__).parent
+NANO_SOURCES, TASK_SOURCES = Path(nano.__file__).parent, Path(tasks.__file__).parent
 SETS = (
     *("nano:train", "nano:test", "nano-balanced:train", "nano-balanced:test"),
     *("nano-formats:train", "nano-formats:test"),
     *("nano-harder:train", "nano-easier:train", "nano-saturated:train"),
+    *TASK_SETS,
 )
 _FORMS = (
     *SETS,
@@ -78,6 +80,8 @@ def _nano(name: str) -> tuple[Problem, ...]:
     is kept in the user's cache folder, under a name that changes with the code that generates it.
     """
     sources = sorted([*NANO_SOURCES.glob("*.py"), GRADED_FILE, SATURATED_FILE])
+    if name in TASK_SETS:
+        sources += sorted([*TASK_SOURCES.glob("*.py"), *TASK_SOURCES.glob("*.json")])
     key = digest([name, *(path.read_bytes() for path in sources)])
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcbench"
     kept = folder / f"{name.replace(':', '-')}-{key}.parquet"
@@ -97,6 +101,8 @@ def _generated(name: str) -> tuple[Problem, ...]:
     from mcbench.nano.problems import load_balanced, load_split
     from mcbench.nano.saturated import load_saturated
 
+    if name in TASK_SETS:
+        return TASK_SETS[name].load(name)
     if name == "nano-saturated:train":
         return load_saturated()
     if (level := name.removeprefix("nano-").removesuffix(":train")) in LEVELS:

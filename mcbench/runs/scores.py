@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ class EvalResult:
     per_problem: tuple[dict[str, Any], ...]
     distinct_4_first: float = math.nan
     unique_programs: float = math.nan
+    parts: dict[str, float] = field(default_factory=dict)
 
     def pass_at(self, k: int) -> float:
         """Unbiased pass@k, mean over problems.
@@ -77,7 +78,8 @@ class EvalResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The line of evals.jsonl, less step and data set."""
-        return {**vars(self), "per_problem": list(self.per_problem)}
+        row = {**vars(self), "per_problem": list(self.per_problem)}
+        return row if self.parts else {name: row[name] for name in row if name != "parts"}
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from mcbench.runs.say import Say, clock, say
 from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
+from mcbench.tasks import TASKS, TESTS, TaskReward, task_of
 
 _PATIENCE_S = 24 * 3600
 
@@ -191,6 +192,27 @@ def prompt_schedule(problems: Sequence[Problem], count: int, seed: int) -> list[
     return schedule[:count]
 
 
+def admitting_schedule(problems: Sequence[Problem], config: Config, count: int) -> list[Problem]:
+    """As :func:`prompt_schedule`, without the problems of pass rate 0 at first: every
+    ``config.readmit[0]`` updates ``config.readmit[1]`` of them join, in the order of the set
+    (Kimi-Dev, Yang et al. 2025, has 500 every 100 updates).
+    """
+    if config.readmit is None:
+        return prompt_schedule(problems, count, config.seed)
+    every, many = config.readmit
+    first = [problem for problem in problems if problem.pass_rate != 0]
+    later = [problem for problem in problems if problem.pass_rate == 0]
+    if not first:
+        raise UserError("readmit needs a problem that the base solved (its pass_rate above 0)")
+    per_stage = max(1, every // config.generation_period) * config.train_batch_size
+    schedule: list[Problem] = []
+    while len(schedule) < count:
+        stage = len(schedule) // per_stage
+        known = [*first, *later[: stage * many]]
+        schedule += prompt_schedule(known, per_stage, config.seed + 1_000_003 * stage)
+    return schedule[:count]
+
+
 @cache
 def _know_numbered_processors() -> None:
     """Let torch restore an optimizer's state to "cpu:0".
@@ -235,6 +257,8 @@ class _Session:
         self.is_main = _is_main()
         self.train_problems = self._short_enough(config.train_set)
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
+        self.task = task_of(self.train_problems)
+        self.task.check_reward(config.reward)
         self.part = (  # what small evaluations measure
             select_problems(self.test_problems, config.small_eval_limit)
             if config.small_eval_every
@@ -338,27 +362,34 @@ class _Session:
     def _trainer(self) -> Any:
         config = self.config
         count = -(-config.steps // config.generation_period) * config.train_batch_size
-        schedule = prompt_schedule(self.train_problems, count, config.seed)
+        schedule = admitting_schedule(self.train_problems, config, count)
         alarm = config.alarm_share > 0
         rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
-        # The published methods, which are there to be timed, do not work ahead.
-        ahead = config.reward_evaluator == "microcoder"
-        reward = CodeReward(self.reward_evaluator, overlap=ahead)
-        if alarm:
-            reward = AuditedCodeReward(
-                self.reward_evaluator,
-                second=self.evaluator,
-                share=config.alarm_share,
-                seed=config.seed,
-                overlap=ahead,
-            )
         return grpo.MicroCoderGRPOTrainer(
             model=self.model,
             args=self.arguments,
             processing_class=self.tokenizer,
             train_dataset=Dataset.from_list(rows),
-            reward_funcs=[reward],
+            reward_funcs=[self._reward()],
             peft_config=_lora(config),
+        )
+
+    def _reward(self) -> Any:
+        config = self.config
+        if (self.task, config.reward) != (TASKS["code"], TESTS):
+            if config.alarm_share:
+                raise UserError("alarm_share needs reward=tests on problems that ask for a program")
+            return TaskReward(self.task, config.reward, self.train_problems, self.reward_evaluator)
+        # The published methods, which are there to be timed, do not work ahead.
+        ahead = config.reward_evaluator == "microcoder"
+        if not config.alarm_share:
+            return CodeReward(self.reward_evaluator, overlap=ahead)
+        return AuditedCodeReward(
+            self.reward_evaluator,
+            second=self.evaluator,
+            share=config.alarm_share,
+            seed=config.seed,
+            overlap=ahead,
         )
 
     def _recorder(self, trainer: Any, done: int) -> Recorder:

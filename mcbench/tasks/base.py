@@ -1,0 +1,97 @@
+"""What a task is: problems with hidden truth, rewards with parts, a metric that is no reward."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mcbench.data.judge import submission
+from mcbench.data.schema import Problem
+from mcbench.errors import unknown
+from mcbench.evaluator import Submission
+from mcbench.evaluator.submission import Result
+
+Split = Literal["train", "test"]
+TESTS = "tests"
+"""The reward that every task has first: what its metric says, as a number."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of one response.
+
+    Attributes:
+        reward: that trains; None where our own infrastructure failed.
+        passed: the metric, whatever the reward is: pass@1 comes from it; None as above.
+        parts: numbers by name whose means are logged as ``task/NAME``.
+        message: what went wrong, in a few words; empty where it passed.
+    """
+
+    reward: float | None
+    passed: bool | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    message: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """``AC``, ``IE``, or what went wrong, in one word."""
+        if self.passed is None:
+            return "IE"
+        return "AC" if self.passed else re.sub(r"[\s,]+", "-", self.message) or "WA"
+
+
+Judge = Callable[[Sequence[Problem], Sequence[str], str, Any], list[Judged]]
+"""``judge(problems, responses, reward, evaluator)``: response i answers problem i. Malformed
+responses get the task's penalty, never an exception; one call of the evaluator judges all.
+"""
+Summary = Callable[[Sequence[Problem], Sequence[Sequence[str]], Any], dict[str, float]]
+"""``summary(problems, responses to each, evaluator)``: what an evaluation tells beside pass@1."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A generator of problems, and what judges responses to them.
+
+    ``load(name)`` gives the problems of one of ``sets``, whose ``source`` is the task's name.
+    """
+
+    name: str
+    sets: tuple[str, ...]
+    load: Callable[[str], tuple[Problem, ...]]
+    rewards: tuple[str, ...]
+    judge: Judge
+    summary: Summary | None = None
+
+    def check_reward(self, reward: str) -> None:
+        """Refuse a reward that the task does not have."""
+        if reward not in self.rewards:
+            raise unknown(f"reward of the task {self.name!r}", reward, self.rewards)
+
+
+def run_programs(
+    problems: Sequence[Problem], programs: Sequence[str | None], evaluator: Any
+) -> list[Result | None]:
+    """Every program on the tests of its problem, in one call; None where there is no program."""
+    found = [
+        submission(problem, code)
+        for problem, code in zip(problems, programs, strict=True)
+        if code is not None
+    ]
+    return run_submissions(found, [code is not None for code in programs], evaluator)
+
+
+def run_submissions(
+    found: Sequence[Submission], there: Sequence[bool], evaluator: Any
+) -> list[Result | None]:
+    """One result for each place that is ``there``."""
+    results = iter(evaluator.evaluate(found, early_exit=True) if found else [])
+    return [next(results) if one else None for one in there]
+
+
+def outcome(result: Result) -> tuple[bool | None, str]:
+    """Whether a program passed (None: our own failure), and the first verdict that says no."""
+    if "IE" in result.verdicts:
+        return None, "IE"
+    return result.passed, "" if result.passed else result.verdicts[-1]
