@@ -63,7 +63,7 @@ class Source(Settings):
         repo, revision: another data set on the hub than the adapter's, and its branch, tag or
             commit. ``mapping`` needs ``repo`` or ``path``.
         files: patterns of the files to read, instead of the adapter's.
-        limit: only the first rows.
+        limit: only so many rows of the subset, the first.
         name: of the source in ids, for ``mapping``.
         columns, test_keys, levels: as `listed.mapping_adapter` takes them, for ``mapping``.
         generated_tests: read tests that lie in files of their own too (codeforces: those that
@@ -180,7 +180,7 @@ class OpenSource:
                 yield Item(value, item.after)
 
     def _read(self, start: int) -> Iterator[Item]:
-        done = 0
+        done = taken = 0
         for file in self.files:
             try:
                 path = file.get(file.name)
@@ -189,25 +189,35 @@ class OpenSource:
                     where = f"{file.name} of {self.label}"
                     check_columns(path, self.adapter.needs, where, hint)
                 for row in read_rows(path, self.adapter.all_columns):
-                    if done == self.source.limit:
+                    if taken == self.source.limit:
                         return
                     done += 1
-                    value = self._convert(row, done - 1, file) if done > start else None
-                    if value is not None:
-                        yield Item(value, done)
+                    if not self._belongs(row):
+                        continue
+                    taken += 1
+                    if done > start:
+                        yield Item(self._convert(row, done - 1, file), done)
             except Disappeared as error:
                 detail = f"{error}; what was read before it is kept"
                 yield Item(Rejected(self.label, "source_disappeared", detail))
                 return
 
-    def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected | None:
+    def _belongs(self, row: Row) -> bool:
+        """Whether a row is of the subset; what cannot be read is, so that it is told of."""
+        belongs = self.adapter.belongs
+        if belongs is None or isinstance(row.data, Unusable):
+            return True
+        try:
+            return belongs(row.data, self.subset)
+        except Exception:  # foreign data: its conversion says what is wrong
+            return True
+
+    def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected:
         adapter = self.adapter
         where = f"{self.label}: {row.where}"
         try:
             if isinstance(row.data, Unusable):
                 raise row.data
-            if adapter.belongs is not None and not adapter.belongs(row.data, self.subset):
-                return None
             other = file.get if self.source.generated_tests else None
             return adapter.convert(row.data, RowReader(self.subset, index, other))
         except Unusable as error:
