@@ -68,8 +68,8 @@ class Benchmark:
         )
 
 
-# Time limits are per test; LiveCodeBench's own runner allows 6 s. The reference of mbpp/123 takes 3.8 s
-# on a slow processor, which is no wrong answer.
+# Time limits are per test; LiveCodeBench's own runner allows 6 s. The reference of mbpp/123 takes
+# 3.8 s on a slow processor, which is no wrong answer.
 _PUBLISHED = [
     Benchmark(name, title, f"{title}{about}", adapter, subset, time_limit_s)
     for name, title, about, adapter, subset, time_limit_s in (
