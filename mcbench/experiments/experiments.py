@@ -139,6 +139,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment("rivals", "What other papers do instead", "11_rivals", SEEDS, recorded=False),
         Experiment(
+            "recipes",
+            "Whole recipes: DeepCoder, Polaris, SRPO and DAPO beside MicroCoder-GRPO",
+            "25_recipes",
+            MAP_SEEDS,
+            ("nano-steady", "nano-stress"),
+        ),
+        Experiment(
             "where_it_holds",
             "Masks and T(D) over learning rate and limit",
             "12_where_it_holds",

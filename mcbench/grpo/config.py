@@ -45,12 +45,15 @@ _RANGES = {
     "dynamic_sampling": (0, math.inf),
     "soft_overlong": (0, 1),
     "temperature_target_entropy": (0, math.inf),
+    "drop_above": (0, 1),
+    "substitute_flat": (0, 1),
 }
 _WHOLE = (
     "repeat_window", "temperature_probe_prompts", "num_iterations", "pass_k", "dynamic_sampling"
 )  # fmt: skip
 _TEMPERATURES = (
-    "temperature_stages", "temperature_target_diversity", "temperature_target_entropy"
+    "temperature_stages", "temperature_target_diversity", "temperature_target_entropy",
+    "temperature_restore",
 )  # fmt: skip
 _CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
@@ -177,6 +180,27 @@ class MicroCoderGRPOConfig(GRPOConfig):
         metadata={
             "help": "DAPO: groups whose responses all fare alike are replaced by those of further "
             "prompts, in so many rounds at most."
+        },
+    )
+    drop_above: float | None = field(
+        default=None,
+        metadata={
+            "help": "SRPO, Polaris: prompts of which more than this share of the responses was "
+            "right are replaced by others of the set when they come again."
+        },
+    )
+    substitute_flat: float | None = field(
+        default=None,
+        metadata={
+            "help": "Polaris: groups whose responses all fare alike are replaced by copies of the "
+            "batch's others where more than this share is good (a third), else the step is skipped."
+        },
+    )
+    temperature_restore: list[int] | None = field(
+        default=None,
+        metadata={
+            "help": "Polaris: at these steps the lowest temperature of temperature_grid is taken "
+            "that restores the first stage's Distinct-4 of words."
         },
     )
     soft_overlong: float = field(
@@ -345,8 +369,11 @@ class MicroCoderGRPOConfig(GRPOConfig):
             )
         if self.soft_overlong and self.length_stages is not None:
             raise UserError("soft_overlong is for one limit; leave out length_stages")
-        if self.dynamic_sampling and self.world_size > 1:
-            raise UserError("dynamic_sampling is for one process, which sees whole groups")
+        for name in ("dynamic_sampling", "drop_above", "substitute_flat"):
+            if getattr(self, name) and self.world_size > 1:
+                raise UserError(f"{name} is for one process, which sees whole groups")
+        if self.substitute_flat is not None and (self.beta or self.truncation_mask != "none"):
+            raise UserError("substitute_flat goes without KL term (beta=0) and truncation_mask")
 
     def _check_stages(self) -> None:
         passes, every = self.gradient_accumulation_steps, self.passes_per_generation

@@ -61,6 +61,13 @@ class Config(Settings):
 
     model: str = _setting("model and data", ..., "nano model, directory or hub id", "name")
     train_set: str = _setting("model and data", "nano:train", "problems trained on", "name")
+    train_limit: Positive | None = _setting(
+        "model and data", None, "problems trained on, spread over the set; null: all", "later"
+    )
+    induced_first: float = _setting(
+        "model and data", 0.0, "share of the updates on induced problems alone, at the start",
+        "later", ge=0, le=1,
+    )  # fmt: skip
     test_set: str = _setting("model and data", "nano:test", "held-out problems", "name")
     prompt_style: Literal["plain", "chat"] = _setting(
         "model and data", "plain", "the statement alone, or a conversation"
@@ -88,6 +95,13 @@ class Config(Settings):
     dynamic_sampling: int | None = _algorithm(
         "batch", "rounds in which groups without a signal are replaced by further prompts", ge=0
     )
+    drop_above: float | None = _algorithm(
+        "batch", "prompts solved more often are replaced by others of the set", ge=0, le=1
+    )
+    substitute_flat: float | None = _algorithm(
+        "batch", "share of groups with a signal above which they stand in for the others",
+        ge=0, le=1,
+    )  # fmt: skip
     length_groups: Positive = _setting(
         "batch",
         1,
@@ -146,6 +160,9 @@ class Config(Settings):
     )
     temperature_target_entropy: float | None = _algorithm(
         "temperature", "entropy (nats a token) to whose nearest temperature training goes", gt=0
+    )
+    temperature_restore: list[int] | None = _algorithm(
+        "temperature", "steps from which on T restores the diversity of words of the first stage"
     )
     temperature_grid: list[float] | None = _algorithm("temperature", "temperatures T(D) tries")
     temperature_probe_prompts: int | None = _algorithm("temperature", "prompts T(D) measures on")

@@ -180,13 +180,26 @@ def reward_evaluator(config: Config, ours: Any) -> Iterator[Any]:
         yield chosen
 
 
-def prompt_schedule(problems: Sequence[Problem], count: int, seed: int) -> list[Problem]:
-    """The ``count`` training problems of a run in order: shuffled passes over the set.
+def prompt_schedule(
+    problems: Sequence[Problem], count: int, seed: int, induced_first: float = 0.0
+) -> list[Problem]:
+    """The ``count`` training problems of a run in order: shuffled passes over the set, the first
+    share ``induced_first`` of them over its induced problems alone (SRPO's first stage: those that
+    need long searches).
 
     The same seed gives the same order to every recipe, and a longer run begins like a shorter one.
+
+    Raises:
+        UserError: no induced problems.
     """
     rng = random.Random(f"prompts-{seed}")
     schedule: list[Problem] = []
+    induced = [problem for problem in problems if problem.kind == "induced"]
+    first = round(induced_first * count)
+    if first and not induced:
+        raise UserError("induced_first needs a training set with induced problems")
+    while len(schedule) < first:
+        schedule += rng.sample(induced, min(len(induced), first - len(schedule)))
     while len(schedule) < count:
         schedule += rng.sample(list(problems), len(problems))
     return schedule[:count]
@@ -234,7 +247,9 @@ class _Session:
     def __post_init__(self) -> None:
         config = self.config
         self.is_main = _is_main()
-        self.train_problems = self._short_enough(config.train_set)
+        self.train_problems = select_problems(
+            self._short_enough(config.train_set), config.train_limit
+        )
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
         self.task = task_of(self.train_problems)
         self.task.check_reward(config.reward)
@@ -341,7 +356,7 @@ class _Session:
     def _trainer(self) -> Any:
         config = self.config
         count = -(-config.steps // config.generation_period) * config.train_batch_size
-        schedule = prompt_schedule(self.train_problems, count, config.seed)
+        schedule = prompt_schedule(self.train_problems, count, config.seed, config.induced_first)
         alarm = config.alarm_share > 0
         rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
         return grpo.MicroCoderGRPOTrainer(
