@@ -10,7 +10,7 @@ One module a section holds claims and their statistics, :mod:`.rivals` what othe
 # isort: off
 # Importing a section registers its claims, so this is their order in CLAIMS.
 from mcbench.claims import evaluator, temperature, data, context, mask, batch, kl  # noqa: F401
-from mcbench.claims import rivals, ours  # noqa: F401
+from mcbench.claims import rivals, ours, recipes  # noqa: F401
 
 # isort: on
 from mcbench.claims.assess import Result, assess, count_states, summary_rows

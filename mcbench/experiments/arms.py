@@ -41,17 +41,6 @@ _NOISY: dict[str, Any] = {
     "test_limit": 60,
 }
 
-# Three passes over 64 problems: so few that a prompt comes again, as in the papers' epochs.
-_WHOLE: dict[str, Any] = {
-    "recipe": "grpo_plus",
-    "train_limit": 64,
-    "steps": 96,
-    "eval_every": 24,
-    "small_eval_every": None,
-    "eval_other_temperatures": (),
-    "test_limit": 120,
-}
-
 # The arms below a line that says "ours" answer a question that the paper leaves open.
 ARMS: dict[str, dict[str, dict[str, Any]]] = {
     # The older generation at the profile of the same scale.
@@ -187,23 +176,22 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
     # Whole recipes beside MicroCoder-GRPO (mcbench/grpo/staged.py, claims/recipes.py). DeepCoder's
     # limit is doubled after two thirds; Polaris has three stages and raises T in steps of .05.
     "recipes": {
-        "none": _WHOLE,
-        "microcoder": {**_WHOLE, "recipe": "microcoder"},
+        "none": {"recipe": "grpo_plus"},
+        "microcoder": {"recipe": "microcoder"},
         "deepcoder_whole": {
-            **_WHOLE,
             "recipe": "deepcoder",
             "train_set": "nano-solvable:train",
             "length_stages": "0:50%,67%:100%",
         },
         "polaris": {
-            **_WHOLE,
+            "recipe": "grpo_plus",
             "temperature_restore": [32, 64],
             "temperature_grid": [1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3],
             "drop_above": 0.9,
             "substitute_flat": 0.3333,
         },
-        "srpo": {**_WHOLE, "induced_first": 0.5, "drop_above": 0.99},
-        "dapo_whole": {**_WHOLE, "dynamic_sampling": 10, "soft_overlong": 0.2},
+        "srpo": {"recipe": "grpo_plus", "induced_first": 0.5, "drop_above": 0.99},
+        "dapo_whole": {"recipe": "grpo_plus", "dynamic_sampling": 10, "soft_overlong": 0.2},
     },
     # ours: rules against none in every cell of a grid; rho from the paper's to 1
     "where_it_holds": {

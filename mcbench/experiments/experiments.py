@@ -41,6 +41,15 @@ class Experiment:
         return ARMS[self.name]
 
 
+SHORT: Mapping[str, Any] = {
+    "train_limit": 64,
+    "steps": 96,
+    "eval_every": 24,
+    "small_eval_every": None,
+    "eval_other_temperatures": (),
+    "test_limit": 120,
+}
+"""Three passes over 64 problems: so few that a prompt comes again, as in the epochs of papers."""
 RATES, LIMITS = (1e-4, 2e-4, 3.5e-4, 5e-4), ("50%", "75%", "100%", "150%")
 
 
@@ -144,6 +153,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "25_recipes",
             MAP_SEEDS,
             ("nano-steady", "nano-stress"),
+            recorded=False,
+            cells=(SHORT,),
         ),
         Experiment(
             "where_it_holds",

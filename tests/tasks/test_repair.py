@@ -201,7 +201,9 @@ def test_prompts_hold_the_bug_and_not_the_right_line():
     programs = {one.metadata["program"] for one in repair.load("repair:train")}
     assert not programs & {one.metadata["program"] for one in test}
     alone = repair.load("repair-fix:train")
-    assert [one.id for one in alone] == [p.id for p in repair.load("repair:train") if p.kind == "fix"]
+    assert [one.id for one in alone] == [
+        p.id for p in repair.load("repair:train") if p.kind == "fix"
+    ]
 
 
 def test_demonstrations_are_well_formed_and_partly_right(evaluator):
