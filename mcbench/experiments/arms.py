@@ -190,7 +190,11 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
             "drop_above": 0.9,
             "substitute_flat": 0.3333,
         },
-        "srpo": {"recipe": "grpo_plus", "induced_first": 0.5, "drop_above": 0.99},
+        "srpo": {
+            "recipe": "grpo_plus",
+            "kind_stages": [[0.0, "induced"], [0.5, "all"]],
+            "drop_above": 0.99,
+        },
         "dapo_whole": {"recipe": "grpo_plus", "dynamic_sampling": 10, "soft_overlong": 0.2},
     },
     # ours: rules against none in every cell of a grid; rho from the paper's to 1

@@ -64,10 +64,12 @@ class Config(Settings):
     train_limit: Positive | None = _setting(
         "model and data", None, "problems trained on, spread over the set; null: all", "later"
     )
-    induced_first: float = _setting(
-        "model and data", 0.0, "share of the updates on induced problems alone, at the start",
-        "later", ge=0, le=1,
-    )  # fmt: skip
+    kind_stages: list[Any] | None = _setting(
+        "model and data",
+        None,
+        'kind of problems by share of the updates, such as [[0, "induced"], [0.5, "all"]]',
+        "later",
+    )
     test_set: str = _setting("model and data", "nano:test", "held-out problems", "name")
     prompt_style: Literal["plain", "chat"] = _setting(
         "model and data", "plain", "the statement alone, or a conversation"

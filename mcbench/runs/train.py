@@ -181,28 +181,33 @@ def reward_evaluator(config: Config, ours: Any) -> Iterator[Any]:
 
 
 def prompt_schedule(
-    problems: Sequence[Problem], count: int, seed: int, induced_first: float = 0.0
+    problems: Sequence[Problem],
+    count: int,
+    seed: int,
+    stages: Sequence[tuple[float, str]] = ((0.0, "all"),),
 ) -> list[Problem]:
-    """The ``count`` training problems of a run in order: shuffled passes over the set, the first
-    share ``induced_first`` of them over its induced problems alone (SRPO's first stage: those that
-    need long searches).
+    """The ``count`` training problems of a run in order: shuffled passes over the set, or over its
+    problems of one kind, stage by stage.
 
     The same seed gives the same order to every recipe, and a longer run begins like a shorter one.
 
+    Args:
+        stages: (share of the run at which it begins, kind), or "all" of them.
+
     Raises:
-        UserError: no induced problems.
+        UserError: no problems of a kind.
     """
     rng = random.Random(f"prompts-{seed}")
     schedule: list[Problem] = []
-    induced = [problem for problem in problems if problem.kind == "induced"]
-    first = round(induced_first * count)
-    if first and not induced:
-        raise UserError("induced_first needs a training set with induced problems")
-    while len(schedule) < first:
-        schedule += rng.sample(induced, min(len(induced), first - len(schedule)))
-    while len(schedule) < count:
-        schedule += rng.sample(list(problems), len(problems))
-    return schedule[:count]
+    ends = [round(start * count) for start, _ in stages[1:]] + [count]
+    for (_, kind), end in zip(stages, ends, strict=True):
+        chosen = [one for one in problems if kind in ("all", one.kind)]
+        if not chosen:
+            raise UserError(f"kind_stages: the training set has no problems of kind {kind!r}")
+        while len(schedule) < end:
+            schedule += rng.sample(chosen, len(chosen))
+        schedule = schedule[:end]
+    return schedule
 
 
 @cache
@@ -356,7 +361,9 @@ class _Session:
     def _trainer(self) -> Any:
         config = self.config
         count = -(-config.steps // config.generation_period) * config.train_batch_size
-        schedule = prompt_schedule(self.train_problems, count, config.seed, config.induced_first)
+        schedule = prompt_schedule(
+            self.train_problems, count, config.seed, config.kind_stages or ((0.0, "all"),)
+        )
         alarm = config.alarm_share > 0
         rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
         return grpo.MicroCoderGRPOTrainer(
