@@ -197,6 +197,27 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         },
         "dapo_whole": {"recipe": "grpo_plus", "dynamic_sampling": 10, "soft_overlong": 0.2},
     },
+    # Denser rewards than 1 or 0 on programs with a branch (mcbench/tasks/dense.py, grpo/dense.py);
+    # StepCoder's prefixes end after a third of the training.
+    "dense_rewards": {
+        "tests": {"recipe": "grpo_plus"},
+        "outcomes": {"recipe": "grpo_plus", "reward": "outcomes"},
+        "coderl": {"recipe": "grpo_plus", "reward": "outcomes", "token_credit": "critic"},
+        "rltf": {"recipe": "grpo_plus", "reward": "ratio", "token_credit": "blame"},
+        "ppocoder": {
+            "recipe": "grpo_plus",
+            "reward": "similarity",
+            "beta": 0.05,
+            "kl_target": 1.0,
+        },
+        "stepcoder": {
+            "recipe": "grpo_plus",
+            "reward": "outcomes",
+            "token_credit": "executed",
+            "train_set": "branches-steps:train",
+            "kind_stages": [[0.0, "most"], [0.167, "half"], [0.333, "branch"]],
+        },
+    },
     # ours: rules against none in every cell of a grid; rho from the paper's to 1
     "where_it_holds": {
         "none": {"recipe": "grpo_plus"},

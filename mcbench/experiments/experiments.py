@@ -148,6 +148,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment("rivals", "What other papers do instead", "11_rivals", SEEDS, recorded=False),
         Experiment(
+            "dense_rewards",
+            "Denser rewards than 1 or 0: CodeRL, RLTF, PPOCoder, StepCoder",
+            "20_dense_rewards",
+            MAP_SEEDS,
+            ("nano-branches",),
+            recorded=False,
+        ),
+        Experiment(
             "recipes",
             "Whole recipes: DeepCoder, Polaris, SRPO and DAPO beside MicroCoder-GRPO",
             "25_recipes",

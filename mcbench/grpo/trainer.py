@@ -32,11 +32,12 @@ from mcbench.errors import UserError, unknown
 from mcbench.grpo import masking
 from mcbench.grpo.checks import idle_settings, unusual_rewards
 from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.dense import DenseGRPOTrainer
 from mcbench.grpo.diversity import distinct_n, grouped, last_code_block, program_key
 from mcbench.grpo.generation import GenerationBatch, as_array, completion_text
 from mcbench.grpo.metrics import batch_metrics, sampler_metrics, time_metrics
 from mcbench.grpo.recipes import PAPER
-from mcbench.grpo.staged import StagedGRPOTrainer, distinct_4_words
+from mcbench.grpo.staged import distinct_4_words
 from mcbench.grpo.temperature import (
     Choice,
     check_grid,
@@ -49,7 +50,7 @@ from mcbench.grpo.trl_resume import STATE_FILE
 logger = logging.getLogger(__name__)
 
 
-class MicroCoderGRPOTrainer(StagedGRPOTrainer):
+class MicroCoderGRPOTrainer(DenseGRPOTrainer):
     """A drop-in for ``GRPOTrainer`` with a ``MicroCoderGRPOConfig`` (its defaults where None).
 
     ``on_generation`` is called on the main process with a ``GenerationBatch`` after each training

@@ -135,6 +135,12 @@ class Config(Settings):
     token_rule: Literal["none", "clip_cov", "kl_cov"] | None = _algorithm(
         "loss", "what befalls tokens of high covariance: nothing, no gradient, or a KL penalty"
     )
+    token_credit: Literal["none", "critic", "blame", "executed"] | None = _algorithm(
+        "loss", "credit of single tokens: by a critic, less on a broken line, none if not reached"
+    )
+    kl_target: float | None = _algorithm(
+        "clip and KL", "nats a response to which beta adapts the KL", gt=0
+    )
     token_share: float | None = _algorithm("loss", "of tokens that it befalls", ge=0, le=1)
 
     truncation_mask: Literal["none", "conditional", "all"] | None = _algorithm(

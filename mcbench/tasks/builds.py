@@ -6,7 +6,7 @@ from typing import Any
 
 from mcbench.nano import build
 from mcbench.nano.build import Build
-from mcbench.tasks import repair
+from mcbench.tasks import branches, repair
 
 _SMALL: dict[str, Any] = {"hidden": 128, "layers": 3, "intermediate": 352, "style": None}
 BUILDS = {
@@ -17,6 +17,14 @@ BUILDS = {
         lr=4e-3,
         corpus=repair.demonstrations,
         phrases=repair.PHRASES,
+        start="nano-s2",
+    ),
+    "nano-branches": Build(
+        **_SMALL,
+        steps=400,
+        lr=4e-3,
+        corpus=branches.demonstrations,
+        phrases=branches.PHRASES,
         start="nano-s2",
     ),
 }
