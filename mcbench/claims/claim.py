@@ -30,8 +30,8 @@ class Claim:
             trains it; none where only measurements count.
         statistic: evidence -> parts; its docstring says what is computed.
         seeds: seeds that every arm needs for a decision; 0 where the claim has no seeds.
-        whose: the ``paper``'s or a ``rival``'s, which predict the sign of every part, or ``ours``,
-            which predict none.
+        whose: the ``paper``'s, a ``rival``'s or of the ``landscape``'s systems, which predict the
+            sign of every part, or ``ours``, which predict none.
     """
 
     id: str
@@ -47,7 +47,9 @@ class Claim:
     @property
     def told(self) -> str:
         """The claim; with its source, where that is another paper."""
-        return f"{self.claim} ({self.source})" if self.whose == "rival" else self.claim
+        return (
+            f"{self.claim} ({self.source})" if self.whose in ("rival", "landscape") else self.claim
+        )
 
     @property
     def directed(self) -> bool:
@@ -56,7 +58,8 @@ class Claim:
 
 
 CLAIMS: dict[str, Claim] = {}
-"""All claims by id: the paper's in the order of its sections, its rivals', then ours."""
+"""All claims by id: the paper's in the order of its sections, its rivals', ours, then the
+landscape's."""
 
 
 def register(

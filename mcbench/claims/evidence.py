@@ -86,7 +86,8 @@ class RunCurves:
 def run_curves(record: RunRecord) -> RunCurves:
     """The curves of a record; what it does not hold stays empty."""
     logged = {}
-    for column in LOGGED:
+    told = {name for line in record.step_lines for name in line if name.startswith("task/")}
+    for column in (*LOGGED, *sorted(told)):
         points = {
             int(line["step"]): float(line[column])
             for line in record.step_lines
@@ -103,7 +104,22 @@ def run_curves(record: RunRecord) -> RunCurves:
         rates[how] = _pass_rates(whole)
         if len(whole) < len(lines):
             shapes[how] = _pass_rates(lines)
-    return RunCurves(logged, rates, shapes)
+    return RunCurves(logged | _parts(record), rates, shapes)
+
+
+def _parts(record: RunRecord) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """What evaluations of a task tell beside pass@1, as ``eval/NAME``; at the shortest length."""
+    lines = [line for line in record.eval_lines if line.get("parts")]
+    shortest = min((int(line["max_completion_length"]) for line in lines), default=0)
+    found: dict[str, dict[int, float]] = {}
+    for line in lines:
+        if int(line["max_completion_length"]) == shortest:
+            for name, value in line["parts"].items():
+                found.setdefault(f"eval/{name}", {})[int(line["step"])] = float(value)
+    return {
+        name: (np.array(sorted(at), float), np.array([at[step] for step in sorted(at)]))
+        for name, at in found.items()
+    }
 
 
 def _how(line: Mapping[str, Any]) -> How:

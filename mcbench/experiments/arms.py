@@ -226,6 +226,22 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "all": {"recipe": "deepcoder"},
         "t_d": {"recipe": "grpo_plus", "temperature_target_diversity": "auto"},
     },
+    # Other systems' tasks and rewards (mcbench/tasks, claims/landscape.py), beside their controls.
+    "repair": {
+        "tests": {"recipe": "grpo_plus"},
+        "similarity": {"recipe": "grpo_plus", "reward": "similarity"},
+        "curriculum": {"recipe": "grpo_plus", "readmit": [24, 20]},
+        "duo": {"recipe": "grpo_plus", "train_set": "repair:train"},
+    },
+    "execution_traces": {
+        "traced": {"recipe": "grpo_plus"},
+        "untraced": {"recipe": "grpo_plus", "model": "nano-untraced"},
+        "frames": {
+            "recipe": "grpo_plus",
+            "train_set": "traces:train",
+            "test_set": "traces:test",
+        },
+    },
     # Problems a generation at one mini batch; the paper's 32, 64 and 128 around its default of 64.
     "batch_size": {
         "small": {"recipe": "grpo_plus", "train_batch_size": "50%"},

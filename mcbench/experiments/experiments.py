@@ -11,6 +11,7 @@ from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import ARMS, CORRECTION, TIMING, Arms, arm_config, check_arms
 from mcbench.runs.config import Config
 
+LANDSCAPE_SEEDS = (30, 31, 32)
 THREE, FIVE = (0, 1, 2), (0, 1, 2, 3, 4)
 
 
@@ -173,6 +174,22 @@ EXPERIMENTS: dict[str, Experiment] = {
             ours=tuple(ARMS["where_it_holds"]),
             recorded=False,
             cells=grid(RATES, LIMITS, "nano-m"),
+        ),
+        Experiment(
+            "repair",
+            "Landscape: repair, by similarity and by tests",
+            "21_repair",
+            LANDSCAPE_SEEDS,
+            ("nano-repair",),
+            recorded=False,
+        ),
+        Experiment(
+            "execution_traces",
+            "Landscape: what programs do, line by line",
+            "22_execution_traces",
+            LANDSCAPE_SEEDS,
+            ("nano-traces",),
+            recorded=False,
         ),
     )
 }

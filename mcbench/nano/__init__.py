@@ -9,7 +9,16 @@ from pathlib import Path
 
 from mcbench.errors import UserError, unknown
 
-MODEL_NAMES = ("nano-s", "nano-s2", "nano-m", "nano-old", "nano-repair", "nano-branches")
+MODEL_NAMES = (
+    "nano-s",
+    "nano-s2",
+    "nano-m",
+    "nano-old",
+    "nano-branches",
+    "nano-repair",
+    "nano-traced",
+    "nano-untraced",
+)
 """Base models: two sizes of one generation, the smaller one again with more searches that loop
 (nano-s2), and an older generation with short outputs; then those of other tasks
 (:mod:`mcbench.tasks`)."""

@@ -230,7 +230,7 @@ def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame, pd.Dat
     """The paper's claims and its rivals', one row each, and our questions, one row a part; an id
     links to the place on the page that explains it.
     """
-    claims: dict[str, list[dict[str, Any]]] = {"paper": [], "rival": []}
+    claims: dict[str, list[dict[str, Any]]] = {"paper": [], "rival": [], "landscape": []}
     questions = []
     for row in summary_rows(results):
         page = f"{EXPERIMENTS[row['experiment']].notebook}.html"

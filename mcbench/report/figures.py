@@ -26,6 +26,7 @@ from mcbench.report.series import (
     by_step,
     comparable,
     eval_curves,
+    eval_lengths,
     smooth,
     step_curves,
 )
@@ -123,6 +124,18 @@ def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> Figure:
         from_zero=spec.from_zero,
         smoothing=smoothing if spec.smoothed else 1,
     )
+
+
+def logged(arms: Arms, column: str, name: str, smoothing: int = SMOOTHING) -> Figure:
+    """A column of a task over training."""
+    curves = step_curves(arms, column, 1.0)
+    return compare(curves, arms, name, name, hover="%{y:.3f}", smoothing=smoothing)
+
+
+def told(arms: Arms, name: str) -> Figure:
+    """What evaluations of a task tell beside pass@1, at the training length."""
+    curves = eval_curves(arms, f"parts/{name}", eval_lengths(arms)[0])
+    return compare(curves, arms, name, name, hover="%{y:.3f}")
 
 
 def accuracy(arms: Arms, length: int, title: str = "") -> Figure:

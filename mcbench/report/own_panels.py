@@ -243,6 +243,8 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "doses": _EVERY,
     "rivals": _EVERY,
     "recipes": {**_EVERY, "acts": acts},
+    "repair": _EVERY,
+    "execution_traces": _EVERY,
     OWN: {**_EVERY, **_TABLES},
 }
 """By experiment and name."""

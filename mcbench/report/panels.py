@@ -101,6 +101,24 @@ def _temperature(arms: Arms, smoothing: int) -> list[Plot]:
     return [Plot("d-of-t", "Diversity by temperature before training", figure)]
 
 
+def _task(arms: Arms, smoothing: int) -> list[Plot]:
+    """A figure for every part that a task logged, and for what its evaluations told."""
+    every = [record for runs in arms.values() for record in runs]
+    logged = dict.fromkeys(c for r in every for c in r.steps.columns if c.startswith("task/"))
+    told = dict.fromkeys(
+        name for r in every for line in r.eval_lines for name in line.get("parts") or ()
+    )
+    plots = [
+        Plot(f"task-{name}", f"Training: {name}", figures.logged(arms, column, name, smoothing))
+        for column in sorted(logged)
+        for name in [column.removeprefix("task/")]
+    ]
+    return plots + [
+        Plot(f"task-held-out-{name}", f"Held out: {name}", figures.told(arms, name))
+        for name in sorted(told)
+    ]
+
+
 def _time(arms: Arms, smoothing: int) -> list[Plot]:
     return [Plot("time", "Seconds per update by part", figures.time_split(arms))]
 
@@ -133,6 +151,13 @@ PANELS: dict[str, PanelKind] = {
         "and within half the limits. The gap is the share that is rewarded and fails then: a "
         "policy that learns to please its tests, and not to solve its problems, widens it.",
         _lines("alarm-gap"),
+        quiet=True,
+    ),
+    "task": PanelKind(
+        "Learning",
+        "What the task tells",
+        "Means over responses of what judged them beside the reward: in training, and held out.",
+        _task,
         quiet=True,
     ),
     "lengths": PanelKind(

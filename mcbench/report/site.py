@@ -33,6 +33,7 @@ from mcbench.report.claims import (
     verdicts,
 )
 from mcbench.report.experiment import experiment_page
+from mcbench.report.landscape import landscape_section
 from mcbench.report.page import Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
 from mcbench.report.served import show_link
@@ -176,7 +177,7 @@ def build_site(folder: str | Path) -> list[Path]:
     results = all_results(found)
     html = build_index(
         entries,
-        [summary_section(results), runs_section(records)],
+        [summary_section(results), landscape_section(results), runs_section(records)],
         verdicts({name: one for name, one in results.items() if one.claim.whose == "paper"}),
         states_sentence(results),
     )

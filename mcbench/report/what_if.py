@@ -22,7 +22,7 @@ from mcbench.claims.measurements import GRID
 from mcbench.experiments.study import Study
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.temperature import select_temperature
-from mcbench.nano import MODEL_NAMES
+from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.report.explain import Generation, raw_advantages, reason
 from mcbench.report.own_panels import grid_values
 from mcbench.report.spread import chosen_temperatures
@@ -112,9 +112,9 @@ def _tokens(run: Any, frame: pd.DataFrame) -> list[Any] | None:
             return list(frame[column])
     if run.config.model not in MODEL_NAMES:
         return None
-    from mcbench.nano.tokenizer import load_tokenizer  # transformers takes seconds to load
+    from transformers import AutoTokenizer  # takes seconds to load
 
-    tokenizer = load_tokenizer()
+    tokenizer = AutoTokenizer.from_pretrained(model_path(run.config.model))
     rows = [tokenizer.encode(text, add_special_tokens=False) for text in frame["completion"]]
     missing = [int(length) - len(row) for length, row in zip(frame["length"], rows, strict=True)]
     if not set(missing) <= {0, 1}:  # its end is no text

@@ -71,6 +71,12 @@ class Config(Settings):
         "later",
     )
     test_set: str = _setting("model and data", "nano:test", "held-out problems", "name")
+    readmit: Annotated[tuple[Positive, Positive], Field(strict=False)] | None = _setting(
+        "model and data",
+        None,
+        "problems that the base never solved join late: every so many updates, so many of them",
+        "later",
+    )
     prompt_style: Literal["plain", "chat"] = _setting(
         "model and data", "plain", "the statement alone, or a conversation"
     )

@@ -49,8 +49,12 @@ _REPAIR: dict[str, Any] = {
     "model": "nano-repair",
     "train_set": "repair-fix:train",
     "test_set": "repair:test",
-    "eval_lengths": (96,),
+    "max_completion_length": 64,
+    "eval_lengths": (64, 128),
+    "steps": 96,
+    "eval_every": 16,
 }
+_TRACES: dict[str, Any] = {**_NANO, "model": "nano-traced", "steps": 96, "eval_every": 16}
 
 _BRANCHES: dict[str, Any] = {
     **_NANO,
@@ -148,6 +152,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-clip": _CLIP,
     "nano-repair": _REPAIR,
     "nano-branches": _BRANCHES,
+    "nano-traces": _TRACES,
     "nano-steady-m": {**_STEADY, "model": "nano-m"},
     "nano-steady-old": {**_STEADY, "model": "nano-old"},
     "tiny": _TINY,

@@ -328,10 +328,16 @@ class RunRecord:
 
     @cached_property
     def evals(self) -> pd.DataFrame:
-        """One row per evaluation and length; ``per_problem`` is a list of dicts."""
+        """One row per evaluation and length; ``per_problem`` is a list of dicts, and what a task
+        tells has columns ``parts/NAME``.
+        """
         import pandas as pd
 
-        return pd.DataFrame(self.eval_lines)
+        rows = [
+            {**line, **{f"parts/{name}": one for name, one in line.get("parts", {}).items()}}
+            for line in self.eval_lines
+        ]
+        return pd.DataFrame(rows)
 
     @cached_property
     def distributions(self) -> dict[int, dict[str, Any]]:

@@ -210,6 +210,28 @@ def prompt_schedule(
     return schedule
 
 
+def admitting_schedule(problems: Sequence[Problem], config: Config, count: int) -> list[Problem]:
+    """As :func:`prompt_schedule`, without the problems of pass rate 0 at first: every
+    ``config.readmit[0]`` updates ``config.readmit[1]`` of them join, in the order of the set
+    (Kimi-Dev, Yang et al. 2025, has 500 every 100 updates).
+    """
+    if config.readmit is None:
+        stages = config.kind_stages or ((0.0, "all"),)
+        return prompt_schedule(problems, count, config.seed, stages)
+    every, many = config.readmit
+    first = [problem for problem in problems if problem.pass_rate != 0]
+    later = [problem for problem in problems if problem.pass_rate == 0]
+    if not first:
+        raise UserError("readmit needs a problem that the base solved (its pass_rate above 0)")
+    per_stage = max(1, every // config.generation_period) * config.train_batch_size
+    schedule: list[Problem] = []
+    while len(schedule) < count:
+        stage = len(schedule) // per_stage
+        known = [*first, *later[: stage * many]]
+        schedule += prompt_schedule(known, per_stage, config.seed + 1_000_003 * stage)
+    return schedule[:count]
+
+
 @cache
 def _know_numbered_processors() -> None:
     """Let torch restore an optimizer's state to "cpu:0".
@@ -361,9 +383,7 @@ class _Session:
     def _trainer(self) -> Any:
         config = self.config
         count = -(-config.steps // config.generation_period) * config.train_batch_size
-        schedule = prompt_schedule(
-            self.train_problems, count, config.seed, config.kind_stages or ((0.0, "all"),)
-        )
+        schedule = admitting_schedule(self.train_problems, config, count)
         alarm = config.alarm_share > 0
         rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
         return grpo.MicroCoderGRPOTrainer(

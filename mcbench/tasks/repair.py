@@ -27,12 +27,14 @@ fail and pass before any patch, patch i scores (of F passed after it) / |F| + (o
 from __future__ import annotations
 
 import difflib
+import json
 import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,8 @@ from mcbench.nano.problems import described_problem, execute, pipeline_named, sp
 from mcbench.nano.words import FENCE_CLOSE, FENCE_OPEN, GIVE_UPS
 from mcbench.tasks.base import TESTS, Judged, Split, Task, outcome, run_submissions
 
+UNSOLVED = Path(__file__).with_name("repair_unsolved.json")
+"""Ids of the bugs to train on that the base never fixed, and of how many attempts."""
 SIZES = {"train": 600, "test": 60}
 """Bugs of a split; each is a problem to fix and one to write a test for."""
 DEPTHS = (2, 3, 4)
@@ -330,7 +334,11 @@ def prompt(task: described.Described, buggy: str, kind: str) -> str:
 
 @cache
 def load(name: str) -> tuple[Problem, ...]:
-    """The problems of a set, both roles of a bug one after the other; ``repair-fix`` has one."""
+    """The problems of a set, both roles of a bug one after the other; ``repair-fix`` has one.
+
+    Those that the base never fixed (``UNSOLVED``) have pass rate 0.
+    """
+    never = set(json.loads(UNSOLVED.read_text())["ids"]) if UNSOLVED.exists() else set()
     kind, _, which = name.partition(":")
     split: Split = "test" if which == "test" else "train"
     rng = random.Random(f"repair-{split}")
@@ -347,10 +355,12 @@ def load(name: str) -> tuple[Problem, ...]:
         seen.add(said)
         bug = f"{problem.id.rpartition('/')[2]}-{len(seen)}"
         for role in (FIX, WRITE) if kind == "repair" else (FIX,):
+            name = f"repair/{role}/{bug}"
             found.append(
                 replace(
                     problem,
-                    id=f"repair/{role}/{bug}",
+                    id=name,
+                    pass_rate=0.0 if name in never else None,
                     statement=prompt(task, buggy, role),
                     kind=role,
                     source="repair",

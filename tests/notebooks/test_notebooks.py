@@ -87,6 +87,16 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "R1",
         "no finished run of no mask, cut answers masked, tokens kept",
     ),
+    "21_repair": (
+        {"arms": some("repair", "curriculum")},
+        "S2",
+        "no finished run of tests",
+    ),
+    "22_execution_traces": (
+        {"arms": some("execution_traces", "traced")},
+        "X1",
+        "no finished run of untraced",
+    ),
     "09_context_length": (
         {"arms": some("context_length", "short"), "correction_seeds": []},
         "C1",
@@ -107,7 +117,7 @@ def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -
     assert f"report: {page}" in text
     assert missing in html_of(outputs)
     html = page.read_text(encoding="utf-8")
-    beyond = "" if name == "11_rivals" else "Beyond the paper"
+    beyond = "" if name in ("11_rivals", "21_repair", "22_execution_traces") else "Beyond the paper"
     assert all(words in html for words in (claim, beyond, "no evidence about Qwen3"))
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
     if name == "03_temperature":

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
@@ -10,6 +11,7 @@ import pytest
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS, planned_together
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
+from mcbench.nano.problems import load_split
 from mcbench.runs.compact import read_compact
 from mcbench.runs.config import (
     CHANGEABLE,
@@ -22,7 +24,7 @@ from mcbench.runs.config import (
 )
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.resolve import described, resolve
-from mcbench.runs.train import prompt_schedule, trainer_arguments
+from mcbench.runs.train import admitting_schedule, prompt_schedule, trainer_arguments
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
@@ -283,3 +285,19 @@ def test_the_prompt_order_depends_on_the_seed_only_and_a_longer_run_begins_alike
     assert long[:7] == short
     assert sorted(long[:5]) == sorted(long[5:10]) == problems
     assert prompt_schedule(problems, 7, seed=2) != short
+
+
+def test_what_the_base_never_solved_joins_late() -> None:
+    problems = [
+        replace(one, pass_rate=float(i % 2)) for i, one in enumerate(load_split("test")[:8])
+    ]
+    config = preset("nano").with_settings({"readmit": [16, 1]})  # two generations of 16 prompts
+    schedule = admitting_schedule(problems, config, 5 * 32)
+    never = [one.id for one in problems if one.pass_rate == 0]
+    for stage in range(5):
+        found = {one.id for one in schedule[stage * 32 : (stage + 1) * 32]}
+        assert found & set(never) == set(never[:stage])
+    usual = preset("nano")
+    assert admitting_schedule(problems, usual, 30) == prompt_schedule(problems, 30, usual.seed)
+    with pytest.raises(UserError, match="needs a problem that the base solved"):
+        admitting_schedule([one for one in problems if one.id in never], config, 4)

@@ -201,9 +201,8 @@ def test_prompts_hold_the_bug_and_not_the_right_line():
     programs = {one.metadata["program"] for one in repair.load("repair:train")}
     assert not programs & {one.metadata["program"] for one in test}
     alone = repair.load("repair-fix:train")
-    assert [one.id for one in alone] == [
-        p.id for p in repair.load("repair:train") if p.kind == "fix"
-    ]
+    both = repair.load("repair:train")
+    assert [one.id for one in alone] == [one.id for one in both if one.kind == "fix"]
 
 
 def test_demonstrations_are_well_formed_and_partly_right(evaluator):

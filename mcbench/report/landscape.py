@@ -1,0 +1,74 @@
+"""The index's section on other systems: what each adds, and what it showed on its nano task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from mcbench.claims import CLAIMS
+from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.report.claims import Results, numbers
+from mcbench.report.page import Link, Section, Table
+
+
+@dataclass(frozen=True)
+class System:
+    """A published system: its source, what it adds, and the claims that say so here."""
+
+    name: str
+    source: str
+    adds: str
+    claims: tuple[str, ...]
+
+
+SYSTEMS = (
+    System(
+        "SWE-RL",
+        "arXiv 2502.18449",
+        "patches rewarded by their similarity to the true one, without running anything",
+        ("S1",),
+    ),
+    System(
+        "Kimi-Dev",
+        "arXiv 2509.23045",
+        "one model fixes bugs and writes tests; a curriculum; tests choose the patch",
+        ("S2", "S3", "S4"),
+    ),
+    System(
+        "CWM",
+        "arXiv 2510.02387",
+        "a base trained to predict what programs do, frame by frame, before reinforcement",
+        ("X1", "X2"),
+    ),
+)
+
+
+def landscape_section(results: Results) -> Section:
+    """A row for every system and claim, with the state that the committed runs give it."""
+    rows = []
+    for system in SYSTEMS:
+        for name in system.claims:
+            claim = CLAIMS[name]
+            found = results.get(name)
+            page = f"{EXPERIMENTS[claim.experiment].notebook}.html"
+            told = {"State": found.state if found else "not run"}
+            if found and found.parts:
+                told |= numbers(found.effect, *found.interval, found.unit)
+            rows.append(
+                {
+                    "System": system.name,
+                    "Source": system.source,
+                    "Adds": system.adds,
+                    "Claim": Link(f"{name}: {claim.claim}", f"{page}#verdicts"),
+                    **told,
+                    "Seeds": str(found.n_seeds) if found else "–",
+                }
+            )
+    return Section(
+        "landscape",
+        "The landscape",
+        "Other systems' tasks and rewards, each on a small task from the one generator, beside a "
+        "control that could beat it. What is not supported did not beat its control here.",
+        [Table(pd.DataFrame(rows))],
+    )

@@ -1,0 +1,73 @@
+"""The claims of the landscape on curves made by formula: effect present, absent, reversed."""
+
+import numpy as np
+import pytest
+
+from mcbench.claims import CLAIMS, claims_of
+from mcbench.claims.assess import decide, measure
+from mcbench.claims.evidence import PassRates, RunCurves
+from mcbench.experiments.arms import ARMS
+from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.report.landscape import SYSTEMS, landscape_section
+
+STEPS = np.arange(0, 161, 32.0)
+KINDS = ("fix", "write")
+# By claim: what arms end at above the base, by kind; and what evaluations tell.
+EFFECTS = {
+    "S1": {"similarity": {"fix": 20}, "tests": {"fix": 12}},
+    "S2": {"curriculum": {"fix": 20}},
+    "S3": {"duo": {"write": 20, "fix": 12}, "tests": {"fix": 8}},
+    "S4": {"duo": {"eval/selected": 20}},
+    "X1": {"traced": {"fix": 20, "write": 20}},
+    "X2": {"frames": {"fix": 20, "write": 20, "eval/frames": 20}},
+}
+
+
+def curves(rises, *seed):
+    rng = np.random.default_rng(seed)
+    done = STEPS / STEPS[-1]
+    problems = tuple(f"p{i:03d}" for i in range(120))
+    kinds = tuple(KINDS[i % 2] for i in range(120))
+    chance = np.stack([30 + rises.get(kind, 0) * done for kind in kinds], axis=1) / 100
+    values = 25.0 * rng.binomial(4, chance.clip(0, 1))
+    rates = PassRates(STEPS, problems, values, ("easy",) * 120, kinds)
+    logged = {
+        name: (STEPS, (30 + rises.get(name, 0) * done) / 100 + rng.normal(0, 0.005, len(STEPS)))
+        for name in ("eval/selected", "eval/single", "eval/frames")
+    }
+    return RunCurves(logged, {(64, 1.0): rates})
+
+
+@pytest.mark.parametrize("effect", [1, 0, -1])
+@pytest.mark.parametrize("name", EFFECTS)
+def test_a_planted_effect_is_found_absent_or_reversed(name, effect):
+    claim = CLAIMS[name]
+    arms = {
+        arm: {
+            seed: curves(
+                {kind: effect * rise for kind, rise in EFFECTS[name].get(arm, {}).items()},
+                seed,
+                place,
+            )
+            for seed in range(30, 39)
+        }
+        for place, arm in enumerate(claim.arms)
+    }
+    measured = measure(claim, arms, ())
+    family = len(claims_of(claim.experiment))
+    found = decide(measured, min(1.0, family * measured.p), family)
+    wanted = {1: {"supported"}, 0: {"no effect", "inconclusive", "mixed"}, -1: {"contradicted"}}
+    if name in ("S1", "S3") and effect == -1:
+        wanted[-1].add("mixed")
+    assert found.state in wanted[effect], found.note
+
+
+def test_every_claim_has_a_system_and_every_arm_exists():
+    named = [name for system in SYSTEMS for name in system.claims]
+    assert sorted(named) == sorted(n for n, one in CLAIMS.items() if one.whose == "landscape")
+    for name in named:
+        claim = CLAIMS[name]
+        assert set(claim.arms) <= set(ARMS[claim.experiment])
+        assert len(EXPERIMENTS[claim.experiment].seeds) >= claim.seeds
+    (table,) = landscape_section({}).blocks
+    assert list(table.frame["State"]) == ["not run"] * len(named)
