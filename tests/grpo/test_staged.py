@@ -93,9 +93,8 @@ def test_a_good_group_stands_in_for_the_flat_ones_and_the_record_shows_what_was_
 def test_solved_prompts_do_not_come_again(make_trainer):
     batches = []
 
-    def some(prompts, completions, **_):
-        return [1.0 if prompt < "g" else float("a" in text)
-                for prompt, text in zip(prompts, completions, strict=True)]  # fmt: skip
+    def some(prompts, **_):
+        return [float(prompt < "g") for prompt in prompts]
 
     parts = {"reward_funcs": some, "on_generation": batches.append}
     options = {"per_device_train_batch_size": 16, "max_steps": 12}
