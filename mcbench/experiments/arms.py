@@ -185,7 +185,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         },
         "polaris": {
             "recipe": "grpo_plus",
-            "temperature_restore": [32, 64],
+            "temperature_restore": [24, 48],
             "temperature_grid": [1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3],
             "drop_above": 0.9,
             "substitute_flat": 0.3333,

@@ -63,6 +63,9 @@ _BRANCHES: dict[str, Any] = {
     "test_set": "branches:test",
     "max_completion_length": 40,
     "eval_lengths": (40,),
+    "steps": 96,
+    "eval_every": 16,
+    "eval_attempts": 2,
 }
 
 # Two passes over twice as many prompts: the last updates of a generation are far enough from the
