@@ -242,6 +242,7 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "context_length": {**_EVERY, "correction": correction},
     "doses": _EVERY,
     "rivals": _EVERY,
+    "dense_rewards": _EVERY,
     "recipes": {**_EVERY, "acts": acts},
     "repair": _EVERY,
     "execution_traces": _EVERY,

@@ -201,7 +201,7 @@ def prompt_schedule(
     schedule: list[Problem] = []
     ends = [round(start * count) for start, _ in stages[1:]] + [count]
     for (_, kind), end in zip(stages, ends, strict=True):
-        chosen = [one for one in problems if kind in ("all", one.kind)]
+        chosen = [one for one in problems if kind == "all" or one.kind == kind]
         if not chosen:
             raise UserError(f"kind_stages: the training set has no problems of kind {kind!r}")
         while len(schedule) < end:
