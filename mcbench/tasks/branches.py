@@ -40,6 +40,7 @@ READ = "a = list(map(int, input().split()))\n"
 INDENT = "    "
 WRONG, CRASH, BREAK = 0.08, 0.05, 0.03
 """Of a line of a demonstration: another step, a runtime error, no Python."""
+LIMIT_S = 0.5
 TESTS_EACH = 2
 """Tests that take either branch."""
 
@@ -114,6 +115,7 @@ def problem(task: Task, inputs: list[str], kind: str) -> Problem:
         kind=kind,
         source=NAME,
         references=(source,),
+        time_limit_s=LIMIT_S,
         metadata={"given": given},
     )
 

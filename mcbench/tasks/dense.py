@@ -31,7 +31,7 @@ from mcbench.evaluator import Submission
 from mcbench.evaluator.submission import Result, StdioTest
 from mcbench.nano.words import FENCE_CLOSE
 from mcbench.tasks.base import TESTS, Judged, Task
-from mcbench.tasks.branches import NAME, load
+from mcbench.tasks.branches import LIMIT_S, NAME, load
 
 NO_PROGRAM, RUNTIME, WRONG, RIGHT = range(4)
 """Outcomes, as CodeRL's critic numbers them from bad to good."""
@@ -235,7 +235,8 @@ def _traced(problem: Problem, code: str, place: int, traces: dict[int, list[Any]
         return True
 
     inputs = [test["stdin"] for test in problem.tests]
-    return Submission(_TRACER, [StdioTest(json.dumps([code, inputs]), "", checker=keep)])
+    test = StdioTest(json.dumps([code, inputs]), "", checker=keep)
+    return Submission(_TRACER, [test], time_limit_s=2 * LIMIT_S)
 
 
 def _judged(
