@@ -1,7 +1,7 @@
 """Rewards denser than 1 or 0, for programs with a branch (:mod:`mcbench.tasks.branches`).
 
-Every response is run on all its tests and once more on their inputs with its lines traced, in the
-sandbox. It is one of four outcomes: no program (the fence is missing, or no Python), a runtime
+Every response is run on all its tests and, unless they alone reward, once more on their inputs with
+its lines traced, in the sandbox. It is one of four outcomes: no program (the fence is missing, or no Python), a runtime
 error (or a limit), wrong answers, right ones. The rewards, by name:
 
 - ``tests``: 1 if right, else 0; the control.
@@ -41,6 +41,8 @@ BLAME = -0.3
 """RLTF's, of a token on a blamed line."""
 MOST = 2000
 """Characters of a program; a longer answer is no program."""
+Trace = tuple[list[int], list[tuple[str, int]]]
+"""Lines that ran on any input; the exception and line of each input's run that broke off."""
 _WHOLE_TEXT = ("TLE", "MLE", "OLE")
 
 _TRACER = """\
@@ -163,7 +165,7 @@ def _flows(tree: ast.AST) -> Counter[tuple[int, tuple[int, ...]]]:
     return flows
 
 
-def blamed(failed: Sequence[Sequence[Any]], verdicts: Sequence[str]) -> int | None:
+def blamed(failed: Sequence[tuple[str, int]], verdicts: Sequence[str]) -> int | None:
     """RLTF's fine-grained feedback on a program that was run: the line (from 1) at which the first
     run broke off, 0 for the whole text (a limit, too deep a recursion, an unexpected end), None
     where none broke off.
@@ -174,7 +176,7 @@ def blamed(failed: Sequence[Sequence[Any]], verdicts: Sequence[str]) -> int | No
     if set(verdicts) & set(_WHOLE_TEXT):
         return 0
     for name, line in failed:
-        return 0 if name in ("RecursionError", "EOFError") else int(line)
+        return 0 if name in ("RecursionError", "EOFError") else line
     return None
 
 
@@ -213,24 +215,28 @@ def judge(
     codes = [program_of(p, text) for p, text in zip(problems, responses, strict=True)]
     trees = [parsed(code) for code in codes]
     places = [place for place, tree in enumerate(trees) if not isinstance(tree, int)]
-    traces: dict[int, list[Any]] = {}
+    traces: dict[int, Trace] = {}
     asked = [submission(problems[place], codes[place] or "") for place in places]
-    asked += [_traced(problems[place], codes[place] or "", place, traces) for place in places]
+    if reward != TESTS:
+        asked += [_traced(problems[place], codes[place] or "", place, traces) for place in places]
     results = evaluator.evaluate(asked) if asked else []
     known = dict(zip(places, results[: len(places)], strict=True))
     return [
-        _judged(reward, problem, tree, known.get(place), traces.get(place, [[], []]))
+        _judged(reward, problem, tree, known.get(place), traces.get(place))
         for place, (problem, tree) in enumerate(zip(problems, trees, strict=True))
     ]
 
 
-def _traced(problem: Problem, code: str, place: int, traces: dict[int, list[Any]]) -> Submission:
-    """A run on all inputs that leaves the executed lines and what broke off in ``traces``."""
+def _traced(problem: Problem, code: str, place: int, traces: dict[int, Trace]) -> Submission:
+    """A run on all inputs that leaves the executed lines and what broke off in ``traces``; nothing
+    where it printed anything else, or was ended.
+    """
 
     def keep(expected: str, actual: str) -> bool:
         try:
-            traces[place] = json.loads(actual)
-        except ValueError:  # the response printed something there
+            ran, failed = json.loads(actual)
+            traces[place] = [int(one) for one in ran], [(str(n), int(line)) for n, line in failed]
+        except (ValueError, TypeError):
             return False
         return True
 
@@ -244,13 +250,13 @@ def _judged(
     problem: Problem,
     tree: ast.Module | int,
     result: Result | None,
-    trace: list[Any],
+    trace: Trace | None,
 ) -> Judged:
     outcome = outcome_of(result)
     if outcome is None:
         return Judged(None, None)
     syntax = flow = ratio = 0.0
-    ran, failed = trace
+    ran, failed = trace or ([], [])
     skipped: list[int] = []
     if isinstance(tree, int) or result is None:
         line: int | None = tree if isinstance(tree, int) else 0
@@ -259,7 +265,7 @@ def _judged(
         syntax, flow = ast_match(tree, gold), data_flow_match(tree, gold)
         ratio = result.verdicts.count("AC") / len(problem.tests)
         line = blamed(failed, result.verdicts)
-        skipped = unexecuted(tree, ran)
+        skipped = unexecuted(tree, ran) if trace else []
     given = problem.metadata["given"].count("\n")
     if line:  # one that was given is nobody's fault
         line = line - given if line > given else None

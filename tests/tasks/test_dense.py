@@ -99,6 +99,15 @@ def test_runs_that_never_end_are_blamed_as_a_whole(problem, evaluator):
     )
     assert (one.reward, deep.reward, left.reward) == (-0.6, -0.6, -0.6)
     assert (notes["blamed"], whole["blamed"], end["blamed"]) == (0, 0, 0)
+    assert notes["unexecuted"] == []  # nobody knows
+
+
+@pytest.mark.parametrize("forged", ["[3]", "[[1], [2]]", "{}", "[[null], []]", "[[1], []] x"])
+def test_a_forged_trace_is_no_trace(problem, evaluator, forged):
+    code = f"import os, sys\nos.write(1, b'{forged}')\nos._exit(0)\nprint(1)\n"
+    ((one, notes),) = judged(problem, evaluator, code)
+    assert one.passed is False
+    assert (notes["blamed"], notes["unexecuted"]) == (None, [])
 
 
 def test_lines_that_were_given_count_and_are_not_blamed(problem, evaluator):
