@@ -1,8 +1,8 @@
 """Rewards denser than 1 or 0, for programs with a branch (:mod:`mcbench.tasks.branches`).
 
-Every response is run on all its tests and, unless they alone reward, once more on their inputs with
-its lines traced, in the sandbox. It is one of four outcomes: no program (the fence is missing, or no Python), a runtime
-error (or a limit), wrong answers, right ones. The rewards, by name:
+Every response is run on all its tests and, unless they alone reward, once more on their inputs
+with its lines traced, in the sandbox. It is one of four outcomes: no program (the fence is missing,
+or no Python), a runtime error (or a limit), wrong answers, right ones. The rewards, by name:
 
 - ``tests``: 1 if right, else 0; the control.
 - ``outcomes``: 1, -0.3 (wrong), -0.6 (runtime), -1 (no program), as CodeRL (Le et al. 2022, arXiv
