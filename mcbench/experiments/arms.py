@@ -198,7 +198,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "dapo_whole": {"recipe": "grpo_plus", "dynamic_sampling": 10, "soft_overlong": 0.2},
     },
     # Denser rewards than 1 or 0 on programs with a branch (mcbench/tasks/dense.py, grpo/dense.py);
-    # StepCoder's prefixes end after a third of the training.
+    # StepCoder's prefixes end after half of the training.
     "dense_rewards": {
         "tests": {"recipe": "grpo_plus"},
         "outcomes": {"recipe": "grpo_plus", "reward": "outcomes"},
@@ -215,7 +215,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
             "reward": "outcomes",
             "token_credit": "executed",
             "train_set": "branches-steps:train",
-            "kind_stages": [[0.0, "most"], [0.167, "half"], [0.333, "branch"]],
+            "kind_stages": [[0.0, "most"], [0.25, "half"], [0.5, "branch"]],
         },
     },
     # ours: rules against none in every cell of a grid; rho from the paper's to 1

@@ -63,7 +63,7 @@ _BRANCHES: dict[str, Any] = {
     "test_set": "branches:test",
     "max_completion_length": 40,
     "eval_lengths": (40,),
-    "steps": 96,
+    "steps": 64,
     "eval_every": 16,
     "eval_attempts": 2,
 }
