@@ -210,6 +210,8 @@ class DenseGRPOTrainer(StagedGRPOTrainer):
 
     def _adapt(self, output: dict[str, Any]) -> None:
         """β for the updates with this batch, from how far its policy is from the reference."""
+        if "old_per_token_logps" not in output:
+            raise UserError("kl_target needs several updates a generation")
         gaps = output["old_per_token_logps"] - output["ref_per_token_logps"]
         kl = (gaps * output["completion_mask"]).sum(dim=1).mean().item()
         assert self.args.kl_target is not None
