@@ -13,8 +13,9 @@ BUILDS = {
     **build.BUILDS,
     "nano-branches": Build(
         **_SMALL,
-        steps=400,
+        steps=150,
         lr=4e-3,
+        batch_tokens=2048,
         corpus=branches.demonstrations,
         phrases=branches.PHRASES,
         start="nano-s2",
