@@ -14,7 +14,7 @@ Shapes: B = P·G responses, T tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -50,12 +50,12 @@ def share_right(rewards: Tensor, right: float, group_size: int) -> list[float | 
     return [n / of if of else None for n, of in zip(passed, scored, strict=True)]
 
 
-def other_rows(count: int, dropped: Sequence[bool], draws: Tensor) -> list[int]:
-    """``count`` places among those of a set that are not dropped, by U(0,1) ``draws`` (count,);
-    among all of them where every one is.
+def other_row(dropped: Sequence[bool], draw: float) -> int:
+    """A place among those of a set that are not dropped, by a U(0,1) ``draw``; among all of them
+    where every one is.
     """
     kept = [place for place, gone in enumerate(dropped) if not gone] or list(range(len(dropped)))
-    return [kept[int(draw * len(kept))] for draw in draws[:count].tolist()]
+    return kept[int(draw * len(kept))]
 
 
 def substitutes(flat: Sequence[bool], least: float, draws: Tensor) -> list[int] | None:
@@ -102,20 +102,25 @@ class StagedGRPOTrainer(RivalGRPOTrainer):
         return output
 
     def _without_solved(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows of a batch with other prompts of the set in the place of dropped ones."""
+        """The rows of a batch with other prompts of the set, of the same kind where the set has
+        kinds, in the place of dropped ones.
+        """
         solved = set(self.checkpoint_state.get("solved", ()))
         size, rows = self.num_generations, list(inputs)
         starts = [s for s in range(0, len(rows), size) if rows[s]["problem_id"] in solved]
-        if starts:
-            gone = [name in solved for name in self.train_dataset["problem_id"]]
-            draws = uniform_draws(
-                (self.args.seed, self.state.global_step, len(starts)), len(starts)
-            )
-            for start, place in zip(starts, other_rows(len(starts), gone, draws), strict=True):
-                row = self.train_dataset[place]
-                rows[start : start + size] = [dict(row) for _ in range(size)]
+        draws = uniform_draws((self.args.seed, self.state.global_step, len(starts)), len(starts))
+        for start, draw in zip(starts, draws.tolist(), strict=True):
+            row = self.train_dataset[self._other(solved, rows[start].get("kind"), draw)]
+            rows[start : start + size] = [dict(row) for _ in range(size)]
         self._replaced = len(starts) * size / len(rows)
         return rows
+
+    def _other(self, solved: Collection[str], kind: str | None, draw: float) -> int:
+        """The place of a row of the set that is not solved, by a U(0,1) ``draw``."""
+        names = self.train_dataset["problem_id"]
+        kinds = [kind] * len(names) if kind is None else self.train_dataset["kind"]
+        pairs = list(zip(names, kinds, strict=True))
+        return other_row([name in solved or own != kind for name, own in pairs], draw)
 
     def _remember(self) -> None:
         shares = share_right(

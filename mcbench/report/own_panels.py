@@ -202,8 +202,8 @@ def acts(sources: Sources) -> Panel:
         "What each recipe did",
         "Means over the seeds: at the end of the training, or over all its steps. Distinct-4 of "
         "words is Polaris's measure, that of tokens ours; groups alike are those without a signal "
-        "before any was replaced. What dynamic sampling samples and drops is among the tokens "
-        "sampled only where TRL counts it.",
+        "before any was replaced. Tokens are those of trained groups: what dynamic sampling drops "
+        "comes on top, as many times as groups are sampled.",
         data=pd.DataFrame(rows),
     )
 

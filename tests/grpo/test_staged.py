@@ -26,9 +26,9 @@ def test_share_right_is_of_scored_responses():
 
 
 def test_other_rows_are_drawn_from_what_is_kept():
-    draws = torch.tensor([0.0, 0.49, 0.5, 0.99])
-    assert staged.other_rows(4, [True, False, True, False], draws) == [1, 1, 3, 3]
-    assert staged.other_rows(2, [True, True], draws) == [0, 0]
+    found = [staged.other_row([True, False, True, False], draw) for draw in (0, 0.49, 0.5, 0.99)]
+    assert found == [1, 1, 3, 3]
+    assert [staged.other_row([True, True], draw) for draw in (0.49, 0.5)] == [0, 1]
 
 
 def test_flat_groups_are_replaced_only_if_more_than_a_third_are_good():
