@@ -1,7 +1,7 @@
 """What the base models of mcbench/tasks can do before any arm is trained, and which bugs the base
 of `repair` never fixes in 16 attempts.
 
-    python benchmarks/landscape.py [repair] [traces]
+    python benchmarks/landscape.py [branches] [repair] [traces]
 
 Prints pass@1 of each base by kind (it should lie between 5 and 60 %) and what the task tells
 beside; for `repair` it also writes mcbench/tasks/repair_unsolved.json, which the curriculum reads.
@@ -18,6 +18,7 @@ from mcbench.runs.sampling import load_policy
 from mcbench.tasks.repair import UNSOLVED
 
 BASES = {
+    "branches": (("nano-branches", "branches:test", 40),),
     "repair": (("nano-repair", "repair:test", 64),),
     "traces": (
         ("nano-traced", "traces:test", 96),

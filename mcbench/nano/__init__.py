@@ -14,6 +14,7 @@ MODEL_NAMES = (
     "nano-s2",
     "nano-m",
     "nano-old",
+    "nano-branches",
     "nano-repair",
     "nano-traced",
     "nano-untraced",

@@ -56,6 +56,18 @@ _REPAIR: dict[str, Any] = {
 }
 _TRACES: dict[str, Any] = {**_NANO, "model": "nano-traced", "steps": 96, "eval_every": 24}
 
+_BRANCHES: dict[str, Any] = {
+    **_NANO,
+    "model": "nano-branches",
+    "train_set": "branches:train",
+    "test_set": "branches:test",
+    "max_completion_length": 40,
+    "eval_lengths": (40,),
+    "steps": 64,
+    "eval_every": 16,
+    "eval_attempts": 2,
+}
+
 # Two passes over twice as many prompts: the last updates of a generation are far enough from the
 # policy that sampled for the clip to act, on 2 to 3 % of the tokens (with one pass: 0.5 %).
 _CLIP: dict[str, Any] = {**_STEADY, "train_batch_size": 32, "num_iterations": 2}
@@ -142,6 +154,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-stress": {**_STEADY, "learning_rate": 3e-4},  # experiments/regimes.py: rises, then falls
     "nano-clip": _CLIP,
     "nano-repair": _REPAIR,
+    "nano-branches": _BRANCHES,
     "nano-traces": _TRACES,
     "nano-steady-m": {**_STEADY, "model": "nano-m"},
     "nano-steady-old": {**_STEADY, "model": "nano-old"},

@@ -180,16 +180,34 @@ def reward_evaluator(config: Config, ours: Any) -> Iterator[Any]:
         yield chosen
 
 
-def prompt_schedule(problems: Sequence[Problem], count: int, seed: int) -> list[Problem]:
-    """The ``count`` training problems of a run in order: shuffled passes over the set.
+def prompt_schedule(
+    problems: Sequence[Problem],
+    count: int,
+    seed: int,
+    stages: Sequence[tuple[float, str]] = ((0.0, "all"),),
+) -> list[Problem]:
+    """The ``count`` training problems of a run in order: shuffled passes over the set, or over its
+    problems of one kind, stage by stage.
 
     The same seed gives the same order to every recipe, and a longer run begins like a shorter one.
+
+    Args:
+        stages: (share of the run at which it begins, kind), or "all" of them.
+
+    Raises:
+        UserError: no problems of a kind.
     """
     rng = random.Random(f"prompts-{seed}")
     schedule: list[Problem] = []
-    while len(schedule) < count:
-        schedule += rng.sample(list(problems), len(problems))
-    return schedule[:count]
+    ends = [round(start * count) for start, _ in stages[1:]] + [count]
+    for (_, kind), end in zip(stages, ends, strict=True):
+        chosen = [one for one in problems if kind == "all" or one.kind == kind]
+        if not chosen:
+            raise UserError(f"kind_stages: the training set has no problems of kind {kind!r}")
+        while len(schedule) < end:
+            schedule += rng.sample(chosen, len(chosen))
+        schedule = schedule[:end]
+    return schedule
 
 
 def admitting_schedule(problems: Sequence[Problem], config: Config, count: int) -> list[Problem]:
@@ -198,7 +216,8 @@ def admitting_schedule(problems: Sequence[Problem], config: Config, count: int) 
     (Kimi-Dev, Yang et al. 2025, has 500 every 100 updates).
     """
     if config.readmit is None:
-        return prompt_schedule(problems, count, config.seed)
+        stages = config.kind_stages or ((0.0, "all"),)
+        return prompt_schedule(problems, count, config.seed, stages)
     every, many = config.readmit
     first = [problem for problem in problems if problem.pass_rate != 0]
     later = [problem for problem in problems if problem.pass_rate == 0]
@@ -255,7 +274,9 @@ class _Session:
     def __post_init__(self) -> None:
         config = self.config
         self.is_main = _is_main()
-        self.train_problems = self._short_enough(config.train_set)
+        self.train_problems = select_problems(
+            self._short_enough(config.train_set), config.train_limit
+        )
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
         self.task = task_of(self.train_problems)
         self.task.check_reward(config.reward)

@@ -6,7 +6,7 @@ from typing import Any
 
 from mcbench.nano import build
 from mcbench.nano.build import Build
-from mcbench.tasks import repair, traces
+from mcbench.tasks import branches, repair, traces
 
 _FROM_S2: dict[str, Any] = {
     "hidden": 128,
@@ -20,6 +20,9 @@ _FROM_S2: dict[str, Any] = {
 }
 BUILDS = {
     **build.BUILDS,
+    "nano-branches": Build(
+        **{**_FROM_S2, "steps": 150}, corpus=branches.demonstrations, phrases=branches.PHRASES
+    ),
     "nano-repair": Build(**_FROM_S2, corpus=repair.demonstrations, phrases=repair.PHRASES),
     "nano-traced": Build(**_FROM_S2, corpus=traces.demonstrations, phrases=traces.PHRASES),
     "nano-untraced": Build(**_FROM_S2, corpus=traces.untraced, phrases=traces.PHRASES),

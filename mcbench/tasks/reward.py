@@ -43,6 +43,8 @@ class TaskReward:
         judged = self.task.judge(problems, texts, self.reward, self.evaluator)
         if log_extra is not None:
             log_extra("verdicts", [one.verdict for one in judged])
+            if any(one.notes for one in judged):
+                log_extra("notes", [one.notes for one in judged])
         if log_metric is not None:
             for name, value in means(judged).items():
                 log_metric(f"task/{name}", value)

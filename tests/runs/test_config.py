@@ -301,3 +301,14 @@ def test_what_the_base_never_solved_joins_late() -> None:
     assert admitting_schedule(problems, usual, 30) == prompt_schedule(problems, 30, usual.seed)
     with pytest.raises(UserError, match="needs a problem that the base solved"):
         admitting_schedule([one for one in problems if one.id in never], config, 4)
+
+
+def test_kinds_of_problems_by_stage() -> None:
+    problems = load_split("test")
+    schedule = prompt_schedule(problems, 40, 3, [(0.0, "induced"), (0.5, "all")])
+    assert {one.kind for one in schedule[:20]} == {"induced"}
+    assert {one.kind for one in schedule[20:]} == {"induced", "described"}
+    assert len({one.id for one in schedule[20:]}) == 20
+    assert prompt_schedule(problems, 40, 3, [(0.0, "all")]) == prompt_schedule(problems, 40, 3)
+    with pytest.raises(UserError, match="no problems of kind 'trace'"):
+        prompt_schedule(problems, 4, 0, [(0.0, "trace")])
