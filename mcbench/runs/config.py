@@ -94,6 +94,9 @@ class Config(Settings):
     dynamic_sampling: int | None = _algorithm(
         "batch", "rounds in which groups without a signal are replaced by further prompts", ge=0
     )
+    staleness: int | None = _algorithm(
+        "batch", "generations by which the sampling policy lags behind; -1: the first one", ge=-1
+    )
     length_groups: Positive = _setting(
         "batch",
         1,
@@ -180,6 +183,12 @@ class Config(Settings):
     )
     reward: str = _setting(
         "reward", "tests", "which of the rewards of the training set's task trains", "later"
+    )
+    feedback: Literal["failing", "shuffled", "none"] | None = _setting(
+        "reward",
+        None,
+        "what a failed attempt is told; null: responses of one turn. Only of tasks with turns",
+        "later",
     )
     reward_rules: str = _setting(
         "reward", "microcoder", "comparison rules of the training reward", "later"

@@ -47,11 +47,13 @@ from mcbench.runs.sampling import (
     transformers_policy,
     weights_at_hand,
 )
+from mcbench.runs.rollout import training_rollout
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
 from mcbench.tasks import TASKS, TESTS, TaskReward, task_of
+from mcbench.tasks.multi_turn import Environment, episode_reward
 
 _PATIENCE_S = 24 * 3600
 
@@ -259,6 +261,10 @@ class _Session:
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
         self.task = task_of(self.train_problems)
         self.task.check_reward(config.reward)
+        if config.feedback is not None and self.task.environment is None:
+            raise UserError(f"feedback needs a task of several turns; {config.train_set} is none")
+        if config.feedback is not None and config.backend != "transformers":
+            raise UserError(f"feedback needs the backend transformers, got {config.backend}")
         self.part = (  # what small evaluations measure
             select_problems(self.test_problems, config.small_eval_limit)
             if config.small_eval_every
@@ -370,9 +376,26 @@ class _Session:
             args=self.arguments,
             processing_class=self.tokenizer,
             train_dataset=Dataset.from_list(rows),
-            reward_funcs=[self._reward()],
             peft_config=_lora(config),
+            **self._rewarded(),
         )
+
+    def _environment(self, evaluator: Any, training: bool) -> Environment | None:
+        """What episodes are played in; None where a response is one turn."""
+        make, feedback = self.task.environment, self.config.feedback
+        return None if make is None or feedback is None else make(evaluator, feedback, training)
+
+    def _rewarded(self) -> dict[str, Any]:
+        """What rewards the responses, and where they are episodes also what plays them."""
+        environment = self._environment(self.reward_evaluator, True)
+        if environment is None:
+            return {"reward_funcs": [self._reward()]}
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollouts, on every start
+        known = {problem.id: problem for problem in self.train_problems}
+        return {
+            "reward_funcs": [episode_reward],
+            "rollout_func": training_rollout(environment, known),
+        }
 
     def _reward(self) -> Any:
         config = self.config
@@ -476,7 +499,7 @@ class _Session:
             some = {one.id for one in self.part} if divided and fewer else None
             return evaluate(
                 policy, problems, evaluator=self.evaluator, known=self.verdicts, some=some,
-                **settings,
+                environment=self._environment(self.evaluator, False), **settings,
             )  # fmt: skip
 
     def _base_key(self) -> str:
@@ -490,6 +513,7 @@ class _Session:
                 repr((config.eval_lengths, config.eval_attempts, config.eval_temperature)),
                 *map(repr, config.eval_other_temperatures),
                 repr((config.eval_batch_size, config.prompt_style, config.precision)),
+                *([config.feedback] if config.feedback else []),
                 config.backend,
                 str(config.seed),
             ]

@@ -6,6 +6,8 @@ from typing import Any
 
 from mcbench.nano import build
 from mcbench.nano.build import Build
+from mcbench.nano.tab import Suggesting
+from mcbench.nano.turns import Turns
 from mcbench.tasks import repair, traces
 
 _SMALL: dict[str, Any] = {"hidden": 128, "layers": 3, "intermediate": 352, "style": None}
@@ -34,5 +36,13 @@ BUILDS = {
         corpus=traces.untraced,
         phrases=traces.PHRASES,
         start="nano-s2",
+    ),
+    "nano-turns": Build(
+        **_SMALL, steps=600, lr=3e-3, corpus=Turns().demonstrations, start="nano-s2"
+    ),
+    "nano-tab": Build(
+        **{**_SMALL, "hidden": 64, "layers": 2, "intermediate": 176},
+        steps=500,
+        corpus=Suggesting().demonstrations,
     ),
 }
