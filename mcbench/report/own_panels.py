@@ -207,6 +207,8 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "rivals": _EVERY,
     "repair": _EVERY,
     "execution_traces": _EVERY,
+    "multi_turn": _EVERY,
+    "online_feedback": _EVERY,
     OWN: {**_EVERY, **_TABLES},
 }
 """By experiment and name."""

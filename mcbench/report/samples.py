@@ -9,6 +9,7 @@ wrote is shown as text, whatever it wrote.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -144,10 +145,16 @@ def _number(value: float | None) -> float | None:
 def text_of(
     line: Mapping[str, Any], limit: int | None = None, colour: bool = True
 ) -> dict[str, Any]:
-    """A stored response's text, cut at ``limit``; with ``colour`` also its tokens (``pieces``) and
+    """A stored response's text, cut at ``limit``, turn by turn where it has several (``turns``:
+    action, verdict, observation); with ``colour`` also its tokens (``pieces``) and
     how improbable and how uncertain they were (``levels``, ``entropy``), where that was recorded.
     """
     shown: dict[str, Any] = {"text": plain(str(line["completion"]), limit)}
+    if line.get("turns"):
+        shown["turns"] = [
+            {name: plain(text, limit) for name, text in turn.items()}
+            for turn in json.loads(line["turns"])
+        ]
     log_probs = line.get("logprobs")
     if colour and log_probs is not None and len(log_probs):
         shown["pieces"] = [plain(str(piece)) for piece in line["pieces"]]

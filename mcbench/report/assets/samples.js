@@ -362,11 +362,22 @@ function browse(root, source) {
         ` ${row.length} tokens${advantage}`),
       tests(row.verdicts, meanings), el("p", { className: "why", textContent: why(row, meanings) }), text);
     box.querySelector("summary").addEventListener("click", () => toggled.set(row.id, !box.open));
-    const told = source.text(row) ?? {}, { text: written = "…", pieces } = told;
+    const told = source.text(row) ?? {}, { text: written = "…", pieces, turns } = told;
     const shade = OVERLAYS[colour.value]?.shade;
     if (shade) text.append(...(pieces ?? [written]).map((piece, i) => token(piece, shade(row, told, i))));
+    else if (turns) turns.forEach((turn, i) => played(turn, i, text));
     else mark(written, text);
     return box;
+  }
+
+  // One turn of an episode: what became of it, what the model wrote, what it was told then.
+  function played({ action, verdict, observation }, i, into) {
+    into.append(el("b", { className: "turn", textContent: `Turn ${i + 1}: ${verdict}\n` }));
+    mark(`${action}\n`, into);
+    if (!observation) return;
+    const told = el("i", { className: "told" });
+    mark(`Told: ${observation.trim()}\n`, told);
+    into.append(told);
   }
 
   function mark(written, into) {
