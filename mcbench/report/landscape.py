@@ -41,6 +41,24 @@ SYSTEMS = (
         "a base trained to predict what programs do, frame by frame, before reinforcement",
         ("X1", "X2"),
     ),
+    System(
+        "RLEF",
+        "arXiv 2410.02089",
+        "three attempts at a program, each told which public test the last one failed",
+        ("F1",),
+    ),
+    System(
+        "SkyRL",
+        "arXiv 2511.16108",
+        "asynchronous rollouts: episodes sampled by weights that are some generations old",
+        ("F2",),
+    ),
+    System(
+        "Cursor Tab",
+        "cursor.com/blog/tab-rl",
+        "suggest or stay silent, learned online from what users accept",
+        ("A1", "A2", "A3", "A4"),
+    ),
 )
 
 

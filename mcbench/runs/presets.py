@@ -66,8 +66,9 @@ _TURNS: dict[str, Any] = {
     "feedback": "failing",
     "max_completion_length": 128,
     "eval_lengths": (128,),
-    "steps": 96,
-    "eval_every": 24,
+    "learning_rate": 4e-4,
+    "steps": 64,
+    "eval_every": 16,
     "eval_attempts": 2,
     "eval_batch_size": 240,
 }
@@ -87,7 +88,8 @@ _TAB: dict[str, Any] = {
     "per_device_batch_size": 256,
     "length_groups": 1,
     "learning_rate": 1e-3,
-    "eval_every": 8,
+    "steps": 120,
+    "eval_every": 12,
     "eval_batch_size": 960,
     "repeat_window": 2,
 }
