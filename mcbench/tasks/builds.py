@@ -38,7 +38,7 @@ BUILDS = {
         start="nano-s2",
     ),
     "nano-turns": Build(
-        **_SMALL, steps=300, lr=3e-3, corpus=Turns().demonstrations, start="nano-s2"
+        **_SMALL, steps=150, lr=3e-3, corpus=Turns().demonstrations, start="nano-s2"
     ),
     "nano-tab": Build(
         **{**_SMALL, "hidden": 64, "layers": 2, "intermediate": 176},
