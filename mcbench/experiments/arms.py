@@ -173,7 +173,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "kl_cov": {"recipe": "kl_cov"},
         "pass_at_k": {"recipe": "grpo_plus", "advantage_rule": "pass_at_k", "pass_k": 4},
     },
-    # Three attempts and what they are told (mcbench/tasks/turns.py), then sampling from older weights
+    # Three attempts and what they are told (mcbench/tasks/turns.py); sampling by older weights
     "multi_turn": {
         "rlef": {"recipe": "grpo_plus"},
         "shuffled": {"recipe": "grpo_plus", "feedback": "shuffled"},
@@ -182,8 +182,8 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "stale_2": {"recipe": "grpo_plus", "staleness": 2},
         "stale_4": {"recipe": "grpo_plus", "staleness": 4},
     },
-    # What users accept (mcbench/tasks/tab.py): their own threshold, a higher one, data that the base
-    # model collected, and users who change half-way
+    # What users accept (mcbench/tasks/tab.py): on the policy's own data and on the base model's,
+    # for another threshold, and with users who change half-way
     "online_feedback": {
         "on_policy": {"recipe": "grpo_plus"},
         "off_policy": {"recipe": "grpo_plus", "staleness": -1},

@@ -2,8 +2,8 @@
 
 A context lists the last ten edits at such a place. The user's next one is drawn from them, each
 equally likely: a suggestion is accepted with the share that it has among them, which is the hidden
-truth, and the best suggestion is the most frequent edit. The demonstrator suggests one of the ten at
-random, in a fixed share of all contexts, however sure it is.
+truth, and the best suggestion is the most frequent edit. The demonstrator suggests one of the ten
+at random, in a fixed share of all contexts, however sure it is.
 """
 
 from __future__ import annotations

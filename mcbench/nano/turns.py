@@ -42,7 +42,9 @@ def draw(
     """
     while True:
         wanted = rng.choice(("easy", "medium", "hard"))
-        feature, k = rng.choice([p for p in programs if induced.FEATURES[p[0]].difficulty == wanted])
+        feature, k = rng.choice(
+            [p for p in programs if induced.FEATURES[p[0]].difficulty == wanted]
+        )
         public = rng.sample(induced.DOMAIN[1:], PUBLIC)
         inputs = (*public, *(x for x in induced.DOMAIN if x not in public))
         table = induced.values(feature, k)
@@ -61,9 +63,7 @@ def load_turns(split: Split) -> tuple[Problem, ...]:
         task, inputs = draw(rng, programs, split)
         source = induced.program(task.feature, task.k, "stdin")
         name = hashlib.blake2b(f"{task.key} {inputs}".encode(), digest_size=5).hexdigest()
-        tests = [
-            {"stdin": f"{x}\n", "expected": execute(source, "stdin", str(x))} for x in inputs
-        ]
+        tests = [{"stdin": f"{x}\n", "expected": execute(source, "stdin", str(x))} for x in inputs]
         found.setdefault(
             name,
             Problem(

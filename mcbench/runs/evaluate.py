@@ -235,10 +235,10 @@ def _played(
     own = [[t for t, o in zip(one.ids, one.own, strict=True) if o] for one in episodes]
     texts = {length: model.texts([one.ids for one in episodes])}
     groups = [episodes[i : i + attempts] for i in range(0, len(episodes), attempts)]
-    return _as_rows(
-        problems, own, [not one.truncated for one in episodes], texts,
-        {length: [one.verdicts for one in episodes]}, {length: list(map(episode_means, groups))}, attempts,
-    )  # fmt: skip
+    ended = [not one.truncated for one in episodes]
+    verdicts = {length: [one.verdicts for one in episodes]}
+    parts = {length: list(map(episode_means, groups))}
+    return _as_rows(problems, own, ended, texts, verdicts, parts, attempts)
 
 
 def _as_rows(

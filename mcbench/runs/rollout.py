@@ -9,7 +9,7 @@ import torch
 
 from mcbench.data.schema import Problem
 from mcbench.grpo.decode import Trace
-from mcbench.tasks.multi_turn import Environment, Episode, Played, Sampled, play
+from mcbench.tasks.multi_turn import Environment, Episode, Sampled, play
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy

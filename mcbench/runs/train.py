@@ -38,6 +38,7 @@ from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
 from mcbench.runs.provenance import commit, hardware, sharding_here, versions
 from mcbench.runs.recorder import Recorder
+from mcbench.runs.rollout import training_rollout
 from mcbench.runs.sampling import (
     engine_sampler,
     load_model,
@@ -47,7 +48,6 @@ from mcbench.runs.sampling import (
     transformers_policy,
     weights_at_hand,
 )
-from mcbench.runs.rollout import training_rollout
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import Run, RunStore

@@ -56,8 +56,8 @@ class Task:
     """A generator of problems, and what judges responses to them.
 
     ``load(name)`` gives the problems of one of ``sets``, whose ``source`` is the task's name. A
-    ``timed`` task's judge is told the ``progress`` of the training, 0 to 1. ``environment(evaluator,
-    feedback, training)`` is what episodes of several turns are played in.
+    ``timed`` task's judge is told the ``progress`` of the training, 0 to 1.
+    ``environment(evaluator, feedback, training)`` is what episodes of several turns are played in.
     """
 
     name: str

@@ -1,13 +1,13 @@
 """Episodes of several turns: what an environment is, and the rollout that plays it.
 
 The interface is SkyRL's and verifiers' (``reset``, ``step``, ``close``), for a whole batch at once:
-``step`` gets the actions of all episodes that still play, so that an environment which runs programs
-calls its evaluator once a turn. Training and evaluation play by :func:`play`.
+``step`` gets the actions of all episodes that still play, so that an environment which runs
+programs calls its evaluator once a turn. Training and evaluation play by :func:`play`.
 
-An episode's tokens are the model's, each turn up to its end token, and the environment's in between;
-``own`` tells them apart. The budget counts the model's tokens alone. An episode whose budget is spent
-before it is done is truncated: it ends in a cut turn, or in an observation that nothing answers, so
-that its last token is no end token and every rule for truncated responses sees it.
+An episode's tokens are the model's, each turn up to its end token, and the environment's between
+them; ``own`` tells them apart. The budget counts the model's tokens alone. An episode whose budget
+is spent before it is done is truncated: it ends in a cut turn, or in an observation that nothing
+answers, so that its last token is no end token and every rule for truncated responses sees it.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Environment(Protocol):
 Sampled = tuple[list[int], list[float], list[float]]
 """Token ids, and where the sampler tells it each one's log-probability and entropy (else empty)."""
 Sample = Callable[[Sequence[list[int]], int], Sequence[Sampled]]
-"""``sample(contexts, limit)``: one response to each context (token ids), of at most ``limit`` tokens."""
+"""``sample(contexts, limit)``: one response of at most ``limit`` tokens to each context (ids)."""
 
 
 @dataclass
 class Episode:
-    """One episode as it was played; ``ids``, ``own``, ``log_probs`` and ``entropies`` have an entry a
-    token, of which those that are not the model's own are 0.
+    """One episode as it was played; ``ids``, ``own``, ``log_probs`` and ``entropies`` have an entry
+    a token; ``own`` and what is known of a token are 0 where it is not the model's.
     """
 
     prompt: list[int]

@@ -1,10 +1,11 @@
 """Suggest the next edit, or stay silent: learning from what users accept (Cursor's Tab).
 
-Source: "Improving Cursor Tab with online RL" (Cursor, 2025). A suggestion that is accepted is worth
-.75, one that is rejected -.25, silence 0, so that to suggest pays where the probability of acceptance
-is above .25; for any threshold t: 1 - t, -t, 0. What is known here and nowhere else: that
-probability (:mod:`mcbench.nano.tab`), so that the best policy is known and what a policy loses
-against it (regret, in reward a context). A malformed response was shown and is never accepted.
+Source: "Improving Cursor Tab with online RL" (cursor.com/blog/tab-rl, 2025). A suggestion that is
+accepted is worth .75, one that is rejected -.25, silence 0, so that to suggest pays where the
+probability of acceptance is above .25; for any threshold t: 1 - t, -t, 0. What is known here and
+nowhere else: that probability (:mod:`mcbench.nano.tab`), so that the best policy is known and what
+a policy loses against it (regret, in reward a context). A malformed response was shown and is
+never accepted.
 
 Users drift with the reward ``accept_25_drift``: in the second half of the training they accept half
 as often, so that the best policy falls silent where it suggested before.
@@ -13,6 +14,7 @@ as often, so that the best policy falls silent where it suggested before.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -63,7 +65,7 @@ def judge(
     evaluator: Any,
     progress: float = 0.0,
 ) -> list[Judged]:
-    """Passed is who does what the best policy would; ``tests`` rewards that, which no user could."""
+    """Who does what the best policy would passes; ``tests`` rewards that, which no user could."""
     threshold = THRESHOLDS[reward]
     times = DRIFTED if reward.endswith("drift") and progress >= DRIFT_AT else 1.0
     judged = []
@@ -93,7 +95,7 @@ def switch(shown: dict[float, float]) -> float:
     probability.
     """
     chances = sorted(shown)
-    for low, high in reversed(list(zip(chances, chances[1:], strict=False))):
+    for low, high in reversed(list(itertools.pairwise(chances))):
         if shown[low] < 0.5 <= shown[high]:
             return low + (high - low) * (0.5 - shown[low]) / (shown[high] - shown[low])
     return chances[0] if shown[chances[0]] >= 0.5 else chances[-1]

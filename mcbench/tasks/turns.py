@@ -1,14 +1,15 @@
 """Three attempts at a program, with a failing public test as feedback (RLEF).
 
-Source: RLEF (Gehring et al. 2025), section 2: after each attempt the public tests run; where one
-fails the model is told and tries again, at most three times; at the end +1 where all tests pass,
-public and hidden, else -1, and -0.2 for every turn without valid code. The paper's KL term and its
-critic of turns are left out: the advantage is GRPO's, of the whole episode.
+Source: RLEF (Gehring et al. 2025, arXiv 2410.02089), section 2: after each attempt
+the public tests run; where one fails the model is told and tries again, at most three times; at the
+end +1 where all tests pass, public and hidden, else -1, and -0.2 for every turn without valid code.
+The paper's KL term and its critic of turns are left out: the advantage is GRPO's, of the whole
+episode.
 
 Problems: :mod:`mcbench.nano.turns`. Feedback is ``failing`` (the first public test that failed),
-``shuffled`` (that of an episode with another problem: as many tokens, nothing to learn) or ``none``:
-one attempt in training, and in evaluations three from the prompt, of which the first counts that
-passes the public tests, else the last.
+``shuffled`` (what an episode with another problem is told: as many tokens, nothing to learn) or
+``none``: one attempt in training, and in evaluations three from the prompt, of which the first
+counts that passes the public tests, else the last.
 """
 
 from __future__ import annotations

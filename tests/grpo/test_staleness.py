@@ -8,7 +8,9 @@ import torch
 from mcbench.errors import UserError
 
 
-@pytest.mark.parametrize(("staleness", "used"), [(1, [0, 0, 1, 2]), (2, [0, 0, 0, 1]), (-1, [0] * 4)])
+@pytest.mark.parametrize(
+    ("staleness", "used"), [(1, [0, 0, 1, 2]), (2, [0, 0, 0, 1]), (-1, [0] * 4)]
+)
 def test_the_weights_that_sample(make_trainer: Any, staleness: int, used: list[int]) -> None:
     trainer = make_trainer(staleness=staleness)
     trainer.model.train()

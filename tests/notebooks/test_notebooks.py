@@ -136,7 +136,12 @@ def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -
     assert f"report: {page}" in text
     assert missing in html_of(outputs)
     html = page.read_text(encoding="utf-8")
-    beyond = "" if name in ("11_rivals", "21_repair", "22_execution_traces", "23_multi_turn", "24_online_feedback") else "Beyond the paper"
+    beyond = (
+        ""
+        if name
+        in ("11_rivals", "21_repair", "22_execution_traces", "23_multi_turn", "24_online_feedback")
+        else "Beyond the paper"
+    )
     assert all(words in html for words in (claim, beyond, "no evidence about Qwen3"))
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
     if name == "03_temperature":

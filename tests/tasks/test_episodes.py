@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runs.test_train_resume import assert_same_record
 
 from mcbench.errors import UserError
 from mcbench.nano.tokenizer import load_tokenizer
@@ -18,6 +17,7 @@ from mcbench.runs.config import Config
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.runs.train import train
+from tests.runs.test_train_resume import assert_same_record
 
 SETTINGS: dict[str, Any] = {
     "model": "nano-turns", "train_set": "turns:train", "test_set": "turns:test",
@@ -42,7 +42,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_the_record_knows_turns_own_tokens_and_spent_budgets(whole: Any, tmp_path: Path) -> None:
     record = read_run(whole.path)
-    rows = [row for step in record.completion_steps() for _, row in record.completions(step).iterrows()]
+    rows = [
+        row for step in record.completion_steps() for _, row in record.completions(step).iterrows()
+    ]
     episodes = [json.loads(row["turns"]) for row in rows]
     assert any(len(turns) > 1 for turns in episodes)
     tokenizer = load_tokenizer()
@@ -54,20 +56,23 @@ def test_the_record_knows_turns_own_tokens_and_spent_budgets(whole: Any, tmp_pat
         assert row["verdicts"] == turns[-1]["verdict"]
         assert len(row["logprobs"]) == len(row["tokens"])
     told = [row for row, turns in zip(rows, episodes, strict=True) if turns[-1]["observation"]]
-    assert told and all(row["truncated"] for row in told)  # told what failed, and no token left
+    assert told
+    assert all(row["truncated"] for row in told)
     line = record.step_lines[0]
     assert line["completions/clipped_ratio"] == line["mask/truncated"]
     assert line["completions/mean_length"] == pytest.approx(
         record.completions(1)["length"].mean(), rel=1e-6
     )
     shown = text_of(read_compact(write_compact(record, tmp_path / "kept.parquet")).sample_lines[0])
-    assert [turn["action"] for turn in shown["turns"]] and "verdict" in shown["turns"][0]
+    assert [turn["action"] for turn in shown["turns"]]
+    assert "verdict" in shown["turns"][0]
 
 
 def test_evaluations_play_the_same_episodes(whole: Any) -> None:
     for line in read_run(whole.path).eval_lines:
         parts = line["parts"]
-        assert 1 <= parts["turns"] <= 3 and line["mean_length"] <= 40
+        assert 1 <= parts["turns"] <= 3
+        assert line["mean_length"] <= 40
         assert parts["passed_1"] <= parts["passed_2"] <= parts["passed_3"]
         assert parts["passed_3"] == pytest.approx(line["pass_at_1"])
 
@@ -97,7 +102,8 @@ def test_kill_9_in_a_turn_resumes_to_the_same_record(tmp_path: Path, staleness: 
     killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
     assert killed.returncode == -signal.SIGKILL
     half = RunStore(tmp_path / "runs").run(config)
-    assert half.state == "running" and half.last_checkpoint() is not None
+    assert half.state == "running"
+    assert half.last_checkpoint() is not None
     train(config, tmp_path / "runs", quiet)
     assert_same_record(run.path, half.path)
 

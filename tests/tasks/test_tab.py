@@ -6,12 +6,24 @@ from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import Problem
 from mcbench.nano.tab import MOST, context, load_tab, shares
 from mcbench.runs.problems import training_row
-from mcbench.tasks.tab import THRESHOLDS, accepts, judge, probability, regret, summary, switch, value
+from mcbench.tasks.tab import (
+    THRESHOLDS,
+    accepts,
+    judge,
+    probability,
+    regret,
+    summary,
+    switch,
+    value,
+)
 
 
 def about(*edits: int) -> Problem:
     return Problem(
-        id=f"tab/{edits}", statement=context(edits), form="stdin", metadata={"accepted": shares(edits)}
+        id=f"tab/{edits}",
+        statement=context(edits),
+        form="stdin",
+        metadata={"accepted": shares(edits)},
     )
 
 
@@ -51,7 +63,8 @@ def test_silence_is_worth_nothing_and_users_accept_as_often_as_is_known() -> Non
     assert sum(one.reward == 0.75 for one in judged) / 4000 == pytest.approx(0.6, abs=0.03)
     again = judge([SURE] * 4000, [" 3"] * 4000, "accept_25", None)
     assert [one.reward for one in again] == [one.reward for one in judged]
-    assert accepts(SURE, 0, " 3", 1.0) and not accepts(SURE, 0, " 3", 0.0)
+    assert accepts(SURE, 0, " 3", 1.0)
+    assert not accepts(SURE, 0, " 3", 0.0)
 
 
 def test_users_who_drift_accept_half_as_often_from_the_middle_on() -> None:
@@ -79,7 +92,8 @@ def test_the_best_policy_switches_at_the_threshold_without_regret() -> None:
 
     found = summary(problems, best(0.25), None)
     assert (found["switch"], found["regret_25"]) == pytest.approx((0.25, 0.0))
-    assert found["regret_45"] > 0 and found["regret_drifted"] > 0
+    assert found["regret_45"] > 0
+    assert found["regret_drifted"] > 0
     assert [found[f"shown_{n}0"] for n in range(1, MOST + 1)] == [0, 0, 1, 1, 1, 1, 1, 1]
     assert summary(problems, best(0.45), None)["regret_45"] == 0
     always = [[text] if text else [" 0"] for (text,) in best(0.0)]
@@ -89,7 +103,8 @@ def test_the_best_policy_switches_at_the_threshold_without_regret() -> None:
 def test_what_users_accept_is_in_no_prompt() -> None:
     for problem in load_tab("train")[:200]:
         marked = Problem(**{**vars(problem), "metadata": {"accepted": {"MARK": 0.123456}}})
-        assert "MARK" not in prompt_for(marked, "plain") and "0.1" not in prompt_for(marked, "plain")
+        assert "MARK" not in prompt_for(marked, "plain")
+        assert "0.1" not in prompt_for(marked, "plain")
         assert training_row(marked, "plain")["prompt"] == problem.statement
     train, test = load_tab("train"), load_tab("test")
     assert not {one.statement for one in train} & {one.statement for one in test}

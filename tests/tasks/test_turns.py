@@ -184,7 +184,8 @@ def test_hidden_tests_are_told_to_nobody(evaluator: Any) -> None:
     played = play(Attempts(evaluator), [marked] * 2, script, TOKENIZER, 500)
     seen = [text for contexts in script.contexts for text in contexts]
     seen += [TOKENIZER.decode(one.prompt + one.ids) for one in played.episodes]
-    assert len(played.episodes[1].turns) == 3 and not any("MARK" in text for text in seen)
+    assert len(played.episodes[1].turns) == 3
+    assert not any("MARK" in text for text in seen)
     searching = (
         "```python\nimport gc, os, sys\nheld = repr(gc.get_objects()) + repr(os.environ) + "
         "repr(sys.argv) + sys.stdin.read()\n"
@@ -198,9 +199,12 @@ def test_hidden_tests_are_told_to_nobody(evaluator: Any) -> None:
 def test_problems_and_demonstrations() -> None:
     train, test = load_turns("train"), load_turns("test")
     names = [{one.metadata["program"] for one in split} for split in (train, test)]
-    assert len(train) == 1000 and len(test) == 120 and not names[0] & names[1]
+    assert len(train) == 1000
+    assert len(test) == 120
+    assert not names[0] & names[1]
     for problem in test:
-        assert len(problem.tests) == 10 and problem.metadata["public"] == PUBLIC
+        assert len(problem.tests) == 10
+        assert problem.metadata["public"] == PUBLIC
         assert problem.statement.count("\nin ") == 1
     stream = Turns().demonstrations(0)
     for _ in range(200):
