@@ -88,8 +88,8 @@ _TAB: dict[str, Any] = {
     "per_device_batch_size": 256,
     "length_groups": 1,
     "learning_rate": 1e-3,
-    "steps": 120,
-    "eval_every": 12,
+    "steps": 80,
+    "eval_every": 8,
     "eval_batch_size": 960,
     "repeat_window": 2,
 }
