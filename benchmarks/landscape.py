@@ -8,6 +8,7 @@ beside; for `repair` it also writes mcbench/tasks/repair_unsolved.json, which th
 """
 
 import sys
+from functools import partial
 
 from mcbench.evaluator import Evaluator
 from mcbench.files import write_json
@@ -36,10 +37,10 @@ def main() -> None:
         for task in sys.argv[1:] or BASES:
             for model, name, length in BASES[task]:
                 problems = load_problems(name)
-                played = task_of(problems).environment
+                make = task_of(problems).environment
                 (found,) = evaluate(
                     load_policy(model), problems, lengths=[length], seed=7, evaluator=evaluator,
-                    environment=played and played(evaluator, "failing", False),
+                    environment=make and partial(make, feedback="failing", training=False),
                 )  # fmt: skip
                 kinds = {kind[0]: round(100 * rate, 1) for kind, rate in found.by("kind").items()}
                 parts = {part: round(value, 3) for part, value in found.parts.items()}

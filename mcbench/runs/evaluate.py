@@ -70,7 +70,7 @@ def evaluate(
     about: Mapping[str, Any] | None = None,
     progress: bool = False,
     known: Verdicts | None = None,
-    environment: Environment | None = None,
+    environment: Callable[[Any], Environment] | None = None,
 ) -> list[EvalResult]:
     """Sample ``attempts`` responses a problem and judge them at each of ``lengths``.
 
@@ -87,8 +87,8 @@ def evaluate(
         folder: where samples and verdicts are kept, and an interrupted evaluation goes on.
         about: what else decides the result, such as hashes of model and problems, for the folder.
         known: verdicts of before, which are not found again; those found now are added.
-        environment: what episodes of several turns are played in, with so many tokens of the
-            model's as the longest of ``lengths`` says; None: a response is one turn.
+        environment: makes what episodes of several turns are played in, given the evaluator; the
+            model may write as many tokens as the longest of ``lengths``. None: one turn.
 
     Returns:
         One result per length, in the order given; then those of ``some``.
@@ -119,7 +119,8 @@ def evaluate(
                 # Far apart in a folder: samplers may count on from the seed, one a response.
                 own = seed if file is None else seed * 1_000_003 + number * 65_537
                 part = _part(problems, first, first + size)
-                new = _rows(model, part, evaluator, known, environment, seed=own, **settings)
+                played = environment and environment(evaluator)
+                new = _rows(model, part, evaluator, known, played, seed=own, **settings)
                 if file is not None:
                     write_atomic(file, "".join(json.dumps(plain(row)) + "\n" for row in new))
             rows += new
@@ -211,8 +212,8 @@ def _rows(
     if environment is not None:
         asked = [problem for problem in problems for _ in range(attempts)]
         how = settings["temperature"], settings["seed"]
-        episodes = evaluation_episodes(model, environment, asked, max(lengths), *how)
-        return _played(model, problems, episodes, attempts, max(lengths))
+        episodes = {n: evaluation_episodes(model, environment, asked, n, *how) for n in lengths}
+        return _played(model, problems, episodes, attempts)
     responses = sample(model, problems, lengths=lengths, attempts=attempts, **settings)
     texts = {length: model.texts([ids[:length] for ids in responses]) for length in lengths}
     task, parts = task_of(problems), {}
@@ -227,17 +228,21 @@ def _rows(
 def _played(
     model: Policy,
     problems: Sequence[Problem],
-    episodes: Sequence[Episode],
+    episodes: Mapping[int, Sequence[Episode]],
     attempts: int,
-    length: int,
 ) -> list[dict[str, Any]]:
-    """What is kept of episodes: tokens are the model's own, the text has what it was told too."""
-    own = [[t for t, o in zip(one.ids, one.own, strict=True) if o] for one in episodes]
-    texts = {length: model.texts([one.ids for one in episodes])}
-    groups = [episodes[i : i + attempts] for i in range(0, len(episodes), attempts)]
-    ended = [not one.truncated for one in episodes]
-    verdicts = {length: [one.verdicts for one in episodes]}
-    parts = {length: list(map(episode_means, groups))}
+    """What is kept of episodes, by length: tokens are the model's own, those of the longest; the
+    text has what it was told too.
+    """
+    longest = episodes[max(episodes)]
+    own = [[t for t, o in zip(one.ids, one.own, strict=True) if o] for one in longest]
+    ended = [not one.truncated for one in longest]
+    texts = {n: model.texts([one.ids for one in found]) for n, found in episodes.items()}
+    verdicts = {n: [one.verdicts for one in found] for n, found in episodes.items()}
+    places = range(0, len(longest), attempts)
+    parts = {
+        n: [episode_means(found[i : i + attempts]) for i in places] for n, found in episodes.items()
+    }
     return _as_rows(problems, own, ended, texts, verdicts, parts, attempts)
 
 

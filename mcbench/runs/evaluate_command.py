@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcbench.data.benchmarks import is_benchmark
 from mcbench.errors import UserError
@@ -25,6 +26,7 @@ from mcbench.runs.problems import (
 from mcbench.runs.score_table import Cells, cells_of, table_text
 from mcbench.runs.scores import EvalResult, summary
 from mcbench.runs.store import read_run
+from mcbench.tasks import task_of
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy
@@ -79,7 +81,9 @@ def evaluate_request(
     temperature = tested.temperature if temperature is None else temperature
     lengths = list(lengths or tested.lengths)
     style, told = _style(prompt_style, location)
-    thinking = _trained_thinking(model) if enable_thinking is None else enable_thinking
+    thinking = (
+        _trained_with(model, "enable_thinking") if enable_thinking is None else enable_thinking
+    )
     told += {None: "", True: ", thinking on", False: ", thinking off"}[thinking]
     check_request(tested.problems, lengths, attempts, temperature)
     about = {
@@ -88,6 +92,11 @@ def evaluate_request(
         "test_set": test_set,
         "problems": tested.digest,
     }
+    make = task_of(getattr(tested.problems, "entries", tested.problems)).environment
+    feedback, environment = _trained_with(model, "feedback"), None
+    if make is not None and feedback is not None:  # episodes, as the run was trained
+        about["feedback"] = feedback
+        environment = partial(make, feedback=feedback, training=False)
     if thinking is not None:
         about["enable_thinking"] = str(thinking)
     key = digest([json.dumps([about, lengths, attempts, temperature, seed, style])])[:12]
@@ -117,6 +126,7 @@ def evaluate_request(
         folder=where,
         about=about,
         progress=True,
+        environment=environment,
     )
     rows: dict[str, Cells] = {}
     for result in results:
@@ -143,9 +153,9 @@ def _style(asked: str | None, location: str) -> tuple[str, str]:
     return "plain", "its tokenizer has no chat template"
 
 
-def _trained_thinking(model: str) -> bool | None:
+def _trained_with(model: str, setting: str) -> Any:
     """What a run was trained with; None of any other model."""
-    return read_run(model).config.enable_thinking if Path(model, "run.json").exists() else None
+    return getattr(read_run(model).config, setting) if Path(model, "run.json").exists() else None
 
 
 @dataclass(frozen=True)

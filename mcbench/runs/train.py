@@ -12,7 +12,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -263,8 +263,11 @@ class _Session:
         self.task.check_reward(config.reward)
         if config.feedback is not None and self.task.environment is None:
             raise UserError(f"feedback needs a task of several turns; {config.train_set} is none")
-        if config.feedback is not None and config.backend != "transformers":
-            raise UserError(f"feedback needs the backend transformers, got {config.backend}")
+        if config.feedback and (config.backend, config.prompt_style) != ("transformers", "plain"):
+            raise UserError(
+                "feedback needs the backend transformers and prompt_style plain, got "
+                f"{config.backend} and {config.prompt_style}"
+            )
         self.part = (  # what small evaluations measure
             select_problems(self.test_problems, config.small_eval_limit)
             if config.small_eval_every
@@ -380,21 +383,25 @@ class _Session:
             **self._rewarded(),
         )
 
-    def _environment(self, evaluator: Any, training: bool) -> Environment | None:
-        """What episodes are played in; None where a response is one turn."""
+    def _environment(self, training: bool) -> Callable[[Any], Environment] | None:
+        """Makes what episodes are played in, given the evaluator; None where a response is one
+        turn.
+        """
         make, feedback = self.task.environment, self.config.feedback
-        return None if make is None or feedback is None else make(evaluator, feedback, training)
+        if make is None or feedback is None:
+            return None
+        return lambda evaluator: make(evaluator, feedback, training)
 
     def _rewarded(self) -> dict[str, Any]:
         """What rewards the responses, and where they are episodes also what plays them."""
-        environment = self._environment(self.reward_evaluator, True)
+        environment = self._environment(True)
         if environment is None:
             return {"reward_funcs": [self._reward()]}
         os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollouts, on every start
         known = {problem.id: problem for problem in self.train_problems}
         return {
             "reward_funcs": [episode_reward],
-            "rollout_func": training_rollout(environment, known),
+            "rollout_func": training_rollout(environment(self.reward_evaluator), known),
         }
 
     def _reward(self) -> Any:
@@ -499,7 +506,7 @@ class _Session:
             some = {one.id for one in self.part} if divided and fewer else None
             return evaluate(
                 policy, problems, evaluator=self.evaluator, known=self.verdicts, some=some,
-                environment=self._environment(self.evaluator, False), **settings,
+                environment=self._environment(False), **settings,
             )  # fmt: skip
 
     def _base_key(self) -> str:
