@@ -20,7 +20,7 @@ TAB = "Improving Cursor Tab with online RL (Cursor 2025)"
     "F1",
     "Three attempts that are told what failed solve more than three independent ones, and than "
     "three that are told of another problem's failure.",
-    ("rlef", "independent", "shuffled"),
+    ("independent", "shuffled", "rlef"),
     source="RLEF (Gehring et al. 2025), sections 3.2 and 3.3",
 )
 def told_what_failed(evidence: Evidence) -> list[Part]:

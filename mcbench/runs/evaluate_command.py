@@ -27,6 +27,7 @@ from mcbench.runs.score_table import Cells, cells_of, table_text
 from mcbench.runs.scores import EvalResult, summary
 from mcbench.runs.store import read_run
 from mcbench.tasks import task_of
+from mcbench.tasks.multi_turn import Environment
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy
@@ -92,11 +93,9 @@ def evaluate_request(
         "test_set": test_set,
         "problems": tested.digest,
     }
-    make = task_of(getattr(tested.problems, "entries", tested.problems)).environment
-    feedback, environment = _trained_with(model, "feedback"), None
-    if make is not None and feedback is not None:  # episodes, as the run was trained
-        about["feedback"] = feedback
-        environment = partial(make, feedback=feedback, training=False)
+    environment = _environment(model, tested.problems)
+    if environment is not None:
+        about |= environment.keywords
     if thinking is not None:
         about["enable_thinking"] = str(thinking)
     key = digest([json.dumps([about, lengths, attempts, temperature, seed, style])])[:12]
@@ -151,6 +150,15 @@ def _style(asked: str | None, location: str) -> tuple[str, str]:
     if has_chat_template(location):
         return "chat", "its tokenizer has a chat template"
     return "plain", "its tokenizer has no chat template"
+
+
+def _environment(model: str, problems: Any) -> partial[Environment] | None:
+    """What episodes are played in, as the run was trained; None of any other model."""
+    make = task_of(getattr(problems, "entries", problems)).environment
+    feedback = _trained_with(model, "feedback")
+    if make is None or feedback is None:
+        return None
+    return partial(make, feedback=feedback, training=False)
 
 
 def _trained_with(model: str, setting: str) -> Any:
