@@ -93,9 +93,8 @@ def evaluate_request(
         "test_set": test_set,
         "problems": tested.digest,
     }
-    environment = _environment(model, tested.problems)
-    if environment is not None:
-        about |= environment.keywords
+    environment, told_too = _environment(model, tested.problems)
+    about |= told_too
     if thinking is not None:
         about["enable_thinking"] = str(thinking)
     key = digest([json.dumps([about, lengths, attempts, temperature, seed, style])])[:12]
@@ -152,13 +151,15 @@ def _style(asked: str | None, location: str) -> tuple[str, str]:
     return "plain", "its tokenizer has no chat template"
 
 
-def _environment(model: str, problems: Any) -> partial[Environment] | None:
-    """What episodes are played in, as the run was trained; None of any other model."""
+def _environment(model: str, problems: Any) -> tuple[partial[Environment] | None, dict[str, str]]:
+    """What episodes are played in, as the run was trained, and what is told of it; None of any
+    other model.
+    """
     make = task_of(getattr(problems, "entries", problems)).environment
     feedback = _trained_with(model, "feedback")
     if make is None or feedback is None:
-        return None
-    return partial(make, feedback=feedback, training=False)
+        return None, {}
+    return partial(make, feedback=feedback, training=False), {"feedback": feedback}
 
 
 def _trained_with(model: str, setting: str) -> Any:
