@@ -1,13 +1,14 @@
 """What the base models of mcbench/tasks can do before any arm is trained, and which bugs the base
 of `repair` never fixes in 16 attempts.
 
-    python benchmarks/landscape.py [branches] [repair] [traces]
+    python benchmarks/landscape.py [branches] [repair] [traces] [turns] [tab]
 
 Prints pass@1 of each base by kind (it should lie between 5 and 60 %) and what the task tells
 beside; for `repair` it also writes mcbench/tasks/repair_unsolved.json, which the curriculum reads.
 """
 
 import sys
+from functools import partial
 
 from mcbench.evaluator import Evaluator
 from mcbench.files import write_json
@@ -15,6 +16,7 @@ from mcbench.nano import model_path
 from mcbench.runs.evaluate import evaluate
 from mcbench.runs.problems import load_problems, model_digest
 from mcbench.runs.sampling import load_policy
+from mcbench.tasks import task_of
 from mcbench.tasks.repair import UNSOLVED
 
 BASES = {
@@ -25,6 +27,8 @@ BASES = {
         ("nano-traced", "nano:test", 96),
         ("nano-untraced", "nano:test", 96),
     ),
+    "turns": (("nano-turns", "turns:test", 128),),
+    "tab": (("nano-tab", "tab:test", 4),),
 }
 ATTEMPTS = 16
 
@@ -33,9 +37,11 @@ def main() -> None:
     with Evaluator(workers=2) as evaluator:
         for task in sys.argv[1:] or BASES:
             for model, name, length in BASES[task]:
+                problems = load_problems(name)
+                make = task_of(problems).environment
                 (found,) = evaluate(
-                    load_policy(model), load_problems(name), lengths=[length], seed=7,
-                    evaluator=evaluator,
+                    load_policy(model), problems, lengths=[length], seed=7, evaluator=evaluator,
+                    environment=make and partial(make, feedback="failing", training=False),
                 )  # fmt: skip
                 kinds = {kind[0]: round(100 * rate, 1) for kind, rate in found.by("kind").items()}
                 parts = {part: round(value, 3) for part, value in found.parts.items()}

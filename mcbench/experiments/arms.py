@@ -218,6 +218,23 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
             "kind_stages": [[0.0, "most"], [0.25, "half"], [0.5, "branch"]],
         },
     },
+    # Three attempts and what they are told (mcbench/tasks/turns.py); sampling by older weights
+    "multi_turn": {
+        "rlef": {"recipe": "grpo_plus"},
+        "shuffled": {"recipe": "grpo_plus", "feedback": "shuffled"},
+        "independent": {"recipe": "grpo_plus", "feedback": "none"},
+        "stale_1": {"recipe": "grpo_plus", "staleness": 1},
+        "stale_2": {"recipe": "grpo_plus", "staleness": 2},
+        "stale_4": {"recipe": "grpo_plus", "staleness": 4},
+    },
+    # What users accept (mcbench/tasks/tab.py): on the policy's own data and on the base model's,
+    # for another threshold, and with users who change half-way
+    "online_feedback": {
+        "on_policy": {"recipe": "grpo_plus"},
+        "off_policy": {"recipe": "grpo_plus", "staleness": -1},
+        "threshold_45": {"recipe": "grpo_plus", "reward": "accept_45"},
+        "drift": {"recipe": "grpo_plus", "reward": "accept_25_drift"},
+    },
     # ours: rules against none in every cell of a grid; rho from the paper's to 1
     "where_it_holds": {
         "none": {"recipe": "grpo_plus"},

@@ -191,6 +191,22 @@ EXPERIMENTS: dict[str, Experiment] = {
             ("nano-traces",),
             recorded=False,
         ),
+        Experiment(
+            "multi_turn",
+            "Landscape: attempts with feedback, and how old the sampling policy may be",
+            "23_multi_turn",
+            LANDSCAPE_SEEDS,
+            ("nano-turns",),
+            recorded=False,
+        ),
+        Experiment(
+            "online_feedback",
+            "Landscape: what users accept",
+            "24_online_feedback",
+            LANDSCAPE_SEEDS,
+            ("nano-tab",),
+            recorded=False,
+        ),
     )
 }
 

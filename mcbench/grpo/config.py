@@ -45,6 +45,7 @@ _RANGES = {
     "pass_k": (1, math.inf),
     "token_share": (0, 1),
     "dynamic_sampling": (0, math.inf),
+    "staleness": (-1, math.inf),
     "soft_overlong": (0, 1),
     "temperature_target_entropy": (0, math.inf),
     "drop_above": (0, 1),
@@ -52,7 +53,8 @@ _RANGES = {
     "kl_target": (1e-6, math.inf),
 }
 _WHOLE = (
-    "repeat_window", "temperature_probe_prompts", "num_iterations", "pass_k", "dynamic_sampling"
+    "repeat_window", "temperature_probe_prompts", "num_iterations", "pass_k", "dynamic_sampling",
+    "staleness",
 )  # fmt: skip
 _TEMPERATURES = (
     "temperature_stages", "temperature_target_diversity", "temperature_target_entropy",
@@ -249,6 +251,13 @@ class MicroCoderGRPOConfig(GRPOConfig):
         metadata={
             "help": "Log-probabilities are computed in so many passes of rows of like length, "
             "which need less padding; the same loss and gradients up to rounding."
+        },
+    )
+    staleness: int = field(
+        default=0,
+        metadata={
+            "help": "Responses are sampled by the weights of so many generations before; -1: by "
+            "those that training began with."
         },
     )
     record_columns: list[str] = field(

@@ -78,7 +78,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     trace: Trace | None = None  # of sample_unfinished
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
     _scored: dict[str, Any] | None = None  # the batch of a loss that is being computed
-    _inputs: Sequence[dict[str, Any]] = ()
+    batch_rows: Sequence[dict[str, Any]] = ()
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
         if args is None:
@@ -110,7 +110,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     # -- generation and rewards, observed
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._inputs = inputs
+        self.batch_rows = inputs
         self.training = self.model.training
         if self.training:
             self.next_draw()
@@ -126,6 +126,8 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         result = super()._generate(prompts)
         prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
         self.sampled_limits = [self._limit_after(len(ids)) for ids in prompt_ids]
+        if self.rollout_func is not None:  # whose budget is that of the policy's own tokens
+            self.sampled_limits = [0] * len(prompt_ids)
         self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
         self._keep_old_log_probs()
         self._start_scoring(self.sampled_completions)
@@ -146,13 +148,13 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         return min(limit, self.max_completion_length) if self.tools else limit
 
     def _start_scoring(self, completions: list[Any]) -> None:
-        if len(completions) != len(self._inputs):  # sampled outside of a batch
+        if len(completions) != len(self.batch_rows):  # sampled outside of a batch
             return
         functions: list[Any] = self.reward_funcs
         able = [function for function in functions if hasattr(function, "start_scoring")]
         if not able:
             return
-        columns = {name: [row[name] for row in self._inputs] for name in self._inputs[0]}
+        columns = {name: [row[name] for row in self.batch_rows] for name in self.batch_rows[0]}
         columns.pop("prompt", None)
         for function in able:
             function.start_scoring(completions, **columns)
@@ -339,14 +341,17 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             rows = [row.float().cpu().numpy() for row in self.trace.entropies]
             entropies = self.gather_sequences(rows)
         columns = {
-            name: gather_object([row.get(name) for row in self._inputs])
+            name: gather_object([row.get(name) for row in self.batch_rows])
             for name in self.args.record_columns
         }
         extra = self._logs["extra"]
         logged = {name: list(extra[name])[-count:] for name in self._extra_columns}
         group_size = self.num_generations if self.training else self.num_generations_eval
-        own = self.sampled_mask or [[1] * len(row) for row in self.sampled_ids]
-        lengths = self.gather(torch.tensor([sum(row) for row in own])).cpu().numpy()
+        own = None
+        lengths = np.array([len(row) for row in completion_ids])
+        if self.sampled_mask is not None:
+            own = self.gather_sequences([np.asarray(row, dtype=bool) for row in self.sampled_mask])
+            lengths = np.array([row.sum() for row in own])
         return {
             "step": self.state.global_step,
             "temperature": self.temperature,
@@ -356,6 +361,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             "prompts": list(self._logs["prompt"])[-count:],
             "completions": [completion_text(c) for c in list(self._logs["completion"])[-count:]],
             "completion_ids": completion_ids,
+            "own": own,
             "columns": {**columns, **logged},
             "log_probs": log_probs,
             "entropies": entropies,
@@ -369,6 +375,9 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         if self.trace is None:
             return {}
         tokens = torch.cat(self.trace.entropies)
+        own = [one for row in self.sampled_mask or () for one in row]
+        if len(own) == len(tokens):  # not where tools answered: the trace is of the last turn
+            tokens = tokens[torch.tensor(own, dtype=torch.bool)]
         total, count = self.gather(
             torch.stack([tokens.sum(), tokens.new_tensor(len(tokens))])[None]
         ).sum(0)

@@ -18,6 +18,8 @@ MODEL_NAMES = (
     "nano-repair",
     "nano-traced",
     "nano-untraced",
+    "nano-turns",
+    "nano-tab",
 )
 """Base models: two sizes of one generation, the smaller one again with more searches that loop
 (nano-s2), and an older generation with short outputs; then those of other tasks

@@ -75,6 +75,24 @@ SYSTEMS = (
     System("SRPO", "arXiv 2504.14286", "long searches first; history resampling", ("W3",)),
     System("DAPO", "arXiv 2503.14476", "dynamic sampling, soft overlong punishment", ("W4",)),
     System("MicroCoder-GRPO", "arXiv 2603.07777", "the paper's own recipe beside them", ("W5",)),
+    System(
+        "RLEF",
+        "arXiv 2410.02089",
+        "three attempts at a program, each told which public test the last one failed",
+        ("F1",),
+    ),
+    System(
+        "SkyRL",
+        "arXiv 2511.16108",
+        "asynchronous rollouts: episodes sampled by weights that are some generations old",
+        ("F2",),
+    ),
+    System(
+        "Cursor Tab",
+        "cursor.com/blog/tab-rl",
+        "suggest or stay silent, learned online from what users accept",
+        ("A1", "A2", "A3", "A4"),
+    ),
 )
 
 

@@ -246,6 +246,8 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "recipes": {**_EVERY, "acts": acts},
     "repair": _EVERY,
     "execution_traces": _EVERY,
+    "multi_turn": _EVERY,
+    "online_feedback": _EVERY,
     OWN: {**_EVERY, **_TABLES},
 }
 """By experiment and name."""

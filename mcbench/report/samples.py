@@ -9,6 +9,7 @@ wrote is shown as text, whatever it wrote.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -163,12 +164,18 @@ def text_of(
     colour: bool = True,
     clip: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    """A stored response's text, cut at ``limit``; with ``colour`` also its tokens (``pieces``), how
-    improbable and how uncertain they were (``levels``, ``entropy``), how far the policy had moved
-    when it was trained on them (``ratio``) and which were clipped then (``clipped``, 0 or 1), where
-    that was recorded.
+    """A stored response's text, cut at ``limit``, turn by turn where it has several (``turns``:
+    action, verdict, observation); with ``colour`` also its tokens (``pieces``), how improbable and
+    how uncertain they were (``levels``, ``entropy``), how far the policy had moved when it was
+    trained on them (``ratio``) and which were clipped then (``clipped``, 0 or 1), where that was
+    recorded.
     """
     shown: dict[str, Any] = {"text": plain(str(line["completion"]), limit)}
+    if line.get("turns"):
+        shown["turns"] = [
+            {name: plain(text, limit) for name, text in turn.items()}
+            for turn in json.loads(line["turns"])
+        ]
     log_probs = line.get("logprobs")
     if colour and log_probs is not None and len(log_probs):
         shown["pieces"] = [plain(str(piece)) for piece in line["pieces"]]

@@ -110,6 +110,9 @@ class Config(Settings):
         "batch", "share of groups with a signal above which they stand in for the others",
         ge=0, le=1,
     )  # fmt: skip
+    staleness: int | None = _algorithm(
+        "batch", "generations by which the sampling policy lags behind; -1: the first one", ge=-1
+    )
     length_groups: Positive = _setting(
         "batch",
         1,
@@ -205,6 +208,12 @@ class Config(Settings):
     )
     reward: str = _setting(
         "reward", "tests", "which of the rewards of the training set's task trains", "later"
+    )
+    feedback: Literal["failing", "shuffled", "none"] | None = _setting(
+        "reward",
+        None,
+        "what a failed attempt is told; null: responses of one turn. Only of tasks with turns",
+        "later",
     )
     reward_rules: str = _setting(
         "reward", "microcoder", "comparison rules of the training reward", "later"

@@ -138,7 +138,7 @@ class Recorder(TrainerCallback):
                 "verdicts": columns.get("verdicts", [None] * count),
                 "problem_id": columns.get("problem_id", [None] * count),
                 "group": batch.group.tolist(),
-                **({"second": columns["second"]} if "second" in columns else {}),
+                **{name: columns[name] for name in ("second", "turns") if name in columns},
                 **({} if batch.weights is None else {"weight": batch.weights.tolist()}),
                 **self._token_columns(batch),
             },

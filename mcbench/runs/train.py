@@ -12,7 +12,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -38,6 +38,7 @@ from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
 from mcbench.runs.provenance import commit, hardware, sharding_here, versions
 from mcbench.runs.recorder import Recorder
+from mcbench.runs.rollout import training_rollout
 from mcbench.runs.sampling import (
     engine_sampler,
     load_model,
@@ -52,6 +53,7 @@ from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
 from mcbench.tasks import TASKS, TESTS, TaskReward, task_of
+from mcbench.tasks.multi_turn import Environment, episode_reward
 
 _PATIENCE_S = 24 * 3600
 
@@ -280,6 +282,13 @@ class _Session:
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
         self.task = task_of(self.train_problems)
         self.task.check_reward(config.reward)
+        if config.feedback is not None and self.task.environment is None:
+            raise UserError(f"feedback needs a task of several turns; {config.train_set} is none")
+        if config.feedback and (config.backend, config.prompt_style) != ("transformers", "plain"):
+            raise UserError(
+                "feedback needs the backend transformers and prompt_style plain, got "
+                f"{config.backend} and {config.prompt_style}"
+            )
         self.part = (  # what small evaluations measure
             select_problems(self.test_problems, config.small_eval_limit)
             if config.small_eval_every
@@ -391,9 +400,30 @@ class _Session:
             args=self.arguments,
             processing_class=self.tokenizer,
             train_dataset=Dataset.from_list(rows),
-            reward_funcs=[self._reward()],
             peft_config=_lora(config),
+            **self._rewarded(),
         )
+
+    def _environment(self, training: bool) -> Callable[[Any], Environment] | None:
+        """Makes what episodes are played in, given the evaluator; None where a response is one
+        turn.
+        """
+        make, feedback = self.task.environment, self.config.feedback
+        if make is None or feedback is None:
+            return None
+        return lambda evaluator: make(evaluator, feedback, training)
+
+    def _rewarded(self) -> dict[str, Any]:
+        """What rewards the responses, and where they are episodes also what plays them."""
+        environment = self._environment(True)
+        if environment is None:
+            return {"reward_funcs": [self._reward()]}
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollouts, on every start
+        known = {problem.id: problem for problem in self.train_problems}
+        return {
+            "reward_funcs": [episode_reward],
+            "rollout_func": training_rollout(environment(self.reward_evaluator), known),
+        }
 
     def _reward(self) -> Any:
         config = self.config
@@ -498,7 +528,7 @@ class _Session:
             some = {one.id for one in self.part} if divided and fewer else None
             return evaluate(
                 policy, problems, evaluator=self.evaluator, known=self.verdicts, some=some,
-                **settings,
+                environment=self._environment(False), **settings,
             )  # fmt: skip
 
     def _base_key(self) -> str:
@@ -512,6 +542,7 @@ class _Session:
                 repr((config.eval_lengths, config.eval_attempts, config.eval_temperature)),
                 *map(repr, config.eval_other_temperatures),
                 repr((config.eval_batch_size, config.prompt_style, config.precision)),
+                *([config.feedback] if config.feedback else []),
                 config.backend,
                 str(config.seed),
             ]

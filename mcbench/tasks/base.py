@@ -12,6 +12,7 @@ from mcbench.data.schema import Problem
 from mcbench.errors import unknown
 from mcbench.evaluator import Submission
 from mcbench.evaluator.submission import Result
+from mcbench.tasks.multi_turn import Environment
 
 Split = Literal["train", "test"]
 TESTS = "tests"
@@ -56,7 +57,9 @@ Summary = Callable[[Sequence[Problem], Sequence[Sequence[str]], Any], dict[str, 
 class Task:
     """A generator of problems, and what judges responses to them.
 
-    ``load(name)`` gives the problems of one of ``sets``, whose ``source`` is the task's name.
+    ``load(name)`` gives the problems of one of ``sets``, whose ``source`` is the task's name. A
+    ``timed`` task's judge is told the ``progress`` of the training, 0 to 1.
+    ``environment(evaluator, feedback, training)`` is what episodes of several turns are played in.
     """
 
     name: str
@@ -65,6 +68,8 @@ class Task:
     rewards: tuple[str, ...]
     judge: Judge
     summary: Summary | None = None
+    timed: bool = False
+    environment: Callable[[Any, str, bool], Environment] | None = None
 
     def check_reward(self, reward: str) -> None:
         """Refuse a reward that the task does not have."""

@@ -6,18 +6,12 @@ from typing import Any
 
 from mcbench.nano import build
 from mcbench.nano.build import Build
+from mcbench.nano.tab import Suggesting
+from mcbench.nano.turns import Turns
 from mcbench.tasks import branches, repair, traces
 
-_FROM_S2: dict[str, Any] = {
-    "hidden": 128,
-    "layers": 3,
-    "intermediate": 352,
-    "style": None,
-    "start": "nano-s2",
-    "steps": 220,
-    "batch_tokens": 2048,
-    "lr": 4e-3,
-}
+_SMALL: dict[str, Any] = {"hidden": 128, "layers": 3, "intermediate": 352, "style": None}
+_FROM_S2 = {**_SMALL, "start": "nano-s2", "steps": 220, "batch_tokens": 2048, "lr": 4e-3}
 BUILDS = {
     **build.BUILDS,
     "nano-branches": Build(
@@ -26,4 +20,12 @@ BUILDS = {
     "nano-repair": Build(**_FROM_S2, corpus=repair.demonstrations, phrases=repair.PHRASES),
     "nano-traced": Build(**_FROM_S2, corpus=traces.demonstrations, phrases=traces.PHRASES),
     "nano-untraced": Build(**_FROM_S2, corpus=traces.untraced, phrases=traces.PHRASES),
+    "nano-turns": Build(
+        **_SMALL, steps=150, lr=3e-3, corpus=Turns().demonstrations, start="nano-s2"
+    ),
+    "nano-tab": Build(
+        **{**_SMALL, "hidden": 64, "layers": 2, "intermediate": 176},
+        steps=500,
+        corpus=Suggesting().demonstrations,
+    ),
 }

@@ -59,6 +59,15 @@ def some(experiment: str, *arms: str) -> dict[str, Any]:
     return {arm: ARMS[experiment][arm] for arm in arms}
 
 
+# What the profile tiny lacks of the tasks' own profiles.
+SHORT_EPISODES = {
+    "model": "nano-turns", "train_set": "turns:train", "test_set": "turns:test",
+    "reward": "rlef", "feedback": "failing", "eval_lengths": [48],
+}  # fmt: skip
+SUGGESTIONS = {
+    "model": "nano-tab", "train_set": "tab:train", "test_set": "tab:test",
+    "reward": "accept_25", "eval_lengths": [4], "max_completion_length": 4,
+}  # fmt: skip
 # Notebook: its parameters beside those of all, a claim it decides, what it says of a missing arm.
 SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "01_cross_model": ({}, "Q1", "has 2 points in common; 5 are needed"),
@@ -115,6 +124,16 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         {"arms": some("execution_traces", "traced")},
         "X1",
         "no finished run of untraced",
+    ),
+    "23_multi_turn": (
+        {"arms": some("multi_turn", "rlef"), "settings": SHORT_EPISODES},
+        "F1",
+        "no finished run of shuffled, independent",
+    ),
+    "24_online_feedback": (
+        {"arms": some("online_feedback", "on_policy"), "settings": SUGGESTIONS},
+        "A3",
+        "no finished run of off_policy",
     ),
     "09_context_length": (
         {"arms": some("context_length", "short"), "correction_seeds": []},

@@ -38,7 +38,7 @@ def with_responses(
         "masked": [False] * count,
         "reward": rewards,
         "advantage": [0.0] * count,
-        "verdicts": ["AC"] * count,
+        "verdicts": ["AC" if reward else "WA" for reward in rewards],
         "problem_id": [name for name in problems for _ in range(2)],
         "group": [index for index in range(len(problems)) for _ in range(2)],
     }

@@ -11,7 +11,9 @@ function el(name, properties = {}, ...children) {
   return node;
 }
 const labelled = (text, control) => el("label", {}, el("span", { textContent: text }), control);
-const isRight = (row) => row.reward !== null && row.reward >= 1;
+// By the tests, whatever the reward is made of.
+const isRight = ({ reward, verdicts }) => reward !== null
+  && (verdicts === "not judged" ? reward >= 1 : verdicts.split(",").every((one) => one === "AC"));
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 const rightOf = (rows) => `${rows.filter(isRight).length} of ${rows.length} right`;
 
@@ -369,11 +371,22 @@ function browse(root, source) {
         ` ${row.length} tokens${advantage}`),
       tests(row.verdicts, meanings), el("p", { className: "why", textContent: why(row, meanings) }), text);
     box.querySelector("summary").addEventListener("click", () => toggled.set(row.id, !box.open));
-    const told = source.text(row) ?? {}, { text: written = "…", pieces } = told;
+    const told = source.text(row) ?? {}, { text: written = "…", pieces, turns } = told;
     const shade = OVERLAYS[colour.value]?.shade;
     if (shade) text.append(...(pieces ?? [written]).map((piece, i) => token(piece, shade(row, told, i))));
+    else if (turns) turns.forEach((turn, i) => played(turn, i, text));
     else mark(written, text);
     return box;
+  }
+
+  // One turn of an episode: what became of it, what the model wrote, what it was told then.
+  function played({ action, verdict, observation }, i, into) {
+    into.append(el("b", { className: "turn", textContent: `Turn ${i + 1}: ${verdict}\n` }));
+    mark(`${action}\n`, into);
+    if (!observation) return;
+    const told = el("i", { className: "told" });
+    mark(`Told: ${observation.trim()}\n`, told);
+    into.append(told);
   }
 
   function mark(written, into) {
