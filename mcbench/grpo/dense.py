@@ -158,7 +158,7 @@ class DenseGRPOTrainer(StagedGRPOTrainer):
         told = list(self._logs["extra"].get("notes", ()))[-count:]
         if len(told) < count:
             raise UserError("token_credit needs a reward that tells outcomes and lines")
-        unknown = {"outcome": 0, "blamed": None, "unexecuted": []}
+        unknown: dict[str, Any] = {"outcome": 0, "blamed": None, "unexecuted": []}
         return [json.loads(text) if text else unknown for text in told]
 
     def _lines(self, output: dict[str, Any]) -> Tensor:
@@ -200,7 +200,7 @@ class DenseGRPOTrainer(StagedGRPOTrainer):
                 output["prompt_ids"][::size], output["prompt_mask"][::size], strict=True
             )
         ]
-        rows = list(self._inputs)[::size]
+        rows = list(self.batch_rows)[::size]
         texts = self.texts(self.respond(prompts, self.max_completion_length, GREEDY))
         columns = {name: [row[name] for row in rows] for name in rows[0] if name != "prompt"}
         reward: Any = self.reward_funcs[0]

@@ -126,7 +126,7 @@ class StagedGRPOTrainer(RivalGRPOTrainer):
         shares = share_right(
             self.correctness_rewards(), self.args.correct_threshold, self.num_generations
         )
-        names = [row["problem_id"] for row in self._inputs[:: self.num_generations]]
+        names = [row["problem_id"] for row in self.batch_rows[:: self.num_generations]]
         solved = dict.fromkeys(self.checkpoint_state.get("solved", ()))
         assert self.args.drop_above is not None
         for name, share in zip(names, shares, strict=True):

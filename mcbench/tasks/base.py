@@ -45,7 +45,7 @@ class Judged:
         return "AC" if self.passed else re.sub(r"[\s,]+", "-", self.message) or "WA"
 
 
-Judge = Callable[[Sequence[Problem], Sequence[str], str, Any], list[Judged]]
+Judge = Callable[..., list[Judged]]
 """``judge(problems, responses, reward, evaluator)``: response i answers problem i. Malformed
 responses get the task's penalty, never an exception; one call of the evaluator judges all.
 """
@@ -69,7 +69,7 @@ class Task:
     judge: Judge
     summary: Summary | None = None
     timed: bool = False
-    environment: Callable[[Any, str, bool], Environment] | None = None
+    environment: Callable[..., Environment] | None = None
 
     def check_reward(self, reward: str) -> None:
         """Refuse a reward that the task does not have."""
