@@ -107,7 +107,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "code_evaluator",
             "Fig. 6: training under MicroCoder-Evaluator's rules and under LiveCodeBench's",
             "06_code_evaluator",
-            FIVE,
+            SEEDS,
+            ("nano-steady",),
         ),
         # One run after another on a machine that does nothing else.
         Experiment(
