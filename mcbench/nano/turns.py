@@ -18,7 +18,7 @@ from mcbench.data.schema import Problem
 from mcbench.nano import induced
 from mcbench.nano.corpus import answer, hypothesis, search_order
 from mcbench.nano.problems import Split, execute, induced_programs, split_of
-from mcbench.nano.tokenizer import EOS, GIVE_UPS
+from mcbench.nano.words import EOS, GIVE_UPS
 
 SHOWN, PUBLIC = 1, 4
 """Of a problem's tests the first ``PUBLIC`` may be shown, and so many are in the statement."""

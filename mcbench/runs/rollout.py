@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from mcbench.data.schema import Problem
-from mcbench.grpo.decode import Trace
 from mcbench.tasks.multi_turn import Environment, Episode, Sampled, play
 
 if TYPE_CHECKING:
@@ -23,6 +20,9 @@ def training_rollout(
     Each turn is one call of the trainer's sampler and one of the environment. Old log-probabilities
     and entropies are those of sampling, token by token, as for responses of one turn.
     """
+    import torch  # heavy: evaluations import this file, too, and so does who reads records
+
+    from mcbench.grpo.decode import Trace
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
         def sample(contexts: Sequence[list[int]], limit: int) -> list[Sampled]:
