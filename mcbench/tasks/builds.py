@@ -8,40 +8,22 @@ from mcbench.nano import build
 from mcbench.nano.build import Build
 from mcbench.tasks import branches, repair, traces
 
-_SMALL: dict[str, Any] = {"hidden": 128, "layers": 3, "intermediate": 352, "style": None}
+_FROM_S2: dict[str, Any] = {
+    "hidden": 128,
+    "layers": 3,
+    "intermediate": 352,
+    "style": None,
+    "start": "nano-s2",
+    "steps": 220,
+    "batch_tokens": 2048,
+    "lr": 4e-3,
+}
 BUILDS = {
     **build.BUILDS,
     "nano-branches": Build(
-        **_SMALL,
-        steps=150,
-        lr=4e-3,
-        batch_tokens=2048,
-        corpus=branches.demonstrations,
-        phrases=branches.PHRASES,
-        start="nano-s2",
+        **{**_FROM_S2, "steps": 150}, corpus=branches.demonstrations, phrases=branches.PHRASES
     ),
-    "nano-repair": Build(
-        **_SMALL,
-        steps=500,
-        lr=4e-3,
-        corpus=repair.demonstrations,
-        phrases=repair.PHRASES,
-        start="nano-s2",
-    ),
-    "nano-traced": Build(
-        **_SMALL,
-        steps=400,
-        lr=4e-3,
-        corpus=traces.demonstrations,
-        phrases=traces.PHRASES,
-        start="nano-s2",
-    ),
-    "nano-untraced": Build(
-        **_SMALL,
-        steps=400,
-        lr=4e-3,
-        corpus=traces.untraced,
-        phrases=traces.PHRASES,
-        start="nano-s2",
-    ),
+    "nano-repair": Build(**_FROM_S2, corpus=repair.demonstrations, phrases=repair.PHRASES),
+    "nano-traced": Build(**_FROM_S2, corpus=traces.demonstrations, phrases=traces.PHRASES),
+    "nano-untraced": Build(**_FROM_S2, corpus=traces.untraced, phrases=traces.PHRASES),
 }
