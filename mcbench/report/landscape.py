@@ -41,40 +41,27 @@ SYSTEMS = (
         "a base trained to predict what programs do, frame by frame, before reinforcement",
         ("X1", "X2"),
     ),
-    System(
-        "CodeRL",
-        "arXiv 2207.01780",
-        "four outcomes, credited to tokens by a critic, against the greedy answer",
-        ("V1",),
-    ),
+    System("CodeRL", "arXiv 2207.01780", "four outcomes, credited to tokens by a critic", ("V1",)),
     System("RLTF", "arXiv 2307.04349", "blame on the line that broke", ("V2",)),
+    System("PPOCoder", "arXiv 2301.13816", "likeness to the reference, adaptive KL", ("V3", "V4")),
     System(
-        "PPOCoder",
-        "arXiv 2301.13816",
-        "likeness of syntax and data flow to the reference, and a KL term that adapts",
-        ("V3", "V4"),
-    ),
-    System(
-        "StepCoder",
-        "arXiv 2402.01391",
-        "prefixes of the reference that shrink; no gradient on lines that no test reached",
-        ("V5",),
+        "StepCoder", "arXiv 2402.01391", "prefixes that shrink, unexecuted lines masked", ("V5",)
     ),
     System(
         "DeepCoder",
         "Luo et al. 2025",
-        "problems filtered by difficulty beforehand, cut answers masked, a limit that grows",
+        "difficulty filter, cut answers masked, growing limit",
         ("W1",),
     ),
     System(
         "Polaris",
         "An et al. 2025",
-        "temperature by measured diversity, solved prompts dropped, flat groups replaced",
+        "T by diversity, solved prompts and flat groups replaced",
         ("W2",),
     ),
     System("SRPO", "arXiv 2504.14286", "long searches first; history resampling", ("W3",)),
     System("DAPO", "arXiv 2503.14476", "dynamic sampling, soft overlong punishment", ("W4",)),
-    System("MicroCoder-GRPO", "arXiv 2603.07777", "the paper's own recipe beside them", ("W5",)),
+    System("MicroCoder-GRPO", "arXiv 2603.07777", "the paper's own beside them", ("W5",)),
 )
 
 
