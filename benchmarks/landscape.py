@@ -1,18 +1,22 @@
 """What the base models of mcbench/tasks can do before any arm is trained, and which bugs the base
 of `repair` never fixes in 16 attempts.
 
-    python benchmarks/landscape.py [branches] [repair] [traces] [turns] [tab]
+    python benchmarks/landscape.py [branches] [recipes] [repair] [traces] [turns] [tab]
 
 Prints pass@1 of each base by kind (it should lie between 5 and 60 %) and what the task tells
-beside; for `repair` it also writes mcbench/tasks/repair_unsolved.json, which the curriculum reads.
+beside; for `repair` it also writes mcbench/tasks/repair_unsolved.json, which the curriculum reads,
+and for `recipes` mcbench/nano/solvable.json: how often nano-s2 solves what `nano-steady` trains on.
 """
 
+import json
 import sys
 from functools import partial
 
 from mcbench.evaluator import Evaluator
+from mcbench.experiments.graded_sets import REGIME, measure_pass_rates
 from mcbench.files import write_json
 from mcbench.nano import model_path
+from mcbench.nano.graded import SOLVABLE_FILE
 from mcbench.runs.evaluate import evaluate
 from mcbench.runs.problems import load_problems, model_digest
 from mcbench.runs.sampling import load_policy
@@ -21,6 +25,7 @@ from mcbench.tasks.repair import UNSOLVED
 
 BASES = {
     "branches": (("nano-branches", "branches:test", 40),),
+    "recipes": (("nano-s2", "nano-balanced:test", 96),),
     "repair": (("nano-repair", "repair:test", 64),),
     "traces": (
         ("nano-traced", "traces:test", 96),
@@ -31,6 +36,7 @@ BASES = {
     "tab": (("nano-tab", "tab:test", 4),),
 }
 ATTEMPTS = 16
+SOLVED_OF = 8
 
 
 def main() -> None:
@@ -49,6 +55,18 @@ def main() -> None:
                 print(f"{model} on {name}: {found.pass_at_1:.1%} {kinds} {told}", flush=True)
         if "repair" in (sys.argv[1:] or BASES):
             unsolved(evaluator)
+        if "recipes" in (sys.argv[1:] or BASES):
+            solvable()
+
+
+def solvable() -> None:
+    problems = load_problems("nano-balanced:train")
+    digest, passes = measure_pass_rates(problems, 0, REGIME, SOLVED_OF)
+    counts = "".join(str(passes[problem.id]) for problem in problems)
+    found = {"model": digest, "attempts": SOLVED_OF, "passes": counts}
+    SOLVABLE_FILE.write_text(json.dumps(found, indent=0) + "\n")
+    never, always = (counts.count(str(n)) for n in (0, SOLVED_OF))
+    print(f"{len(counts)} problems, {never} never and {always} always solved")
 
 
 def unsolved(evaluator: Evaluator) -> None:

@@ -29,19 +29,11 @@ from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
 from mcbench.experiments.noisy_pool import noisy_pool, pool_config
 from mcbench.experiments.planted import TRUTH, Pool, Score, score
-from mcbench.nano.graded import (
-    GRADED_FILE,
-    LEVELS,
-    SOLVABLE_FILE,
-    Grades,
-    grades,
-    pool_problems,
-)
+from mcbench.nano.graded import GRADED_FILE, LEVELS, Grades, grades, pool_problems
 from mcbench.nano.problems import INDUCED_SHARE
 from mcbench.nano.saturated import SATURATED_FILE, easy_problems
 from mcbench.runs.evaluate import select_problems
 from mcbench.runs.place import committed_records, in_project
-from mcbench.runs.problems import load_problems
 from mcbench.runs.say import Say, say
 from mcbench.runs.scores import pass_at_k
 
@@ -111,12 +103,9 @@ class DataRecord:
 
 
 def measure_pass_rates(
-    problems: Sequence[Problem],
-    seed: int = 0,
-    profile_name: str = "nano",
-    attempts: int = ATTEMPTS,
+    problems: Sequence[Problem], seed: int = 0, profile_name: str = "nano", count: int = ATTEMPTS
 ) -> tuple[str, dict[str, int]]:
-    """Passes of ``attempts`` responses of a profile's base model, by id; and its hash.
+    """Passes of ``count`` responses of a profile's base model, by id; and its hash.
 
     Raises:
         UserError: the infrastructure failed on a response, so that a count would be too low.
@@ -134,11 +123,11 @@ def measure_pass_rates(
             problems,
             evaluator=evaluator,
             lengths=(profile.max_completion_length,),
-            attempts=attempts,
+            attempts=count,
             temperature=profile.temperature,
             seed=seed,
         )
-    if any(row["attempts"] != attempts for row in result.per_problem):
+    if any(row["attempts"] != count for row in result.per_problem):
         raise UserError("some responses could not be judged; measure the pass rates again")
     passes = {row["id"]: row["passes"] for row in result.per_problem}
     return model_digest(model_location(profile.model)), passes
@@ -410,18 +399,6 @@ def saturated(progress: Say, out: Path = SATURATED_FILE) -> dict[str, Any]:
     }
     out.write_text(json.dumps(found, indent=0) + "\n")
     progress(f"data: {len(kept)} problems, base {found['pass@1']:.2f}")
-    return found
-
-
-def solvable(progress: Say, out: Path = SOLVABLE_FILE) -> dict[str, Any]:
-    """Measure how often ``nano-steady``'s base model solves its problems, and write it."""
-    problems = load_problems("nano-balanced:train")
-    digest, passes = measure_pass_rates(problems, 0, REGIME, GROUP)
-    counts = "".join(str(passes[problem.id]) for problem in problems)
-    found = {"model": digest, "attempts": GROUP, "passes": counts}
-    out.write_text(json.dumps(found, indent=0) + "\n")
-    never, always = (counts.count(str(n)) for n in (0, GROUP))
-    progress(f"data: {len(counts)} problems, {never} never and {always} always solved")
     return found
 
 

@@ -190,9 +190,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
     token_credit: str = field(
         default="none",
         metadata={
-            "help": "'critic' (CodeRL): advantages against the greedy answer, weighted by a "
-            "critic; 'blame' (RLTF): less on the line that broke; 'executed' (StepCoder): none on "
-            "lines that no test reached."
+            "help": "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see dense.py."
         },
     )
     kl_target: float | None = field(
@@ -201,24 +199,15 @@ class MicroCoderGRPOConfig(GRPOConfig):
     )
     drop_above: float | None = field(
         default=None,
-        metadata={
-            "help": "SRPO, Polaris: prompts of which more than this share of the responses was "
-            "right are replaced by others of the set when they come again."
-        },
+        metadata={"help": "SRPO, Polaris: prompts solved more often than this do not come again."},
     )
     substitute_flat: float | None = field(
         default=None,
-        metadata={
-            "help": "Polaris: groups whose responses all fare alike are replaced by copies of the "
-            "batch's others where more than this share is good (a third), else the step is skipped."
-        },
+        metadata={"help": "Polaris: share of good groups above which they replace the flat."},
     )
     temperature_restore: list[int] | None = field(
         default=None,
-        metadata={
-            "help": "Polaris: at these steps the lowest temperature of temperature_grid is taken "
-            "that restores the first stage's Distinct-4 of words."
-        },
+        metadata={"help": "Polaris: steps at which T restores the first stage's diversity."},
     )
     soft_overlong: float = field(
         default=0.0,

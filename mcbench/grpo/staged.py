@@ -134,7 +134,7 @@ class StagedGRPOTrainer(RivalGRPOTrainer):
                 solved[name] = None
         self.checkpoint_state["solved"] = list(solved)
         self.log_of_batch(
-            {"stage/prompts_dropped": float(len(solved)), "stage/prompts_replaced": self._replaced}
+            {"task/prompts_dropped": float(len(solved)), "task/prompts_replaced": self._replaced}
         )
 
     # -- groups that fare alike
@@ -151,7 +151,7 @@ class StagedGRPOTrainer(RivalGRPOTrainer):
         chosen = substitutes(flat, least, draws)
         self._skipped = chosen is None
         self.log_of_batch(
-            {"stage/flat": sum(flat) / len(flat), "stage/skipped": float(self._skipped)}
+            {"task/flat": sum(flat) / len(flat), "task/skipped": float(self._skipped)}
         )
         if chosen is None:
             return output
@@ -174,7 +174,7 @@ class StagedGRPOTrainer(RivalGRPOTrainer):
         if self.args.temperature_restore is None:
             return {}
         texts = self.texts(self.sampled_ids)
-        return {"diversity/distinct_4_words": distinct_4_words(texts, self.num_generations)}
+        return {"task/distinct_4_words": distinct_4_words(texts, self.num_generations)}
 
     def texts(self, ids: list[list[int]]) -> list[str]:
         """Responses as text, without special tokens."""

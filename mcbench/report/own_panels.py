@@ -171,43 +171,6 @@ def correction(sources: Sources) -> Panel:
     return panel("correction", weighted or sources.arms)
 
 
-# 25: what whole recipes do -----------------------------------------------------------------------
-
-ACTS = {
-    "temperature": "T at the end",
-    "diversity/distinct_4": "Distinct-4 of tokens, at the end",
-    "diversity/distinct_4_words": "of words",
-    "stage/prompts_dropped": "prompts dropped, at the end",
-    "stage/prompts_replaced": "prompts replaced (%)",
-    "stage/flat": "groups alike (%)",
-    "stage/skipped": "steps skipped (%)",
-    "dynamic/groups_sampled": "groups sampled a group trained",
-    "num_tokens": "tokens sampled",
-}
-
-
-def acts(sources: Sources) -> Panel:
-    """What each recipe did, by arm: means over steps and seeds, or over seeds at the end."""
-    rows = []
-    for arm, style in arm_styles(sources.arms).items():
-        row: dict[str, Any] = {"Arm": style.label}
-        for column, name in ACTS.items():
-            logged = [r.steps[column].dropna() for r in sources.arms[arm] if column in r.steps]
-            ends = "end" in name or column in ("num_tokens", "diversity/distinct_4_words")
-            values = [s.iloc[-1] if ends else s.mean() for s in logged if len(s)]
-            factor = 100 if "%" in name else 1
-            row[name] = round(factor * float(np.mean(values)), 3) if values else None
-        rows.append(row)
-    return Panel(
-        "What each recipe did",
-        "Means over the seeds: at the end of the training, or over all its steps. Distinct-4 of "
-        "words is Polaris's measure, that of tokens ours; groups alike are those without a signal "
-        "before any was replaced. Tokens are those of trained groups: what dynamic sampling drops "
-        "comes on top, as many times as groups are sampled.",
-        data=pd.DataFrame(rows),
-    )
-
-
 # Table 1 -----------------------------------------------------------------------------------------
 
 
@@ -243,7 +206,7 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "doses": _EVERY,
     "rivals": _EVERY,
     "dense_rewards": _EVERY,
-    "recipes": {**_EVERY, "acts": acts},
+    "recipes": _EVERY,
     "repair": _EVERY,
     "execution_traces": _EVERY,
     "multi_turn": _EVERY,

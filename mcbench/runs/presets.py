@@ -62,7 +62,7 @@ _BRANCHES: dict[str, Any] = {
     "train_set": "branches:train",
     "test_set": "branches:test",
     "max_completion_length": 40,
-    "eval_lengths": (40,),
+    "eval_lengths": (40, 80),
     "steps": 64,
     "eval_every": 16,
     "eval_attempts": 2,

@@ -61,12 +61,12 @@ def test_a_step_with_too_few_good_groups_changes_nothing(make_trainer):
     trainer.train()
     assert torch.equal(before, weights(trainer))
     assert not trainer.optimizer.state  # no moments either
-    assert logged(trainer, "stage/skipped") == [1]
+    assert logged(trainer, "task/skipped") == [1]
     calls.clear()
     trainer = make_trainer(substitute_flat=0.2, trainer={"reward_funcs": flat_at_first}, **options)
     trainer.train()
-    assert logged(trainer, "stage/flat") == [1, 0.75]
-    assert logged(trainer, "stage/skipped") == [1, 0]
+    assert logged(trainer, "task/flat") == [1, 0.75]
+    assert logged(trainer, "task/skipped") == [1, 0]
     assert not torch.equal(before, weights(trainer))
 
 
@@ -107,8 +107,8 @@ def test_solved_prompts_do_not_come_again(make_trainer):
         assert batch.prompts == [dict(zip(*_rows(), strict=True))[name] for name in names]
         solved |= {names[i] for i in range(0, 16, 4) if batch.rewards[i : i + 4].all()}
     assert solved == set(trainer.checkpoint_state["solved"])
-    assert logged(trainer, "stage/prompts_dropped")[-1] == len(solved)
-    assert max(logged(trainer, "stage/prompts_replaced")) > 0
+    assert logged(trainer, "task/prompts_dropped")[-1] == len(solved)
+    assert max(logged(trainer, "task/prompts_replaced")) > 0
 
 
 def _rows():
@@ -126,7 +126,7 @@ def test_the_temperature_of_a_stage_restores_the_first_one_s_diversity(make_trai
     trainer.train()
     assert asked == [[1.0], [1.0, 1.5, 2.0], [1.5, 2.0]]
     assert logged(trainer, "temperature") == [1, 1, 1.5, 1.5, 2]  # the last does not reach it
-    assert len(logged(trainer, "diversity/distinct_4_words")) == 5
+    assert len(logged(trainer, "task/distinct_4_words")) == 5
 
 
 @pytest.mark.parametrize(
