@@ -7,6 +7,7 @@ protocol. A part compares a system with the control that could beat it.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +22,13 @@ traced = partial(claim, experiment="execution_traces")
 MARGIN = MARGINS[POINTS].value
 
 
-def higher(evidence: Evidence, what: str, ours: str, other: str, **kind: str) -> Part:
+def higher(evidence: Evidence, what: str, ours: str, other: str, **kind: Any) -> Part:
     """Last-window pass@1 of one arm minus another's."""
     a, b = (evidence.accuracy(arm, **kind) for arm in (ours, other))
     return difference(f"{what} at the end, {ours} minus {other}", POINTS, a, b, last_window)
 
 
-def no_lower(evidence: Evidence, what: str, ours: str, other: str, **kind: str) -> Part:
+def no_lower(evidence: Evidence, what: str, ours: str, other: str, **kind: Any) -> Part:
     """How much better than the margin below another arm's pass@1 an arm ends."""
     a, b = (evidence.accuracy(arm, **kind) for arm in (ours, other))
     return part(
@@ -41,7 +42,7 @@ def _base(x: np.ndarray, y: Curve) -> np.ndarray:
     return y[..., 0]
 
 
-def gain(evidence: Evidence, what: str, arm: str, **kind: str) -> Part:
+def gain(evidence: Evidence, what: str, arm: str, **kind: Any) -> Part:
     """Last-window pass@1 minus that of the base model."""
     curve = evidence.accuracy(arm, **kind)
     return part(

@@ -106,7 +106,7 @@ def _task(arms: Arms, smoothing: int) -> list[Plot]:
     every = [record for runs in arms.values() for record in runs]
     logged = dict.fromkeys(c for r in every for c in r.steps.columns if c.startswith("task/"))
     told = dict.fromkeys(
-        name for r in every for line in r.eval_lines for name in line.get("parts") or ()
+        c.removeprefix("parts/") for r in every for c in r.evals.columns if c.startswith("parts/")
     )
     plots = [
         Plot(f"task-{name}", f"Training: {name}", figures.logged(arms, column, name, smoothing))

@@ -216,7 +216,8 @@ def _rows(
         return _played(model, problems, episodes, attempts)
     responses = sample(model, problems, lengths=lengths, attempts=attempts, **settings)
     texts = {length: model.texts([ids[:length] for ids in responses]) for length in lengths}
-    task, parts = task_of(problems), {}
+    task = task_of(problems)
+    parts: dict[int, list[dict[str, float]]] = {}
     if task is TASKS["code"]:
         verdicts = judge(evaluator, problems, texts, attempts, known)
     else:

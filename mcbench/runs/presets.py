@@ -52,9 +52,9 @@ _REPAIR: dict[str, Any] = {
     "max_completion_length": 64,
     "eval_lengths": (64, 128),
     "steps": 96,
-    "eval_every": 16,
+    "eval_every": 24,
 }
-_TRACES: dict[str, Any] = {**_NANO, "model": "nano-traced", "steps": 96, "eval_every": 16}
+_TRACES: dict[str, Any] = {**_NANO, "model": "nano-traced", "steps": 96, "eval_every": 24}
 
 # Episodes of up to three turns; the limit is that of all its turns together.
 _TURNS: dict[str, Any] = {

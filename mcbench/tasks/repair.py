@@ -51,7 +51,7 @@ from mcbench.tasks.base import TESTS, Judged, Split, Task, outcome, run_submissi
 
 UNSOLVED = Path(__file__).with_name("repair_unsolved.json")
 """Ids of the bugs to train on that the base never fixed, and of how many attempts."""
-SIZES = {"train": 600, "test": 60}
+SIZES = {"train": 300, "test": 60}
 """Bugs of a split; each is a problem to fix and one to write a test for."""
 DEPTHS = (2, 3, 4)
 MAX_ANSWER = 4000
@@ -221,7 +221,8 @@ def judge(
     judged = []
     for problem, answer, result in zip(problems, answers, results, strict=True):
         written = problem.kind == WRITE
-        passed, message = (False, answer.error or "wrong output")
+        passed: bool | None = False
+        message = answer.error or "wrong output"
         if result is not None:
             passed, message = outcome(result)
             if written and passed is not None:  # it shows the bug where the program fails

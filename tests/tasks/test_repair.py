@@ -190,7 +190,7 @@ def test_no_child_process_gets_the_right_program_or_what_is_expected(evaluator):
 
 def test_prompts_hold_the_bug_and_not_the_right_line():
     train, test = repair.load("repair:train")[:80], repair.load("repair:test")
-    assert (len(repair.load("repair:train")), len(test)) == (1200, 120)
+    assert (len(repair.load("repair:train")), len(test)) == (600, 120)
     assert [one.kind for one in test[:4]] == ["fix", "write"] * 2
     for one in (*train, *test):
         assert one.metadata["buggy"] in one.statement
