@@ -102,7 +102,8 @@ _TAB: dict[str, Any] = {
     "learning_rate": 1e-3,
     "steps": 80,
     "eval_every": 8,
-    "eval_batch_size": 960,
+    "eval_attempts": 2,
+    "eval_batch_size": 480,
     "repeat_window": 2,
 }
 

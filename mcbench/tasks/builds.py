@@ -10,8 +10,16 @@ from mcbench.nano.tab import Suggesting
 from mcbench.nano.turns import Turns
 from mcbench.tasks import branches, repair, traces
 
-_SMALL: dict[str, Any] = {"hidden": 128, "layers": 3, "intermediate": 352, "style": None}
-_FROM_S2 = {**_SMALL, "start": "nano-s2", "steps": 220, "batch_tokens": 2048, "lr": 4e-3}
+_FROM_S2: dict[str, Any] = {
+    "hidden": 128,
+    "layers": 3,
+    "intermediate": 352,
+    "style": None,
+    "start": "nano-s2",
+    "steps": 220,
+    "batch_tokens": 2048,
+    "lr": 4e-3,
+}
 BUILDS = {
     **build.BUILDS,
     "nano-branches": Build(
@@ -20,11 +28,12 @@ BUILDS = {
     "nano-repair": Build(**_FROM_S2, corpus=repair.demonstrations, phrases=repair.PHRASES),
     "nano-traced": Build(**_FROM_S2, corpus=traces.demonstrations, phrases=traces.PHRASES),
     "nano-untraced": Build(**_FROM_S2, corpus=traces.untraced, phrases=traces.PHRASES),
-    "nano-turns": Build(
-        **_SMALL, steps=150, lr=3e-3, corpus=Turns().demonstrations, start="nano-s2"
-    ),
+    "nano-turns": Build(**_FROM_S2, corpus=Turns().demonstrations),
     "nano-tab": Build(
-        **{**_SMALL, "hidden": 64, "layers": 2, "intermediate": 176},
+        hidden=64,
+        layers=2,
+        intermediate=176,
+        style=None,
         steps=500,
         corpus=Suggesting().demonstrations,
     ),

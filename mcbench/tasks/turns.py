@@ -73,11 +73,14 @@ class Attempts:
         return feedback(int(test["stdin"]), int(test["expected"]))
 
     def _shuffled(self, told: Mapping[int, str]) -> dict[int, str]:
-        """To each episode what the next one with another problem was told, from half a batch on."""
-        places = list(told)
-        found = {}
-        for at, i in enumerate(places):
-            ahead = [places[(at + len(places) // 2 + n) % len(places)] for n in range(len(places))]
+        """To each episode that failed what another one that failed another problem was told, from
+        half of them on; where there is none, nothing.
+        """
+        failed = [i for i, text in told.items() if text != NO_PROGRAM_FEEDBACK]
+        found = dict(told)
+        for at, i in enumerate(failed):
+            ahead = failed[at:] + failed[:at]
+            ahead = ahead[len(ahead) // 2 :] + ahead[: len(ahead) // 2]
             others = (j for j in ahead if self._problems[j].id != self._problems[i].id)
             other = next(others, None)
             found[i] = NO_PROGRAM_FEEDBACK if other is None else told[other]

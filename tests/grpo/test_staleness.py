@@ -12,14 +12,14 @@ from mcbench.errors import UserError
     ("staleness", "used"), [(1, [0, 0, 1, 2]), (2, [0, 0, 0, 1]), (-1, [0] * 4)]
 )
 def test_the_weights_that_sample(make_trainer: Any, staleness: int, used: list[int]) -> None:
-    trainer = make_trainer(staleness=staleness)
+    trainer = make_trainer(staleness=staleness, sample_unfinished=True)
     trainer.model.train()
     weight = next(trainer.model.parameters())
     seen: list[float] = []
     respond = type(trainer)._generate_single_turn
 
     def spy(*args: Any, **kwargs: Any) -> Any:
-        seen.append(float(weight.flatten()[0]))
+        seen.append(weight.flatten()[0].item())
         return respond(trainer, *args, **kwargs)
 
     trainer._generate_single_turn = spy
