@@ -71,7 +71,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     training: bool  # False in an evaluation
     sampled_ids: list[list[int]]  # this process's responses, without padding
     sampled_limits: list[int]  # the tokens that each of them was allowed
-    sampled_mask: list[list[int]] | None  # 0 for the tokens of tools, None without tools
+    sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
     rewards: Tensor  # (B, reward functions); NaN where a function gave none
     seconds: Mapping[str, float] = MappingProxyType({})
@@ -126,7 +126,9 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         result = super()._generate(prompts)
         prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
         self.sampled_limits = [self._limit_after(len(ids)) for ids in prompt_ids]
-        if self.rollout_func is not None:  # whose budget is that of the policy's own tokens
+        if self.rollout_func is not None and self.sampled_mask is not None:
+            # Of several turns: the budget is of the policy's own tokens, and a response that was not
+            # cut ends in EOS.
             self.sampled_limits = [0] * len(prompt_ids)
         self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
         self._keep_old_log_probs()

@@ -121,5 +121,5 @@ def test_demonstrations_show_no_test_problem_and_hide_no_induced_program():
 def test_unknown_names_are_refused():
     with pytest.raises(UserError, match="allowed: test, train"):
         load_split("dev")
-    with pytest.raises(UserError, match="allowed: nano-m, nano-old, nano-s"):
+    with pytest.raises(UserError, match="allowed: nano-branches, nano-m, nano-old"):
         model_path("nano-xl")
