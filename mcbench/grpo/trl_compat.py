@@ -127,8 +127,8 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
         self.sampled_limits = [self._limit_after(len(ids)) for ids in prompt_ids]
         if self.rollout_func is not None and self.sampled_mask is not None:
-            # Of several turns: the budget is of the policy's own tokens, and a response that was not
-            # cut ends in EOS.
+            # Of several turns: the budget is of the policy's own tokens, and what was not cut ends
+            # in EOS.
             self.sampled_limits = [0] * len(prompt_ids)
         self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
         self._keep_old_log_probs()
