@@ -86,8 +86,9 @@ class Critic:
 
     def __init__(self, body: nn.Module, weights: Sequence[Sequence[float]] | None = None) -> None:
         self.body = copy.deepcopy(body).eval().requires_grad_(False)
-        size = int(self.body.config.hidden_size)  # type: ignore[union-attr,arg-type]
-        self.layer = torch.tensor(weights) if weights else torch.zeros(OUTCOMES, size + 1)
+        config: Any = self.body.config
+        units = int(config.hidden_size)
+        self.layer = torch.tensor(weights) if weights else torch.zeros(OUTCOMES, units + 1)
 
     def _logits(self, states: Tensor) -> Tensor:
         return states @ self.layer[:, :-1].T + self.layer[:, -1]
@@ -95,7 +96,8 @@ class Critic:
     @torch.no_grad()
     def states(self, ids: Tensor, mask: Tensor, tokens: int) -> Tensor:
         """(B, T, H) of the last ``tokens`` of (B, W + T) ids."""
-        return self.body(input_ids=ids, attention_mask=mask).last_hidden_state[:, -tokens:]
+        found: Tensor = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+        return found[:, -tokens:]
 
     def of_responses(self, states: Tensor, mask: Tensor) -> Tensor:
         """(B, 4) probabilities, from the tokens of a (B, T) bool mask."""
@@ -114,7 +116,8 @@ class Critic:
         with torch.enable_grad():
             for _ in range(CRITIC_STEPS):
                 optimizer.zero_grad()
-                nn.functional.cross_entropy(self._logits(pooled), outcomes).backward()
+                loss: Any = nn.functional.cross_entropy(self._logits(pooled), outcomes)
+                loss.backward()
                 optimizer.step()
         self.layer = self.layer.detach()
 
@@ -128,7 +131,7 @@ class DenseGRPOTrainer(StagedGRPOTrainer):
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
         super().__init__(model, args, **kwargs)
-        self.critic = None
+        self.critic: Critic | None = None
         if self.args.token_credit == "critic":
             self.critic = Critic(self.model.get_decoder())
 
