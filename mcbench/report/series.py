@@ -226,10 +226,12 @@ def measured_how(record: Record, length: int) -> list[tuple[Any, ...] | None]:
 
 
 def _begun(record: Record, length: int) -> list[tuple[Any, ...]]:
-    """How the base model was measured last, if it was."""
-    steps = record.evals.get("step", ())
+    """How the base model was measured first at the run's own temperature, if it was: on all
+    problems; what is of a part of them, or at other temperatures, comes after it.
+    """
+    steps, own = record.evals.get("step", ()), (None, record.config.eval_temperature)
     kinds = zip(measured_how(record, length), steps, strict=True)
-    return [kind for kind, step in kinds if kind is not None and step == 0][-1:]
+    return [kind for kind, step in kinds if kind is not None and step == 0 and kind[3] in own][:1]
 
 
 def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
@@ -245,8 +247,7 @@ def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
     total = sum(counts.values(), Counter[tuple[Any, ...]]())
     if not total:
         return None, ""
-    # Of the base model the last evaluation is on all problems and at the run's own temperature;
-    # those on a part of the problems are more, but come later.
+    # Evaluations on a part of the problems are more, and at other temperatures there are as many.
     own = {kind for records in arms.values() for r in records for kind in _begun(r, length)}
     kept = max(total, key=lambda kind: (kind in own, total[kind], kind[2] or 0))
     if len(total) == 1:
