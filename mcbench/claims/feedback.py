@@ -111,3 +111,23 @@ def follows_users(evidence: Evidence) -> list[Part]:
     )
     name = "regret to the changed users at the end, without them minus with them"
     return [difference(name, POINTS, old, both, last_window)]
+
+
+@users(
+    "A5",
+    "Rewards divided by their deviation in a group, as GRPO's are, move the switch away from .25, "
+    "and leave more regret.",
+    ("on_policy", "normalised"),
+    source="ours: where few responses of a group suggest, the division makes an acceptance and a "
+    "rejection equally large",
+)
+def deviation_moves_the_threshold(evidence: Evidence) -> list[Part]:
+    """Last-window switch, in percent, and regret, 100 times the reward a context: with the division
+    minus without.
+    """
+    found = []
+    for name, column in (("switch", "eval/switch"), ("regret", "eval/regret_25")):
+        a, b = (evidence.logged(arm, column).percent() for arm in ("normalised", "on_policy"))
+        what = f"{name} at the end, normalised minus on_policy"
+        found.append(difference(what, POINTS, a, b, last_window))
+    return found

@@ -227,13 +227,19 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "stale_2": {"recipe": "grpo_plus", "staleness": 2},
         "stale_4": {"recipe": "grpo_plus", "staleness": 4},
     },
-    # What users accept (mcbench/tasks/tab.py): on the policy's own data and on the base model's,
-    # for another threshold, and with users who change half-way
+    # What users accept (mcbench/tasks/tab.py): rewards as they are, on the policy's own data and on
+    # the base model's, divided by their deviation in a group as GRPO does, for another threshold,
+    # and with users who change half-way
     "online_feedback": {
-        "on_policy": {"recipe": "grpo_plus"},
-        "off_policy": {"recipe": "grpo_plus", "staleness": -1},
-        "threshold_45": {"recipe": "grpo_plus", "reward": "accept_45"},
-        "drift": {"recipe": "grpo_plus", "reward": "accept_25_drift"},
+        "on_policy": {"recipe": "grpo_plus", "scale_rewards": "none"},
+        "off_policy": {"recipe": "grpo_plus", "scale_rewards": "none", "staleness": -1},
+        "normalised": {"recipe": "grpo_plus"},
+        "threshold_45": {
+            "recipe": "grpo_plus",
+            "scale_rewards": "none",
+            "reward": "accept_45",
+        },
+        "drift": {"recipe": "grpo_plus", "scale_rewards": "none", "reward": "accept_25_drift"},
     },
     # ours: rules against none in every cell of a grid; rho from the paper's to 1
     "where_it_holds": {

@@ -78,7 +78,7 @@ SYSTEMS = (
         "Cursor Tab",
         "cursor.com/blog/tab-rl",
         "suggest or stay silent, learned online from what users accept",
-        ("A1", "A2", "A3", "A4"),
+        ("A1", "A2", "A3", "A4", "A5"),
     ),
 )
 

@@ -31,6 +31,7 @@ EFFECTS = {
     "A1": {"on_policy": {"eval/switch": -5}},
     "A2": {"threshold_45": {"eval/switch": 15}},
     "A3": {"off_policy": {"eval/regret_25": 20}},
+    "A5": {"normalised": {"eval/switch": 15, "eval/regret_25": 20}},
     "A4": {"on_policy": {"eval/regret_drifted": 20}},
     "X2": {"frames": {"fix": 20, "write": 20, "eval/frames": 20}},
     "V1": {"coderl": EVERY},
