@@ -161,7 +161,7 @@ class DenseGRPOTrainer(StagedGRPOTrainer):
         told = list(self._logs["extra"].get("notes", ()))[-count:]
         if len(told) < count:
             raise UserError("token_credit needs a reward that tells outcomes and lines")
-        unknown = {"outcome": 0, "blamed": None, "unexecuted": []}
+        unknown: dict[str, Any] = {"outcome": 0, "blamed": None, "unexecuted": []}
         return [json.loads(text) if text else unknown for text in told]
 
     def _lines(self, output: dict[str, Any]) -> Tensor:
