@@ -91,6 +91,7 @@ KNOWN = {
     "stale_4": ArmStyle("sampled 4 generations late", PURPLE, "dashdot"),
     "on_policy": ArmStyle("its own suggestions", GREEN, "solid"),
     "off_policy": ArmStyle("the base model's suggestions", GREY, "dot"),
+    "normalised": ArmStyle("divided by the deviation (GRPO)", SKY, "dashdot"),
     "threshold_45": ArmStyle("threshold 0.45", ORANGE, "dash"),
     "drift": ArmStyle("users who change", VERMILLION, "longdash"),
     "t_d": ArmStyle("T(D), by measured diversity", SKY, "dash"),
