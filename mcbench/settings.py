@@ -82,7 +82,7 @@ _KINDS = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
-    "tuple": "a list",
+    "tuple": "a list (in Python a tuple)",
     "list": "a list",
     "dict": "a mapping of names to values",
     "model": "a mapping of names to values",

@@ -11,7 +11,7 @@ what counts as no effect, :mod:`.protocol` which seeds count.
 # isort: off
 # Importing a section registers its claims, so this is their order in CLAIMS.
 from mcbench.claims import evaluator, temperature, data, context, mask, batch, kl  # noqa: F401
-from mcbench.claims import rivals, ours, landscape  # noqa: F401
+from mcbench.claims import rivals, ours, landscape, dense, feedback, recipes  # noqa: F401
 
 # isort: on
 from mcbench.claims.assess import Result, assess, count_states, summary_rows

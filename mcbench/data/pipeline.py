@@ -238,17 +238,11 @@ def _apply(stage: str, records: Iterable[Problem], decisions: dict[str, Decision
 
 def _summarise(stage: GlobalStage, shard: Shard, cache: Path) -> Path:
     path = cache / stage.name / f"{digest([stage.key, shard.sha256])}.summary.parquet"
-    if not _readable(path):
-        write_table(path, stage.summarise(read_problems(shard.path)))
-    return path
-
-
-def _readable(path: Path) -> bool:
     try:
         pq.read_metadata(path)
-    except (OSError, pa.ArrowInvalid):
-        return False
-    return True
+    except (OSError, pa.ArrowInvalid):  # missing or damaged
+        write_table(path, stage.summarise(read_problems(shard.path)))
+    return path
 
 
 def store_shard(base: Path, records: list[Problem], entries: list[AuditEntry]) -> Shard:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, Template
 
 from mcbench.data.difficulty import Difficulty
 from mcbench.data.features import DIMENSIONS
@@ -145,15 +144,11 @@ def inspect(out: Path, per_rule: int = 2) -> str:
 def card(name: str, description: str, manifest: dict[str, Any]) -> str:
     """A data set card in the hub's format (YAML header and Markdown)."""
     given = {**manifest, "name": name, "description": description, "dimensions": DIMENSIONS}
-    return (
-        _templates()
-        .get_template("card.md")
-        .render(
-            given,
-            labels=lambda counts: ", ".join(f"{n} {label}" for label, n in counts.items()),
-            dropped=_dropped,
-        )
-    )
+
+    def labels(counts: dict[str, int]) -> str:
+        return ", ".join(f"{n} {label}" for label, n in counts.items())
+
+    return _template("card.md").render(given, labels=labels, dropped=_dropped)
 
 
 def _dropped(rules: dict[str, dict[str, int]]) -> str:
@@ -163,24 +158,19 @@ def _dropped(rules: dict[str, dict[str, int]]) -> str:
 
 def funnel_page(name: str, funnel: Sequence[dict[str, Any]], out: Path) -> str:
     """A self-contained page: problems by stage, and for every rule examples from the audit log."""
-    return (
-        _templates()
-        .get_template(FUNNEL_PAGE)
-        .render(
-            name=name,
-            funnel=funnel,
-            most=max((stage["in"] for stage in funnel), default=0) or 1,
-            shown={action: examples(out, _EXAMPLES, action) for action in ("drop", "flag")},
-        )
+    return _template(FUNNEL_PAGE).render(
+        name=name,
+        funnel=funnel,
+        most=max((stage["in"] for stage in funnel), default=0) or 1,
+        shown={action: examples(out, _EXAMPLES, action) for action in ("drop", "flag")},
     )
 
 
-@cache
-def _templates() -> Environment:
+def _template(name: str) -> Template:
     return Environment(
         loader=PackageLoader("mcbench.data"),
-        autoescape=lambda name: name == FUNNEL_PAGE,
+        autoescape=name == FUNNEL_PAGE,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-    )
+    ).get_template(name)

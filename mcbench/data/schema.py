@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from pydantic import AfterValidator, Field, create_model
 
 from mcbench.errors import UserError, unknown
 from mcbench.evaluator.submission import CHECKER_PROTOCOLS
+from mcbench.settings import Settings, Share
 
 Form = Literal["stdin", "call", "assert"]
 Difficulty = Literal["easy", "medium", "hard"]
+Provenance = Literal["", "source", "predicted", "calibrated", "measured"]
+Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-FORMS = ("stdin", "call", "assert")
-DIFFICULTIES = ("easy", "medium", "hard")
-PROVENANCES = ("", "source", "predicted", "calibrated", "measured")
+DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UserError("not valid Unicode (a lone surrogate)") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
 
 INPUT_KEY: dict[Form, str] = {"stdin": "stdin", "call": "args", "assert": "code"}
 _OPTIONS = {"expected", "rtol", "atol", "any_order"}
@@ -76,70 +90,48 @@ class Problem:
         UserError: a field of the wrong type or value; the message starts with the id.
     """
 
-    id: str
-    statement: str
+    id: Text
+    statement: Text
     form: Form
     tests: tuple[dict[str, Any], ...] = ()
-    fn_name: str = ""
-    starter_code: str = ""
-    preamble: str = ""
-    checker: str = ""
-    checker_language: str = ""
-    checker_protocol: str = ""
-    time_limit_s: float | None = None
-    memory_limit_mb: float | None = None
-    source: str = ""
-    kind: str = ""
-    url: str = ""
-    date: str = ""
-    language: str = ""
-    tags: tuple[str, ...] = ()
-    licence: str = ""
-    references: tuple[str, ...] = ()
-    difficulty: str = ""
-    difficulty_provenance: str = ""
-    difficulty_score: float | None = None
+    fn_name: Text = ""
+    starter_code: Text = ""
+    preamble: Text = ""
+    checker: Text = ""
+    checker_language: Text = ""
+    checker_protocol: Text = ""
+    time_limit_s: Limit | None = None
+    memory_limit_mb: Limit | None = None
+    source: Text = ""
+    kind: Text = ""
+    url: Text = ""
+    date: Text = ""
+    language: Text = ""
+    tags: tuple[Text, ...] = ()
+    licence: Text = ""
+    references: tuple[Text, ...] = ()
+    difficulty: Literal["", Difficulty] = ""
+    difficulty_provenance: Provenance = ""
+    difficulty_score: Share | None = None
     dimensions: dict[str, float] = field(default_factory=dict)
-    pass_rate: float | None = None
-    test_strength: float | None = None
-    flags: tuple[str, ...] = ()
+    pass_rate: Share | None = None
+    test_strength: Share | None = None
+    flags: tuple[Text, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
             raise UserError(f"a problem needs an id, a text, got {self.id!r}")
         try:
-            self._check_types()
+            _Fields(**vars(self))
             self._check_values()
             for number, test in enumerate(self.tests):
                 _check_test(number, test, self.form)
         except UserError as error:
             raise UserError(f"{self.id}: {error}") from None
 
-    def _check_types(self) -> None:
-        for name in _TEXTS:
-            value = getattr(self, name)
-            if not isinstance(value, str):
-                raise UserError(f"{name} must be text, got {type(value).__name__}")
-            _check_encodable(name, value)
-        for name in TEXT_LISTS:
-            value = getattr(self, name)
-            if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
-                raise UserError(f"{name} must be a tuple of texts")
-            _check_encodable(name, "".join(value))
-        if not isinstance(self.metadata, dict) or not isinstance(self.dimensions, dict):
-            raise UserError("metadata and dimensions must be dicts")
-        for name in NUMBERS:
-            if (value := getattr(self, name)) is not None:
-                _check_number(name, value)
-
     def _check_values(self) -> None:
-        if self.form not in FORMS:
-            raise unknown("problem form", self.form, FORMS)
-        if self.difficulty and self.difficulty not in DIFFICULTIES:
-            raise unknown("difficulty", self.difficulty, DIFFICULTIES)
-        if self.difficulty_provenance not in PROVENANCES:
-            raise unknown("difficulty_provenance", self.difficulty_provenance, PROVENANCES)
+        """What their types do not tell."""
         if self.fn_name and not self.fn_name.isidentifier():
             raise UserError(f"fn_name must be a Python name, got {self.fn_name!r}")
         if self.form == "call" and not self.fn_name:
@@ -188,8 +180,8 @@ class Problem:
         Raises:
             UserError: an unknown or missing field, or a value that does not fit.
         """
-        if extra := sorted(row.keys() - _FIELDS):
-            raise unknown("field", extra[0], _FIELDS)
+        if extra := sorted(row.keys() - _TYPES):
+            raise unknown("field", extra[0], _TYPES)
         if missing := [name for name in ("id", "statement", "form") if row.get(name) is None]:
             raise UserError(f"a problem needs {missing[0]}")
         values: dict[str, Any] = {
@@ -204,10 +196,10 @@ OPTIONAL = ("time_limit_s", "memory_limit_mb", "preamble", "checker", "checker_p
 """Columns of a row that not every problem has."""
 JSON_FIELDS = ("tests", "dimensions", "metadata")
 TEXT_LISTS = ("tags", "references", "flags")
-_LIMITS = ("time_limit_s", "memory_limit_mb")
-NUMBERS = (*_LIMITS, "difficulty_score", "pass_rate", "test_strength")
-_FIELDS = frozenset(f.name for f in fields(Problem))
-_TEXTS = tuple(sorted(_FIELDS - {*JSON_FIELDS, *TEXT_LISTS, *NUMBERS}))
+NUMBERS = ("time_limit_s", "memory_limit_mb", "difficulty_score", "pass_rate", "test_strength")
+_TYPES = get_type_hints(Problem, include_extras=True)
+_given: dict[str, Any] = {name: (kind, ...) for name, kind in _TYPES.items()}
+_Fields = create_model("_Fields", __base__=Settings, **_given)
 
 
 def is_date(text: str) -> bool:
@@ -218,25 +210,7 @@ def is_date(text: str) -> bool:
         return False
 
 
-def _check_encodable(name: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UserError(f"{name} is not valid Unicode (a lone surrogate)") from None
-
-
-def _check_number(name: str, value: Any) -> None:
-    if not isinstance(value, (int, float)) or value != value:
-        raise UserError(f"{name} must be a number or None, got {value!r}")
-    if name in _LIMITS and not 0 < value < float("inf"):
-        raise UserError(f"{name} must be positive and finite, got {value!r}")
-    if name not in _LIMITS and not 0 <= value <= 1:
-        raise UserError(f"{name} must lie between 0 and 1, got {value!r}")
-
-
-def _check_test(number: int, test: Any, form: Form) -> None:
-    if not isinstance(test, dict):
-        raise UserError(f"test {number} must be a dict, got {type(test).__name__}")
+def _check_test(number: int, test: dict[str, Any], form: Form) -> None:
     key = INPUT_KEY[form]
     if key not in test:
         raise UserError(f"test {number} of form {form!r} lacks {key!r}")

@@ -15,7 +15,6 @@ import contextlib
 import functools
 import itertools
 import json
-import opcode
 import operator
 import os
 import socket
@@ -226,19 +225,21 @@ class Link:
         trace = error.__traceback__
         if trace is None:  # who handled it has removed that
             return True
-        import dis  # rarely needed
+        import dis  # rarely needed, and loaded it would make every fork dearer
 
         frame, code = trace.tb_frame, trace.tb_frame.f_code
         if code.co_flags & _COROUTINE and not isinstance(error, StopAsyncIteration):
             return True
         end = self.left.get(frame, -2)
-        through = end == trace.tb_lasti or (*code.co_code[end : end + 2],) in _AGAIN
+        again = {(dis.opmap["RERAISE"], level) for level in range(3)}
+        again.add((dis.opmap["RAISE_VARARGS"], 0))  # a bare `raise`
+        through = end == trace.tb_lasti or (*code.co_code[end : end + 2],) in again
         handlers = [
             code.co_code[entry.target]
             for entry in vars(dis)["_parse_exception_table"](code)
             if entry.start <= trace.tb_lasti < entry.end
         ]
-        loops = handlers == [opcode.opmap["END_ASYNC_FOR"]]
+        loops = handlers == [dis.opmap["END_ASYNC_FOR"]]
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
         protocol = module in sys.stdlib_module_names and module not in _HANDLERS
         return bool(handlers) and not (through or loops or protocol)
@@ -309,8 +310,6 @@ _ENDS = (StopIteration, StopAsyncIteration, LookupError, AttributeError)
 _COROUTINE = 0x80  # inspect.CO_COROUTINE
 # The modules of the library that handle an exception for the test.
 _HANDLERS = ("asyncio", "concurrent", "contextlib", "doctest", "threading", "unittest")
-_AGAIN = {(opcode.opmap["RERAISE"], level) for level in range(3)}
-_AGAIN.add((opcode.opmap["RAISE_VARARGS"], 0))  # a bare `raise`
 
 
 def _is_own_end(operation: str, error: Exception) -> bool:

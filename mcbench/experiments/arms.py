@@ -173,6 +173,74 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "kl_cov": {"recipe": "kl_cov"},
         "pass_at_k": {"recipe": "grpo_plus", "advantage_rule": "pass_at_k", "pass_k": 4},
     },
+    # Whole recipes beside MicroCoder-GRPO (mcbench/grpo/staged.py, claims/recipes.py). DeepCoder's
+    # limit is doubled after two thirds; Polaris has three stages and raises T in steps of .05.
+    "recipes": {
+        "none": {"recipe": "grpo_plus"},
+        "microcoder": {"recipe": "microcoder"},
+        "deepcoder_whole": {
+            "recipe": "deepcoder",
+            "train_set": "nano-solvable:train",
+            "length_stages": "0:50%,67%:100%",
+        },
+        "polaris": {
+            "recipe": "grpo_plus",
+            "temperature_restore": [24, 48],
+            "temperature_grid": [1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3],
+            "drop_above": 0.9,
+            "substitute_flat": 0.3333,
+        },
+        "srpo": {
+            "recipe": "grpo_plus",
+            "kind_stages": [[0.0, "induced"], [0.5, "all"]],
+            "drop_above": 0.99,
+        },
+        "dapo_whole": {"recipe": "grpo_plus", "dynamic_sampling": 10, "soft_overlong": 0.2},
+    },
+    # Denser rewards than 1 or 0 on programs with a branch (mcbench/tasks/dense.py, grpo/dense.py);
+    # StepCoder's prefixes end after half of the training.
+    "dense_rewards": {
+        "tests": {"recipe": "grpo_plus"},
+        "outcomes": {"recipe": "grpo_plus", "reward": "outcomes"},
+        "coderl": {"recipe": "grpo_plus", "reward": "outcomes", "token_credit": "critic"},
+        "rltf": {"recipe": "grpo_plus", "reward": "ratio", "token_credit": "blame"},
+        "ppocoder": {
+            "recipe": "grpo_plus",
+            "reward": "similarity",
+            "beta": 0.05,
+            "kl_target": 1.0,
+        },
+        "stepcoder": {
+            "recipe": "grpo_plus",
+            "reward": "outcomes",
+            "token_credit": "executed",
+            "train_set": "branches-steps:train",
+            "kind_stages": [[0.0, "most"], [0.25, "half"], [0.5, "branch"]],
+        },
+    },
+    # Three attempts and what they are told (mcbench/tasks/turns.py); sampling by older weights
+    "multi_turn": {
+        "rlef": {"recipe": "grpo_plus"},
+        "shuffled": {"recipe": "grpo_plus", "feedback": "shuffled"},
+        "independent": {"recipe": "grpo_plus", "feedback": "none"},
+        "stale_1": {"recipe": "grpo_plus", "staleness": 1},
+        "stale_2": {"recipe": "grpo_plus", "staleness": 2},
+        "stale_4": {"recipe": "grpo_plus", "staleness": 4},
+    },
+    # What users accept (mcbench/tasks/tab.py): rewards as they are, on the policy's own data and on
+    # the base model's, divided by their deviation in a group as GRPO does, for another threshold,
+    # and with users who change half-way
+    "online_feedback": {
+        "on_policy": {"recipe": "grpo_plus", "scale_rewards": "none"},
+        "off_policy": {"recipe": "grpo_plus", "scale_rewards": "none", "staleness": -1},
+        "normalised": {"recipe": "grpo_plus"},
+        "threshold_45": {
+            "recipe": "grpo_plus",
+            "scale_rewards": "none",
+            "reward": "accept_45",
+        },
+        "drift": {"recipe": "grpo_plus", "scale_rewards": "none", "reward": "accept_25_drift"},
+    },
     # ours: rules against none in every cell of a grid; rho from the paper's to 1
     "where_it_holds": {
         "none": {"recipe": "grpo_plus"},

@@ -42,6 +42,15 @@ class Experiment:
         return ARMS[self.name]
 
 
+SHORT: Mapping[str, Any] = {
+    "train_limit": 48,
+    "steps": 64,
+    "eval_every": 16,
+    "small_eval_every": None,
+    "eval_other_temperatures": (),
+    "test_limit": 120,
+}
+"""Nearly three passes over 48 problems: so few that a prompt comes again, as in papers' epochs."""
 RATES, LIMITS = (1e-4, 2e-4, 3.5e-4, 5e-4), ("50%", "75%", "100%", "150%")
 
 
@@ -98,7 +107,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "code_evaluator",
             "Fig. 6: training under MicroCoder-Evaluator's rules and under LiveCodeBench's",
             "06_code_evaluator",
-            FIVE,
+            SEEDS,
+            ("nano-steady",),
         ),
         # One run after another on a machine that does nothing else.
         Experiment(
@@ -140,6 +150,23 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment("rivals", "What other papers do instead", "11_rivals", SEEDS, recorded=False),
         Experiment(
+            "dense_rewards",
+            "Denser rewards than 1 or 0: CodeRL, RLTF, PPOCoder, StepCoder",
+            "20_dense_rewards",
+            MAP_SEEDS,
+            ("nano-branches",),
+            recorded=False,
+        ),
+        Experiment(
+            "recipes",
+            "Whole recipes: DeepCoder, Polaris, SRPO and DAPO beside MicroCoder-GRPO",
+            "25_recipes",
+            MAP_SEEDS,
+            ("nano-steady", "nano-stress"),
+            recorded=False,
+            cells=(SHORT,),
+        ),
+        Experiment(
             "where_it_holds",
             "Masks and T(D) over learning rate and limit",
             "12_where_it_holds",
@@ -163,6 +190,22 @@ EXPERIMENTS: dict[str, Experiment] = {
             "22_execution_traces",
             LANDSCAPE_SEEDS,
             ("nano-traces",),
+            recorded=False,
+        ),
+        Experiment(
+            "multi_turn",
+            "Landscape: attempts with feedback, and how old the sampling policy may be",
+            "23_multi_turn",
+            LANDSCAPE_SEEDS,
+            ("nano-turns",),
+            recorded=False,
+        ),
+        Experiment(
+            "online_feedback",
+            "Landscape: what users accept",
+            "24_online_feedback",
+            LANDSCAPE_SEEDS,
+            ("nano-tab",),
             recorded=False,
         ),
     )

@@ -103,9 +103,9 @@ class DataRecord:
 
 
 def measure_pass_rates(
-    problems: Sequence[Problem], seed: int = 0, profile_name: str = "nano"
+    problems: Sequence[Problem], seed: int = 0, profile_name: str = "nano", count: int = ATTEMPTS
 ) -> tuple[str, dict[str, int]]:
-    """Passes of ``ATTEMPTS`` responses of a profile's base model, by id; and its hash.
+    """Passes of ``count`` responses of a profile's base model, by id; and its hash.
 
     Raises:
         UserError: the infrastructure failed on a response, so that a count would be too low.
@@ -123,11 +123,11 @@ def measure_pass_rates(
             problems,
             evaluator=evaluator,
             lengths=(profile.max_completion_length,),
-            attempts=ATTEMPTS,
+            attempts=count,
             temperature=profile.temperature,
             seed=seed,
         )
-    if any(row["attempts"] != ATTEMPTS for row in result.per_problem):
+    if any(row["attempts"] != count for row in result.per_problem):
         raise UserError("some responses could not be judged; measure the pass rates again")
     passes = {row["id"]: row["passes"] for row in result.per_problem}
     return model_digest(model_location(profile.model)), passes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
 from mcbench.claims.evidence import duplicates, run_curves
 from mcbench.claims.measurements import GRID, SUITE, read_measurements
-from mcbench.claims.protocol import SEEDS
+from mcbench.claims.protocol import MAP_SEEDS, SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import (
@@ -212,6 +212,8 @@ def studies(
         UserError: an unknown experiment.
     """
     experiment = experiment_named(name)
+    if not set(experiment.seeds) & set(MAP_SEEDS):  # short runs of maps and of whole recipes
+        records = [one for one in records if one.seed not in MAP_SEEDS]
     by_profile: dict[str, dict[Scope, Runs]] = {one: {} for one in experiment.profiles}
     for scope, runs in scopes(experiment.arms, records).items():
         by_profile.setdefault(scope.profile, {})[scope] = runs

@@ -14,6 +14,7 @@ from mcbench.grpo.temperature import check_grid, check_stages, generation_period
 # Of published rivals; what they mean is in rivals.py.
 ADVANTAGE_RULES = ("group", "uncut", "pass_at_k")
 TOKEN_RULES = ("none", "clip_cov", "kl_cov")
+TOKEN_CREDITS = ("none", "critic", "blame", "executed")
 
 # Allowed names and ranges; those of TRL 1.16 too, which finds a wrong name or number only in the
 # middle of the first update.
@@ -28,6 +29,7 @@ _NAMES = {
     "masked_lose": MASKED_LOSE,
     "advantage_rule": ADVANTAGE_RULES,
     "token_rule": TOKEN_RULES,
+    "token_credit": TOKEN_CREDITS,
 }
 _RANGES = {
     "mask_ratio": (0, 1),
@@ -43,14 +45,20 @@ _RANGES = {
     "pass_k": (1, math.inf),
     "token_share": (0, 1),
     "dynamic_sampling": (0, math.inf),
+    "staleness": (-1, math.inf),
     "soft_overlong": (0, 1),
     "temperature_target_entropy": (0, math.inf),
+    "drop_above": (0, 1),
+    "substitute_flat": (0, 1),
+    "kl_target": (1e-6, math.inf),
 }
 _WHOLE = (
-    "repeat_window", "temperature_probe_prompts", "num_iterations", "pass_k", "dynamic_sampling"
+    "repeat_window", "temperature_probe_prompts", "num_iterations", "pass_k", "dynamic_sampling",
+    "staleness",
 )  # fmt: skip
 _TEMPERATURES = (
-    "temperature_stages", "temperature_target_diversity", "temperature_target_entropy"
+    "temperature_stages", "temperature_target_diversity", "temperature_target_entropy",
+    "temperature_restore",
 )  # fmt: skip
 _CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
@@ -179,6 +187,28 @@ class MicroCoderGRPOConfig(GRPOConfig):
             "prompts, in so many rounds at most."
         },
     )
+    token_credit: str = field(
+        default="none",
+        metadata={
+            "help": "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see dense.py."
+        },
+    )
+    kl_target: float | None = field(
+        default=None,
+        metadata={"help": "PPOCoder: beta adapts so that KL (nats a response) nears this."},
+    )
+    drop_above: float | None = field(
+        default=None,
+        metadata={"help": "SRPO, Polaris: prompts solved more often than this do not come again."},
+    )
+    substitute_flat: float | None = field(
+        default=None,
+        metadata={"help": "Polaris: share of good groups above which they replace the flat."},
+    )
+    temperature_restore: list[int] | None = field(
+        default=None,
+        metadata={"help": "Polaris: steps at which T restores the first stage's diversity."},
+    )
     soft_overlong: float = field(
         default=0.0,
         metadata={
@@ -212,6 +242,13 @@ class MicroCoderGRPOConfig(GRPOConfig):
             "which need less padding; the same loss and gradients up to rounding."
         },
     )
+    staleness: int = field(
+        default=0,
+        metadata={
+            "help": "Responses are sampled by the weights of so many generations before; -1: by "
+            "those that training began with."
+        },
+    )
     record_columns: list[str] = field(
         default_factory=lambda: ["problem_id"],
         metadata={"help": "Dataset columns passed on to the on_generation hook."},
@@ -237,6 +274,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         self._check_temperature()
         self._check_stages()
         self._check_rivals()
+        self._check_credit()
 
     @property
     def passes_per_generation(self) -> int:
@@ -345,8 +383,25 @@ class MicroCoderGRPOConfig(GRPOConfig):
             )
         if self.soft_overlong and self.length_stages is not None:
             raise UserError("soft_overlong is for one limit; leave out length_stages")
-        if self.dynamic_sampling and self.world_size > 1:
-            raise UserError("dynamic_sampling is for one process, which sees whole groups")
+
+    def _check_credit(self) -> None:
+        for name in ("dynamic_sampling", "drop_above", "substitute_flat"):
+            if getattr(self, name) and self.world_size > 1:
+                raise UserError(f"{name} is for one process, which sees whole groups")
+        if self.kl_target is not None and not self.beta:
+            raise UserError("kl_target adapts beta, which must be above 0 at the start")
+        if self.token_credit != "none" and (
+            self.world_size > 1
+            or self.token_rule != "none"
+            or self.substitute_flat is not None
+            or self.loss_type not in _CLIPPED_LOSSES
+        ):
+            raise UserError(
+                "token_credit is for one process and one of the losses "
+                f"{', '.join(_CLIPPED_LOSSES)}, without token_rule and substitute_flat"
+            )
+        if self.substitute_flat is not None and (self.beta or self.truncation_mask != "none"):
+            raise UserError("substitute_flat goes without KL term (beta=0) and truncation_mask")
 
     def _check_stages(self) -> None:
         passes, every = self.gradient_accumulation_steps, self.passes_per_generation

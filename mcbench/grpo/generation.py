@@ -37,6 +37,14 @@ class GenerationBatch:
     log_probs: list[NDArray[np.float32]] | None = None  # of each token, where they were computed
     entropies: list[NDArray[np.float32]] | None = None  # nats a token, where sampling tells
     weights: NDArray[np.float64] | None = None  # left by the importance correction, where there is
+    own: list[NDArray[np.bool_]] | None = None  # of each token, whether the policy sampled it
+
+    @property
+    def own_ids(self) -> list[NDArray[np.int64]]:
+        """The tokens that the policy sampled, without what tools or an environment put between."""
+        if self.own is None:
+            return self.completion_ids
+        return [ids[own] for ids, own in zip(self.completion_ids, self.own, strict=True)]
 
 
 def completion_text(completion: Any) -> str:

@@ -36,7 +36,7 @@ def batch_metrics(
         "temperature": batch.temperature,
     }
     if program_keys is not None:
-        found |= diversity_metrics(batch.completion_ids, program_keys, group_size)
+        found |= diversity_metrics(batch.own_ids, program_keys, group_size)
     if batch.weights is not None:
         found |= weight_by_length(batch.weights, batch.lengths, batch.max_completion_length)
     return found

@@ -24,7 +24,7 @@ from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.decode import Trace
 from mcbench.grpo.masking import uniform_draws
-from mcbench.grpo.trl_compat import RepairedGRPOTrainer
+from mcbench.grpo.staleness import StaleGRPOTrainer
 from mcbench.grpo.trl_correction import loss_mask
 
 COVARIANCES = (1.0, 5.0)
@@ -130,7 +130,7 @@ def flat_groups(rewards: Tensor, group_size: int) -> Tensor:
     return highest <= groups.nan_to_num(nan=torch.inf).amin(dim=1)
 
 
-class RivalGRPOTrainer(RepairedGRPOTrainer):
+class RivalGRPOTrainer(StaleGRPOTrainer):
     """The trainer with the rivals' options, each in one of TRL's own steps."""
 
     _drawn: tuple[list[Any], list[Any] | None, Trace | None] | None = None

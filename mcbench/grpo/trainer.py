@@ -32,11 +32,12 @@ from mcbench.errors import UserError, unknown
 from mcbench.grpo import masking
 from mcbench.grpo.checks import idle_settings, unusual_rewards
 from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.dense import DenseGRPOTrainer
 from mcbench.grpo.diversity import distinct_n, grouped, last_code_block, program_key
 from mcbench.grpo.generation import GenerationBatch, as_array, completion_text
 from mcbench.grpo.metrics import batch_metrics, sampler_metrics, time_metrics
 from mcbench.grpo.recipes import PAPER
-from mcbench.grpo.rivals import RivalGRPOTrainer
+from mcbench.grpo.staged import distinct_4_words
 from mcbench.grpo.temperature import (
     Choice,
     check_grid,
@@ -49,7 +50,7 @@ from mcbench.grpo.trl_resume import STATE_FILE
 logger = logging.getLogger(__name__)
 
 
-class MicroCoderGRPOTrainer(RivalGRPOTrainer):
+class MicroCoderGRPOTrainer(DenseGRPOTrainer):
     """A drop-in for ``GRPOTrainer`` with a ``MicroCoderGRPOConfig`` (its defaults where None).
 
     ``on_generation`` is called on the main process with a ``GenerationBatch`` after each training
@@ -144,7 +145,7 @@ class MicroCoderGRPOTrainer(RivalGRPOTrainer):
             weights=None if weights is None else as_array(weights),
         )
         self._log(batch, read, output)
-        return output
+        return self.as_trained(output)
 
     # -- Eq. 2
 
@@ -167,7 +168,7 @@ class MicroCoderGRPOTrainer(RivalGRPOTrainer):
             programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
             keys = self.gather(torch.tensor([program_key(p) for p in programs])).tolist()
         metrics = batch_metrics(batch, read, keys)
-        self.log_of_batch(metrics | self.sampled_entropy())
+        self.log_of_batch(metrics | self.sampled_entropy() | self.words_metrics())
         self.log_of_batch(time_metrics(self.seconds, self.gather))
         if not self.use_vllm:  # TRL has logged these
             sampled = self.sampler_log_probs(output)
@@ -188,6 +189,8 @@ class MicroCoderGRPOTrainer(RivalGRPOTrainer):
         args, step = self.args, self.state.global_step
         if self._chooses_temperature:
             self.set_temperature(self._chosen().temperature)
+        elif args.temperature_restore is not None:
+            self.set_temperature(self._restored())
         elif args.temperature_points:
             self.set_temperature(stage_value(args.temperature_points, step) or args.temperature)
         if args.length_points:
@@ -219,6 +222,27 @@ class MicroCoderGRPOTrainer(RivalGRPOTrainer):
         report = logger.info if choice.reached else logger.warning
         report(choice.explanation)
         return choice
+
+    def _restored(self) -> float:
+        """The temperature of the stage: the first one's is ``temperature``; a later stage takes the
+        lowest of the grid, from the one before on, at which Distinct-4 of words is that of the
+        first stage again (Polaris, section 3), measured as T(D) is.
+        """
+        starts, state = self.args.temperature_restore or [], self.checkpoint_state
+        known: list[float] = state.setdefault("stage_temperatures", [])
+        if not known:
+            known.append(self.args.temperature)
+            state["stage_diversity"] = self.measure_words(known)[known[0]]
+        while len(known) < 1 + sum(start <= self.state.global_step for start in starts):
+            grid = [t for t in self.args.temperature_grid if t >= known[-1]] or known[-1:]
+            choice = select_temperature(self.measure_words(grid), state["stage_diversity"])
+            logger.info("stage %d: %s", len(known) + 1, choice.explanation)
+            known.append(choice.temperature)
+        return known[-1]
+
+    def measure_words(self, grid: Sequence[float] | None = None) -> dict[float, float]:
+        """D(T) as :meth:`measure_diversity` measures it, of words in the place of tokens."""
+        return self._over(grid, lambda ids: distinct_4_words(self.texts(ids), self.num_generations))
 
     def measure_diversity(self, grid: Sequence[float] | None = None) -> dict[float, float]:
         """D(T) (Distinct-4) of the current model on the first training prompts, for each T of
@@ -275,10 +299,13 @@ class MicroCoderGRPOTrainer(RivalGRPOTrainer):
                 "correctness_reward", self.args.correctness_reward, self.reward_func_names
             )
         for name in ("rollout_func", "environment_factories"):
-            if self._chooses_temperature and getattr(self, name) is not None:
+            measures = self._chooses_temperature or self.args.temperature_restore
+            if measures and getattr(self, name) is not None:
                 raise UserError(f"the target of a temperature cannot be measured with {name}")
-        for option in ("temperature_stages", "length_stages"):
-            for start, _ in getattr(self.args, option) or ():
+        restored = [(start, None) for start in self.args.temperature_restore or ()]
+        for option in ("temperature_stages", "length_stages", "temperature_restore"):
+            points = restored if option == "temperature_restore" else getattr(self.args, option)
+            for start, _ in points or ():
                 if not self.is_boundary(start):
                     raise UserError(
                         f"{option}: step {start} is inside a generated batch; the nearest allowed "

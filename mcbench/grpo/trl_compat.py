@@ -71,12 +71,14 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     training: bool  # False in an evaluation
     sampled_ids: list[list[int]]  # this process's responses, without padding
     sampled_limits: list[int]  # the tokens that each of them was allowed
-    sampled_mask: list[list[int]] | None  # 0 for the tokens of tools, None without tools
+    sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
     rewards: Tensor  # (B, reward functions); NaN where a function gave none
     seconds: Mapping[str, float] = MappingProxyType({})
     trace: Trace | None = None  # of sample_unfinished
-    _inputs: Sequence[dict[str, Any]] = ()
+    _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
+    _scored: dict[str, Any] | None = None  # the batch of a loss that is being computed
+    batch_rows: Sequence[dict[str, Any]] = ()
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
         if args is None:
@@ -108,12 +110,15 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     # -- generation and rewards, observed
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._inputs = inputs
+        self.batch_rows = inputs
         self.training = self.model.training
         if self.training:
             self.next_draw()
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         self.correct_noisy_sampler(output)
+        if self.training:
+            self._log_ratios = {}
+            output["place"] = torch.arange(len(self.sampled_ids))
         return output
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -121,6 +126,10 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         result = super()._generate(prompts)
         prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
         self.sampled_limits = [self._limit_after(len(ids)) for ids in prompt_ids]
+        if self.rollout_func is not None and self.sampled_mask is not None:
+            # Of several turns: the budget is of the policy's own tokens, and what was not cut ends
+            # in EOS.
+            self.sampled_limits = [0] * len(prompt_ids)
         self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
         self._keep_old_log_probs()
         self._start_scoring(self.sampled_completions)
@@ -141,13 +150,13 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         return min(limit, self.max_completion_length) if self.tools else limit
 
     def _start_scoring(self, completions: list[Any]) -> None:
-        if len(completions) != len(self._inputs):  # sampled outside of a batch
+        if len(completions) != len(self.batch_rows):  # sampled outside of a batch
             return
         functions: list[Any] = self.reward_funcs
         able = [function for function in functions if hasattr(function, "start_scoring")]
         if not able:
             return
-        columns = {name: [row[name] for row in self._inputs] for name in self._inputs[0]}
+        columns = {name: [row[name] for row in self.batch_rows] for name in self.batch_rows[0]}
         columns.pop("prompt", None)
         for function in able:
             function.start_scoring(completions, **columns)
@@ -197,10 +206,12 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             return nn.functional.pad(old, (0, logits_to_keep - old.shape[1])), None, None
         groups = self.args.length_groups
         if groups == 1 or compute_aux_loss or any(one is not None for one in images.values()):
-            return score(
+            found = score(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
                 compute_aux_loss, **images,
             )  # fmt: skip
+            self._keep_ratios(found[0])
+            return found
         count, rows = len(input_ids), batch_size or len(input_ids)
         passes = count if groups >= rows else max(groups, -(-count // rows))
         log_probs, entropies = in_length_groups(
@@ -209,7 +220,33 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             )[:2],
             input_ids, attention_mask, logits_to_keep, passes,
         )  # fmt: skip
+        self._keep_ratios(log_probs)
         return log_probs, entropies, None
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        self._scored = inputs
+        try:
+            return super()._compute_loss(model, inputs)
+        finally:
+            self._scored = None
+
+    def _keep_ratios(self, log_probs: Tensor) -> None:
+        """Takes note of log π - log π_old where TRL scores a batch for its loss."""
+        inputs = self._scored or {}
+        old = inputs.get("old_per_token_logps")
+        if self._log_ratios is not None and old is not None and "place" in inputs:
+            found = (log_probs.detach() - old).float().cpu()
+            self._log_ratios.update(zip(inputs["place"].tolist(), found, strict=True))
+
+    def log_ratios(self) -> list[NDArray[Any]] | None:
+        """log π - log π_old of each token of the batch generated last, in the update that used the
+        response last: (tokens,) for each of the B responses. None where some are not trained on
+        yet, or where TRL needs no π_old because π is the same. Every process must call.
+        """
+        found, own = self._log_ratios or {}, self.sampled_ids
+        rows = [found[place].numpy()[: len(own[place])] for place in sorted(found)]
+        complete = self.gather(torch.tensor([len(rows) == len(own)])).all()
+        return self.gather_sequences(rows) if complete else None
 
     def _keep_old_log_probs(self) -> None:
         """Those of the sampler, where TRL is about to ask for the same numbers: the first thing it
@@ -306,14 +343,17 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             rows = [row.float().cpu().numpy() for row in self.trace.entropies]
             entropies = self.gather_sequences(rows)
         columns = {
-            name: gather_object([row.get(name) for row in self._inputs])
+            name: gather_object([row.get(name) for row in self.batch_rows])
             for name in self.args.record_columns
         }
         extra = self._logs["extra"]
         logged = {name: list(extra[name])[-count:] for name in self._extra_columns}
         group_size = self.num_generations if self.training else self.num_generations_eval
-        own = self.sampled_mask or [[1] * len(row) for row in self.sampled_ids]
-        lengths = self.gather(torch.tensor([sum(row) for row in own])).cpu().numpy()
+        own = None
+        lengths = np.array([len(row) for row in completion_ids])
+        if self.sampled_mask is not None:
+            own = self.gather_sequences([np.asarray(row, dtype=bool) for row in self.sampled_mask])
+            lengths = np.array([row.sum() for row in own])
         return {
             "step": self.state.global_step,
             "temperature": self.temperature,
@@ -323,6 +363,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             "prompts": list(self._logs["prompt"])[-count:],
             "completions": [completion_text(c) for c in list(self._logs["completion"])[-count:]],
             "completion_ids": completion_ids,
+            "own": own,
             "columns": {**columns, **logged},
             "log_probs": log_probs,
             "entropies": entropies,
@@ -336,6 +377,9 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         if self.trace is None:
             return {}
         tokens = torch.cat(self.trace.entropies)
+        own = [one for row in self.sampled_mask or () for one in row]
+        if len(own) == len(tokens):  # not where tools answered: the trace is of the last turn
+            tokens = tokens[torch.tensor(own, dtype=torch.bool)]
         total, count = self.gather(
             torch.stack([tokens.sum(), tokens.new_tensor(len(tokens))])[None]
         ).sum(0)

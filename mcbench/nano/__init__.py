@@ -14,9 +14,12 @@ MODEL_NAMES = (
     "nano-s2",
     "nano-m",
     "nano-old",
+    "nano-branches",
     "nano-repair",
     "nano-traced",
     "nano-untraced",
+    "nano-turns",
+    "nano-tab",
 )
 """Base models: two sizes of one generation, the smaller one again with more searches that loop
 (nano-s2), and an older generation with short outputs; then those of other tasks

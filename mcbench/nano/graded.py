@@ -1,9 +1,10 @@
-"""Two nano training sets of equal size, a harder and an easier one.
+"""Nano training sets that were selected by how often a base model solves their problems.
 
-Both are selected by the data pipeline from one pool of generated problems, by how often the base
-model nano-s solves them: :mod:`mcbench.experiments.graded_sets` does that and says how. What it
-selected is kept in ``graded.json``, as ids with the measured passes; the problems themselves are
-generated anew here, so that they are the same on every machine without running the pipeline.
+Two of equal size, a harder and an easier one, are selected by the data pipeline from one pool of
+generated problems, by the passes of nano-s: :mod:`mcbench.experiments.graded_sets` does that and
+says how. What it selected is kept in ``graded.json``, as ids with the measured passes; the problems
+themselves are generated anew here, so that they are the same on every machine without running the
+pipeline. A third holds the problems of ``nano-balanced:train`` that nano-s2 solves sometimes.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from pathlib import Path
 
 from mcbench.data.schema import Problem
 from mcbench.errors import unknown
-from mcbench.nano.problems import load_split
+from mcbench.nano.problems import load_balanced, load_split
 
 LEVELS = ("harder", "easier")
 POOL_SIZE, POOL_SEED = 1800, 1
 """The pool: a draw of its own from the programs and example sets of the train split."""
 GRADED_FILE = Path(__file__).with_name("graded.json")
+SOLVABLE_FILE = Path(__file__).with_name("solvable.json")
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,15 @@ def load_graded(level: str) -> tuple[Problem, ...]:
         raise unknown("level", level, LEVELS)
     wanted = set(grades().sets[level])
     return tuple(problem for problem in pool_problems() if problem.id in wanted)
+
+
+@cache
+def load_solvable() -> tuple[Problem, ...]:
+    """The problems of ``nano-solvable:train``: those of ``nano-balanced:train`` that its base model
+    solves sometimes (DeepCoder's offline difficulty filter, DAPO's dynamic sampling done once
+    beforehand). ``solvable.json`` holds the passes of ``attempts`` responses to each, a digit a
+    problem in the order of the set, and the content hash of the ``model``.
+    """
+    found = json.loads(SOLVABLE_FILE.read_text())
+    pairs = zip(load_balanced("train"), map(int, found["passes"]), strict=True)
+    return tuple(problem for problem, passes in pairs if 0 < passes < found["attempts"])

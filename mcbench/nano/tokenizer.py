@@ -15,9 +15,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from mcbench.nano import described, induced
-from mcbench.nano.words import FAILS, FENCE_CLOSE, FENCE_OPEN, GIVE_UPS, NONES, OKS, OPENERS
+from mcbench.nano.words import EOS, FAILS, FENCE_CLOSE, FENCE_OPEN, GIVE_UPS, NONES, OKS, OPENERS
 
-PAD, EOS, UNK = "<pad>", "<eos>", "<unk>"
+PAD, UNK = "<pad>", "<unk>"
 N_INTEGERS = 200
 
 

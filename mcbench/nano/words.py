@@ -1,5 +1,6 @@
 """Words of responses. Several words with one meaning give the base model honest entropy."""
 
+EOS = "<eos>"  # ends a response
 OPENERS = ("try", "maybe", "test", "say")
 FAILS = (" no\n", " wrong\n", " off\n")
 NONES = (" none\n", " cannot\n", " skip\n")

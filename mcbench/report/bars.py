@@ -21,7 +21,7 @@ def add_bars(
     name: str,
     labels: Any,
     values: Any,
-    color: str,
+    color: Any,
     hover: str,
     lying: bool = False,
     **look: Any,

@@ -195,45 +195,18 @@ def new_figure(title: str, y_title: str, *, x_title: str = STEPS, **layout: Any)
     return figure.update(**layout)
 
 
-def grid_figure(title: str, headings: Sequence[str], columns: int = 2, gap: float = 0.09) -> Figure:
-    """An empty figure with several plots in rows, each under its heading.
+def pair_figure(gap: float) -> Figure:
+    """An empty figure with two plots side by side, the second on the axes ``x2`` and ``y2``.
 
-    Plot n (from 0) has the axes that :func:`axes_of` names; ``gap`` is between columns, as a share
-    of the width.
+    ``gap`` is between them, as a share of the width.
     """
-    figure = Figure(layout=deepcopy(_LAYOUT)).update(title={"text": title}, annotations=[])
-    rows = -(-len(headings) // columns)
-    width, height = (1 - gap * (columns - 1)) / columns, (1 - 0.16 * (rows - 1)) / rows
-    for place, heading in enumerate(headings):
-        row, column = divmod(place, columns)
-        left, top = column * (width + gap), 1 - row * (height + 0.16)
-        axes = axes_of(place)
-        ends = {"x": [left, left + width], "y": [max(0.0, top - height), top]}
-        for axis, other in (("x", "y"), ("y", "x")):
-            name = f"{axis}axis{axes[f'{axis}axis'][1:]}"
-            figure.layout[name] = {
-                **deepcopy(_LAYOUT[f"{axis}axis"]),
-                "domain": ends[axis],
-                "anchor": axes[f"{other}axis"],
-            }
-        if heading:
-            figure.layout["annotations"].append(
-                {
-                    "text": heading,
-                    "showarrow": False,
-                    "xanchor": "center",
-                    "font": {"size": 12.5},
-                    "xref": "paper",
-                }
-                | {"yref": "paper", "x": left + width / 2, "y": top, "yanchor": "bottom"}
-            )
+    figure = Figure(layout=deepcopy(_LAYOUT)).update(title={"text": ""}, annotations=[])
+    width = (1 - gap) / 2
+    for number, left in (("", 0.0), ("2", width + gap)):
+        for axis, anchor, ends in (("x", "y", [left, left + width]), ("y", "x", [0.0, 1.0])):
+            look = {"domain": ends, "anchor": f"{anchor}{number}"}
+            figure.layout[f"{axis}axis{number}"] = deepcopy(_LAYOUT[f"{axis}axis"]) | look
     return figure
-
-
-def axes_of(place: int) -> dict[str, str]:
-    """A trace's axes in plot ``place`` (from 0) of a :func:`grid_figure`."""
-    number = str(place + 1) if place else ""
-    return {"xaxis": f"x{number}", "yaxis": f"y{number}"}
 
 
 def add_curve(
@@ -245,10 +218,9 @@ def add_curve(
     hover: str = "%{y:.3g}",
     smoothing: int = 1,
     legend: bool = True,
-    **axes: str,
 ) -> None:
     """One arm's three traces. Seeds stay as measured; mean and band are of running means over
-    ``smoothing`` entries. ``axes`` are those of one plot of several (:func:`axes_of`).
+    ``smoothing`` entries.
     """
     shown = smooth(curve, smoothing)
     count = curve.runs.shape[0]
@@ -260,7 +232,7 @@ def add_curve(
     def part(role: str) -> dict[str, Any]:
         meta = {"role": role, "seeds": count, "smooth": smoothing > 1}
         named = legend and role == "mean"
-        return {"legendgroup": curve.arm, "showlegend": named, "meta": meta, **axes}
+        return {"legendgroup": curve.arm, "showlegend": named, "meta": meta}
 
     thin = replace(style, color=style.fill(0.28), dash="solid")
     figure.line(x, y, name, thin, 1, hoverinfo="skip", **part("seeds"))

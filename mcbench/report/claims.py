@@ -122,9 +122,9 @@ def state_table(results: Results) -> pd.DataFrame:
     )
 
 
-def verdicts(results: Results, page: str = "") -> list[Verdict]:
+def verdicts(results: Results) -> list[Verdict]:
     """The paper's claims for the first screen, each with the part that decides it, in multiples of
-    the margin that counts as no effect; ``page`` is where they are explained.
+    the margin that counts as no effect.
     """
     made = []
     for name, one in papers(results).items():
@@ -136,7 +136,7 @@ def verdicts(results: Results, page: str = "") -> list[Verdict]:
         shown = numbers(found.value, *one.interval, one.unit)
         text = f"{shown['Effect']} [{shown['95 % interval']}]" if known else spoken(one.reason)
         track = Track(on_track(size), on_track(low), on_track(high)) if known else None
-        home = page or f"{EXPERIMENTS[one.claim.experiment].notebook}.html"
+        home = f"{EXPERIMENTS[one.claim.experiment].notebook}.html"
         made.append(
             Verdict(
                 name, one.claim.claim, one.state, spoken(one.decisive.name), text, side,
@@ -249,13 +249,10 @@ def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame, pd.Dat
     return pd.DataFrame(claims["paper"]), pd.DataFrame(claims["rival"]), pd.DataFrame(questions)
 
 
-def states_of(results: Results, whose: str = "paper") -> dict[str, int]:
-    """How many of the paper's claims, or its rivals', are in each state."""
-    return count_states(summary_rows(results), whose)
-
-
 def _told(results: Results, whose: str = "paper") -> str:
-    return ", ".join(f"{count} {state}" for state, count in states_of(results, whose).items())
+    """How many of the paper's claims, or its rivals', are in each state."""
+    counts = count_states(summary_rows(results), whose)
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def whole_sentence(results: Results) -> str:

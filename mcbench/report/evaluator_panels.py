@@ -17,7 +17,7 @@ from mcbench.errors import UserError
 from mcbench.experiments.labelled import METHOD, PARTS, SuiteRecord
 from mcbench.report import figures
 from mcbench.report.bars import STACKED, add_bars
-from mcbench.report.base import SMOOTHING, Figure, add_curve, axes_of, grid_figure, new_figure
+from mcbench.report.base import SMOOTHING, Figure, add_curve, new_figure, pair_figure
 from mcbench.report.ends import first_length, interval, signed
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import (
@@ -151,11 +151,11 @@ def suite(sources: Sources) -> Panel:
 
 
 def _suite_bars(table: pd.DataFrame, names: Sequence[str], height: int) -> Figure:
-    figure = grid_figure("", ["", ""], gap=0.08).update(
+    figure = pair_figure(gap=0.08).update(
         barmode="group", bargap=0.3, hovermode="closest", height=height
     )
     order: dict[str, Any] = {"categoryorder": "array", "categoryarray": names[::-1]}
-    for place, (errors, (label, title)) in enumerate(ERRORS.items()):
+    for number, (errors, (label, title)) in zip(("", "2"), ERRORS.items(), strict=True):
         given = table[table[label] > 0]
         shares = 100 * given[errors] / given[label]
         for part, color in PART_COLORS.items():
@@ -163,15 +163,16 @@ def _suite_bars(table: pd.DataFrame, names: Sequence[str], height: int) -> Figur
             counts = [f"{e}/{n}" for e, n in zip(rows[errors], rows[label], strict=True)]
             labels, values = list(rows["judge"].map(judge_name)), shares[rows.index].to_numpy()
             look = {"text": counts, "textposition": "outside", "cliponaxis": False}
+            look |= {"xaxis": f"x{number}", "yaxis": f"y{number}"}
             add_bars(
                 figure, part, labels, values, color, "%{y}: %{x:.1f} % (%{text})",
-                lying=True, showlegend=place == 0, **look, **axes_of(place),
+                lying=True, showlegend=not number, **look,
             )  # fmt: skip
         room = 1.2 * max(1.0, float(np.nan_to_num(shares.max())))  # for the counts beside the bars
-        number, matched = ("", {}) if place == 0 else (str(place + 1), {"matches": "y"})
+        matched = {"matches": "y"} if number else {}
         axes: dict[str, Any] = {
             "xaxis": {"title": {"text": f"{title} (%)"}, "range": [0, room], "showgrid": True},
-            "yaxis": {"showgrid": False, "showticklabels": place == 0, **order, **matched},
+            "yaxis": {"showgrid": False, "showticklabels": not number, **order, **matched},
         }
         figure.update(**{f"{axis}{number}": look for axis, look in axes.items()})
     return figure
@@ -378,13 +379,13 @@ def split_of(record: Record) -> dict[str, float]:
     return {**parts, "other": float(means["time/step_s"]) - sum(parts.values())}
 
 
-def savings(arms: Arms, against: str = "single_threaded") -> dict[str, Estimate]:
-    """Percent of a step's time that each evaluator saves against another, paired by seed."""
+def savings(arms: Arms) -> dict[str, Estimate]:
+    """Percent of a step's time that each evaluator saves against a single thread, by seed."""
     totals = {
         arm: {seed_of(record): sum(split_of(record).values()) for record in records}
         for arm, records in arms.items()
     }
-    base = totals.pop(against, {})
+    base = totals.pop("single_threaded", {})
     found = {}
     for arm, times in totals.items():
         seeds = sorted(times.keys() & base.keys())

@@ -79,7 +79,7 @@ def show(study: Study, *names: str, **beside: Any) -> None:
     """Display panels by name in a notebook: figures, then the numbers beside them.
 
     Args:
-        beside: ``data``, ``suite``, ``timing`` or ``correction``, as for :func:`page_of`.
+        beside: ``data``, ``suite``, ``timing`` or ``correction``, as for :func:`experiment_page`.
 
     Raises:
         UserError: no such panel; the message names those there are.
@@ -234,13 +234,6 @@ def _suite_tiles(sources: Sources) -> list[Tile]:
 # The page ----------------------------------------------------------------------------------------
 
 
-def page_of(study: Study, reproduce: str, **beside: Any) -> Page:
-    """The page of one study, of an experiment or of arms of one's own; as
-    :func:`experiment_page`.
-    """
-    return experiment_page([study], reproduce, **beside)
-
-
 def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> Page:
     """The whole page.
 
@@ -355,7 +348,8 @@ def _parts(sources: Sources) -> list[Section]:
         for size, prefix, view in views if part.every_size else views[:1]:
             made_of = [block_of(view, name, prefix, said) for name, said in part.panels.items()]
             blocks = [one for one in made_of if not _is_empty(one)]
-            absent = [one.title for one in made_of if _says_absent(one)]
+            panels = [one for one in made_of if isinstance(one, Panel)]
+            absent = [one.title for one in panels if _is_empty(one) and one.missing]
             not_there = f" Not recorded in these runs: {', '.join(absent)}." if absent else ""
             apart = part.every_size and several
             name = f"{prefix}-{part.id}" if apart else part.id
@@ -364,12 +358,8 @@ def _parts(sources: Sources) -> list[Section]:
     return made
 
 
-def _says_absent(block: Panel | ScoreTable) -> bool:
-    return isinstance(block, Panel) and _is_empty(block) and bool(block.missing)
-
-
 def _is_empty(block: Panel | ScoreTable) -> bool:
-    """Whether a panel has nothing to show but that."""
+    """Whether a panel has nothing to show but what is missing."""
     if not isinstance(block, Panel):
         return False
     some = block.data is not None and len(block.data)

@@ -7,18 +7,14 @@ drawn is in :mod:`mcbench.report.base`, distributions over responses in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mcbench.errors import unknown
-from mcbench.report.base import (
-    SMOOTHING,
-    Figure,
-    compare,
-    new_figure,
-)
+from mcbench.report.bars import STACKED, add_bars
+from mcbench.report.base import SMOOTHING, Figure, compare, new_figure
 from mcbench.report.series import (
     Arms,
     Curve,
@@ -156,20 +152,6 @@ def accuracy(arms: Arms, length: int, title: str = "") -> Figure:
     return figure.update(title={"subtitle": {"text": left_out}}) if left_out else figure
 
 
-def _named(name: str) -> Callable[..., Figure]:
-    """:func:`line` of one name."""
-
-    def draw(arms: Arms, smoothing: int = SMOOTHING) -> Figure:
-        return line(arms, name, smoothing)
-
-    draw.__doc__ = f"{LINES[name].title}: {LINES[name].y_title.lower()}, over training."
-    return draw
-
-
-reward, response_length, entropy = _named("reward"), _named("length"), _named("entropy")
-truncated_share, masked_share = _named("truncated"), _named("masked")
-
-
 # One arm each ------------------------------------------------------------------------------------
 
 
@@ -218,6 +200,7 @@ def with_limit(figure: Figure, limit: int | None) -> Figure:
     return figure
 
 
+# The conditions of the truncation mask (Eq. 2), in percent of all responses.
 MASK_RULES = {
     "mask/truncated": ("cut", GREY, "solid"),
     "mask/eligible_incorrect": ("cut, wrong, not repeating", VERMILLION, "dash"),
@@ -228,18 +211,7 @@ MASK_RULES = {
 }
 
 
-def mask_rules(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> Figure:
-    """One arm's responses by the conditions of the truncation mask (Eq. 2), in percent of all."""
-    figure = new_figure(arm_styles([arm])[arm].label, "Responses (%)")
-    for column, (name, color, dash) in MASK_RULES.items():
-        x, y = _mean_over_seeds(records, column, smoothing, 100)
-        if x.size:
-            width = 2.4 if column == "mask/share" else 1.6
-            style = ArmStyle(name, color, dash)
-            figure.line(x, y, name, style, width, hovertemplate="%{y:.1f} %")
-    return figure.update(yaxis={"rangemode": "tozero"})
-
-
+# What the importance correction leaves of the responses, by their length.
 WEIGHTS = {
     "correction/weight_to_25": ("up to 25 % of the limit", SKY, "solid"),
     "correction/weight_to_50": ("up to 50 %", BLUE, "dash"),
@@ -248,13 +220,21 @@ WEIGHTS = {
 }
 
 
-def correction_weights(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> Figure:
-    """What the importance correction leaves of one arm's responses, by their length."""
-    figure = new_figure(arm_styles([arm])[arm].label, "Weight left (%)")
-    for column, (name, color, dash) in WEIGHTS.items():
+def shares(
+    looks: Mapping[str, tuple[str, str, str]],
+    y_title: str,
+    arm: str,
+    records: Sequence[Record],
+    smoothing: int = SMOOTHING,
+) -> Figure:
+    """One arm's columns of :data:`MASK_RULES` or :data:`WEIGHTS` over training, in percent."""
+    figure = new_figure(arm_styles([arm])[arm].label, y_title)
+    for column, look in looks.items():
         x, y = _mean_over_seeds(records, column, smoothing, 100)
         if x.size:
-            figure.line(x, y, name, ArmStyle(name, color, dash), 1.6, hovertemplate="%{y:.1f} %")
+            width = 2.4 if column == "mask/share" else 1.6
+            style = ArmStyle(*look)
+            figure.line(x, y, style.label, style, width, hovertemplate="%{y:.1f} %")
     return figure.update(yaxis={"rangemode": "tozero"})
 
 
@@ -287,23 +267,11 @@ def time_split(arms: Arms) -> Figure:
     split = {arm: parts for arm, records in arms.items() if (parts := time_parts(records))}
     for part, alpha in (("sampling", 0.9), ("scoring", 0.55), ("update", 0.25)):
         if split:
-            figure.add(
-                "bar",
-                y=[styles[arm].label for arm in split],
-                x=[parts[part] for parts in split.values()],
-                name=part,
-                orientation="h",
-                marker={"color": [styles[arm].fill(alpha) for arm in split]},
-                hovertemplate="%{x:.2f} s",
-            )
-    return figure.update(
-        barmode="stack",
-        hovermode="y unified",
-        bargap=0.45,
-        legend={"traceorder": "normal"},
-        xaxis={"showgrid": True},
-        yaxis={"showgrid": False, "autorange": "reversed"},
-    )
+            labels = [styles[arm].label for arm in split]
+            values = [own[part] for own in split.values()]
+            colors = [styles[arm].fill(alpha) for arm in split]
+            add_bars(figure, part, labels, values, colors, "%{x:.2f} s", lying=True)
+    return figure.update(**STACKED, legend={"traceorder": "normal"})
 
 
 def time_parts(records: Sequence[Record]) -> dict[str, float]:

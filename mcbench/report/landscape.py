@@ -41,6 +41,45 @@ SYSTEMS = (
         "a base trained to predict what programs do, frame by frame, before reinforcement",
         ("X1", "X2"),
     ),
+    System("CodeRL", "arXiv 2207.01780", "four outcomes, credited to tokens by a critic", ("V1",)),
+    System("RLTF", "arXiv 2307.04349", "blame on the line that broke", ("V2",)),
+    System("PPOCoder", "arXiv 2301.13816", "likeness to the reference, adaptive KL", ("V3", "V4")),
+    System(
+        "StepCoder", "arXiv 2402.01391", "prefixes that shrink, unexecuted lines masked", ("V5",)
+    ),
+    System(
+        "DeepCoder",
+        "Luo et al. 2025",
+        "difficulty filter, cut answers masked, growing limit",
+        ("W1",),
+    ),
+    System(
+        "Polaris",
+        "An et al. 2025",
+        "T by diversity, solved prompts and flat groups replaced",
+        ("W2",),
+    ),
+    System("SRPO", "arXiv 2504.14286", "long searches first; history resampling", ("W3",)),
+    System("DAPO", "arXiv 2503.14476", "dynamic sampling, soft overlong punishment", ("W4",)),
+    System("MicroCoder-GRPO", "arXiv 2603.07777", "the paper's own recipe beside them", ("W5",)),
+    System(
+        "RLEF",
+        "arXiv 2410.02089",
+        "three attempts at a program, each told which public test the last one failed",
+        ("F1",),
+    ),
+    System(
+        "SkyRL",
+        "arXiv 2511.16108",
+        "asynchronous rollouts: episodes sampled by weights that are some generations old",
+        ("F2",),
+    ),
+    System(
+        "Cursor Tab",
+        "cursor.com/blog/tab-rl",
+        "suggest or stay silent, learned online from what users accept",
+        ("A1", "A2", "A3", "A4", "A5"),
+    ),
 )
 
 

@@ -205,8 +205,12 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "context_length": {**_EVERY, "correction": correction},
     "doses": _EVERY,
     "rivals": _EVERY,
+    "dense_rewards": _EVERY,
+    "recipes": _EVERY,
     "repair": _EVERY,
     "execution_traces": _EVERY,
+    "multi_turn": _EVERY,
+    "online_feedback": _EVERY,
     OWN: {**_EVERY, **_TABLES},
 }
 """By experiment and name."""

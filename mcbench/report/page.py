@@ -286,7 +286,6 @@ def build_index(
     sections: Sequence[Section] = (),
     verdicts: Sequence[Verdict] = (),
     finding: str = "",
-    title: str = "Reports",
 ) -> str:
     """A page that lists others and the verdicts of all, with sections of its own below them."""
     return render(
@@ -295,7 +294,7 @@ def build_index(
         sections=sections,
         verdicts=verdicts,
         finding=finding,
-        title=title,
+        title="Reports",
         note=NANO_NOTE,
         samples="",
     )

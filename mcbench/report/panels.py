@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -199,7 +200,7 @@ PANELS: dict[str, PanelKind] = {
         "Of all responses: cut at the limit; of those, wrong, right, or not wrong, and not "
         "repeating themselves (the three readings of the mask's condition); cut and repeating; "
         "and masked after the draw.",
-        _each_arm("rules", figures.mask_rules),
+        _each_arm("rules", partial(figures.shares, figures.MASK_RULES, "Responses (%)")),
         "the mask's conditions",
     ),
     "correction": PanelKind(
@@ -208,7 +209,7 @@ PANELS: dict[str, PanelKind] = {
         "The loss of a response is multiplied by how its probability here differs from vLLM's. "
         "Mean factor by length of the response: where the longest quarter falls below the "
         "others, long responses are being removed by rounding.",
-        _each_arm("correction", figures.correction_weights),
+        _each_arm("correction", partial(figures.shares, figures.WEIGHTS, "Weight left (%)")),
         "the correction, which acts only where vLLM samples",
     ),
     "diversity": PanelKind(

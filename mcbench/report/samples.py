@@ -9,6 +9,7 @@ wrote is shown as text, whatever it wrote.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -22,6 +23,7 @@ from mcbench.report.page import Section
 from mcbench.report.series import Arms, Record, seed_of
 from mcbench.report.style import arm_styles
 from mcbench.runs.compact import chosen_samples
+from mcbench.runs.config import Config
 
 # C0 control characters but tab and newline have pictures of their own in Unicode; bidirectional
 # controls could reorder the text around them and are spelled out.
@@ -45,6 +47,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 MOST_COMPARED = 40_000  # characters of a response that its group's diversity is measured on
 LEVELS = 16  # of a token's log-probability
 PER_NAT = 3  # levels; the last one is from 5 nats (a probability below 0.7 %) on
+UNMOVED, PER_RATIO_NAT = 8, 10  # level of a ratio of 1; levels a nat of its logarithm
 
 
 def plain(text: str, limit: int | None = None) -> str:
@@ -76,12 +79,13 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
     rows = []
     styles = arm_styles(arms)
     runs = shown_runs(arms)
+    clips = {arm: clip_range(record.config) for arm, record in runs.items()}
     for arm, record in runs.items():
         lines = chosen_samples(record)
         for line, linked in zip(lines, linked_rows(lines), strict=True):
             prompt = prompts.setdefault(plain(str(line["prompt"])), len(prompts))
             row = row_of(line, arm, line["step"])
-            rows.append({"prompt": prompt, **row, **linked, **text_of(line)})
+            rows.append({"prompt": prompt, **row, **linked, **text_of(line, clip=clips[arm])})
     if not rows:
         return None
     named = {
@@ -141,19 +145,52 @@ def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else round(float(value), 3)
 
 
+_CLIPPING = (None, "grpo", "dapo", "bnpo", "dr_grpo")  # losses of Eq. 1
+
+
+def clip_range(config: Config) -> tuple[float, float] | None:
+    """Between which ratios a token has a gradient whatever its advantage (Eq. 1); None where the
+    loss clips something else than each token's ratio.
+    """
+    if config.importance_sampling_level == "sequence" or config.loss_type not in _CLIPPING:
+        return None
+    low = 0.2 if config.epsilon is None else config.epsilon  # TRL's default
+    return 1 - low, 1 + (low if config.epsilon_high is None else config.epsilon_high)
+
+
 def text_of(
-    line: Mapping[str, Any], limit: int | None = None, colour: bool = True
+    line: Mapping[str, Any],
+    limit: int | None = None,
+    colour: bool = True,
+    clip: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    """A stored response's text, cut at ``limit``; with ``colour`` also its tokens (``pieces``) and
-    how improbable and how uncertain they were (``levels``, ``entropy``), where that was recorded.
+    """A stored response's text, cut at ``limit``, turn by turn where it has several (``turns``:
+    action, verdict, observation); with ``colour`` also its tokens (``pieces``), how improbable and
+    how uncertain they were (``levels``, ``entropy``), how far the policy had moved when it was
+    trained on them (``ratio``) and which were clipped then (``clipped``, 0 or 1), where that was
+    recorded.
     """
     shown: dict[str, Any] = {"text": plain(str(line["completion"]), limit)}
+    if line.get("turns"):
+        shown["turns"] = [
+            {name: plain(text, limit) for name, text in turn.items()}
+            for turn in json.loads(line["turns"])
+        ]
     log_probs = line.get("logprobs")
     if colour and log_probs is not None and len(log_probs):
         shown["pieces"] = [plain(str(piece)) for piece in line["pieces"]]
         shown["levels"] = "".join(map(_level, log_probs))
         if (entropies := line.get("entropies")) is not None and len(entropies):
             shown["entropy"] = "".join(_level(-value) for value in entropies)
+        if (moved := line.get("log_ratios")) is not None and len(moved):
+            moved = np.asarray(moved, dtype=float)
+            levels = np.clip(np.round(UNMOVED + PER_RATIO_NAT * moved), 0, LEVELS - 1)
+            shown["ratio"] = "".join(f"{level:x}" for level in levels.astype(int))
+            if clip is not None:
+                advantage = line.get("advantage") or 0.0
+                low, high = (np.exp(moved) < clip[0]), (np.exp(moved) > clip[1])
+                cut = high if advantage > 0 else low & (advantage < 0)
+                shown["clipped"] = "".join(str(int(one)) for one in cut)
     return shown
 
 

@@ -62,20 +62,24 @@ def arm_of(record: Record) -> str:
     return f"{record.config.recipe} ({extra})" if extra else record.config.recipe
 
 
-def group_runs(
-    records: Iterable[AnyRecord], name: Callable[[AnyRecord], str] = arm_of
-) -> dict[str, dict[str, list[AnyRecord]]]:
-    """model -> arm -> runs by seed.
+def size_names(sizes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """The names of (model, profile) pairs: the model, and the profile where several train one."""
+    known = list(dict.fromkeys(sizes))
+    counts = Counter(model for model, _ in known)
+    return {(m, profile): f"{m} ({profile})" if counts[m] > 1 else m for m, profile in known}
 
-    Models in the order of the records, with the profile's name where several profiles train one
-    model; arms in the order GRPO, GRPO+, MicroCoder-GRPO, others. ``name`` says which arm a run
-    belongs to.
+
+def group_runs(
+    named: Iterable[tuple[str, AnyRecord]],
+) -> dict[str, dict[str, list[AnyRecord]]]:
+    """model -> arm -> runs by seed, of pairs of an arm's name and a run.
+
+    Models in the order of the records, under :func:`size_names`; arms in the order GRPO, GRPO+,
+    MicroCoder-GRPO, others.
     """
     order = {arm: index for index, arm in enumerate(KNOWN)}
-    named = [(name(record), record) for record in records]
-    sizes = {(r.config.model, r.config.profile): r.config.model for _, r in named}
-    models = Counter(sizes.values())
-    sizes = {key: f"{key[0]} ({key[1]})" if models[key[0]] > 1 else key[0] for key in sizes}
+    named = list(named)
+    sizes = size_names((r.config.model, r.config.profile) for _, r in named)
     grouped: dict[str, dict[str, list[AnyRecord]]] = {size: {} for size in sizes.values()}
     for arm, record in sorted(named, key=lambda n: (order.get(n[0], 99), n[0], seed_of(n[1]))):
         size = sizes[record.config.model, record.config.profile]
@@ -222,10 +226,12 @@ def measured_how(record: Record, length: int) -> list[tuple[Any, ...] | None]:
 
 
 def _begun(record: Record, length: int) -> list[tuple[Any, ...]]:
-    """How the base model was measured last, if it was."""
-    steps = record.evals.get("step", ())
+    """How the base model was measured first at the run's own temperature, if it was: on all
+    problems; what is of a part of them, or at other temperatures, comes after it.
+    """
+    steps, own = record.evals.get("step", ()), (None, record.config.eval_temperature)
     kinds = zip(measured_how(record, length), steps, strict=True)
-    return [kind for kind, step in kinds if kind is not None and step == 0][-1:]
+    return [kind for kind, step in kinds if kind is not None and step == 0 and kind[3] in own][:1]
 
 
 def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
@@ -241,8 +247,7 @@ def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
     total = sum(counts.values(), Counter[tuple[Any, ...]]())
     if not total:
         return None, ""
-    # Of the base model the last evaluation is on all problems and at the run's own temperature;
-    # those on a part of the problems are more, but come later.
+    # Evaluations on a part of the problems are more, and at other temperatures there are as many.
     own = {kind for records in arms.values() for r in records for kind in _begun(r, length)}
     kept = max(total, key=lambda kind: (kind in own, total[kind], kind[2] or 0))
     if len(total) == 1:

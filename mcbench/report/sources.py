@@ -12,7 +12,7 @@ from mcbench.experiments.graded_sets import DataRecord
 from mcbench.experiments.labelled import SuiteRecord
 from mcbench.experiments.study import OWN, Study
 from mcbench.report.sections import SECTIONS, Prose
-from mcbench.report.series import Arms, seed_of
+from mcbench.report.series import Arms, seed_of, size_names
 from mcbench.runs.store import RunRecord
 
 
@@ -75,12 +75,9 @@ class Sources:
     @property
     def sizes(self) -> dict[str, Arms]:
         """model -> arms; with the profile's name where several studies train one model."""
-        models = [_model(study) for study in self.studies]
-        counts = Counter(models)
-        return {
-            f"{model} ({study.profile})" if counts[model] > 1 else model: arms_of(study)
-            for model, study in zip(models, self.studies, strict=True)
-        }
+        sizes = [(_model(study), study.profile) for study in self.studies]
+        names = size_names(sizes)
+        return {names[size]: arms_of(one) for size, one in zip(sizes, self.studies, strict=True)}
 
 
 def _model(study: Study) -> str:

@@ -140,15 +140,13 @@ def _frames(arms: Arms, name: str, x_title: str, bins: Any) -> Figure:
     return figure.update(yaxis={"rangemode": "tozero"}, meta={"frames": frames})
 
 
-def length_against_reward(arms: Arms, part: str = "last", share: float = 1 / 3) -> Figure:
-    """Pass rate by response length, over the ``first`` or ``last`` part of training.
+def length_against_reward(arms: Arms, part: str = "last") -> Figure:
+    """Pass rate by response length, over the ``first`` or ``last`` third of training.
 
     Bins with fewer than ``FEWEST`` responses of a seed are left out.
     """
     curves = [
-        curve
-        for arm, records in arms.items()
-        if (curve := _pass_by_length(arm, records, part, share))
+        curve for arm, records in arms.items() if (curve := _pass_by_length(arm, records, part))
     ]
     return compare(
         curves,
@@ -162,12 +160,12 @@ def length_against_reward(arms: Arms, part: str = "last", share: float = 1 / 3) 
     )
 
 
-def _pass_by_length(arm: str, records: Sequence[Record], part: str, share: float) -> Curve | None:
+def _pass_by_length(arm: str, records: Sequence[Record], part: str) -> Curve | None:
     runs: dict[int, pd.Series] = {}
     for record in records:
         found = record.distributions
         steps = sorted(found)
-        count = max(1, round(share * len(steps)))
+        count = max(1, round(len(steps) / 3))
         chosen = steps[:count] if part == "first" else steps[-count:]
         # Bins depend on the limit, which may change over training: only those of one limit add up.
         limits = [found[step]["length/max_allowed"] for step in chosen]
@@ -204,7 +202,6 @@ def over_temperature(
     y_title: str = "Distinct-4",
     *,
     title: str = "D(T)",
-    scale: float = 1.0,
     paper: bool = True,
 ) -> Figure:
     """A measure over sampling temperature, a curve per name; for D(T) with the paper's.
@@ -214,9 +211,7 @@ def over_temperature(
     figure = new_figure(title, y_title, x_title="Sampling temperature T")
     styles = arm_styles(measured)
     for name, seeds in measured.items():
-        runs = {
-            seed: pd.Series(dict(sorted(values.items()))) * scale for seed, values in seeds.items()
-        }
+        runs = {seed: pd.Series(dict(sorted(values.items()))) for seed, values in seeds.items()}
         if curve := make_curve(name, runs):
             add_curve(figure, curve, styles[name], markers=True, hover="%{y:.3f}")
     if paper:

@@ -6,7 +6,7 @@ which of them lose their advantage is asked again. How training would have gone 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -153,6 +153,31 @@ def _stored(run: Any, step: int) -> Generation:
     return Generation(run.config, given, batch, np.zeros(len(frame)), pd.DataFrame())
 
 
+_WIDE = {"description_width": "150px"}
+
+
+def _slider(kind: Any, value: float, description: str, **more: Any) -> Any:
+    layout = widgets.Layout(width="460px")
+    return kind(value, description=description, style=_WIDE, layout=layout, **more)
+
+
+def _view(controls: Sequence[Any], told: Callable[[], str]) -> widgets.VBox:
+    """The controls, and below them what is told of their values, anew at every change."""
+    shown = widgets.HTML()
+
+    def draw(change: Any = None) -> None:
+        shown.value = told()
+
+    for control in controls:
+        control.observe(draw, "value")
+    draw()
+    return widgets.VBox([*controls, shown])
+
+
+def _nothing(text: str) -> widgets.VBox:
+    return widgets.VBox([widgets.HTML(text)])
+
+
 def what_if(what: Generation | Study) -> widgets.VBox:
     """Sliders for rho, window, reading and seed over recorded batches: which responses the mask
     would have spared, their advantages, and what would be left of the gradient's weight; a sentence
@@ -164,33 +189,23 @@ def what_if(what: Generation | Study) -> widgets.VBox:
         else dict(recorded_batches(what))
     )
     if not batches:
-        return widgets.VBox([widgets.HTML("No run here stored a batch with its tokens.")])
-    wide = {"description_width": "150px"}
-    look = {"style": wide, "layout": widgets.Layout(width="460px"), "continuous_update": True}
-    batch = widgets.Dropdown(options=list(batches), description="batch", style=wide)
-    rho = widgets.FloatSlider(0.2, min=0, max=1, step=0.05, description="rho (mask_ratio)", **look)
-    window = widgets.IntSlider(16, min=1, max=128, description="repeat_window", **look)
-    reading = widgets.Dropdown(options=READINGS, description="reading (mask_when)", style=wide)
-    seed = widgets.IntSlider(0, min=0, max=20, description="seed of the draw", **look)
-    shown = widgets.HTML()
+        return _nothing("No run here stored a batch with its tokens.")
+    batch = widgets.Dropdown(options=list(batches), description="batch", style=_WIDE)
+    rho = _slider(widgets.FloatSlider, 0.2, "rho (mask_ratio)", min=0, max=1, step=0.05)
+    window = _slider(widgets.IntSlider, 16, "repeat_window", min=1, max=128)
+    reading = widgets.Dropdown(options=READINGS, description="reading (mask_when)", style=_WIDE)
+    seed = _slider(widgets.IntSlider, 0, "seed of the draw", min=0, max=20)
     kept: dict[str, Generation] = {}
 
-    def choose(change: Any = None) -> None:
-        name = batch.value
-        kept.setdefault(name, batches[name]())
-        window.max = max(1, int(kept[name].batch.lengths.max()) // 2)
-        draw()
+    def told() -> str:
+        if batch.value not in kept:
+            kept[batch.value] = batches[batch.value]()
+        found = kept[batch.value]
+        window.max = max(1, int(found.batch.lengths.max()) // 2)
+        return _told(under(found, rho.value, window.value, reading.value, seed.value))
 
-    def draw(change: Any = None) -> None:
-        found = under(kept[batch.value], rho.value, window.value, reading.value, seed.value)
-        shown.value = _told(found)
-
-    batch.observe(choose, "value")
-    for control in (rho, window, reading, seed):
-        control.observe(draw, "value")
-    choose()
     only = [batch] if len(batches) > 1 else []
-    return widgets.VBox([*only, rho, window, reading, seed, shown])
+    return _view([*only, rho, window, reading, seed], told)
 
 
 MOST_ROWS = 16  # cut responses that are listed
@@ -226,18 +241,16 @@ def verdicts_if(study: Study) -> widgets.VBox:
     all_seeds = sorted(
         {seed for runs in study.claimed.values() for of in runs.values() for seed in of}
     )
-    wide = {"description_width": "150px"}
-    margins = widgets.FloatSlider(
-        1.0, min=0.25, max=4, step=0.25, description="margins, times", style=wide,
-        continuous_update=False, layout=widgets.Layout(width="460px"),
+    margins = _slider(
+        widgets.FloatSlider, 1.0, "margins, times", min=0.25, max=4, step=0.25,
+        continuous_update=False,
     )  # fmt: skip
     seeds = widgets.SelectMultiple(
-        options=all_seeds, value=tuple(all_seeds), description="seeds used", style=wide,
+        options=all_seeds, value=tuple(all_seeds), description="seeds used", style=_WIDE,
         rows=min(6, max(1, len(all_seeds))),
     )  # fmt: skip
-    shown = widgets.HTML()
 
-    def draw(change: Any = None) -> None:
+    def told() -> str:
         found = study.results_if(seeds.value, margins.value)
         rows = pd.DataFrame(
             {
@@ -251,15 +264,12 @@ def verdicts_if(study: Study) -> widgets.VBox:
             if name in study.results
         )
         changed = sum(one.state != study.results[name].state for name, one in found.items())
-        shown.value = (
+        return (
             f"<p><b>What if, not the verdict:</b> {changed} of {len(rows)} states would be others. "
             f"Margins and seeds were fixed before the runs.</p>{rows.to_html(index=False)}"
         )
 
-    for control in (margins, seeds):
-        control.observe(draw, "value")
-    draw()
-    return widgets.VBox([margins, seeds, shown])
+    return _view([margins, seeds], told)
 
 
 def target_if(study: Study) -> widgets.VBox:
@@ -269,18 +279,15 @@ def target_if(study: Study) -> widgets.VBox:
     rows = [row for row in study.measurements if row["kind"] == GRID]
     known = {**chosen_temperatures(study.arms), **grid_values(rows, "distinct_4")}
     if not known:
-        return widgets.VBox([widgets.HTML("No run here measured diversity over temperature.")])
+        return _nothing("No run here measured diversity over temperature.")
     values = [d for seeds in known.values() for curve in seeds.values() for d in curve.values()]
-    target = widgets.FloatSlider(
-        float(np.median(values)), min=min(values), max=max(values), step=0.005,
-        readout_format=".3f",
-        description="target D* (Distinct-4)", style={"description_width": "150px"},
-        layout=widgets.Layout(width="460px"),
+    target = _slider(
+        widgets.FloatSlider, float(np.median(values)), "target D* (Distinct-4)",
+        min=min(values), max=max(values), step=0.005, readout_format=".3f",
     )  # fmt: skip
-    shown = widgets.HTML()
     styles = arm_styles(known)
 
-    def draw(change: Any = None) -> None:
+    def told() -> str:
         lines = []
         for name, seeds in known.items():
             for seed, curve in seeds.items():
@@ -288,13 +295,9 @@ def target_if(study: Study) -> widgets.VBox:
                 at = {"measured": styles[name].label, "seed": seed, "T": choice.temperature}
                 lines.append({**at, "D(T)": curve[choice.temperature], "reached": choice.reached})
         table = pd.DataFrame(lines).round(3).to_html(index=False)
-        shown.value = (
-            f"<p><b>What if</b> the lowest T with D(T) of at least D* were taken:</p>{table}"
-        )
+        return f"<p><b>What if</b> the lowest T with D(T) of at least D* were taken:</p>{table}"
 
-    target.observe(draw, "value")
-    draw()
-    return widgets.VBox([target, shown])
+    return _view([target], told)
 
 
 def limit_if(study: Study) -> widgets.VBox:
@@ -303,17 +306,13 @@ def limit_if(study: Study) -> widgets.VBox:
     """
     stored = study.responses
     if "length" not in stored.columns:
-        return widgets.VBox([widgets.HTML("No responses are stored.")])
+        return _nothing("No responses are stored.")
     longest = int(stored["length"].max())
-    limit = widgets.IntSlider(
-        longest, min=1, max=longest, description="limit (tokens)",
-        style={"description_width": "150px"}, layout=widgets.Layout(width="460px"),
-    )  # fmt: skip
-    shown = widgets.HTML()
+    limit = _slider(widgets.IntSlider, longest, "limit (tokens)", min=1, max=longest)
     names = {arm: style.label for arm, style in arm_styles(study.arms).items()}
     right = (stored["reward"] >= 1).to_numpy()
 
-    def draw(change: Any = None) -> None:
+    def told() -> str:
         cut = ((stored["length"] > limit.value) | stored["truncated"].astype(bool)).to_numpy()
         frame = pd.DataFrame(
             {
@@ -323,10 +322,6 @@ def limit_if(study: Study) -> widgets.VBox:
             }
         )  # fmt: skip
         table = frame.groupby(["arm", "step"], sort=False).mean().round(1).to_html()
-        shown.value = (
-            f"<p><b>What if</b> no response had more than {limit.value} tokens:</p>{table}"
-        )
+        return f"<p><b>What if</b> no response had more than {limit.value} tokens:</p>{table}"
 
-    limit.observe(draw, "value")
-    draw()
-    return widgets.VBox([limit, shown])
+    return _view([limit], told)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SAMPLE_GROUPS = 4
 _COUNTS = ("passes", "attempts")  # of a problem in one evaluation
-_OF_TOKENS = {"logprobs", "entropies"}
+_OF_TOKENS = {"logprobs", "entropies", "log_ratios"}
 SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
 
 
@@ -177,7 +177,9 @@ def _cut(row: dict[str, Any]) -> dict[str, Any]:
             kept = SAMPLE_CHARACTERS - 40  # room for the remark: what was cut is not cut again
             found[name] = f"{text[:kept]}\n… ({len(text) - kept} more characters)"
             if name == "completion":
-                found = {k: v for k, v in found.items() if k not in ("pieces", *_OF_TOKENS)}
+                found = {
+                    k: v for k, v in found.items() if k not in ("pieces", "turns", *_OF_TOKENS)
+                }
     for name in _OF_TOKENS & found.keys():
         found[name] = [round(float(value), 3) for value in found[name]]
     if "pieces" in found:

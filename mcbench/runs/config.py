@@ -61,6 +61,15 @@ class Config(Settings):
 
     model: str = _setting("model and data", ..., "nano model, directory or hub id", "name")
     train_set: str = _setting("model and data", "nano:train", "problems trained on", "name")
+    train_limit: Positive | None = _setting(
+        "model and data", None, "problems trained on, spread over the set; null: all", "later"
+    )
+    kind_stages: list[Any] | None = _setting(
+        "model and data",
+        None,
+        'kind of problems by share of the updates, such as [[0, "induced"], [0.5, "all"]]',
+        "later",
+    )
     test_set: str = _setting("model and data", "nano:test", "held-out problems", "name")
     readmit: Annotated[tuple[Positive, Positive], Field(strict=False)] | None = _setting(
         "model and data",
@@ -94,6 +103,16 @@ class Config(Settings):
     dynamic_sampling: int | None = _algorithm(
         "batch", "rounds in which groups without a signal are replaced by further prompts", ge=0
     )
+    drop_above: float | None = _algorithm(
+        "batch", "prompts solved more often are replaced by others of the set", ge=0, le=1
+    )
+    substitute_flat: float | None = _algorithm(
+        "batch", "share of groups with a signal above which they stand in for the others",
+        ge=0, le=1,
+    )  # fmt: skip
+    staleness: int | None = _algorithm(
+        "batch", "generations by which the sampling policy lags behind; -1: the first one", ge=-1
+    )
     length_groups: Positive = _setting(
         "batch",
         1,
@@ -125,6 +144,12 @@ class Config(Settings):
     token_rule: Literal["none", "clip_cov", "kl_cov"] | None = _algorithm(
         "loss", "what befalls tokens of high covariance: nothing, no gradient, or a KL penalty"
     )
+    token_credit: Literal["none", "critic", "blame", "executed"] | None = _algorithm(
+        "loss", "credit of single tokens: by a critic, less on a broken line, none if not reached"
+    )
+    kl_target: float | None = _algorithm(
+        "clip and KL", "nats a response to which beta adapts the KL", gt=0
+    )
     token_share: float | None = _algorithm("loss", "of tokens that it befalls", ge=0, le=1)
 
     truncation_mask: Literal["none", "conditional", "all"] | None = _algorithm(
@@ -153,6 +178,9 @@ class Config(Settings):
     temperature_target_entropy: float | None = _algorithm(
         "temperature", "entropy (nats a token) to whose nearest temperature training goes", gt=0
     )
+    temperature_restore: list[int] | None = _algorithm(
+        "temperature", "steps from which on T restores the diversity of words of the first stage"
+    )
     temperature_grid: list[float] | None = _algorithm("temperature", "temperatures T(D) tries")
     temperature_probe_prompts: int | None = _algorithm("temperature", "prompts T(D) measures on")
     top_p: float | None = _algorithm("temperature", "nucleus of the sampled responses")
@@ -180,6 +208,12 @@ class Config(Settings):
     )
     reward: str = _setting(
         "reward", "tests", "which of the rewards of the training set's task trains", "later"
+    )
+    feedback: Literal["failing", "shuffled", "none"] | None = _setting(
+        "reward",
+        None,
+        "what a failed attempt is told; null: responses of one turn. Only of tasks with turns",
+        "later",
     )
     reward_rules: str = _setting(
         "reward", "microcoder", "comparison rules of the training reward", "later"

@@ -32,8 +32,10 @@ from mcbench.evaluator import Evaluator, extract_code
 from mcbench.evaluator.reward import NO_CODE
 from mcbench.files import make_writable, plain, read_lines, write_atomic, write_json
 from mcbench.grpo.diversity import distinct_4_first, distinct_n, program_key, unique_share
+from mcbench.runs.rollout import evaluation_episodes
 from mcbench.runs.scores import EvalResult, mean_pass_at
 from mcbench.tasks import TASKS, TESTS, Judged, Task, means, task_of
+from mcbench.tasks.multi_turn import Environment, Episode, episode_means
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy
@@ -68,6 +70,7 @@ def evaluate(
     about: Mapping[str, Any] | None = None,
     progress: bool = False,
     known: Verdicts | None = None,
+    environment: Callable[[Any], Environment] | None = None,
 ) -> list[EvalResult]:
     """Sample ``attempts`` responses a problem and judge them at each of ``lengths``.
 
@@ -84,6 +87,8 @@ def evaluate(
         folder: where samples and verdicts are kept, and an interrupted evaluation goes on.
         about: what else decides the result, such as hashes of model and problems, for the folder.
         known: verdicts of before, which are not found again; those found now are added.
+        environment: makes what episodes of several turns are played in, given the evaluator; the
+            model may write as many tokens as the longest of ``lengths``. None: one turn.
 
     Returns:
         One result per length, in the order given; then those of ``some``.
@@ -114,7 +119,8 @@ def evaluate(
                 # Far apart in a folder: samplers may count on from the seed, one a response.
                 own = seed if file is None else seed * 1_000_003 + number * 65_537
                 part = _part(problems, first, first + size)
-                new = _rows(model, part, evaluator, known, seed=own, **settings)
+                played = environment and environment(evaluator)
+                new = _rows(model, part, evaluator, known, played, seed=own, **settings)
                 if file is not None:
                     write_atomic(file, "".join(json.dumps(plain(row)) + "\n" for row in new))
             rows += new
@@ -196,12 +202,18 @@ def _rows(
     problems: Sequence[Problem],
     evaluator: Any,
     known: Verdicts | None,
+    environment: Environment | None,
     *,
     lengths: Sequence[int],
     attempts: int,
     **settings: Any,
 ) -> list[dict[str, Any]]:
     """What is kept of every problem: what it is, and its responses with their verdicts."""
+    if environment is not None:
+        asked = [problem for problem in problems for _ in range(attempts)]
+        how = settings["temperature"], settings["seed"]
+        episodes = {n: evaluation_episodes(model, environment, asked, n, *how) for n in lengths}
+        return _played(model, problems, episodes, attempts)
     responses = sample(model, problems, lengths=lengths, attempts=attempts, **settings)
     texts = {length: model.texts([ids[:length] for ids in responses]) for length in lengths}
     task = task_of(problems)
@@ -210,7 +222,41 @@ def _rows(
         verdicts = judge(evaluator, problems, texts, attempts, known)
     else:
         verdicts, parts = judge_task(task, evaluator, problems, texts, attempts)
-    longest = texts[max(lengths)]
+    ended = [bool(one) and one[-1] in model.ends for one in responses]
+    return _as_rows(problems, responses, ended, texts, verdicts, parts, attempts)
+
+
+def _played(
+    model: Policy,
+    problems: Sequence[Problem],
+    episodes: Mapping[int, Sequence[Episode]],
+    attempts: int,
+) -> list[dict[str, Any]]:
+    """What is kept of episodes, by length: tokens are the model's own, those of the longest; the
+    text has what it was told too.
+    """
+    longest = episodes[max(episodes)]
+    own = [[t for t, o in zip(one.ids, one.own, strict=True) if o] for one in longest]
+    ended = [not one.truncated for one in longest]
+    texts = {n: model.texts([one.ids for one in found]) for n, found in episodes.items()}
+    verdicts = {n: [one.verdicts for one in found] for n, found in episodes.items()}
+    places = range(0, len(longest), attempts)
+    parts = {
+        n: [episode_means(found[i : i + attempts]) for i in places] for n, found in episodes.items()
+    }
+    return _as_rows(problems, own, ended, texts, verdicts, parts, attempts)
+
+
+def _as_rows(
+    problems: Sequence[Problem],
+    responses: Sequence[Sequence[int]],
+    ended: Sequence[bool],
+    texts: Mapping[int, list[str]],
+    verdicts: Mapping[int, list[str]],
+    parts: Mapping[int, list[dict[str, float]]],
+    attempts: int,
+) -> list[dict[str, Any]]:
+    lengths, longest = list(texts), texts[max(texts)]
     rows = []
     for index, problem in enumerate(problems):
         mine = range(index * attempts, (index + 1) * attempts)
@@ -225,7 +271,7 @@ def _rows(
                     {
                         "text": longest[i],
                         "tokens": len(responses[i]),
-                        "ended": bool(responses[i]) and responses[i][-1] in model.ends,
+                        "ended": ended[i],
                         "verdicts": {str(length): verdicts[length][i] for length in lengths},
                     }
                     for i in mine

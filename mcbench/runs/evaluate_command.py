@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcbench.data.benchmarks import is_benchmark
 from mcbench.errors import UserError
@@ -25,6 +26,8 @@ from mcbench.runs.problems import (
 from mcbench.runs.score_table import Cells, cells_of, table_text
 from mcbench.runs.scores import EvalResult, summary
 from mcbench.runs.store import read_run
+from mcbench.tasks import task_of
+from mcbench.tasks.multi_turn import Environment
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy
@@ -79,7 +82,9 @@ def evaluate_request(
     temperature = tested.temperature if temperature is None else temperature
     lengths = list(lengths or tested.lengths)
     style, told = _style(prompt_style, location)
-    thinking = _trained_thinking(model) if enable_thinking is None else enable_thinking
+    thinking = (
+        _trained_with(model, "enable_thinking") if enable_thinking is None else enable_thinking
+    )
     told += {None: "", True: ", thinking on", False: ", thinking off"}[thinking]
     check_request(tested.problems, lengths, attempts, temperature)
     about = {
@@ -88,6 +93,8 @@ def evaluate_request(
         "test_set": test_set,
         "problems": tested.digest,
     }
+    environment, told_too = _environment(model, tested.problems)
+    about |= told_too
     if thinking is not None:
         about["enable_thinking"] = str(thinking)
     key = digest([json.dumps([about, lengths, attempts, temperature, seed, style])])[:12]
@@ -117,6 +124,7 @@ def evaluate_request(
         folder=where,
         about=about,
         progress=True,
+        environment=environment,
     )
     rows: dict[str, Cells] = {}
     for result in results:
@@ -143,9 +151,20 @@ def _style(asked: str | None, location: str) -> tuple[str, str]:
     return "plain", "its tokenizer has no chat template"
 
 
-def _trained_thinking(model: str) -> bool | None:
+def _environment(model: str, problems: Any) -> tuple[partial[Environment] | None, dict[str, str]]:
+    """What episodes are played in, as the run was trained, and what is told of it; None of any
+    other model.
+    """
+    make = task_of(getattr(problems, "entries", problems)).environment
+    feedback = _trained_with(model, "feedback")
+    if make is None or feedback is None:
+        return None, {}
+    return partial(make, feedback=feedback, training=False), {"feedback": feedback}
+
+
+def _trained_with(model: str, setting: str) -> Any:
     """What a run was trained with; None of any other model."""
-    return read_run(model).config.enable_thinking if Path(model, "run.json").exists() else None
+    return getattr(read_run(model).config, setting) if Path(model, "run.json").exists() else None
 
 
 @dataclass(frozen=True)

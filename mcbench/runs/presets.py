@@ -56,6 +56,57 @@ _REPAIR: dict[str, Any] = {
 }
 _TRACES: dict[str, Any] = {**_NANO, "model": "nano-traced", "steps": 96, "eval_every": 24}
 
+_BRANCHES: dict[str, Any] = {
+    **_NANO,
+    "model": "nano-branches",
+    "train_set": "branches:train",
+    "test_set": "branches:test",
+    "max_completion_length": 40,
+    "eval_lengths": (40, 80),
+    "steps": 64,
+    "eval_every": 16,
+    "eval_attempts": 2,
+}
+
+# Episodes of up to three turns; the limit is that of all its turns together.
+_TURNS: dict[str, Any] = {
+    **_NANO,
+    "model": "nano-turns",
+    "train_set": "turns:train",
+    "test_set": "turns:test",
+    "reward": "rlef",
+    "feedback": "failing",
+    "max_completion_length": 128,
+    "eval_lengths": (128,),
+    "learning_rate": 4e-4,
+    "steps": 64,
+    "eval_every": 16,
+    "eval_attempts": 2,
+    "eval_batch_size": 240,
+}
+
+# Responses of two tokens: many of them, for what users accept is a matter of chance.
+_TAB: dict[str, Any] = {
+    **_NANO,
+    "model": "nano-tab",
+    "train_set": "tab:train",
+    "test_set": "tab:test",
+    "reward": "accept_25",
+    "max_completion_length": 4,
+    "eval_lengths": (4,),
+    "train_batch_size": 64,
+    "ppo_mini_batch_size": 16,
+    "num_generations": 16,
+    "per_device_batch_size": 256,
+    "length_groups": 1,
+    "learning_rate": 1e-3,
+    "steps": 80,
+    "eval_every": 8,
+    "eval_attempts": 2,
+    "eval_batch_size": 480,
+    "repeat_window": 2,
+}
+
 # Two passes over twice as many prompts: the last updates of a generation are far enough from the
 # policy that sampled for the clip to act, on 2 to 3 % of the tokens (with one pass: 0.5 %).
 _CLIP: dict[str, Any] = {**_STEADY, "train_batch_size": 32, "num_iterations": 2}
@@ -142,7 +193,10 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-stress": {**_STEADY, "learning_rate": 3e-4},  # experiments/regimes.py: rises, then falls
     "nano-clip": _CLIP,
     "nano-repair": _REPAIR,
+    "nano-branches": _BRANCHES,
     "nano-traces": _TRACES,
+    "nano-turns": _TURNS,
+    "nano-tab": _TAB,
     "nano-steady-m": {**_STEADY, "model": "nano-m"},
     "nano-steady-old": {**_STEADY, "model": "nano-old"},
     "tiny": _TINY,

@@ -22,7 +22,7 @@ from mcbench.data.storage import iter_dataset, read_manifest, read_problems, wri
 from mcbench.errors import UserError, unknown
 from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
-from mcbench.nano.graded import GRADED_FILE
+from mcbench.nano.graded import GRADED_FILE, SOLVABLE_FILE
 from mcbench.nano.saturated import SATURATED_FILE
 from mcbench.runs.alarm import divided_tests
 from mcbench.tasks import TASK_SETS
@@ -32,6 +32,7 @@ SETS = (
     *("nano:train", "nano:test", "nano-balanced:train", "nano-balanced:test"),
     *("nano-formats:train", "nano-formats:test"),
     *("nano-harder:train", "nano-easier:train", "nano-saturated:train"),
+    "nano-solvable:train",
     *TASK_SETS,
 )
 _FORMS = (
@@ -79,7 +80,7 @@ def _nano(name: str) -> tuple[Problem, ...]:
     """An embedded set. To generate one takes seconds, and every run is a process of its own: so it
     is kept in the user's cache folder, under a name that changes with the code that generates it.
     """
-    sources = sorted([*NANO_SOURCES.glob("*.py"), GRADED_FILE, SATURATED_FILE])
+    sources = sorted([*NANO_SOURCES.glob("*.py"), GRADED_FILE, SATURATED_FILE, SOLVABLE_FILE])
     if name in TASK_SETS:
         sources += sorted([*TASK_SOURCES.glob("*.py"), *TASK_SOURCES.glob("*.json")])
     key = digest([name, *(path.read_bytes() for path in sources)])
@@ -97,7 +98,7 @@ def _nano(name: str) -> tuple[Problem, ...]:
 
 def _generated(name: str) -> tuple[Problem, ...]:
     from mcbench.nano.formats import load_formats
-    from mcbench.nano.graded import LEVELS, load_graded
+    from mcbench.nano.graded import LEVELS, load_graded, load_solvable
     from mcbench.nano.problems import load_balanced, load_split
     from mcbench.nano.saturated import load_saturated
 
@@ -105,6 +106,8 @@ def _generated(name: str) -> tuple[Problem, ...]:
         return TASK_SETS[name].load(name)
     if name == "nano-saturated:train":
         return load_saturated()
+    if name == "nano-solvable:train":
+        return load_solvable()
     if (level := name.removeprefix("nano-").removesuffix(":train")) in LEVELS:
         return load_graded(level)
     kind, _, split = name.partition(":")

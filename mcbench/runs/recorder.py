@@ -37,6 +37,7 @@ class Recorder(TrainerCallback):
     evaluate_first: bool = False
     correct_threshold: float = 1.0
     token_text: Callable[[int], str] | None = None
+    log_ratios: Callable[[], list[Any] | None] | None = None  # every process calls it
     accuracy: float | None = None
     latest: dict[str, Any] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
@@ -45,6 +46,7 @@ class Recorder(TrainerCallback):
     _times: dict[str, float] = field(default_factory=dict)
     _gaps: list[float | None] = field(default_factory=list)
     _generated: dict[str, Any] = field(default_factory=dict)  # for the line of the step it began
+    _began: int = 0  # the step that uses the stored responses first
 
     @property
     def elapsed_s(self) -> float:
@@ -70,11 +72,20 @@ class Recorder(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step == self.config.steps:
             args.save_only_model = True  # nothing resumes from the end
+        if state.global_step % self.config.generation_period == 0:
+            self._add_ratios()
         now = time.perf_counter()
         self._times = {
             "time/step_s": now - self._step_began,
             "time/update_s": now - self._batch_ready,
         }
+
+    def _add_ratios(self) -> None:
+        """How far the policy had moved on each token of the generation that ends here."""
+        found = self.log_ratios() if self.log_ratios else None
+        if found is not None and self.is_main:
+            values = [row.astype("float16") for row in found]
+            self.run.add_to_completions(self._began, "log_ratios", values)
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any
@@ -112,9 +123,9 @@ class Recorder(TrainerCallback):
             self.correct_threshold,
         )
         count = len(batch.completions)
-        columns = batch.columns
+        columns, self._began = batch.columns, batch.step + 1
         self.run.write_completions(
-            batch.step + 1,
+            self._began,
             {
                 "prompt": [_text(prompt) for prompt in batch.prompts],
                 "completion": list(batch.completions),
@@ -127,7 +138,7 @@ class Recorder(TrainerCallback):
                 "verdicts": columns.get("verdicts", [None] * count),
                 "problem_id": columns.get("problem_id", [None] * count),
                 "group": batch.group.tolist(),
-                **({"second": columns["second"]} if "second" in columns else {}),
+                **{name: columns[name] for name in ("second", "turns") if name in columns},
                 **({} if batch.weights is None else {"weight": batch.weights.tolist()}),
                 **self._token_columns(batch),
             },

@@ -146,6 +146,22 @@ class Run:
 
     def write_completions(self, step: int, columns: dict[str, list[Any]]) -> None:
         """Store one generation's responses under the update that uses them first."""
+        self._write_responses(step, columns)
+        if self.trackers:
+            self.trackers.responses(columns, step)
+
+    def add_to_completions(self, step: int, name: str, values: list[Any]) -> None:
+        """One more column of a stored generation, where its responses are still there."""
+        import pyarrow.parquet as pq
+
+        path = self.completions_path(step)
+        if path.exists():
+            columns = pq.read_table(path)
+            self._write_responses(
+                step, {n: columns[n] for n in columns.column_names} | {name: values}
+            )
+
+    def _write_responses(self, step: int, columns: dict[str, Any]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -153,8 +169,6 @@ class Run:
         temporary = path.with_suffix(".tmp")
         pq.write_table(pa.table(columns), temporary, compression="zstd")
         temporary.replace(path)
-        if self.trackers:
-            self.trackers.responses(columns, step)
 
     def completions_path(self, step: int) -> Path:
         """Where the responses are stored that the update ``step`` used first."""

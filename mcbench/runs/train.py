@@ -12,7 +12,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -38,6 +38,7 @@ from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
 from mcbench.runs.provenance import commit, hardware, sharding_here, versions
 from mcbench.runs.recorder import Recorder
+from mcbench.runs.rollout import training_rollout
 from mcbench.runs.sampling import (
     engine_sampler,
     load_model,
@@ -52,6 +53,7 @@ from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
 from mcbench.tasks import TASKS, TESTS, TaskReward, task_of
+from mcbench.tasks.multi_turn import Environment, episode_reward
 
 _PATIENCE_S = 24 * 3600
 
@@ -180,16 +182,34 @@ def reward_evaluator(config: Config, ours: Any) -> Iterator[Any]:
         yield chosen
 
 
-def prompt_schedule(problems: Sequence[Problem], count: int, seed: int) -> list[Problem]:
-    """The ``count`` training problems of a run in order: shuffled passes over the set.
+def prompt_schedule(
+    problems: Sequence[Problem],
+    count: int,
+    seed: int,
+    stages: Sequence[tuple[float, str]] = ((0.0, "all"),),
+) -> list[Problem]:
+    """The ``count`` training problems of a run in order: shuffled passes over the set, or over its
+    problems of one kind, stage by stage.
 
     The same seed gives the same order to every recipe, and a longer run begins like a shorter one.
+
+    Args:
+        stages: (share of the run at which it begins, kind), or "all" of them.
+
+    Raises:
+        UserError: no problems of a kind.
     """
     rng = random.Random(f"prompts-{seed}")
     schedule: list[Problem] = []
-    while len(schedule) < count:
-        schedule += rng.sample(list(problems), len(problems))
-    return schedule[:count]
+    ends = [round(start * count) for start, _ in stages[1:]] + [count]
+    for (_, kind), end in zip(stages, ends, strict=True):
+        chosen = [one for one in problems if kind == "all" or one.kind == kind]
+        if not chosen:
+            raise UserError(f"kind_stages: the training set has no problems of kind {kind!r}")
+        while len(schedule) < end:
+            schedule += rng.sample(chosen, len(chosen))
+        schedule = schedule[:end]
+    return schedule
 
 
 def admitting_schedule(problems: Sequence[Problem], config: Config, count: int) -> list[Problem]:
@@ -198,7 +218,8 @@ def admitting_schedule(problems: Sequence[Problem], config: Config, count: int) 
     (Kimi-Dev, Yang et al. 2025, has 500 every 100 updates).
     """
     if config.readmit is None:
-        return prompt_schedule(problems, count, config.seed)
+        stages = config.kind_stages or ((0.0, "all"),)
+        return prompt_schedule(problems, count, config.seed, stages)
     every, many = config.readmit
     first = [problem for problem in problems if problem.pass_rate != 0]
     later = [problem for problem in problems if problem.pass_rate == 0]
@@ -255,10 +276,19 @@ class _Session:
     def __post_init__(self) -> None:
         config = self.config
         self.is_main = _is_main()
-        self.train_problems = self._short_enough(config.train_set)
+        self.train_problems = select_problems(
+            self._short_enough(config.train_set), config.train_limit
+        )
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
         self.task = task_of(self.train_problems)
         self.task.check_reward(config.reward)
+        if config.feedback is not None and self.task.environment is None:
+            raise UserError(f"feedback needs a task of several turns; {config.train_set} is none")
+        if config.feedback and (config.backend, config.prompt_style) != ("transformers", "plain"):
+            raise UserError(
+                "feedback needs the backend transformers and prompt_style plain, got "
+                f"{config.backend} and {config.prompt_style}"
+            )
         self.part = (  # what small evaluations measure
             select_problems(self.test_problems, config.small_eval_limit)
             if config.small_eval_every
@@ -370,9 +400,30 @@ class _Session:
             args=self.arguments,
             processing_class=self.tokenizer,
             train_dataset=Dataset.from_list(rows),
-            reward_funcs=[self._reward()],
             peft_config=_lora(config),
+            **self._rewarded(),
         )
+
+    def _environment(self, training: bool) -> Callable[[Any], Environment] | None:
+        """Makes what episodes are played in, given the evaluator; None where a response is one
+        turn.
+        """
+        make, feedback = self.task.environment, self.config.feedback
+        if make is None or feedback is None:
+            return None
+        return lambda evaluator: make(evaluator, feedback, training)
+
+    def _rewarded(self) -> dict[str, Any]:
+        """What rewards the responses, and where they are episodes also what plays them."""
+        environment = self._environment(True)
+        if environment is None:
+            return {"reward_funcs": [self._reward()]}
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollouts, on every start
+        known = {problem.id: problem for problem in self.train_problems}
+        return {
+            "reward_funcs": [episode_reward],
+            "rollout_func": training_rollout(environment(self.reward_evaluator), known),
+        }
 
     def _reward(self) -> Any:
         config = self.config
@@ -406,6 +457,7 @@ class _Session:
             evaluate_first=done < 0,
             correct_threshold=self.arguments.correct_threshold,
             token_text=lambda token: str(self.tokenizer.decode([token])),
+            log_ratios=trainer.log_ratios,
         )
 
     # Evaluation ----------------------------------------------------------------------------------
@@ -476,7 +528,7 @@ class _Session:
             some = {one.id for one in self.part} if divided and fewer else None
             return evaluate(
                 policy, problems, evaluator=self.evaluator, known=self.verdicts, some=some,
-                **settings,
+                environment=self._environment(False), **settings,
             )  # fmt: skip
 
     def _base_key(self) -> str:
@@ -490,6 +542,7 @@ class _Session:
                 repr((config.eval_lengths, config.eval_attempts, config.eval_temperature)),
                 *map(repr, config.eval_other_temperatures),
                 repr((config.eval_batch_size, config.prompt_style, config.precision)),
+                *([config.feedback] if config.feedback else []),
                 config.backend,
                 str(config.seed),
             ]

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcbench.data.schema import Problem
-from mcbench.tasks import code, repair, traces
+from mcbench.tasks import code, dense, repair, tab, traces, turns
 from mcbench.tasks.base import TESTS, Judged, Task
 from mcbench.tasks.reward import TaskReward, means
 
-TASKS = {one.name: one for one in (code.TASK, repair.TASK, traces.TASK)}
+_ALL = (code.TASK, dense.TASK, repair.TASK, traces.TASK, turns.TASK, tab.TASK)
+TASKS = {one.name: one for one in _ALL}
 TASK_SETS = {name: task for task in TASKS.values() for name in task.sets}
 
 

@@ -12,6 +12,7 @@ from mcbench.data.schema import Problem
 from mcbench.errors import unknown
 from mcbench.evaluator import Submission
 from mcbench.evaluator.submission import Result
+from mcbench.tasks.multi_turn import Environment
 
 Split = Literal["train", "test"]
 TESTS = "tests"
@@ -27,12 +28,14 @@ class Judged:
         passed: the metric, whatever the reward is: pass@1 comes from it; None as above.
         parts: numbers by name whose means are logged as ``task/NAME``.
         message: what went wrong, in a few words; empty where it passed.
+        notes: JSON for what gives tokens their credit (:mod:`mcbench.grpo.dense`); often empty.
     """
 
     reward: float | None
     passed: bool | None
     parts: Mapping[str, float] = field(default_factory=dict)
     message: str = ""
+    notes: str = ""
 
     @property
     def verdict(self) -> str:
@@ -42,7 +45,7 @@ class Judged:
         return "AC" if self.passed else re.sub(r"[\s,]+", "-", self.message) or "WA"
 
 
-Judge = Callable[[Sequence[Problem], Sequence[str], str, Any], list[Judged]]
+Judge = Callable[..., list[Judged]]
 """``judge(problems, responses, reward, evaluator)``: response i answers problem i. Malformed
 responses get the task's penalty, never an exception; one call of the evaluator judges all.
 """
@@ -54,7 +57,9 @@ Summary = Callable[[Sequence[Problem], Sequence[Sequence[str]], Any], dict[str, 
 class Task:
     """A generator of problems, and what judges responses to them.
 
-    ``load(name)`` gives the problems of one of ``sets``, whose ``source`` is the task's name.
+    ``load(name)`` gives the problems of one of ``sets``, whose ``source`` is the task's name. A
+    ``timed`` task's judge is told the ``progress`` of the training, 0 to 1.
+    ``environment(evaluator, feedback, training)`` is what episodes of several turns are played in.
     """
 
     name: str
@@ -63,6 +68,8 @@ class Task:
     rewards: tuple[str, ...]
     judge: Judge
     summary: Summary | None = None
+    timed: bool = False
+    environment: Callable[..., Environment] | None = None
 
     def check_reward(self, reward: str) -> None:
         """Refuse a reward that the task does not have."""

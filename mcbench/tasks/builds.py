@@ -6,7 +6,9 @@ from typing import Any
 
 from mcbench.nano import build
 from mcbench.nano.build import Build
-from mcbench.tasks import repair, traces
+from mcbench.nano.tab import Suggesting
+from mcbench.nano.turns import Turns
+from mcbench.tasks import branches, repair, traces
 
 _FROM_S2: dict[str, Any] = {
     "hidden": 128,
@@ -20,7 +22,19 @@ _FROM_S2: dict[str, Any] = {
 }
 BUILDS = {
     **build.BUILDS,
+    "nano-branches": Build(
+        **{**_FROM_S2, "steps": 150}, corpus=branches.demonstrations, phrases=branches.PHRASES
+    ),
     "nano-repair": Build(**_FROM_S2, corpus=repair.demonstrations, phrases=repair.PHRASES),
     "nano-traced": Build(**_FROM_S2, corpus=traces.demonstrations, phrases=traces.PHRASES),
     "nano-untraced": Build(**_FROM_S2, corpus=traces.untraced, phrases=traces.PHRASES),
+    "nano-turns": Build(**_FROM_S2, corpus=Turns().demonstrations),
+    "nano-tab": Build(
+        hidden=64,
+        layers=2,
+        intermediate=176,
+        style=None,
+        steps=500,
+        corpus=Suggesting().demonstrations,
+    ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,14 +36,21 @@ class TaskReward:
         problem_id: Sequence[str],
         log_extra: LogExtra | None = None,
         log_metric: Callable[[str, float], None] | None = None,
+        trainer_state: Any = None,
         **columns: Any,
     ) -> list[float | None]:
         """One reward a completion; None where our own infrastructure failed."""
         problems = [self.problems[one] for one in problem_id]
         texts = [text_of(one) for one in completions]
-        judged = self.task.judge(problems, texts, self.reward, self.evaluator)
+        judge = self.task.judge
+        if self.task.timed and trainer_state is not None:
+            progress = trainer_state.global_step / trainer_state.max_steps
+            judge = partial(self.task.judge, progress=progress)
+        judged = judge(problems, texts, self.reward, self.evaluator)
         if log_extra is not None:
             log_extra("verdicts", [one.verdict for one in judged])
+            if any(one.notes for one in judged):
+                log_extra("notes", [one.notes for one in judged])
         if log_metric is not None:
             for name, value in means(judged).items():
                 log_metric(f"task/{name}", value)

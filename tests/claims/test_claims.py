@@ -23,6 +23,8 @@ from mcbench.runs.store import RunRecord
 from .effects import EFFECTS, OWN_SEEDS, arm_curves, make_measurements, make_runs
 
 LANDSCAPE = [name for name, one in CLAIMS.items() if one.whose == "landscape"]
+# Those of the landscape have their effects in test_landscape.py.
+PLANTED = [name for name, one in CLAIMS.items() if one.arms and name not in LANDSCAPE]
 PAPER = [name for name, one in CLAIMS.items() if one.directed and name not in LANDSCAPE]
 OURS = [name for name, one in CLAIMS.items() if not one.directed]
 EXPERIMENTS = {one.experiment for one in CLAIMS.values()}
@@ -141,7 +143,7 @@ def test_a_part_has_its_own_state() -> None:
 NO_WEIGHT = {"T4": {"t_10", "t_12", "t_18"}}
 
 
-@pytest.mark.parametrize("name", [name for name, one in CLAIMS.items() if one.arms])
+@pytest.mark.parametrize("name", PLANTED)
 def test_every_arm_of_a_claim_counts(name: str) -> None:
     def estimates(curves: Curves) -> list[float]:
         return [part.estimate.value for part in measure(CLAIMS[name], curves).parts]
@@ -236,7 +238,7 @@ def test_too_few_seeds_answer_no_question(name: str) -> None:
     assert set(states(found).values()) == {"inconclusive"}
 
 
-@pytest.mark.parametrize("name", [name for name, one in CLAIMS.items() if one.arms])
+@pytest.mark.parametrize("name", PLANTED)
 def test_a_trial_of_a_few_steps_is_inconclusive(name: str) -> None:
     runs = {
         arm: {
@@ -330,7 +332,7 @@ def test_the_summary_has_a_row_a_claim_and_one_a_part_of_our_questions() -> None
 
 
 def test_every_claim_with_runs_has_a_planted_effect() -> None:
-    assert set(EFFECTS) == {name for name, one in CLAIMS.items() if one.arms}
+    assert set(EFFECTS) == set(PLANTED)
 
 
 def test_arms_that_trained_alike_are_said_and_not_compared() -> None:

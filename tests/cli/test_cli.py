@@ -65,7 +65,7 @@ def refused(arguments, capsys, folder):
     ("change", "message"),
     [
         (["--recipe", "ppo"], "unknown recipe 'ppo'; allowed: cispo, clip_cov, deepcoder, dr_grpo"),
-        (["--profile", "huge"], "unknown profile 'huge'; allowed: nano, nano-clip, nano-m"),
+        (["--profile", "huge"], "unknown profile 'huge'; allowed: nano, nano-branches, nano-clip"),
         (["--set", "rho=0.1"], "unknown setting 'rho'; `mcbench settings` lists them, by family"),
         (
             ["--set", "mask_ration=0.1"],

@@ -64,5 +64,6 @@ def responses(texts: list[str], group_size: int = 2) -> dict[str, list[Any]]:
         "problem_id": [f"p{index // group_size}" for index in range(count)],
         "group": [index // group_size for index in range(count)],
         "logprobs": [[-0.1, -3.0]] * count,
+        "log_ratios": [[0.0, 0.5]] * count,
         "pieces": [[text[:1], text[1:]] for text in texts],
     }

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mcbench.errors import UserError
+from mcbench.experiments.experiments import planned_runs
 from mcbench.report import Dashboard
-from mcbench.report.dashboard import watch_experiment
 from mcbench.runs.config import preset
 
 from .runs import begin, finished, lines, responses
@@ -123,7 +123,7 @@ def test_the_thread_looks_by_itself_and_survives_an_error(
 
 def test_without_a_page_it_is_text_and_has_no_thread(tmp_path: Path) -> None:
     config = preset("tiny", "grpo")
-    dashboard = Dashboard(tmp_path, planned=[config])
+    dashboard = Dashboard(tmp_path, planned=[("", config)])
     assert not dashboard.is_following
     assert list(dashboard._repr_mimebundle_()) == ["text/plain"]
     assert "1 planned" in dashboard._repr_mimebundle_()["text/plain"]
@@ -131,7 +131,8 @@ def test_without_a_page_it_is_text_and_has_no_thread(tmp_path: Path) -> None:
 
 
 def test_an_experiment_is_watched_before_its_runs_exist(tmp_path: Path, still: None) -> None:
-    dashboard = watch_experiment("results", "tiny", [0, 1], 4, runs_dir=tmp_path, live=True)
+    runs = [(run.arm, run.config) for run in planned_runs("results", "tiny", [0, 1], 4)]
+    dashboard = Dashboard(tmp_path, planned=runs, live=True)
     assert list(states(dashboard).values()) == ["planned"] * 6
     assert len(dashboard.list.chosen) == 6
     dashboard.close()
@@ -149,9 +150,8 @@ def test_planned_runs_are_listed_under_the_names_of_their_arms(tmp_path: Path, s
         return sorted(row["name"] for row in dashboard.list.rows)
 
     names = ["mine, seed 0", "mine, seed 1", "usual, seed 0"]
-    assert listed({"mine": mine, "usual": usual}) == names
     assert listed([("mine", mine[0]), ("mine", mine[1]), ("usual", usual)]) == names
-    assert listed([*mine, usual]) == [
+    assert listed([("", config) for config in (*mine, usual)]) == [
         "MicroCoder-GRPO, seed 0",
         "microcoder (mask_ratio=0.5), seed 0",
         "microcoder (mask_ratio=0.5), seed 1",

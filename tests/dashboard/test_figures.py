@@ -16,11 +16,11 @@ from mcbench.report.dashboard.curves import draw
 from mcbench.report.dashboard.live_figure import LiveFigure, thinned
 from mcbench.report.encode import figure_spec
 from mcbench.report.numbers import figure_table
-from mcbench.report.series import group_runs
+from mcbench.report.series import arm_of, group_runs
 
 
 def arms_of(seeds: int = 2) -> Any:
-    return group_runs(make_records(seeds=seeds))["nano-s"]
+    return group_runs((arm_of(one), one) for one in make_records(seeds=seeds))["nano-s"]
 
 
 def test_every_section_draws() -> None:
@@ -32,7 +32,7 @@ def test_every_section_draws() -> None:
 
 
 def test_figures_have_titles_of_their_own() -> None:
-    one, other = figures.reward(arms_of()), figures.accuracy(arms_of(), 128)
+    one, other = figures.line(arms_of(), "reward"), figures.accuracy(arms_of(), 128)
     assert one.layout["xaxis"]["title"]["text"] == other.layout["xaxis"]["title"]["text"] == STEPS
     assert one.layout["yaxis"]["title"]["text"] == "Responses passing (%)"
     assert other.layout["yaxis"]["title"]["text"] == "pass@1 (%)"
@@ -42,7 +42,7 @@ def test_what_a_notebook_keeps_of_a_figure_can_be_read_and_drawn_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(plotly.io.renderers, "default", "plotly_mimetype")  # as in a kernel
-    figure = figures.reward(arms_of(3))
+    figure = figures.line(arms_of(3), "reward")
     kept = json.loads(json.dumps(figure._repr_mimebundle_(), allow_nan=False))
     again = Figure(**{n: kept["application/vnd.plotly.v1+json"][n] for n in ("data", "layout")})
     assert again.layout["title"]["text"] == "Training reward"

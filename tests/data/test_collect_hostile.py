@@ -13,7 +13,7 @@ import pytest
 
 from mcbench.data import Problem
 from mcbench.data.audit import Ledger
-from mcbench.data.collect import Limits, OpenSource, Source, Unusable, read_source
+from mcbench.data.collect import OpenSource, Source, Unusable, adapter, decode, read_source, rows
 from mcbench.data.collect.decode import inflate, names, parse_json, pickled_text, seconds
 from mcbench.errors import UserError
 
@@ -21,9 +21,9 @@ from . import published
 from .published import jsonl, pack, packed, parquet
 
 
-def read(adapter, path, limits=None, **options):
+def read(adapter, path, **options):
     """Ids of the records, and the rejections."""
-    items = OpenSource(Source(adapter=adapter, path=str(path), **options), limits).items()
+    items = OpenSource(Source(adapter=adapter, path=str(path), **options)).items()
     values = [item.value for item in items]
     records = [v for v in values if isinstance(v, Problem)]
     return records, [v for v in values if not isinstance(v, Problem)]
@@ -83,18 +83,20 @@ def test_a_first_row_without_the_column_does_not_condemn_the_file(tmp_path):
     assert (len(records), len(rejected)) == (1, 1)
 
 
-def test_a_line_over_the_limit_is_skipped_in_pieces(tmp_path):
+def test_a_line_over_the_limit_is_skipped_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "ROW_MB", 0.1)
     long = published.taco(question="x" * 300_000)
     path = jsonl(tmp_path / "t.jsonl", published.taco(), long, published.taco())
-    records, [rejected] = read("taco", path, Limits(row_mb=0.1))
+    records, [rejected] = read("taco", path)
     assert (len(records), rejected.rule) == (2, "oversized")
     assert "line 2" in rejected.id
 
 
-def test_a_test_over_the_limit_leaves_the_others(tmp_path):
+def test_a_test_over_the_limit_leaves_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(adapter, "TEST_MB", 0.1)
     tests = {"inputs": ["1 2\n", "9" * 300_000], "outputs": ["3\n", "9"]}
     path = jsonl(tmp_path / "t.jsonl", published.taco(input_output=json.dumps(tests)))
-    [record], [] = read("taco", path, Limits(test_mb=0.1))
+    [record], [] = read("taco", path)
     assert len(record.tests) == 1
     assert record.flags == ("tests_left_out",)
     assert record.metadata["tests_left_out"] == ["1 in all", "test 1: 0.3 MB, more than 0.1 MB"]
@@ -120,13 +122,14 @@ def bomb(megabytes: int) -> bytes:
     return b"".join([*(engine.compress(block) for _ in range(megabytes)), engine.flush()])
 
 
-def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path):
+def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path, monkeypatch):
+    monkeypatch.setattr(decode, "UNPACKED_MB", 2)
     packed_bomb = bomb(200)
     assert len(packed_bomb) < 300_000
     row = published.lcb(private_test_cases=base64.b64encode(packed_bomb).decode())
     path = jsonl(tmp_path / "test6.jsonl", row, published.lcb(question_id="abc400_b"))
     tracemalloc.start()
-    [record], [rejected] = read("livecodebench", path, Limits(unpacked_mb=2))
+    [record], [rejected] = read("livecodebench", path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert record.id == "livecodebench/abc400_b"
@@ -354,5 +357,3 @@ def test_limits_and_literals():
     assert names("open('x')") == names("[" * 30_000) == names(None) == ()
     with pytest.raises(Unusable, match="is not JSON"):
         parse_json("9" * 5000, "tests")  # more digits than Python converts
-    with pytest.raises(ValueError, match="test_mb"):
-        Limits(test_mb=0)

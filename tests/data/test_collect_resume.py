@@ -14,6 +14,7 @@ from huggingface_hub import constants
 from mcbench.data.collect import Source, read_source
 from mcbench.data.collect import shards as shards_module
 from mcbench.data.collect.shards import collect
+from mcbench.data.collect.source import OpenSource
 from mcbench.data.pipeline import read_audit
 from mcbench.data.storage import read_problems
 from mcbench.errors import UserError
@@ -158,6 +159,16 @@ def test_the_limit_counts_rows(tmp_path):
     path = jsonl(tmp_path / "t.jsonl", published.taco(), "{", "", published.taco())
     assert len(list(read_source(Source(adapter="taco", path=str(path), limit=2)))) == 1
     assert len(list(read_source(Source(adapter="taco", path=str(path), limit=3)))) == 2
+
+
+def test_the_limit_counts_rows_of_the_subset_also_after_a_break(tmp_path):
+    """MBPP's one file holds all splits, told apart by the number of a task."""
+    rows = [{**published.mbpp(), "task_id": task} for task in (11, 601, 602, 12, 603)]
+    path = jsonl(tmp_path / "mbpp.jsonl", *rows)
+    source = OpenSource(Source(adapter="mbpp", path=str(path), subset="full-train", limit=2))
+    assert [item.value.id for item in source.items()] == ["mbpp/601", "mbpp/602"]
+    (left,) = source.items(start=2)
+    assert (left.value.id, left.after) == ("mbpp/602", 3)
 
 
 def test_a_progress_bar_counts_rows_and_refusals(tmp_path, capsys):

@@ -9,7 +9,7 @@ from jinja2 import TemplateError
 from transformers import AutoTokenizer
 
 from mcbench.cli import app
-from mcbench.data.benchmarks import LIVECODEBENCH, PAPER_COUNTS, BenchmarkSet
+from mcbench.data.benchmarks import BENCHMARKS, PAPER_COUNTS, BenchmarkSet
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.nano import model_path
@@ -144,8 +144,8 @@ def test_the_papers_numbers_stand_below_its_own_set_only():
         for (platform, level), count in PAPER_COUNTS.items()
         for n in range(count)
     ]
-    assert BenchmarkSet(LIVECODEBENCH, entries, "").is_the_papers
-    assert not BenchmarkSet(LIVECODEBENCH, entries[1:], "").is_the_papers
+    assert BenchmarkSet(BENCHMARKS["livecodebench"], entries, "").is_the_papers
+    assert not BenchmarkSet(BENCHMARKS["livecodebench"], entries[1:], "").is_the_papers
     rows = paper_rows()
     assert rows["paper: 4B MicroCoder-GRPO, 8K"]["LiveCodeBench", "all"] == 38.7
     assert table_text(rows).splitlines()[0].split() == ["atcoder", "leetcode", "LiveCodeBench"]

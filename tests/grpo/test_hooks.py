@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import Dataset
+from transformers import TrainerCallback
 
 from mcbench.grpo import diversity
 from mcbench.grpo.generation import completion_text
@@ -123,3 +124,41 @@ def test_group_shares():
     rewards = np.array([1, 1, 1, 0, 0, 0, np.nan, np.nan, 1, np.nan])
     shares = group_metrics(rewards, rewards >= 1, 2)
     assert shares == {"group/all_fail": 0.2, "group/mixed": 0.2, "group/all_pass": 0.4}
+
+
+def test_ratios_of_a_batch_are_those_of_its_updates(make_trainer):
+    """Each of the four updates of a generation sees a quarter of the responses; TRL logs the share
+    of their tokens that it clips.
+    """
+    told, seen, batches = [], [], []
+    trainer = make_trainer(
+        trainer={"on_generation": batches.append},
+        steps_per_generation=4,
+        max_steps=4,
+        learning_rate=3e-2,
+        epsilon_high=0.28,
+        length_groups=2,
+        loss_type="dapo",
+    )
+
+    class Ends(TrainerCallback):
+        def on_step_end(self, *args, **kwargs):
+            told.append(trainer.log_ratios())
+            seen.append(set(trainer._log_ratios).difference(*seen))
+
+    trainer.add_callback(Ends())
+    trainer.train()
+    (batch,), (*early, ratios) = batches, told
+    assert early == [None] * 3  # not all responses are trained on yet
+    assert [len(row) for row in ratios] == batch.lengths.tolist()
+    shares = []
+    for places in seen:
+        clipped = [
+            np.exp(ratios[i]) > 1.28 if batch.advantages[i] > 0 else
+            (np.exp(ratios[i]) < 0.8) & (batch.advantages[i] < 0)
+            for i in places
+        ]  # fmt: skip
+        shares.append(np.concatenate(clipped).mean())
+    logged = [line["clip_ratio/region_mean"] for line in trainer.state.log_history[:-1]]
+    assert shares == pytest.approx(logged)
+    assert shares[0] == 0.0 < shares[-1]  # the first update's policy is the one that sampled

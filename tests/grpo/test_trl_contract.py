@@ -108,8 +108,16 @@ def test_no_name_of_ours_hides_one_of_trl_by_accident(make_trainer):
         taken = {name for name in vars(cls) if hasattr(plain, name)} - meant
         assert not taken, f"GRPOTrainer now has {taken} itself; rename those of {cls.__name__}"
     ours = {"checkpoint_state", "sampled_ids", "sampled_completions", "rewards", "seconds"}
-    ours |= {"training", "_inputs", "_extra_columns", "_train_sampler", "_temperature_cells"}
+    ours |= {
+        "training",
+        "batch_rows",
+        "_before",
+        "_extra_columns",
+        "_train_sampler",
+        "_temperature_cells",
+    }
     ours |= {"sampled_limits", "sampled_mask", "_sampler_log_probs", "_draws"}
+    ours |= {"_log_ratios", "critic"}
     ours |= {"on_generation", "extract_program", "_told_of_rewards", "_old_log_probs"}
     taken = {name for name in ours if hasattr(plain, name)}
     assert not taken, f"GRPOTrainer now has the attributes {taken} itself; rename ours"

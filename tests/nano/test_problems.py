@@ -9,6 +9,7 @@ from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.nano import described, induced, load_split, model_path
 from mcbench.nano.corpus import MODERN, demonstrations
+from mcbench.nano.graded import load_solvable
 from mcbench.nano.problems import execute, induced_programs, load_balanced
 
 TEST = load_split("test")
@@ -93,6 +94,9 @@ def test_balanced_sets_have_every_feature_equally_often_and_share_nothing():
         cells = Counter((p.form, p.difficulty) for p in problems if p.kind == "described")
         assert max(cells.values()) - min(cells.values()) <= 1
     assert not {p.metadata["program"] for p in train} & {p.metadata["program"] for p in test}
+    solvable = load_solvable()  # of the 1,500, 182 were never solved and 29 always
+    assert len(solvable) == 1500 - 182 - 29
+    assert {p.id for p in solvable} < {p.id for p in train}
     shown = [{examples(p.statement) for p in ps if p.kind == "induced"} for ps in (train, test)]
     assert not shown[0] & shown[1]
     corpus = {statement for statement, _ in islice(demonstrations(0, MODERN), 3000)}
@@ -117,5 +121,5 @@ def test_demonstrations_show_no_test_problem_and_hide_no_induced_program():
 def test_unknown_names_are_refused():
     with pytest.raises(UserError, match="allowed: test, train"):
         load_split("dev")
-    with pytest.raises(UserError, match="allowed: nano-m, nano-old, nano-s"):
+    with pytest.raises(UserError, match="allowed: nano-branches, nano-m, nano-old"):
         model_path("nano-xl")

@@ -59,6 +59,15 @@ def some(experiment: str, *arms: str) -> dict[str, Any]:
     return {arm: ARMS[experiment][arm] for arm in arms}
 
 
+# What the profile tiny lacks of the tasks' own profiles.
+SHORT_EPISODES = {
+    "model": "nano-turns", "train_set": "turns:train", "test_set": "turns:test",
+    "reward": "rlef", "feedback": "failing", "eval_lengths": [48],
+}  # fmt: skip
+SUGGESTIONS = {
+    "model": "nano-tab", "train_set": "tab:train", "test_set": "tab:test",
+    "reward": "accept_25", "eval_lengths": [4], "max_completion_length": 4,
+}  # fmt: skip
 # Notebook: its parameters beside those of all, a claim it decides, what it says of a missing arm.
 SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "01_cross_model": ({}, "Q1", "has 2 points in common; 5 are needed"),
@@ -87,6 +96,25 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "R1",
         "no finished run of no mask, cut answers masked, tokens kept",
     ),
+    "20_dense_rewards": (
+        {
+            "arms": some("dense_rewards", "stepcoder"),
+            "profile": "nano-branches",
+            "settings": {
+                "train_batch_size": 4,
+                "num_generations": 2,
+                "per_device_batch_size": 4,
+                "test_limit": 4,
+            },
+        },
+        "V5",
+        "no finished run of four outcomes",
+    ),
+    "25_recipes": (
+        {"arms": some("recipes", "polaris"), "profiles": ["tiny"]},
+        "W2",
+        "no finished run of no mask",
+    ),
     "21_repair": (
         {"arms": some("repair", "curriculum")},
         "S2",
@@ -96,6 +124,16 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         {"arms": some("execution_traces", "traced")},
         "X1",
         "no finished run of untraced",
+    ),
+    "23_multi_turn": (
+        {"arms": some("multi_turn", "rlef"), "settings": SHORT_EPISODES},
+        "F1",
+        "no finished run of shuffled, independent",
+    ),
+    "24_online_feedback": (
+        {"arms": some("online_feedback", "on_policy"), "settings": SUGGESTIONS},
+        "A3",
+        "no finished run of off_policy",
     ),
     "09_context_length": (
         {"arms": some("context_length", "short"), "correction_seeds": []},
@@ -110,14 +148,15 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -> None:
     parameters, claim, missing = SECTIONS[name]
     text, outputs = run(
-        name, executed, profile="tiny", seeds=[0], steps=4, workers=1, fresh=True,
-        runs_dir=str(executed / name / "runs"), **parameters,
+        name, executed, seeds=[0], steps=4, workers=1, fresh=True,
+        runs_dir=str(executed / name / "runs"),
+        **({} if "profiles" in parameters else {"profile": "tiny"}) | parameters,
     )  # fmt: skip
     page = executed / name / "runs" / f"{name}.html"
     assert f"report: {page}" in text
     assert missing in html_of(outputs)
     html = page.read_text(encoding="utf-8")
-    beyond = "" if name in ("11_rivals", "21_repair", "22_execution_traces") else "Beyond the paper"
+    beyond = "" if name == "11_rivals" or name[0] == "2" else "Beyond the paper"
     assert all(words in html for words in (claim, beyond, "no evidence about Qwen3"))
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
     if name == "03_temperature":

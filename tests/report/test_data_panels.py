@@ -7,7 +7,7 @@ import pytest
 
 from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
 from mcbench.report import data_panels
-from mcbench.report.experiment import frame, page_of
+from mcbench.report.experiment import experiment_page, frame
 from mcbench.report.page import build_page
 from mcbench.report.sources import Sources
 
@@ -47,7 +47,7 @@ def test_the_page_shows_results_beside_the_papers_numbers(effect: int, record: D
     table = frame(made, "beside").set_index("Claim")
     told = {1: "+50.0 | +25.0 points (2.0 times)", -1: "+0.0 | +25.0 points"}
     assert table.loc["D1"].iloc[1] == told[effect]
-    page = page_of(made, "mcbench run", data=record)
+    page = experiment_page([made], "mcbench run", data=record)
     html = build_page(page, "plotly.js")
     for text in ("three times the easier", "contaminated", "required: 0.95", "Harder set"):
         assert text in html
@@ -57,12 +57,12 @@ def test_the_page_shows_results_beside_the_papers_numbers(effect: int, record: D
 
 def test_what_is_not_recorded_is_said() -> None:
     made = study("data_quality", 1, 2)
-    html = build_page(page_of(made, ""), "plotly.js")
+    html = build_page(experiment_page([made], ""), "plotly.js")
     assert "Not recorded in these runs: " in html
     assert "the pipeline was not run here" not in html  # nor a panel without anything in it
     one = replace(made, arms={"harder": made.arms["harder"]})
     assert "run on both sets" in data_panels.beside(Sources([one], one)).missing
-    assert "Without a finished run: Easier set." in page_of(one, "").lead
+    assert "Without a finished run: Easier set." in experiment_page([one], "").lead
 
 
 def test_every_panel_of_the_pipeline_has_its_numbers(record: DataRecord) -> None:

@@ -15,7 +15,7 @@ from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
 from mcbench.report import experiment, paper, sections
-from mcbench.report.experiment import block_of, experiment_page, frame, page_of
+from mcbench.report.experiment import block_of, experiment_page, frame
 from mcbench.report.own_panels import OWN_PANELS, grid_values
 from mcbench.report.page import Panel, build_page
 from mcbench.report.panels import PANELS
@@ -32,7 +32,7 @@ RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
 
 def html_of(made: Study) -> str:
-    return build_page(page_of(made, "the command <x>"), "plotly.js")
+    return build_page(experiment_page([made], "the command <x>"), "plotly.js")
 
 
 def panel_of(made: Study, name: str, prefix: str = "") -> Panel:
@@ -65,7 +65,7 @@ def test_every_arm_of_an_experiment_is_found_and_drawn_under_a_name_of_its_own(n
     assert not set(labels) & set(EXPERIMENTS[name].arms)  # names for people
     looks = {(style.color, style.dash) for style in arm_styles(experiment.arms_of(made)).values()}
     assert len(looks) == len(labels)
-    page = page_of(made, "")
+    page = experiment_page([made], "")
     assert [style.label for style in (page.arms or {}).values()] == labels
     assert "Without a finished run" not in page.lead
 
@@ -82,7 +82,7 @@ def test_missing_arms_are_named_and_their_claims_inconclusive() -> None:
     without = study_of("batch_size", {arm: runs[arm] for arm in ("small", "medium")})
     states = {one.state for name, one in without.results.items() if CLAIMS[name].directed}
     assert states == {"inconclusive"}
-    assert "Without a finished run: twice the batch." in page_of(without, "").lead
+    assert "Without a finished run: twice the batch." in experiment_page([without], "").lead
     assert "no finished run of twice the batch" in html_of(without)
 
 
@@ -168,7 +168,7 @@ def test_arms_of_ones_own_get_a_page_with_table_one() -> None:
         name: [synthetic.make_record(recipe, seed, steps=20) for seed in range(2)]
         for name, recipe in (("mine", "grpo_plus"), ("<b>yours</b>", "microcoder"))
     }
-    page = page_of(Study("comparison", "nano", arms), "compare(...)")
+    page = experiment_page([Study("comparison", "nano", arms)], "compare(...)")
     assert page.ends is not None
     assert {row.style.label for row in page.ends.rows} == {"mine", "<b>yours</b>"}
     html = build_page(page, "plotly.js")
@@ -225,7 +225,7 @@ def test_evaluations_that_differ_are_not_averaged() -> None:
         line["attempts"] = 2
         line["pass_at_1"] = 1.0
     (made,) = comparison_of(records)
-    page = page_of(made, "")
+    page = experiment_page([made], "")
     assert page.ends is not None
     (row,) = page.ends.rows
     ends = [
@@ -260,7 +260,7 @@ def test_equal_arms_are_said_to_be_equal_and_why() -> None:
     record = synthetic.make_record("grpo_plus", 0, steps=20)
     runs = {"none": [record], "all": [deepcopy(record)]}
     runs["all"][0].meta["config"]["truncation_mask"] = "all"
-    (note,) = page_of(Study("truncation_mask", "nano", runs), "").notes[1:]
+    (note,) = experiment_page([Study("truncation_mask", "nano", runs)], "").notes[1:]
     assert note.startswith("mask all (DeepCoder) and no mask are equal to the last digit.")
     assert "They differ only in truncation_mask (all against none), which" in note
     assert note.endswith("never acted: no response met the mask's condition.")
@@ -281,7 +281,7 @@ def test_what_the_correction_leaves_stands_on_the_pages_of_mask_and_context(name
     (noisy,) = studies("correction", records)
     assert {part.state for part in noisy.results["Q14"].parts[:3]} == {"lower"}
     made = study(name)
-    html = build_page(page_of(made, "", correction=noisy), "plotly.js")
+    html = build_page(experiment_page([made], "", correction=noisy), "plotly.js")
     assert str(escape(CLAIMS["Q14"].claim)) in html
     assert 'id="correction-1"' in html
     assert "noise, sequence_mask (ours)" in html

@@ -2,11 +2,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from mcbench.report.experiment import experiment_page
 from mcbench.report.page import build_page
-from mcbench.report.samples import linked_rows, plain, sample_data, samples_section
+from mcbench.report.samples import (
+    clip_range,
+    linked_rows,
+    plain,
+    sample_data,
+    samples_section,
+    text_of,
+)
 from mcbench.report.site import comparison_of
 from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, write_compact
+from mcbench.runs.resolve import resolve
 from mcbench.runs.store import Run, RunRecord
 
 from .synthetic import make_record
@@ -28,7 +38,7 @@ def with_responses(
         "masked": [False] * count,
         "reward": rewards,
         "advantage": [0.0] * count,
-        "verdicts": ["AC"] * count,
+        "verdicts": ["AC" if reward else "WA" for reward in rewards],
         "problem_id": [name for name in problems for _ in range(2)],
         "group": [index for index in range(len(problems)) for _ in range(2)],
     }
@@ -104,3 +114,29 @@ def test_groups_are_measured_and_their_programs_told_apart_by_syntax_tree() -> N
     assert [one["raw"] for one in found[4:]] == [0.707, -0.707]  # 0.5 / (0.7071 + 1e-4)
     half = 0.5 / (1 / 3**0.5 + 1e-4)  # rewards 1, 1, 0, 0
     assert [one["raw"] for one in found[:4]] == [round(x * half, 3) for x in (1, 1, -1, -1)]
+
+
+def test_tokens_tell_how_far_the_policy_had_moved_and_which_were_clipped() -> None:
+    line = {
+        "completion": "abc",
+        "logprobs": [-0.1, -0.1, -0.1],
+        "pieces": ["a", "b", "c"],
+        "log_ratios": [0.0, 0.3, -0.3],  # ratios 1, 1.35, 0.74
+        "advantage": 1.0,
+    }
+    clip = clip_range(resolve("tiny", "grpo_plus"))
+    assert clip == (0.8, 1.28)
+    assert clip_range(resolve("tiny", "gspo")) is None  # whose ratios are of whole responses
+    shown = text_of(line, clip=clip)
+    assert (shown["ratio"], shown["clipped"]) == ("8b5", "010")
+    assert text_of({**line, "advantage": -1.0}, clip=clip)["clipped"] == "001"
+    assert text_of({**line, "advantage": 0.0}, clip=clip)["clipped"] == "000"
+
+
+def test_a_run_stores_how_far_its_policy_moved(tmp_path: Path) -> None:
+    record = with_responses(tmp_path, "grpo", [1, 0], ["a"])
+    run = Run(record.path)
+    run.add_to_completions(5, "log_ratios", [[0.0], [0.5]])
+    run.add_to_completions(9, "log_ratios", [[0.0]])  # nothing is stored there
+    table = run.completions_path(5)
+    assert [list(row) for row in pd.read_parquet(table)["log_ratios"]] == [[0.0], [0.5]]

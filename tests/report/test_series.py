@@ -98,14 +98,14 @@ def test_evaluations_on_all_problems_at_the_run_s_own_temperature_are_shown() ->
     steps = sorted({line["step"] for line in record.eval_lines})
     lines: list[dict[str, Any]] = []
     for line in record.eval_lines:
-        if line["step"] in steps[1:-1]:
-            lines.append({**line, "dataset_hash": "feedface"})
-        else:
-            lines += [{**line, "temperature": t} for t in (0.6, 1.0)]
+        part = {**line, "dataset_hash": "feedface"}  # in the order of runs/train.py
+        lines += (
+            [part] if line["step"] in steps[1:-1] else [line, part, {**line, "temperature": 0.6}]
+        )
     arms = {"grpo": [replace(record, eval_lines=lines)]}
     kept, told = series.comparable(arms, 128)
     assert kept == ("nano:test", "0a2389caf05cfe8d", 4, 1.0)
-    assert f"{len(steps) - 2} of GRPO (problems feedface)" in told
+    assert f"{len(steps)} of GRPO (problems feedface)" in told
     (curve,) = series.eval_curves(arms, "pass_at_1", 128)
     assert curve.x.tolist() == [steps[0], steps[-1]]
 

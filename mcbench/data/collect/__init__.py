@@ -9,7 +9,7 @@ source, each with one line that says why.
 goes on where it was killed. Add an adapter in a file of its own and name it in `source`.
 """
 
-from mcbench.data.collect.decode import Limits, Unusable
+from mcbench.data.collect.decode import Unusable
 from mcbench.data.collect.source import (
     ADAPTERS,
     Item,
@@ -22,7 +22,6 @@ from mcbench.data.collect.source import (
 __all__ = [
     "ADAPTERS",
     "Item",
-    "Limits",
     "OpenSource",
     "Source",
     "Unusable",

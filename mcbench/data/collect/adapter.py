@@ -11,7 +11,7 @@ from typing import Any
 
 from mcbench.data.collect.decode import (
     MB,
-    Limits,
+    TEST_MB,
     Unusable,
     is_plain,
     iso_date,
@@ -210,7 +210,6 @@ class RowReader:
 
     subset: str
     index: int
-    limits: Limits = field(default_factory=Limits)
     other: Callable[[str], Path] | None = None
     tests: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -254,8 +253,8 @@ class RowReader:
         except UnicodeEncodeError:
             self.leave_out("not valid Unicode (a lone surrogate)")
             return
-        if size > self.limits.test_mb:
-            self.leave_out(f"{size:.1f} MB, more than {self.limits.test_mb:g} MB")
+        if size > TEST_MB:
+            self.leave_out(f"{size:.1f} MB, more than {TEST_MB:g} MB")
         else:
             self.tests.append(test)
 

@@ -15,13 +15,15 @@ import re
 import zlib
 from typing import Any
 
-from pydantic import PositiveFloat
-
 from mcbench.data.audit import shorten
 from mcbench.data.schema import is_date
-from mcbench.settings import Settings
 
 MB = 1024 * 1024
+# How much one row may hold, in MiB of text; what exceeds it is refused, never truncated.
+TEST_MB = 32.0  # input and expected output of a test: a longer one is left out
+TESTS_MB = 32.0  # the tests of a problem package together, of which the longest are left out
+UNPACKED_MB = 1024.0  # what a compressed field unpacks to
+ROW_MB = 1024.0  # a line of a JSON-lines file
 
 # Opcodes of a pickle that holds one str. None of them can name, build or call anything.
 _TEXT = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"})
@@ -39,21 +41,6 @@ class Unusable(ValueError):
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
         self.rule = rule
-
-
-class Limits(Settings):
-    """How much one row may hold, in MiB of text; what exceeds it is refused, never truncated.
-
-    ``test_mb`` bounds one test (input and expected output together): a longer one is left out and
-    the problem keeps the others; ``tests_mb`` those of a problem package together, of which the
-    longest are left out. ``unpacked_mb`` bounds what a compressed field unpacks to, and ``row_mb``
-    one line of a JSON-lines file.
-    """
-
-    test_mb: PositiveFloat = 32.0
-    tests_mb: PositiveFloat = 32.0
-    unpacked_mb: PositiveFloat = 1024.0
-    row_mb: PositiveFloat = 1024.0
 
 
 def parse_json(text: Any, field: str) -> Any:
@@ -98,18 +85,18 @@ def names(value: Any) -> tuple[str, ...]:
     return tuple(n for n in value if isinstance(n, str)) if isinstance(value, (list, tuple)) else ()
 
 
-def unpack_pickled_json(text: str, field: str, limit_mb: float) -> Any:
+def unpack_pickled_json(text: str, field: str) -> Any:
     """What LiveCodeBench's private tests hold: base64 of zlib of a pickled JSON text.
 
     Raises:
-        Unusable: not of that form; it unpacks to more than ``limit_mb``; the pickle holds anything
-            but one str (such a pickle is never loaded).
+        Unusable: not of that form; it unpacks to more than :data:`UNPACKED_MB`; the pickle holds
+            anything but one str (such a pickle is never loaded).
     """
     try:
         packed = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise Unusable("malformed", f"{field} is neither JSON nor base64") from None
-    return parse_json(pickled_text(inflate(packed, field, limit_mb), field), field)
+    return parse_json(pickled_text(inflate(packed, field, UNPACKED_MB), field), field)
 
 
 def inflate(packed: bytes, field: str, limit_mb: float) -> bytes:

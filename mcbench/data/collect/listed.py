@@ -288,7 +288,7 @@ def _add_generated(reader: RowReader, contest: str, problem: str) -> None:
         raise Unusable("malformed", f"the id {problem!r} does not begin with a contest's number")
     assert reader.other is not None
     path = reader.other(f"generated_tests/test_cases_{int(contest):04}.parquet")
-    for row in read_rows(path, ("problem_id", *_KEYS), reader.limits):
+    for row in read_rows(path, ("problem_id", *_KEYS)):
         if isinstance(row.data, dict) and row.data.get("problem_id") == problem:
             reader.stdio(row.data.get("input"), row.data.get("output"))
 

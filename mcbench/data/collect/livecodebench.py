@@ -27,7 +27,7 @@ _ERRATA = {
 def _livecodebench(row: Row, reader: RowReader) -> Row:
     """All tests together, the public ones first."""
     columns = ("public_test_cases", "private_test_cases")
-    tests = [test for name in columns for test in _tests_of(row, name, reader)]
+    tests = [test for name in columns for test in _tests_of(row, name)]
     kinds = {test.get("testtype") for test in tests}
     fn_name = ""
     if kinds == {"functional"}:
@@ -44,14 +44,12 @@ def _livecodebench(row: Row, reader: RowReader) -> Row:
     return {"fn_name": fn_name, "flags": flags, "language": "en"}
 
 
-def _tests_of(row: Row, name: str, reader: RowReader) -> list[Row]:
+def _tests_of(row: Row, name: str) -> list[Row]:
     text = row.get(name)
     if not isinstance(text, str):
         raise Unusable("malformed", f"{name} should be text, found {type_name(text)}")
-    if text.lstrip()[:1] == "[":
-        tests = parse_json(text, name)
-    else:
-        tests = unpack_pickled_json(text, name, reader.limits.unpacked_mb)
+    read = parse_json if text.lstrip()[:1] == "[" else unpack_pickled_json
+    tests = read(text, name)
     if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
         raise Unusable("malformed", f"{name} should hold a list of objects")
     return tests

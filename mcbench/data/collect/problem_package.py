@@ -17,7 +17,16 @@ import yaml
 
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader
-from mcbench.data.collect.decode import MB, Unusable, names, object_or_none, seconds, type_name
+from mcbench.data.collect.decode import (
+    MB,
+    TEST_MB,
+    TESTS_MB,
+    Unusable,
+    names,
+    object_or_none,
+    seconds,
+    type_name,
+)
 
 _STATEMENT = re.compile(r"problem(?:\.([a-z]{2,3}(?:-[A-Za-z]{2})?))?\.(tex|md)")
 _SAMPLE_MB = 0.01
@@ -205,14 +214,14 @@ def _cases(package: _Package, folder: Path, flags: list[str]) -> Iterator[_Case]
 
 def _fitting(found: list[_Case], reader: RowReader) -> list[_Case]:
     """The tests that are not too much together, the smaller ones first, in their order."""
-    left = reader.limits.tests_mb
+    left = TESTS_MB
     kept = set()
     for case in sorted(found, key=lambda case: case.size_mb):
         left -= case.size_mb
-        if left >= 0 or case.size_mb > reader.limits.test_mb:  # that alone is refused with reason
+        if left >= 0 or case.size_mb > TEST_MB:  # that alone is refused with reason
             kept.add(case.path)
         else:
-            reader.leave_out(f"beyond {reader.limits.tests_mb:g} MB of tests ({case.path.name})")
+            reader.leave_out(f"beyond {TESTS_MB:g} MB of tests ({case.path.name})")
     return [case for case in found if case.path in kept]
 
 
@@ -225,8 +234,8 @@ def _add_test(reader: RowReader, package: _Package, case: _Case, checked: bool) 
         reader.left_out.append(f"test {name}: needs {needs[0]}, not only standard input")
         return
     try:
-        stdin = _read(package, path, reader.limits.test_mb)
-        expected = _read(package, path.with_suffix(".ans"), reader.limits.test_mb)
+        stdin = _read(package, path, TEST_MB)
+        expected = _read(package, path.with_suffix(".ans"), TEST_MB)
     except Unusable as error:
         reader.left_out.append(f"test {name}: {error}")
         return

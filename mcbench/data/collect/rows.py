@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcbench.data.audit import shorten
-from mcbench.data.collect.decode import MB, Limits, Unusable, type_name
+from mcbench.data.collect.decode import MB, ROW_MB, Unusable, type_name
 from mcbench.errors import UserError
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet", ".arrow")
@@ -39,7 +39,7 @@ class Disappeared(Exception):
     """A source ended before its end: the rest of it is missing, what was read is sound."""
 
 
-def read_rows(path: Path, columns: Sequence[str] | None, limits: Limits) -> Iterator[Row]:
+def read_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     """The rows of a file, or the packages of a folder, in their order.
 
     Args:
@@ -58,18 +58,16 @@ def read_rows(path: Path, columns: Sequence[str] | None, limits: Limits) -> Iter
             yield from _table_rows(path, columns)
         elif name.endswith((".jsonl", ".jsonl.gz")):
             with gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
-                yield from _json_lines(file, name, limits)
+                yield from _json_lines(file, name)
         elif name.endswith(".json"):
-            yield from _json_array(path, limits)
+            yield from _json_array(path)
         else:
             raise UserError(f"{path} is of no kind that is read; allowed: {', '.join(SUFFIXES)}")
     except (OSError, EOFError, zlib.error) as error:
         raise Disappeared(f"{name} breaks off ({shorten(str(error)) or 'unreadable'})") from error
 
 
-def check_columns(
-    path: Path, needed: Sequence[str], limits: Limits, source: str, hint: str
-) -> None:
+def check_columns(path: Path, needed: Sequence[str], source: str, hint: str) -> None:
     """Check that a file has its columns; of "a|b" any one will do.
 
     Rows of JSON may differ: they are read until all that is needed was seen, or for a few rows.
@@ -79,7 +77,7 @@ def check_columns(
     """
     found: set[str] = set()
     missing = list(needed)
-    for columns in _columns(path, limits):
+    for columns in _columns(path):
         found |= set(columns)
         missing = [names for names in needed if not found & set(names.split("|"))]
         if not missing:
@@ -90,12 +88,12 @@ def check_columns(
     raise UserError(f"{source} has no column {column}; found: {shown}. {hint}")
 
 
-def _columns(path: Path, limits: Limits) -> Iterator[Iterable[str]]:
+def _columns(path: Path) -> Iterator[Iterable[str]]:
     """The columns of a table, or of the first rows of JSON."""
     if path.name.endswith((".parquet", ".arrow")):
         yield _schema(path)
         return
-    rows = (row.data for row in read_rows(path, None, limits) if isinstance(row.data, dict))
+    rows = (row.data for row in read_rows(path, None) if isinstance(row.data, dict))
     yield from islice(rows, _ROWS_TO_JUDGE)
 
 
@@ -120,12 +118,12 @@ def package_folders(folder: Path) -> Iterator[Path]:
             yield Path(name)
 
 
-def _json_lines(file: BinaryIO | gzip.GzipFile, name: str, limits: Limits) -> Iterator[Row]:
-    limit = int(limits.row_mb * MB)
+def _json_lines(file: BinaryIO | gzip.GzipFile, name: str) -> Iterator[Row]:
+    limit = int(ROW_MB * MB)
     for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
         where = f"line {number} of {name}"
         if len(line) > limit and not line.endswith(b"\n"):
-            reason = f"the line has more than {limits.row_mb:g} MB"
+            reason = f"the line has more than {ROW_MB:g} MB"
             yield Row(where, Unusable("oversized", reason))
             while piece := file.readline(min(limit, MB)):  # to its end, not kept
                 if piece.endswith(b"\n"):
@@ -147,11 +145,11 @@ def _object(data: Any) -> dict[str, Any] | Unusable:
     return Unusable("malformed", f"holds {type_name(data)}, not an object")
 
 
-def _json_array(path: Path, limits: Limits) -> Iterator[Row]:
-    """A file with one JSON array; it is parsed as a whole, so ``row_mb`` bounds the file."""
-    if path.stat().st_size > limits.row_mb * MB:
+def _json_array(path: Path) -> Iterator[Row]:
+    """A file with one JSON array; it is parsed as a whole, so :data:`ROW_MB` bounds the file."""
+    if path.stat().st_size > ROW_MB * MB:
         raise UserError(
-            f"{path} has more than {limits.row_mb:g} MB and is parsed as a whole; "
+            f"{path} has more than {ROW_MB:g} MB and is parsed as a whole; "
             "convert it to one object a line (.jsonl)"
         )
     try:

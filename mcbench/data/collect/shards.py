@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from mcbench.data.audit import Ledger
-from mcbench.data.collect.decode import MB, Limits
+from mcbench.data.collect.decode import MB
 from mcbench.data.collect.source import Item, OpenSource, Source, first_only
 from mcbench.data.pipeline import Outcome, Shard, code_version, load_shard, store_shard
 from mcbench.data.schema import Problem, Rejected
@@ -27,13 +27,7 @@ _MODULES = tuple(
 )
 
 
-def collect(
-    sources: Sequence[Source],
-    cache: Path,
-    limits: Limits | None = None,
-    *,
-    progress: bool = False,
-) -> list[Shard]:
+def collect(sources: Sequence[Source], cache: Path, *, progress: bool = False) -> list[Shard]:
     """Read the sources into shards under ``cache``/collect, in order.
 
     Killed at any point, it goes on after the last whole shard and ends in the same bytes: a
@@ -44,7 +38,7 @@ def collect(
     Raises:
         UserError: a source is not there at all, before any is read.
     """
-    opened = [OpenSource(source, limits) for source in sources]
+    opened = [OpenSource(source) for source in sources]
     seen: defaultdict[str, set[str]] = defaultdict(set)
     return [
         shard

@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader
-from mcbench.data.collect.decode import MB, Limits, Unusable
+from mcbench.data.collect.decode import MB, Unusable
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
 from mcbench.data.collect.functions import (
     HUMANEVAL,
@@ -63,7 +63,7 @@ class Source(Settings):
         repo, revision: another data set on the hub than the adapter's, and its branch, tag or
             commit. ``mapping`` needs ``repo`` or ``path``.
         files: patterns of the files to read, instead of the adapter's.
-        limit: only the first rows.
+        limit: only so many rows of the subset, the first.
         name: of the source in ids, for ``mapping``.
         columns, test_keys, levels: as `listed.mapping_adapter` takes them, for ``mapping``.
         generated_tests: read tests that lie in files of their own too (codeforces: those that
@@ -130,9 +130,8 @@ class OpenSource:
         UserError: the source is not there, or lacks a column (found before anything is read).
     """
 
-    def __init__(self, source: Source, limits: Limits | None = None) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
-        self.limits = limits or Limits()
         self.adapter = source.reader()
         self.subset = self.adapter.subset(source.subset)
         self.label = f"{self.adapter.name}/{self.subset}" if self.subset else self.adapter.name
@@ -152,7 +151,6 @@ class OpenSource:
         """Text that is equal where the same items are read."""
         about = {
             "source": {**self.source.model_dump(), "path": ""},
-            "limits": self.limits.model_dump(),
             "files": [file.identity for file in self.files],
         }
         return json.dumps(about, sort_keys=True)
@@ -182,36 +180,46 @@ class OpenSource:
                 yield Item(value, item.after)
 
     def _read(self, start: int) -> Iterator[Item]:
-        done = 0
+        done = taken = 0
         for file in self.files:
             try:
                 path = file.get(file.name)
                 if self.adapter.needs:
                     hint = _OTHER_LAYOUT.format(self.adapter.about)
                     where = f"{file.name} of {self.label}"
-                    check_columns(path, self.adapter.needs, self.limits, where, hint)
-                for row in read_rows(path, self.adapter.all_columns, self.limits):
-                    if done == self.source.limit:
+                    check_columns(path, self.adapter.needs, where, hint)
+                for row in read_rows(path, self.adapter.all_columns):
+                    if taken == self.source.limit:
                         return
                     done += 1
-                    value = self._convert(row, done - 1, file) if done > start else None
-                    if value is not None:
-                        yield Item(value, done)
+                    if not self._belongs(row):
+                        continue
+                    taken += 1
+                    if done > start:
+                        yield Item(self._convert(row, done - 1, file), done)
             except Disappeared as error:
                 detail = f"{error}; what was read before it is kept"
                 yield Item(Rejected(self.label, "source_disappeared", detail))
                 return
 
-    def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected | None:
+    def _belongs(self, row: Row) -> bool:
+        """Whether a row is of the subset; what cannot be read is, so that it is told of."""
+        belongs = self.adapter.belongs
+        if belongs is None or isinstance(row.data, Unusable):
+            return True
+        try:
+            return belongs(row.data, self.subset)
+        except Exception:  # foreign data: its conversion says what is wrong
+            return True
+
+    def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected:
         adapter = self.adapter
         where = f"{self.label}: {row.where}"
         try:
             if isinstance(row.data, Unusable):
                 raise row.data
-            if adapter.belongs is not None and not adapter.belongs(row.data, self.subset):
-                return None
             other = file.get if self.source.generated_tests else None
-            return adapter.convert(row.data, RowReader(self.subset, index, self.limits, other))
+            return adapter.convert(row.data, RowReader(self.subset, index, other))
         except Unusable as error:
             return Rejected(where, error.rule, str(error))
         except UserError as error:
@@ -225,7 +233,6 @@ class OpenSource:
 
 def read_source(
     source: Source,
-    limits: Limits | None = None,
     *,
     progress: bool = False,
     reject: Callable[[Rejected], None] | None = None,
@@ -235,7 +242,7 @@ def read_source(
     Raises:
         UserError: the source is not there or lacks a column.
     """
-    for item in OpenSource(source, limits).items(progress=progress):
+    for item in OpenSource(source).items(progress=progress):
         if isinstance(item.value, Problem):
             yield item.value
         elif reject is not None:

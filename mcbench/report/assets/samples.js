@@ -11,7 +11,9 @@ function el(name, properties = {}, ...children) {
   return node;
 }
 const labelled = (text, control) => el("label", {}, el("span", { textContent: text }), control);
-const isRight = (row) => row.reward !== null && row.reward >= 1;
+// By the tests, whatever the reward is made of.
+const isRight = ({ reward, verdicts }) => reward !== null
+  && (verdicts === "not judged" ? reward >= 1 : verdicts.split(",").every((one) => one === "AC"));
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 const rightOf = (rows) => `${rows.filter(isRight).length} of ${rows.length} right`;
 
@@ -158,7 +160,8 @@ function linkedViews(brushed) {
 }
 
 // What tokens can be coloured by: each gives tint and words of a token. What is measured of tokens is a
-// hexadecimal digit each, three to a nat, as in mcbench/report/samples.py; the rest is the response's.
+// hexadecimal digit each, three to a nat (of a ratio ten, 8 being 1), as in mcbench/report/samples.py;
+// the rest is the response's.
 const tinted = (rgb, share) => `rgba(${rgb},${Math.min(0.85, 0.85 * share).toFixed(2)})`;
 const digitOf = (digits, i) => parseInt(digits?.[i] ?? "0", 16);
 const signed = (value) => `${value > 0 ? "+" : ""}${value.toFixed(2).replace("-", "−")}`;
@@ -178,6 +181,11 @@ const OVERLAYS = {
   masked: { title: "mask", shade: ({ masked, raw }) => (masked
     ? ["rgba(128,134,144,.5)", `masked: no gradient; its advantage was ${raw === null ? "not known" : signed(raw ?? 0)}`]
     : ["none", "not masked: every token counts"]) },
+  ratio: { title: "ratio and clip", shade(row, { ratio, clipped }, i) {
+    const level = digitOf(ratio, i) - 8, words = `ratio to the policy that sampled it about ${Math.exp(level / 10).toFixed(2)}`;
+    return clipped?.[i] === "1" ? ["rgba(128,134,144,.7)", `${words}: clipped, no gradient`]
+      : [tinted(level < 0 ? "213,94,0" : "0,114,178", Math.abs(level) / 5), words];
+  } },
   weight: { title: "importance weight", shade: ({ weight }) => (weight === null || weight === undefined ? ["none", "no weight recorded"]
     : [tinted("0,158,115", weight), `the correction for the sampler leaves ${Math.round(100 * weight)} % of its weight`]) },
 };
@@ -199,11 +207,12 @@ function offer(select, options, otherwise = options[0]?.[0]) {
 function pageSource({ arms, prompts, rows, verdicts }) {
   rows.forEach((row, index) => { row.id = index; });
   const probable = rows.some((row) => row.levels), uncertain = rows.some((row) => row.entropy);
+  const moved = rows.some((row) => row.ratio);
   const has = (text, words) => text.toLowerCase().includes(words);
   return {
     live: false,
     asked: () => ({}),
-    data: () => ({ arms, rows, verdicts, probable, uncertain }),
+    data: () => ({ arms, rows, verdicts, probable, uncertain, moved }),
     text: (row) => ({ ...row, prompt: prompts[row.prompt] }),
     finds: (row, words) => has(row.text, words) || has(prompts[row.prompt], words),
     ask: () => {},
@@ -261,9 +270,9 @@ function browse(root, source) {
   const words = () => search.value.trim().toLowerCase();
   const filtering = () => Boolean(verdict.value || cut.value || masked.value || words() || chosen || over.checked);
 
-  function offerAll({ arms, rows, verdicts, probable, uncertain, steps, chosen }) {
+  function offerAll({ arms, rows, verdicts, probable, uncertain, moved, steps, chosen }) {
     const names = Object.entries(arms).map(([id, { label }]) => [id, label]);
-    const known = { levels: probable, entropy: uncertain, weight: rows.some((row) => "weight" in row) };
+    const known = { levels: probable, entropy: uncertain, ratio: moved, weight: rows.some((row) => "weight" in row) };
     offer(colour, [["", "nothing"], ...Object.entries(OVERLAYS).filter(([key]) => known[key] ?? true)
       .map(([key, { title }]) => [key, title])]);
     const kinds = [...new Set(rows.flatMap((row) => row.verdicts.split(",")))].sort();
@@ -362,11 +371,22 @@ function browse(root, source) {
         ` ${row.length} tokens${advantage}`),
       tests(row.verdicts, meanings), el("p", { className: "why", textContent: why(row, meanings) }), text);
     box.querySelector("summary").addEventListener("click", () => toggled.set(row.id, !box.open));
-    const told = source.text(row) ?? {}, { text: written = "…", pieces } = told;
+    const told = source.text(row) ?? {}, { text: written = "…", pieces, turns } = told;
     const shade = OVERLAYS[colour.value]?.shade;
     if (shade) text.append(...(pieces ?? [written]).map((piece, i) => token(piece, shade(row, told, i))));
+    else if (turns) turns.forEach((turn, i) => played(turn, i, text));
     else mark(written, text);
     return box;
+  }
+
+  // One turn of an episode: what became of it, what the model wrote, what it was told then.
+  function played({ action, verdict, observation }, i, into) {
+    into.append(el("b", { className: "turn", textContent: `Turn ${i + 1}: ${verdict}\n` }));
+    mark(`${action}\n`, into);
+    if (!observation) return;
+    const told = el("i", { className: "told" });
+    mark(`Told: ${observation.trim()}\n`, told);
+    into.append(told);
   }
 
   function mark(written, into) {

@@ -1,6 +1,6 @@
 """The live dashboard: follows runs while they train, in JupyterLab."""
 
 from mcbench.report.dashboard.arm_form import workbench
-from mcbench.report.dashboard.dashboard import Dashboard, watch_experiment
+from mcbench.report.dashboard.dashboard import Dashboard
 
-__all__ = ["Dashboard", "watch_experiment", "workbench"]
+__all__ = ["Dashboard", "workbench"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,6 @@ from typing import Any
 import ipywidgets as widgets
 
 from mcbench.errors import UserError, unknown
-from mcbench.experiments.arms import Arms
-from mcbench.experiments.experiments import planned_runs
 from mcbench.report.base import SMOOTHING
 from mcbench.report.dashboard.curves import CurvesView
 from mcbench.report.dashboard.follower import Planned, RunFollower, StoreFollower
@@ -53,9 +51,8 @@ class Dashboard:
 
     Args:
         runs: a folder of runs, or one run directory; relative to the project's root.
-        planned: the configurations of the runs to follow, begun or not, as a list or by the name of
-            their arm: ``{"mine": config, "usual": [config, config]}``; all runs of the folder where
-            None. :func:`watch_experiment` takes those of an experiment.
+        planned: the runs to follow, begun or not: pairs of an arm's name, or nothing, and a
+            configuration; all runs of the folder where None.
         records: folders of compact records that stand in for planned runs not in the folder.
         sections: the sections of figures shown first (:data:`mcbench.report.panels.SECTIONS`).
         smoothing: steps of the running mean.
@@ -172,7 +169,7 @@ class Dashboard:
     @property
     def sizes(self) -> dict[str, dict[str, list[RunFollower]]]:
         """model -> arm -> all runs there are."""
-        return group_runs((run for run in self.store.runs.values() if run.meta), _arm)
+        return group_runs((run.arm, run) for run in self.store.runs.values() if run.meta)
 
     @property
     def arms(self) -> dict[str, list[RunFollower]]:
@@ -347,28 +344,6 @@ class Dashboard:
         return bundle
 
 
-def watch_experiment(
-    name: str,
-    profile: str | Sequence[str] | None = None,
-    seeds: Sequence[int] | None = None,
-    steps: int | None = None,
-    arms: Arms | Sequence[str] | None = None,
-    runs_dir: str | Path = "runs",
-    settings: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Dashboard:
-    """The dashboard of an experiment's runs, also of those not started yet.
-
-    Arguments as for :func:`mcbench.experiments.experiments.planned_runs`; ``options`` as for
-    :class:`Dashboard`.
-
-    Raises:
-        UserError: as :func:`mcbench.experiments.experiments.planned_runs`.
-    """
-    plan = planned_runs(name, profile, seeds, steps, arms, settings)
-    return Dashboard(runs_dir, planned=[(run.arm, run.config) for run in plan], **options)
-
-
 def _cell() -> str | None:
     """The id of the notebook cell that is running, where the page tells it."""
     from IPython import get_ipython
@@ -384,10 +359,6 @@ def _replace(dashboard: Dashboard) -> None:
     if key in _open:
         _open[key].close()
     _open[key] = dashboard
-
-
-def _arm(run: RunFollower) -> str:
-    return run.arm
 
 
 def _started(run: Any) -> float:

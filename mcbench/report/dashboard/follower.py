@@ -294,6 +294,17 @@ class RunFollower:
         whole = [name.partition("_")[2] for name in names if name.startswith("step_")]
         return sorted({int(step) for step in whole if step.isdigit()})
 
+    def version_of(self, step: int) -> int | None:
+        """Another number once the stored responses have changed, as they do when the last update of
+        their generation is made; None where none are stored.
+        """
+        if self._record is not None:
+            return 0 if step in self._record.completion_steps() else None
+        try:
+            return Run(self.path).completions_path(step).stat().st_mtime_ns
+        except OSError:
+            return None
+
     def completions(self, step: int) -> pd.DataFrame:
         """The responses of the generation that ``step`` began.
 
@@ -305,19 +316,8 @@ class RunFollower:
         return pd.read_parquet(Run(self.path).completions_path(step))
 
 
-Planned = Mapping[str, Config | Sequence[Config]] | Sequence[Config | tuple[str, Config]]
-"""Runs to follow: configurations, (arm, configuration) pairs, or configurations by arm."""
-
-
-def labelled(planned: Planned) -> list[tuple[str, Config]]:
-    """(arm, configuration) pairs; the arm is empty where none is given."""
-    if not isinstance(planned, Mapping):
-        return [("", one) if isinstance(one, Config) else one for one in planned]
-    return [
-        (label, config)
-        for label, configs in planned.items()
-        for config in ([configs] if isinstance(configs, Config) else configs)
-    ]
+Planned = Sequence[tuple[str, Config]]
+"""Runs to follow: the name of the arm, empty where none is given, and the configuration."""
 
 
 class StoreFollower:
@@ -325,8 +325,7 @@ class StoreFollower:
 
     Args:
         root: a folder of runs, or one run directory.
-        planned: the configurations of the runs to follow, each with the name of its arm where that
-            is given, or by that name; all runs of the folder where None.
+        planned: the runs to follow; all runs of the folder where None.
         records: folders of compact records that stand in for runs that are not in the folder.
     """
 
@@ -342,7 +341,7 @@ class StoreFollower:
 
     def follow(self, planned: Planned) -> None:
         """Follow further runs, as they will be or are."""
-        for label, config in labelled(planned):
+        for label, config in planned:
             name = config.run_id
             found = (path for one in self.records if (path := one / f"{name}.parquet").exists())
             follower = RunFollower(self.root / name, config, label, next(found, None))

@@ -15,7 +15,7 @@ import traitlets
 
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.report.rendering import asset
-from mcbench.report.samples import VERDICTS, linked_rows, plain, row_of, text_of
+from mcbench.report.samples import VERDICTS, clip_range, linked_rows, plain, row_of, text_of
 from mcbench.report.style import ArmStyle
 
 MOST_CHARACTERS = 200_000  # of a response that are shown
@@ -55,6 +55,7 @@ class SampleBrowser(anywidget.AnyWidget):
         self._named = named
         self._lock = lock
         self._kept: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+        self._versions: dict[tuple[str, int, str], int] = {}
         self._links: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
         self.observe(lambda change: self.refresh(), "asked")
 
@@ -106,13 +107,19 @@ class SampleBrowser(anywidget.AnyWidget):
                 "hits": _hits(lines, asked["words"]),
                 "probable": any("logprobs" in line for _, line in lines.values()),
                 "uncertain": any("entropies" in line for _, line in lines.values()),
+                "moved": any("log_ratios" in line for _, line in lines.values()),
                 "verdicts": VERDICTS,
                 "message": message,
             }
             texts = {
                 i: {
                     "prompt": plain(str(lines[i][1]["prompt"]), MOST_CHARACTERS),
-                    **text_of(lines[i][1], MOST_CHARACTERS, asked["colour"]),
+                    **text_of(
+                        lines[i][1],
+                        MOST_CHARACTERS,
+                        asked["colour"],
+                        clip_range(runs[lines[i][0]].config),
+                    ),
                 }
                 for i in asked["need"]
                 if i in lines
@@ -138,7 +145,8 @@ class SampleBrowser(anywidget.AnyWidget):
     def _lines(self, run: RunFollower, step: int, over: str = "") -> list[dict[str, Any]]:
         """The responses of a generation, or those to one problem; none where there are none."""
         key = (run.run_id, step, over)
-        if key not in self._kept and step in run.completion_steps():
+        version = run.version_of(step)
+        if (key not in self._kept or self._versions[key] != version) and version is not None:
             try:
                 table = run.completions(step).drop(columns="tokens", errors="ignore")
             except OSError:  # removed between the listing and now
@@ -149,7 +157,7 @@ class SampleBrowser(anywidget.AnyWidget):
             while len(self._kept) >= (MOST_FOLLOWED if over else KEPT):
                 del self._kept[next(iter(self._kept))]
             rows: list[Any] = table.to_dict("records")
-            self._kept[key] = rows
+            self._kept[key], self._versions[key] = rows, version
         return self._kept.get(key, [])
 
 

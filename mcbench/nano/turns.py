@@ -1,0 +1,146 @@
+"""Induced problems played over several turns: one example is shown, more come as feedback.
+
+The statement shows one example of a hidden function ``feature(x) + k``, which leaves about seven
+functions open: what a failing test tells is the only way to know which. The demonstrator is honest
+but weak: it makes use of what it was told in half of its turns, gives up early, and now and then
+writes no program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from mcbench.data.schema import Problem
+from mcbench.nano import induced
+from mcbench.nano.corpus import answer, hypothesis, search_order
+from mcbench.nano.problems import Split, execute, induced_programs, split_of
+from mcbench.nano.words import EOS, GIVE_UPS
+
+SHOWN, PUBLIC = 1, 4
+"""Of a problem's tests the first ``PUBLIC`` may be shown, and so many are in the statement."""
+TURNS = 3
+SIZES = {"train": 1000, "test": 120}
+
+
+def feedback(x: int, y: int) -> str:
+    """What is said of a failing public test: its input and what was expected."""
+    return f"\nin {x} out {y}\nAnswer:\n"
+
+
+NO_PROGRAM_FEEDBACK = "\nAnswer:\n"
+
+
+def draw(
+    rng: random.Random, programs: tuple[tuple[int, int], ...], split: Split
+) -> tuple[induced.Induced, tuple[int, ...]]:
+    """A problem with the examples its statement shows, and all inputs in the order of its tests:
+    the public ones first, of which the first are shown.
+    """
+    while True:
+        wanted = rng.choice(("easy", "medium", "hard"))
+        feature, k = rng.choice(
+            [p for p in programs if induced.FEATURES[p[0]].difficulty == wanted]
+        )
+        public = rng.sample(induced.DOMAIN[1:], PUBLIC)
+        inputs = (*public, *(x for x in induced.DOMAIN if x not in public))
+        table = induced.values(feature, k)
+        examples = tuple((x, table[x]) for x in inputs[:SHOWN])
+        task = induced.Induced(feature, k, examples, "stdin")
+        if split_of(f"turns {task.key} {inputs[:PUBLIC]}") == split:
+            return task, inputs
+
+
+@cache
+def load_turns(split: Split) -> tuple[Problem, ...]:
+    """The problems of a split; hidden functions of the test split are none of the train split."""
+    rng, programs = random.Random(f"turns-{split}"), induced_programs(split)
+    found: dict[str, Problem] = {}
+    while len(found) < SIZES[split]:
+        task, inputs = draw(rng, programs, split)
+        source = induced.program(task.feature, task.k, "stdin")
+        name = hashlib.blake2b(f"{task.key} {inputs}".encode(), digest_size=5).hexdigest()
+        tests = [{"stdin": f"{x}\n", "expected": execute(source, "stdin", str(x))} for x in inputs]
+        found.setdefault(
+            name,
+            Problem(
+                id=f"turns/{name}",
+                statement=task.statement(),
+                form="stdin",
+                tests=tuple(tests),
+                difficulty=task.difficulty,
+                kind="induced",
+                source="turns",
+                references=(source,),
+                metadata={"program": task.key, "public": PUBLIC},
+            ),
+        )
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The habits of the demonstrator, probabilities.
+
+    Attributes:
+        heed: of a turn that makes use of the feedback, not of the statement alone.
+        give_up: of ending a search before the next hypothesis.
+        loop: of falling into a loop with a hypothesis.
+        no_program: of a turn without a program.
+    """
+
+    heed: float = 0.5
+    give_up: float = 0.25
+    loop: float = 0.005
+    no_program: float = 0.05
+
+    def attempt(
+        self, rng: random.Random, examples: tuple[tuple[int, int], ...]
+    ) -> tuple[str, tuple[int, int] | None]:
+        """One turn: a search for a function that fits the examples, and the program (feature,
+        constant) that it ends in; None without one.
+        """
+        text = ""
+        last: tuple[int, int] | None = None
+        for feature in search_order(rng):
+            if last is not None and rng.random() < self.give_up:
+                text += rng.choice(GIVE_UPS)
+                break
+            line, k, fits = hypothesis(rng, feature, examples)
+            if rng.random() < self.loop:
+                return text + line * 20, None
+            text += line
+            last = last if k is None else (feature, k)
+            if fits:
+                break
+        if last is None or rng.random() < self.no_program:
+            return text, None
+        return text + answer(rng, *last, "stdin"), last
+
+    def demonstrations(self, seed: int) -> Iterator[tuple[str, str]]:
+        """An endless stream of (what was said so far, the next turn), without problems of the test
+        split.
+        """
+        rng = random.Random(f"turns-corpus-{seed}")
+        programs = induced_programs("train") + induced_programs("test")
+        while True:
+            task, inputs = draw(rng, programs, "train")
+            table = induced.values(task.feature, task.k)
+            public = tuple((x, table[x]) for x in inputs[:PUBLIC])
+            said, known = task.statement(), public[:SHOWN]
+            for _ in range(TURNS):
+                heeded = known if rng.random() < self.heed else known[:SHOWN]
+                text, found = self.attempt(rng, heeded)
+                yield said, text
+                if found is None:
+                    said += f"{text}{EOS}{NO_PROGRAM_FEEDBACK}"
+                    continue
+                guessed = induced.values(*found)
+                failing = next(((x, y) for x, y in public if guessed[x] != y), None)
+                if failing is None:
+                    break
+                said += f"{text}{EOS}{feedback(*failing)}"
+                known += (failing,) if failing not in known else ()

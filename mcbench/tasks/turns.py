@@ -1,0 +1,134 @@
+"""Three attempts at a program, with a failing public test as feedback (RLEF).
+
+Source: RLEF (Gehring et al. 2025, arXiv 2410.02089), section 2: after each attempt
+the public tests run; where one fails the model is told and tries again, at most three times; at the
+end +1 where all tests pass, public and hidden, else -1, and -0.2 for every turn without valid code.
+The paper's KL term and its critic of turns are left out: the advantage is GRPO's, of the whole
+episode.
+
+Problems: :mod:`mcbench.nano.turns`. Feedback is ``failing`` (the first public test that failed),
+``shuffled`` (what an episode with another problem is told: as many tokens, nothing to learn) or
+``none``: one attempt in training, and in evaluations three from the prompt, of which the first
+counts that passes the public tests, else the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+from mcbench.data.schema import Problem
+from mcbench.evaluator import extract_code
+from mcbench.evaluator.reward import NO_CODE
+from mcbench.nano.turns import NO_PROGRAM_FEEDBACK, TURNS, feedback, load_turns
+from mcbench.tasks.base import TESTS, Judged, Task, run_programs
+from mcbench.tasks.multi_turn import Environment, Step
+
+SOLVED, FAILED, NO_PROGRAM = 1.0, -1.0, -0.2
+Feedback = Literal["failing", "shuffled", "none"]
+
+
+class Attempts:
+    """The environment: attempts at problems that are judged together, one evaluator call a turn."""
+
+    def __init__(self, evaluator: Any, feedback: Feedback = "failing", turns: int = TURNS) -> None:
+        self.evaluator, self.feedback, self.turns = evaluator, feedback, turns
+        self._problems: Sequence[Problem] = ()
+        self._turn = 0
+
+    def reset(self, problems: Sequence[Problem]) -> list[str]:
+        self._problems, self._turn = problems, 0
+        return [problem.statement for problem in problems]
+
+    def step(self, actions: Mapping[int, str], last: Collection[int]) -> dict[int, Step]:
+        self._turn += 1
+        places = list(actions)
+        problems = [self._problems[i] for i in places]
+        programs = [extract_code(actions[i]) for i in places]
+        results = run_programs(problems, programs, self.evaluator)
+        verdicts = [NO_CODE if one is None else ",".join(one.verdicts) for one in results]
+        told = dict(zip(places, map(self._told, problems, verdicts), strict=True))
+        if self.feedback == "shuffled":
+            told = self._shuffled(told)
+        found = {}
+        for i, problem, verdict in zip(places, problems, verdicts, strict=True):
+            failing = failing_test(problem, verdict)
+            done = failing is None or self._turn == self.turns or "IE" in verdict
+            passed = None if "IE" in verdict else set(verdict.split(",")) == {"AC"}
+            reward = None if passed is None else turn_reward(verdict, passed, done or i in last)
+            told_here = None if self.feedback == "none" else told[i]
+            found[i] = Step(told_here, reward, done, passed, verdict)
+        return found
+
+    def close(self) -> None:
+        self._problems = ()
+
+    @staticmethod
+    def _told(problem: Problem, verdict: str) -> str:
+        """What is said of an attempt that goes on."""
+        failing = failing_test(problem, verdict)
+        if failing is None or verdict == NO_CODE:
+            return NO_PROGRAM_FEEDBACK
+        test = problem.tests[failing]
+        return feedback(int(test["stdin"]), int(test["expected"]))
+
+    def _shuffled(self, told: Mapping[int, str]) -> dict[int, str]:
+        """To each episode that failed what another one that failed another problem was told, from
+        half of them on; where there is none, nothing.
+        """
+        failed = [i for i, text in told.items() if text != NO_PROGRAM_FEEDBACK]
+        found = dict(told)
+        for at, i in enumerate(failed):
+            ahead = failed[at:] + failed[:at]
+            ahead = ahead[len(ahead) // 2 :] + ahead[: len(ahead) // 2]
+            others = (j for j in ahead if self._problems[j].id != self._problems[i].id)
+            other = next(others, None)
+            found[i] = NO_PROGRAM_FEEDBACK if other is None else told[other]
+        return found
+
+
+def failing_test(problem: Problem, verdict: str) -> int | None:
+    """The first public test that an attempt fails; 0 without a program, None where all pass."""
+    if verdict == NO_CODE:
+        return 0
+    verdicts = verdict.split(",")
+    public = int(problem.metadata["public"])
+    return next((n for n, one in enumerate(verdicts[:public]) if one != "AC"), None)
+
+
+def turn_reward(verdict: str, passed: bool, ends: bool) -> float:
+    """Of one turn, which ``ends`` the episode or does not."""
+    return (NO_PROGRAM if verdict == NO_CODE else 0.0) + ends * (SOLVED if passed else FAILED)
+
+
+def environment(evaluator: Any, feedback: Feedback, training: bool) -> Environment:
+    """The attempts of an arm: without feedback one in training, for there is nothing to go on."""
+    return Attempts(evaluator, feedback, 1 if training and feedback == "none" else TURNS)
+
+
+def judge(
+    problems: Sequence[Problem], responses: Sequence[str], reward: str, evaluator: Any
+) -> list[Judged]:
+    """A response alone, as an episode of one turn; ``tests`` rewards 1 or 0."""
+    alone = Attempts(evaluator, "none", 1)
+    alone.reset(problems)
+    steps = alone.step(dict(enumerate(responses)), ())
+    return [
+        Judged(
+            step.passed and float(step.passed) if reward == TESTS else step.reward,
+            step.passed,
+            {},
+            "" if step.passed else step.verdict.split(",")[-1],
+        )
+        for step in (steps[i] for i in range(len(responses)))
+    ]
+
+
+TASK = Task(
+    "turns",
+    ("turns:train", "turns:test"),
+    lambda name: load_turns("train" if name.endswith("train") else "test"),
+    (TESTS, "rlef"),
+    judge,
+    environment=environment,
+)

@@ -1,0 +1,148 @@
+"""What whole recipes do, against numbers worked out by hand, and in training."""
+
+import pytest
+import torch
+
+from mcbench.errors import UserError
+from mcbench.grpo import staged
+
+from .conftest import make_dataset
+
+NAN = float("nan")
+
+
+def test_distinct_4_of_words_counts_words_and_not_tokens():
+    # Five words: two 4-grams, both new; the second response has the same two.
+    assert staged.distinct_4_words(["a b  c d e", "a b c\nd e"], 2) == pytest.approx(2 / 4)
+    # Mean over prompts: 1/2 and 1.
+    texts = ["a b c d", "a b c d", "a b c d", "e f g h"]
+    assert staged.distinct_4_words(texts, 2) == pytest.approx(0.75)
+    assert staged.distinct_4_words(["too short", ""], 2) != staged.distinct_4_words([], 2)  # NaN
+
+
+def test_share_right_is_of_scored_responses():
+    rewards = torch.tensor([1.0, 1, 1, 0, NAN, 1, NAN, NAN])
+    assert staged.share_right(rewards, 1.0, 2) == [1.0, 0.5, 1.0, None]
+
+
+def test_other_rows_are_drawn_from_what_is_kept():
+    found = [staged.other_row([True, False, True, False], draw) for draw in (0, 0.49, 0.5, 0.99)]
+    assert found == [1, 1, 3, 3]
+    assert [staged.other_row([True, True], draw) for draw in (0.49, 0.5)] == [0, 1]
+
+
+def test_flat_groups_are_replaced_only_if_more_than_a_third_are_good():
+    draws = torch.tensor([0.0, 0.9, 0.6])
+    assert staged.substitutes([True, False, False], 1 / 3, draws) == [1, 1, 2]
+    assert staged.substitutes([True, True, False], 1 / 3, draws) is None  # a third is not more
+    assert staged.substitutes([False] * 3, 1 / 3, draws) == [0, 1, 2]
+    assert staged.substitutes([True] * 3, 0.0, draws) is None
+
+
+def logged(trainer, name):
+    return [line[name] for line in trainer.state.log_history if name in line]
+
+
+def weights(trainer):
+    return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+
+
+def test_a_step_with_too_few_good_groups_changes_nothing(make_trainer):
+    def flat_at_first(prompts, **_):
+        calls.append(len(prompts))
+        return [float(place == 0) if len(calls) > 1 else 1.0 for place in range(len(prompts))]
+
+    calls = []
+    options = {"per_device_train_batch_size": 16, "max_steps": 2, "beta": 0.0}
+    trainer = make_trainer(
+        substitute_flat=0.3, trainer={"reward_funcs": flat_at_first}, **{**options, "max_steps": 1}
+    )
+    before = weights(trainer)
+    trainer.train()
+    assert torch.equal(before, weights(trainer))
+    assert not trainer.optimizer.state  # no moments either
+    assert logged(trainer, "task/skipped") == [1]
+    calls.clear()
+    trainer = make_trainer(substitute_flat=0.2, trainer={"reward_funcs": flat_at_first}, **options)
+    trainer.train()
+    assert logged(trainer, "task/flat") == [1, 0.75]
+    assert logged(trainer, "task/skipped") == [1, 0]
+    assert not torch.equal(before, weights(trainer))
+
+
+def test_a_good_group_stands_in_for_the_flat_ones_and_the_record_shows_what_was_sampled(
+    make_trainer,
+):
+    batches, trained = [], []
+    reward = lambda prompts, **_: [float(place == 0) for place in range(len(prompts))]  # noqa: E731
+    parts = {"reward_funcs": reward, "on_generation": batches.append}
+    trainer = make_trainer(
+        substitute_flat=0.2, trainer=parts, per_device_train_batch_size=16, max_steps=1
+    )
+    as_trained = trainer.as_trained
+    trainer.as_trained = lambda output: trained.append(as_trained(output)) or trained[-1]
+    trainer.train()
+    (batch,), (output,) = batches, trained
+    assert batch.advantages[4:].tolist() == [0] * 12
+    groups = output["completion_ids"].view(4, 4, -1)
+    assert all(torch.equal(groups[0], other) for other in groups[1:])
+    assert output["advantages"].view(4, 4)[:, 0].tolist() == pytest.approx([1.5] * 4, abs=1e-3)
+    assert output["num_items_in_batch"] == 4 * batch.lengths[:4].sum()
+
+
+def test_solved_prompts_do_not_come_again(make_trainer):
+    batches = []
+
+    def some(prompts, **_):
+        return [float(prompt < "g") for prompt in prompts]
+
+    parts = {"reward_funcs": some, "on_generation": batches.append}
+    options = {"per_device_train_batch_size": 16, "max_steps": 12}
+    trainer = make_trainer(drop_above=0.9, trainer=parts, **options)
+    trainer.train()
+    solved: set[str] = set()
+    for batch in batches:
+        names = batch.columns["problem_id"]
+        assert not solved & set(names)
+        assert batch.prompts == [dict(zip(*_rows(), strict=True))[name] for name in names]
+        solved |= {names[i] for i in range(0, 16, 4) if batch.rewards[i : i + 4].all()}
+    assert solved == set(trainer.checkpoint_state["solved"])
+    assert logged(trainer, "task/prompts_dropped")[-1] == len(solved)
+    assert max(logged(trainer, "task/prompts_replaced")) > 0
+
+
+def _rows():
+    rows = make_dataset()
+    return rows["problem_id"], rows["prompt"]
+
+
+def test_the_temperature_of_a_stage_restores_the_first_one_s_diversity(make_trainer):
+    grid = [0.5, 1.0, 1.5, 2.0]
+    options = {"temperature_grid": grid, "temperature_probe_prompts": 4}
+    trainer = make_trainer(temperature_restore=[2, 4], max_steps=5, **options)
+    measured = iter([{1.0: 0.5}, {1.0: 0.3, 1.5: 0.5, 2.0: 0.9}, {1.5: 0.2, 2.0: 0.4}])
+    asked = []
+    trainer.measure_words = lambda grid: asked.append(list(grid)) or next(measured)
+    trainer.train()
+    assert asked == [[1.0], [1.0, 1.5, 2.0], [1.5, 2.0]]
+    assert logged(trainer, "temperature") == [1, 1, 1.5, 1.5, 2]  # the last does not reach it
+    assert len(logged(trainer, "task/distinct_4_words")) == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"drop_above": 1.5}, r"drop_above must be in \[0, 1\]"),
+        ({"substitute_flat": 0.3, "beta": 0.1}, "without KL term"),
+        ({"substitute_flat": 0.3, "truncation_mask": "conditional"}, "and truncation_mask"),
+        ({"temperature_restore": [2], "temperature_stages": "0:1"}, "give one"),
+    ],
+)
+def test_wrong_options_are_refused(config, changes, message):
+    with pytest.raises(UserError, match=message):
+        config(**changes)
+
+
+def test_stages_start_where_a_batch_begins(make_trainer):
+    with pytest.raises(UserError, match="step 3 is inside a generated batch"):
+        make_trainer(temperature_restore=[3], steps_per_generation=2, gradient_accumulation_steps=1)

@@ -1,0 +1,36 @@
+"""Sampling from a policy of before: which weights sample, and that nothing else changes."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from mcbench.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("staleness", "used"), [(1, [0, 0, 1, 2]), (2, [0, 0, 0, 1]), (-1, [0] * 4)]
+)
+def test_the_weights_that_sample(make_trainer: Any, staleness: int, used: list[int]) -> None:
+    trainer = make_trainer(staleness=staleness, sample_unfinished=True)
+    trainer.model.train()
+    weight = next(trainer.model.parameters())
+    seen: list[float] = []
+    respond = type(trainer)._generate_single_turn
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        seen.append(weight.flatten()[0].item())
+        return respond(trainer, *args, **kwargs)
+
+    trainer._generate_single_turn = spy
+    for number in range(4):
+        with torch.no_grad():
+            weight.fill_(float(number))
+        trainer._generate(["a b"] * 2)
+        assert weight.flatten()[0] == number  # the policy's own again
+    assert seen == used
+
+
+def test_half_precision_cannot_know_what_sampled(make_trainer: Any) -> None:
+    with pytest.raises(UserError, match="sample_unfinished=True and float32"):
+        make_trainer(staleness=1, sample_unfinished=False)

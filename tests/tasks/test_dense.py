@@ -1,0 +1,179 @@
+"""Denser rewards against values worked out by hand; what is malformed gets its penalty."""
+
+import ast
+import json
+
+import pytest
+
+from mcbench.evaluator import Evaluator
+from mcbench.nano.words import FENCE_CLOSE
+from mcbench.tasks import branches, dense
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with Evaluator(workers=1) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """The first value even: reverse the list; else sort it. Then drop the first value, give all."""
+    task = (0, ((10, None), (8, None), (11, None)), 0)  # flip, sort, tail; all
+    return branches.problem(task, ["2 3 1", "4 1 1", "3 1 2", "5 4 6"], "branch")
+
+
+RIGHT = """\
+a = list(map(int, input().split()))
+if a[0] % 2 == 0:
+    a = a[::-1]
+else:
+    a = sorted(a)
+a = a[1:]
+print(*a)
+"""
+
+
+def judged(problem, evaluator, *codes, reward="outcomes", end=FENCE_CLOSE):
+    found = dense.judge([problem] * len(codes), [code + end for code in codes], reward, evaluator)
+    return [(one, json.loads(one.notes)) for one in found]
+
+
+def test_the_reference_is_the_program_above(problem):
+    assert problem.references == (RIGHT,)
+    assert [test["expected"] for test in problem.tests] == ["3 2\n", "1 4\n", "2 3\n", "5 6\n"]
+
+
+def test_the_four_outcomes_and_what_they_are_worth(problem, evaluator):
+    wrong = RIGHT.replace("a[1:]", "a[:-1]")
+    half = RIGHT.replace("sorted(a)", "a")  # right where the first value is even; "1 2" is not
+    crash = RIGHT.replace("a = a[1:]", "a = b")
+    broken = RIGHT.replace("else:", "else")
+    codes = (RIGHT, wrong, half, crash, broken)
+    by_reward = {
+        reward: [one.reward for one, _ in judged(problem, evaluator, *codes, reward=reward)]
+        for reward in ("tests", "outcomes", "ratio")
+    }
+    assert by_reward["tests"] == [1, 0, 0, 0, 0]
+    assert by_reward["outcomes"] == [1, -0.3, -0.3, -0.6, -1]
+    # 2 of 4 and, unsorted, "1 2" and "4 6" for "2 3" and "5 6".
+    assert by_reward["ratio"] == pytest.approx([1, -0.3, -0.3 + 1.3 / 2, -0.6, -1])
+    found = judged(problem, evaluator, *codes)
+    assert [notes["outcome"] for _, notes in found] == [3, 1 + 1, 2, 1, 0]
+    assert [one.passed for one, _ in found] == [True, False, False, False, False]
+    assert [notes["blamed"] for _, notes in found] == [None, None, None, 6, 4]
+    assert [one.parts["runtime_error"] for one, _ in found] == [0, 0, 0, 1, 0]
+
+
+def test_lines_that_no_test_reached(problem, evaluator):
+    crash = RIGHT.replace("    a = a[::-1]", "    a = b").replace("    a = sorted(a)", "    a = c")
+    dead = RIGHT.replace("a = a[1:]\n", "a = a[1:]\nif not a:\n    a = [0]\n    a = [1]\n")
+    (_, ran), (_, broke), (_, unreached) = judged(problem, evaluator, RIGHT, crash, dead)
+    assert ran["unexecuted"] == []  # either branch is taken, and "else:" is no statement
+    assert (broke["unexecuted"], broke["blamed"]) == ([6, 7], 3)
+    assert unreached["unexecuted"] == [8, 9]
+
+
+@pytest.mark.parametrize(
+    ("response", "blamed"),
+    [
+        ("", 0), ("no fence", 0), (RIGHT, 0), (FENCE_CLOSE, None), ("x\n" * 1500 + FENCE_CLOSE, 0),
+        ("def f(:\n" + FENCE_CLOSE, 1), ("\x00" + FENCE_CLOSE, 0),
+        ("a = (\n" + FENCE_CLOSE, 1), ("(" * 900 + FENCE_CLOSE, 1),
+    ],
+)  # fmt: skip
+def test_malformed_answers_are_no_program(problem, evaluator, response, blamed):
+    """Only the empty program is one: it runs, and prints nothing."""
+    (one,) = dense.judge([problem], [response], "outcomes", evaluator)
+    empty = response == FENCE_CLOSE
+    assert (one.reward, one.message) == ((-0.3, "wrong answer") if empty else (-1, "no program"))
+    assert json.loads(one.notes)["blamed"] == blamed
+    assert dense.judge([problem], [response], "similarity", evaluator)[0].reward == (
+        1.0 if empty else -1.0
+    )
+
+
+def test_runs_that_never_end_are_blamed_as_a_whole(problem, evaluator):
+    (one, notes), (deep, whole), (left, end) = judged(
+        problem, evaluator, "while True: pass\n", "def f(): f()\nf()\n", "input()\ninput()\n"
+    )
+    assert (one.reward, deep.reward, left.reward) == (-0.6, -0.6, -0.6)
+    assert (notes["blamed"], whole["blamed"], end["blamed"]) == (0, 0, 0)
+    assert notes["unexecuted"] == []  # nobody knows
+
+
+@pytest.mark.parametrize("forged", ["[3]", "[[1], [2]]", "{}", "[[null], []]", "[[1], []] x"])
+def test_a_forged_trace_is_no_trace(problem, evaluator, forged):
+    code = f"import os, sys\nos.write(1, b'{forged}')\nos._exit(0)\nprint(1)\n"
+    ((one, notes),) = judged(problem, evaluator, code)
+    assert one.passed is False
+    assert (notes["blamed"], notes["unexecuted"]) == (None, [])
+
+
+def test_lines_that_were_given_count_and_are_not_blamed(problem, evaluator):
+    half = branches.problem((0, ((10, None), (8, None), (11, None)), 0), ["2 3 1"], "half")
+    given = half.metadata["given"]
+    assert given.count("\n") == 5
+    assert half.statement.endswith(given)
+    (one,) = dense.judge([half], ["a = b\nprint(1)\n" + FENCE_CLOSE], "outcomes", evaluator)
+    notes = json.loads(one.notes)
+    assert (notes["blamed"], notes["unexecuted"]) == (1, [2])
+
+
+def test_nothing_of_the_hidden_truth_is_in_a_prompt_or_reaches_the_traced_process(
+    problem, evaluator
+):
+    seen = []
+
+    class Spy:
+        def evaluate(self, submissions, **options):
+            seen.extend(submissions)
+            return evaluator.evaluate(submissions, **options)
+
+    dense.judge([problem], ["print(1)\n" + FENCE_CLOSE], "similarity", Spy())
+    assert RIGHT not in problem.statement
+    for one in seen:
+        assert RIGHT not in one.code
+        assert all(RIGHT.strip() not in test.stdin for test in one.tests)
+    assert "3 2" not in seen[1].tests[0].stdin  # an expected output
+
+
+def tree(code):
+    return ast.parse(code)
+
+
+def test_ast_match_by_hand():
+    # Subtrees with children of "a = b": the module and the assignment.
+    assert dense.ast_match(tree("x = y"), tree("a = b")) == 1
+    assert dense.ast_match(tree("x = 1"), tree("a = b")) == 0
+    # The reference: module, two assignments alike; ours has one of them.
+    assert dense.ast_match(tree("x = y"), tree("a = b\nc = d")) == pytest.approx(1 / 3)
+    assert dense.ast_match(tree("x = y\nx = y\nx = y"), tree("a = b")) == pytest.approx(1 / 2)
+
+
+def test_data_flow_match_by_hand():
+    # b -> a, a -> c by number: (1 from 0), (2 from 1).
+    gold = tree("a = b\nc = a")
+    assert dense.data_flow_match(tree("x = y\nz = x"), gold) == 1
+    assert dense.data_flow_match(tree("x = y\nz = 1"), gold) == 0.5
+    assert dense.data_flow_match(tree("print(1)"), gold) == 0
+    assert dense.data_flow_match(tree("x = y"), tree("print(1)")) == 1
+
+
+def test_similarity_can_rise_while_nothing_passes(problem, evaluator):
+    (wrong, _), (right, _) = judged(
+        problem, evaluator, RIGHT.replace("a[1:]", "a[2:]"), RIGHT, reward="similarity"
+    )
+    assert right.reward == 3
+    assert wrong.reward == 3
+    assert (wrong.passed, right.passed) == (False, True)
+
+
+def test_the_sets():
+    train, test = branches.load("branches:train"), branches.load("branches:test")
+    assert (len(train), len(test)) == (400, 120)
+    assert not {one.references for one in train} & {one.references for one in test}
+    assert {one.kind for one in test} == {"branch"}
+    text, rest = next(branches.demonstrations(0))
+    assert text.startswith(branches.HEAD)
+    assert rest.endswith(FENCE_CLOSE)
