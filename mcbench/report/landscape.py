@@ -108,6 +108,7 @@ def landscape_section(results: Results) -> Section:
         "landscape",
         "The landscape",
         "Other systems' tasks and rewards, each on a small task from the one generator, beside a "
-        "control that could beat it. What is not supported did not beat its control here.",
+        "control that could beat it. What is decided otherwise, or not at all, did not beat its "
+        "control here; what no runs are there for says so.",
         [Table(pd.DataFrame(rows))],
     )

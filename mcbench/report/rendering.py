@@ -100,9 +100,10 @@ def kind(value: object) -> str:
     """
     if isinstance(value, str) and value in COLOURED:
         return f"text state {value.replace(' ', '-')}"
-    if isinstance(value, str):
-        return "text long" if len(value) > LONG_TEXT else "text"
-    return "text" if isinstance(value, Link) else ""
+    text = value.text if isinstance(value, Link) else value
+    if isinstance(text, str):
+        return "text long" if len(text) > LONG_TEXT else "text"
+    return ""
 
 
 def shown(value: object) -> str:
