@@ -111,7 +111,11 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no finished run of four outcomes",
     ),
     "25_recipes": (
-        {"arms": some("recipes", "polaris"), "profiles": ["tiny"]},
+        {
+            "arms": some("recipes", "polaris"),
+            "profiles": ["tiny"],
+            "settings": {"temperature_probe_prompts": 4},
+        },
         "W2",
         "no finished run of no mask",
     ),
@@ -123,17 +127,17 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "22_execution_traces": (
         {"arms": some("execution_traces", "traced")},
         "X1",
-        "no finished run of untraced",
+        "no finished run of base trained without traces",
     ),
     "23_multi_turn": (
         {"arms": some("multi_turn", "rlef"), "settings": SHORT_EPISODES},
         "F1",
-        "no finished run of shuffled, independent",
+        "no finished run of independent attempts, told another problem",
     ),
     "24_online_feedback": (
         {"arms": some("online_feedback", "on_policy"), "settings": SUGGESTIONS},
         "A3",
-        "no finished run of off_policy",
+        "no finished run of the base model",
     ),
     "09_context_length": (
         {"arms": some("context_length", "short"), "correction_seeds": []},
