@@ -206,7 +206,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "24_online_feedback",
             LANDSCAPE_SEEDS,
             ("nano-tab",),
-            recorded=False,
         ),
     )
 }
