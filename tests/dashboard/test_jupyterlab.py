@@ -377,7 +377,7 @@ def check_overlays(lab: Lab) -> None:
     pick(lab, "Colour tokens by", "log-probability")
     lab.until(shown(".browser .token") + " === 4 && " + f"/log-prob/.test({title.format(0)})")
     pick(lab, "Colour tokens by", "ratio and clip")
-    lab.until(f"{title.format(0)}.endswith('about 1.00')")
+    lab.until(f"{title.format(0)}.endsWith('about 1.00')")
     lab.until(f"/about 1.65: clipped/.test({title.format(1)})")
     pick(lab, "Colour tokens by", "advantage")
     lab.until(f"{title.format(0)} === 'advantage +1.00' && {title.format(2)} === 'advantage −1.00'")
