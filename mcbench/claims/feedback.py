@@ -118,8 +118,9 @@ def follows_users(evidence: Evidence) -> list[Part]:
     "Rewards divided by their deviation in a group, as GRPO's are, move the switch away from .25, "
     "and leave more regret.",
     ("on_policy", "normalised"),
-    source="ours: where few responses of a group suggest, the division makes an acceptance and a "
-    "rejection equally large",
+    source="ours, written after a look at the first run (normalised, seed 30, which counts): where "
+    "few responses of a group suggest, the division makes an acceptance and a rejection equally "
+    "large",
 )
 def deviation_moves_the_threshold(evidence: Evidence) -> list[Part]:
     """Last-window switch, in percent, and regret, 100 times the reward a context: with the division

@@ -80,12 +80,8 @@ def one_generation(
     from mcbench.grpo.masking import uniform_draws
     from mcbench.runs.problems import load_problems, training_row
     from mcbench.runs.resolve import resolve
-    from mcbench.runs.train import (
-        load_model,
-        prompt_schedule,
-        reward_evaluator,
-        trainer_arguments,
-    )
+    from mcbench.runs.schedule import prompt_schedule
+    from mcbench.runs.train import load_model, reward_evaluator, trainer_arguments
 
     transformers_logging.disable_progress_bar()
     config = resolve(profile, recipe, settings, seed)

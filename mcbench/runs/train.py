@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -49,6 +48,7 @@ from mcbench.runs.sampling import (
     weights_at_hand,
 )
 from mcbench.runs.say import Say, clock, say
+from mcbench.runs.schedule import admitting_schedule
 from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
@@ -137,7 +137,7 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         accelerator_config={
             "gradient_accumulation_kwargs": {"sync_each_batch": sharding_here() == "fsdp2"}
         },
-        # The order of the prompts is laid out in `prompt_schedule`.
+        # The order of the prompts is laid out in `schedule.py`.
         shuffle_dataset=False,
         logging_steps=1,
         save_strategy="steps",
@@ -180,58 +180,6 @@ def reward_evaluator(config: Config, ours: Any) -> Iterator[Any]:
         chosen = ProcessPerSample(config.reward_workers)
     with chosen:
         yield chosen
-
-
-def prompt_schedule(
-    problems: Sequence[Problem],
-    count: int,
-    seed: int,
-    stages: Sequence[tuple[float, str]] = ((0.0, "all"),),
-) -> list[Problem]:
-    """The ``count`` training problems of a run in order: shuffled passes over the set, or over its
-    problems of one kind, stage by stage.
-
-    The same seed gives the same order to every recipe, and a longer run begins like a shorter one.
-
-    Args:
-        stages: (share of the run at which it begins, kind), or "all" of them.
-
-    Raises:
-        UserError: no problems of a kind.
-    """
-    rng = random.Random(f"prompts-{seed}")
-    schedule: list[Problem] = []
-    ends = [round(start * count) for start, _ in stages[1:]] + [count]
-    for (_, kind), end in zip(stages, ends, strict=True):
-        chosen = [one for one in problems if kind == "all" or one.kind == kind]
-        if not chosen:
-            raise UserError(f"kind_stages: the training set has no problems of kind {kind!r}")
-        while len(schedule) < end:
-            schedule += rng.sample(chosen, len(chosen))
-        schedule = schedule[:end]
-    return schedule
-
-
-def admitting_schedule(problems: Sequence[Problem], config: Config, count: int) -> list[Problem]:
-    """As :func:`prompt_schedule`, without the problems of pass rate 0 at first: every
-    ``config.readmit[0]`` updates ``config.readmit[1]`` of them join, in the order of the set
-    (Kimi-Dev, Yang et al. 2025, has 500 every 100 updates).
-    """
-    if config.readmit is None:
-        stages = config.kind_stages or ((0.0, "all"),)
-        return prompt_schedule(problems, count, config.seed, stages)
-    every, many = config.readmit
-    first = [problem for problem in problems if problem.pass_rate != 0]
-    later = [problem for problem in problems if problem.pass_rate == 0]
-    if not first:
-        raise UserError("readmit needs a problem that the base solved (its pass_rate above 0)")
-    per_stage = max(1, every // config.generation_period) * config.train_batch_size
-    schedule: list[Problem] = []
-    while len(schedule) < count:
-        stage = len(schedule) // per_stage
-        known = [*first, *later[: stage * many]]
-        schedule += prompt_schedule(known, per_stage, config.seed + 1_000_003 * stage)
-    return schedule[:count]
 
 
 @cache

@@ -24,7 +24,8 @@ from mcbench.runs.config import (
 )
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.resolve import described, resolve
-from mcbench.runs.train import admitting_schedule, prompt_schedule, trainer_arguments
+from mcbench.runs.schedule import admitting_schedule, prompt_schedule
+from mcbench.runs.train import trainer_arguments
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
