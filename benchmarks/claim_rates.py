@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from mcbench.claims import rules
-from mcbench.claims.evidence import DIVERSITY, ENTROPY, LENGTH, REWARD, UNIQUE, Part, run_curves
+from mcbench.claims.curves import DIVERSITY, ENTROPY, LENGTH, REWARD, UNIQUE, run_curves
+from mcbench.claims.evidence import Part
 from mcbench.claims.margins import DISTINCT, MARGINS, NATS, POINTS, PROGRAMS, TOKENS
 from mcbench.claims.protocol import SEEDS
 from mcbench.claims.statistics import estimate, last_window, paired_difference

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.files import append_line, write_json
+from mcbench.files import ProcessLock, append_line, write_json
 
 MEASURED = {"dataset": "nano:test", "dataset_hash": "0" * 16, "attempts": 4, "temperature": 1.0}
 
@@ -67,7 +67,10 @@ def written(root: Path, runs: int, steps: int) -> list[Path]:
     process = context.Process(target=write_runs, args=(root, runs, steps))
     process.start()
     process.join()
-    return sorted(root.iterdir())
+    paths = sorted(root.iterdir())
+    for path in paths:
+        ProcessLock(path / "lock").acquire()  # as runs that train do
+    return paths
 
 
 def write_runs(root: Path, runs: int, steps: int) -> None:

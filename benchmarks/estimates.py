@@ -67,7 +67,7 @@ def measure(name: str, clock_name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run = train(config, folder, progress=lambda line: None)
         steps = read_lines(run.path / "steps.jsonl")
-    lengths = [s["completions/mean_length"] for s in steps if "completions/mean_length" in s]
+    sampled = [s for s in steps if "completions/mean_length" in s]
     begins, generated, ends = (marks[kind] for kind in ("begin", "generated", "end"))
     every = config.batch().updates_per_generation
     first, last = begins[::every], ends[every - 1 :: every]
@@ -81,7 +81,8 @@ def measure(name: str, clock_name: str) -> dict[str, Any]:
         "updates_s": parts[1],
         "record_s": parts[2],
         "evaluation_s": statistics.median(marks["evaluated"]),
-        "mean_length": statistics.mean(lengths),
+        "mean_length": statistics.mean(s["completions/mean_length"] for s in sampled),
+        "cut": statistics.mean(s["completions/clipped_ratio"] for s in sampled),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
@@ -133,13 +134,15 @@ def compare(name: str, measured: dict[str, Any], of_profile: dict[str, Any]) -> 
     """Estimated over measured; ``of_profile`` is what its profile as it comes measured."""
     from mcbench.scale.estimate import estimate
     from mcbench.scale.machine import processor_here
-    from mcbench.scale.pace import tokens_of_update
+    from mcbench.scale.pace import length_ratio, responses_of_update
 
     config = configuration(name)
     usual = configuration(config.profile)
     memory = estimate(config, processor_here(), mean_length=measured["mean_length"]).memory
     update_s = of_profile["cycle_s"] / usual.batch().updates_per_generation
-    update_s *= tokens_of_update(config) / tokens_of_update(usual)
+    update_s *= responses_of_update(config) / responses_of_update(usual)
+    limits = usual.max_completion_length, config.max_completion_length
+    update_s *= length_ratio(of_profile["mean_length"], of_profile["cut"], *limits)
     cycle_s = update_s * config.batch().updates_per_generation
     return {
         "estimated": {

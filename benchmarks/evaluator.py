@@ -2,6 +2,7 @@
 
     python benchmarks/evaluator.py --output benchmarks/evaluator.json
     python benchmarks/evaluator.py --livecodebench PATH    # a checkout, to run the original too
+    python benchmarks/evaluator.py --against PATH          # a checkout of another version, alone
     python benchmarks/evaluator.py --quick                 # does it work? a few seconds
 
 All judge the same right programs (benchmarks/evaluator_programs.py), two at a time, each method in
@@ -18,6 +19,7 @@ import json
 import multiprocessing
 import os
 import platform
+import random
 import statistics
 import struct
 import subprocess
@@ -44,6 +46,7 @@ PRELUDE = Path(mcbench.evaluator.__file__).with_name("leetcode.py")
 # most); seconds; MiB.
 AT_LEAST = {"process per sample": 10.0, "LiveCodeBench": 10.0, "python per test": 5.0}
 AT_MOST_PROBE, AT_MOST_START_S, AT_MOST_MB = 1.6, 0.5, 60.0
+AT_MOST_OTHER = 1.03
 
 # A round judges the programs and returns its wall time in seconds; wrong verdicts raise.
 Round = Callable[[Sequence[Program]], float]
@@ -224,9 +227,10 @@ def start_up() -> tuple[float, float]:
     return there, judged
 
 
-IN_A_TRAINER = "the same in a trainer"
+IN_A_TRAINER, OTHER_VERSION = "the same in a trainer", "the other version"
 METHODS: dict[str, tuple[Any, str]] = {
     "ours": (ours, ""),
+    OTHER_VERSION: (ours, ""),
     "process per sample": (process_per_sample, ""),
     IN_A_TRAINER: (process_per_sample_with_torch, ""),
     "LiveCodeBench": (livecodebench, ""),
@@ -242,7 +246,9 @@ def serve(name: str, argument: str, connection: Any) -> None:
     method, default = METHODS[name]
     with method(argument or default) as one_round:
         while (request := connection.recv()) is not None:
-            if request == "start-up":
+            if request == "imported":
+                connection.send(mcbench.evaluator.__file__)
+            elif request == "start-up":
                 connection.send(start_up())
             elif request == "memory":
                 connection.send(memory_per_worker())
@@ -254,15 +260,32 @@ def serve(name: str, argument: str, connection: Any) -> None:
                 connection.send({"seconds": seconds, "cpu_seconds": cpu})
 
 
+@contextlib.contextmanager
+def importing_from(checkout: str) -> Iterator[None]:
+    """What is started within finds that version of the package, and so does what it starts."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = checkout
+    sys.path.insert(0, checkout)  # a spawned process has its parent's path
+    try:
+        yield
+    finally:
+        sys.path.remove(checkout)
+        os.environ.pop("PYTHONPATH")
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+
+
 class Method:
     """Our end of a method's process."""
 
-    def __init__(self, name: str, argument: str = "") -> None:
+    def __init__(self, name: str, argument: str = "", checkout: str = "") -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(name, argument, theirs))
-        self.process.start()
+        with importing_from(checkout) if checkout else contextlib.nullcontext():
+            self.process.start()
         theirs.close()
+        self.imported = self.ask("imported")
 
     def ask(self, request: Any) -> Any:
         self.connection.send(request)
@@ -283,8 +306,15 @@ Figures = dict[str, list[dict[str, float]]]  # method -> one entry per round
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    left_out = {"LiveCodeBench": not options.livecodebench, IN_A_TRAINER: options.quick}
+    left_out = {
+        "LiveCodeBench": not options.livecodebench,
+        IN_A_TRAINER: options.quick,
+        OTHER_VERSION: True,
+    }
     names = [name for name in METHODS if not left_out.get(name)]
+    checkout = str(Path(options.against).resolve()) if options.against else ""
+    if checkout:
+        names = ["ours", OTHER_VERSION, "bare probe"]
     # Methods that start something per program rather than per test do well on the first mix.
     mixes = {
         "1 to 10 tests a program": draw_programs(options.samples),
@@ -294,14 +324,18 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         methods = {}
         for name in names:
-            methods[name] = Method(name, options.livecodebench if name == "LiveCodeBench" else "")
+            argument = options.livecodebench if name == "LiveCodeBench" else ""
+            methods[name] = Method(name, argument, checkout if name == OTHER_VERSION else "")
             stack.callback(methods[name].close)
+            found = Path(methods[name].imported).parent
+            if name == OTHER_VERSION and found != Path(checkout, "mcbench", "evaluator"):
+                raise SystemExit(f"{checkout} has no mcbench/evaluator")
         for number in range(options.rounds + 1):
             for mix, programs in mixes.items():
                 # No program is seen twice: equal submissions need to be judged only once.
                 batch = [program.marked(f"round {number}") for program in programs]
-                for name, method in methods.items():
-                    rounds[mix][name].append(method.ask(batch))
+                for name in names if number % 2 else names[::-1]:
+                    rounds[mix][name].append(methods[name].ask(batch))
             print(f"round {number}/{options.rounds}", flush=True)
         memory = methods["ours"].ask("memory")
         starts = [methods["ours"].ask("start-up") for _ in range(options.starts)]
@@ -374,13 +408,28 @@ def check_mix(figures: dict[str, Any]) -> list[tuple[bool, str]]:
         for name, least in AT_LEAST.items()
         if name in ratios
     ]
+    if OTHER_VERSION in ratios:
+        checks += [check_pairs(figures["rounds"], unit) for unit in ("seconds", "cpu_seconds")]
     cost = 1 / ratios["bare probe"]
     text = f"we take {cost:.2f} times the bare probe's time (<= {AT_MOST_PROBE:g})"
     checks.append((cost <= AT_MOST_PROBE, text))
-    plain = cpu["python per test"]
-    text = f"{cpu['ours']:.2f} ms of CPU time a test (<= {plain:.2f} ms, one plain python)"
-    checks.append((cpu["ours"] <= plain, text))
+    if (plain := cpu.get("python per test")) is not None:
+        text = f"{cpu['ours']:.2f} ms of CPU time a test (<= {plain:.2f} ms, one plain python)"
+        checks.append((cpu["ours"] <= plain, text))
     return checks
+
+
+def check_pairs(rounds: Figures, unit: str) -> tuple[bool, str]:
+    """Ours over the other version's, round by round: median, and its 95 % bootstrap interval."""
+    pairs = zip(rounds["ours"], rounds[OTHER_VERSION], strict=True)
+    ratios = [ours[unit] / other[unit] for ours, other in pairs]
+    draw = random.Random(0).choices
+    medians = sorted(statistics.median(draw(ratios, k=len(ratios))) for _ in range(2000))
+    middle = statistics.median(ratios)
+    text = (
+        f"{unit}: {middle:.3f} times the other version's ({medians[50]:.3f} to {medians[1949]:.3f})"
+    )
+    return middle <= AT_MOST_OTHER, f"{text}, medians of {len(ratios)} pairs (<= {AT_MOST_OTHER})"
 
 
 def check_resources(result: dict[str, Any]) -> list[tuple[bool, str]]:
@@ -401,6 +450,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=80, help="programs per round (80)")
     parser.add_argument("--starts", type=int, default=7, help="evaluators started (7)")
     parser.add_argument("--livecodebench", metavar="PATH", default="", help="a checkout to run")
+    parser.add_argument("--against", metavar="PATH", default="", help="a checkout of mcbench")
     parser.add_argument("--quick", action="store_true", help="one small round, no trainer")
     parser.add_argument("--output", type=Path, help="write the result here as JSON")
     options = parser.parse_args()

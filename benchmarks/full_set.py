@@ -1,5 +1,6 @@
-"""What the runs of the paper's claims would cost at the scale of a GPU profile, by the formulas of
-``mcbench.scale.estimate``: GPU hours by experiment, runs that experiments share counted once.
+"""What the runs of the paper's claims and figures would cost at the scale of a GPU profile, by the
+formulas of ``mcbench.scale.estimate``: GPU hours by experiment, runs that several share counted
+once.
 
     python benchmarks/full_set.py --output benchmarks/full_set.json
     python benchmarks/full_set.py --gpu H200-141GB --mean-share 0.8
@@ -16,18 +17,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from mcbench.claims import CLAIMS
 from mcbench.experiments.experiments import EXPERIMENTS, planned_runs
 from mcbench.runs.config import Config
 from mcbench.scale.estimate import MEAN_SHARE, estimate
 from mcbench.scale.machine import GPU_NAMES, Machine, nominal_gpu
 
-# The profile that stands for a nano profile; timing the evaluators needs no GPU.
+# The profile that stands for a nano profile.
 SCALES = {
-    "qwen3-1.7b": {"nano": "qwen3-1.7b", "nano-m": "qwen3-4b"},
-    "qwen3-4b": {"nano": "qwen3-4b", "nano-m": "qwen3-1.7b"},
+    "qwen3-1.7b": {"nano": "qwen3-1.7b", "nano-steady": "qwen3-1.7b", "nano-m": "qwen3-4b"},
+    "qwen3-4b": {"nano": "qwen3-4b", "nano-steady": "qwen3-4b", "nano-m": "qwen3-1.7b"},
 }
-# No claim of the paper's hangs on the last two.
-LEFT_OUT = ("evaluator_timing", "correction", "doses")
+FIGURES = {"cross_model", "results"}  # Fig. 1 and 7, which none of the 34 claims rests on
+COUNTED = FIGURES | {claim.experiment for claim in CLAIMS.values() if claim.whose == "paper"}
 ONLY_AT = {"cross_model": ["qwen3-4b"]}  # the older model is of its size
 SEEDS = 5
 
@@ -66,7 +68,7 @@ def full_set(scale: str, node: Machine, share: float) -> dict[str, Any]:
     counted: set[str] = set()
     rows = {}
     for name, experiment in EXPERIMENTS.items():
-        if name in LEFT_OUT:
+        if name not in COUNTED:
             continue
         profiles = [SCALES[scale][profile] for profile in experiment.profiles]
         profiles = ONLY_AT.get(name, profiles)

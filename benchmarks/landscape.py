@@ -1,26 +1,26 @@
 """What the base models of mcbench/tasks can do before any arm is trained, and which bugs the base
 of `repair` never fixes in 16 attempts.
 
-    python benchmarks/landscape.py [branches] [recipes] [repair] [traces] [turns] [tab]
+    python benchmarks/landscape.py [branches] [recipes] [repair] [traces] [turns] [search] [tab]
 
 Prints pass@1 of each base by kind (it should lie between 5 and 60 %) and what the task tells
-beside; for `repair` it also writes mcbench/tasks/repair_unsolved.json, which the curriculum reads,
-and for `recipes` mcbench/nano/solvable.json: how often nano-s2 solves what `nano-steady` trains on.
+beside; for `repair` it also writes mcbench/tasks/repair_unsolved.json, which the curriculum reads.
 """
 
-import json
+import random
 import sys
 from functools import partial
+from statistics import mean
 
 from mcbench.evaluator import Evaluator
-from mcbench.experiments.graded_sets import REGIME, measure_pass_rates
 from mcbench.files import write_json
 from mcbench.nano import model_path
-from mcbench.nano.graded import SOLVABLE_FILE
 from mcbench.runs.evaluate import evaluate
 from mcbench.runs.problems import load_problems, model_digest
 from mcbench.runs.sampling import load_policy
-from mcbench.tasks import task_of
+from mcbench.runs.score_table import cells_of
+from mcbench.tasks import search, task_of
+from mcbench.tasks.base import run_programs
 from mcbench.tasks.repair import UNSOLVED
 
 BASES = {
@@ -33,10 +33,10 @@ BASES = {
         ("nano-untraced", "nano:test", 96),
     ),
     "turns": (("nano-turns", "turns:test", 128),),
+    "search": (("nano-search", "search:test", 64),),
     "tab": (("nano-tab", "tab:test", 4),),
 }
 ATTEMPTS = 16
-SOLVED_OF = 8
 
 
 def main() -> None:
@@ -47,26 +47,45 @@ def main() -> None:
                 make = task_of(problems).environment
                 (found,) = evaluate(
                     load_policy(model), problems, lengths=[length], seed=7, evaluator=evaluator,
-                    environment=make and partial(make, feedback="failing", training=False),
+                    environment=make and partial(make, feedback=task_of(problems).feedback[0],
+                                                 training=False),
                 )  # fmt: skip
-                kinds = {kind[0]: round(100 * rate, 1) for kind, rate in found.by("kind").items()}
+                cells = cells_of(found.per_problem, "kind", "all")
+                kinds = {kind: round(cell, 1) for (kind, of), cell in cells.items() if of == "all"}
                 parts = {part: round(value, 3) for part, value in found.parts.items()}
                 told = f"length {found.mean_length:.0f}, cut {found.truncated_share:.1%}, {parts}"
                 print(f"{model} on {name}: {found.pass_at_1:.1%} {kinds} {told}", flush=True)
+        if "search" in (sys.argv[1:] or BASES):
+            searches(evaluator)
         if "repair" in (sys.argv[1:] or BASES):
             unsolved(evaluator)
-        if "recipes" in (sys.argv[1:] or BASES):
-            solvable()
 
 
-def solvable() -> None:
-    problems = load_problems("nano-balanced:train")
-    digest, passes = measure_pass_rates(problems, 0, REGIME, SOLVED_OF)
-    counts = "".join(str(passes[problem.id]) for problem in problems)
-    found = {"model": digest, "attempts": SOLVED_OF, "passes": counts}
-    SOLVABLE_FILE.write_text(json.dumps(found, indent=0) + "\n")
-    never, always = (counts.count(str(n)) for n in (0, SOLVED_OF))
-    print(f"{len(counts)} problems, {never} never and {always} always solved")
+def searches(evaluator: Evaluator) -> None:
+    """What answers without a model are worth, and how many let the solver solve the problem."""
+    problems, rng = load_problems("search:test"), random.Random(0)
+
+    def lines(ranges):
+        return {(path, n) for path, i, j in ranges for n in range(i, j + 1)}
+
+    def anywhere(problem):
+        files, wanted = problem.metadata["files"], lines(problem.metadata["needed"])
+        every = [(path, n) for path in files for n in range(1, len(files[path]) + 1)]
+        return set(rng.sample(every, len(wanted)))
+
+    answers = {
+        "all that is needed": lambda problem: lines(problem.metadata["needed"]),
+        "the definition alone": lambda problem: lines(problem.metadata["needed"][:1]),
+        "every line with the name": search.named,
+        "as many lines at random": anywhere,
+    }
+    for name, answer in answers.items():
+        found = [answer(problem) for problem in problems]
+        programs = list(map(search.program, problems, found))
+        solved = [one.passed for one in run_programs(problems, programs, evaluator)]
+        scores = [search.score(*one) for one in zip(found, problems, strict=True)]
+        told = {part: round(mean(one[part] for one in scores), 4) for part in scores[0]}
+        print(f"{name}: {told}, solves {mean(map(float, solved)):.1%}")
 
 
 def unsolved(evaluator: Evaluator) -> None:

@@ -47,7 +47,7 @@ class Comparison(Study):
     beside: Mapping[str, Any] = field(default_factory=dict)
 
     def with_beside(self, **records: Any) -> Comparison:
-        """The same with ``data``, ``suite``, ``timing`` or ``correction`` to show beside it."""
+        """The same with ``data``, ``suite`` or studies by name to show beside it."""
         return replace(self, beside={**self.beside, **records})
 
     def verdicts(self) -> pd.DataFrame:

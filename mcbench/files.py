@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,7 @@ def _process_start(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
+@cache
 def _boot() -> str | None:
     """Which start of which machine this is; None where the system does not say."""
     try:

@@ -3,7 +3,7 @@
 import numpy as np
 from fake_runs import KINDS, LEVELS, PROBLEMS, make_record
 
-from mcbench.claims.evidence import PassRates, RunCurves
+from mcbench.claims.curves import PassRates, RunCurves
 from mcbench.claims.protocol import MAP_SEEDS
 from mcbench.experiments.experiments import grid, planned_runs
 from mcbench.experiments.where import NAME

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mcbench.claims.evidence import (
+from mcbench.claims.curves import (
     ALL_ENTROPY,
     CLIPPED,
     CUT,

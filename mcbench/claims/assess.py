@@ -17,7 +17,8 @@ import numpy as np
 
 from mcbench.claims import protocol, rules
 from mcbench.claims.claim import CLAIMS, Claim, claims_of
-from mcbench.claims.evidence import Evidence, Part, RunCurves, alike, duplicates, run_curves
+from mcbench.claims.curves import RunCurves, alike, duplicates, run_curves
+from mcbench.claims.evidence import Evidence, Part
 from mcbench.claims.margins import POINTS, TOKENS, UPDATES
 from mcbench.claims.measurements import Measurements
 from mcbench.claims.rules import (

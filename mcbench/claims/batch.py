@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, gap, mean_of, part
+from mcbench.claims.evidence import Evidence, Part, mean_of, part
 from mcbench.claims.margins import TOKENS, UPDATES
 from mcbench.claims.statistics import change_point, fall_from_peak, rise_to_peak
 
@@ -41,11 +41,4 @@ def on_policy(evidence: Evidence) -> list[Part]:
 @claim("B2", "The intermediate batch size performs best.", ARMS)
 def intermediate(evidence: Evidence) -> list[Part]:
     """Last-window pass@1: medium minus small, and medium minus large."""
-    return [
-        one
-        for arm in (SMALL, LARGE)
-        for one in evidence.accuracy_parts(
-            f"pass@1 at the end, medium minus {arm}",
-            gap(MEDIUM, arm),
-        )
-    ]
+    return evidence.higher(MEDIUM, SMALL, LARGE)

@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, Terms, difference, gap, mean_of, part
+from mcbench.claims.curves import LENGTH
+from mcbench.claims.evidence import Evidence, Part, Terms, gap, mean_of, part
 from mcbench.claims.margins import TOKENS
 from mcbench.claims.statistics import Curve, Statistic, growth, last_window, mean_between
 
@@ -28,8 +29,7 @@ def accuracy(evidence: Evidence) -> list[Part]:
         one
         for shorter, longer in STEPS
         for one in evidence.accuracy_parts(
-            f"pass@1 at the end, {shorter} to {longer}",
-            gap(longer, shorter),
+            f"pass@1 at the end, {shorter} to {longer}", gap(longer, shorter)
         )
     ]
 
@@ -42,11 +42,12 @@ def accuracy(evidence: Evidence) -> list[Part]:
 def length(evidence: Evidence) -> list[Part]:
     """Growth by the slope, and last-window length: rise from each arm to the next longer one."""
     return [
-        difference(f"{name}, {shorter} to {longer}", TOKENS, evidence.length(longer),
-                   evidence.length(shorter), statistic)
+        evidence.difference(
+            f"{name}, {shorter} to {longer}", TOKENS, LENGTH, (longer, shorter), statistic
+        )
         for name, statistic in (("length growth", growth), ("length at the end", last_window))
         for shorter, longer in STEPS
-    ]  # fmt: skip
+    ]
 
 
 @claim("C3", "A longer maximum output goes with higher diversity.", CONSTANT)
@@ -56,8 +57,7 @@ def diversity(evidence: Evidence) -> list[Part]:
         one
         for shorter, longer in STEPS
         for one in evidence.diversity_parts(
-            f"diversity at the end, {shorter} to {longer}",
-            gap(longer, shorter),
+            f"diversity at the end, {shorter} to {longer}", gap(longer, shorter)
         )
     ]
 

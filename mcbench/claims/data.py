@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, difference, part
+from mcbench.claims.curves import LENGTH, REWARD
+from mcbench.claims.evidence import Evidence, Part, part
 from mcbench.claims.margins import POINTS, TOKENS
-from mcbench.claims.statistics import area_under_curve, first_window, growth, last_window
+from mcbench.claims.statistics import area_under_curve, first_window, growth
 
 ARMS = ("harder", "easier")
 claim = partial(register, section="data", experiment="data_quality", source="§3, Fig. 5")
@@ -40,9 +41,8 @@ def gain(evidence: Evidence) -> list[Part]:
 @claim("D2", "The harder set yields lower training reward.", ARMS)
 def reward(evidence: Evidence) -> list[Part]:
     """Mean reward over the run, easier minus harder set."""
-    harder, easier = map(evidence.reward, ARMS)
     name = "reward, easier minus harder set"
-    return [difference(name, POINTS, easier, harder, area_under_curve)]
+    return [evidence.difference(name, POINTS, REWARD, ("easier", "harder"), area_under_curve)]
 
 
 @claim("D3", "Reward grows alike on both sets, test accuracy only on the harder one.", ARMS)
@@ -85,7 +85,7 @@ def response_length(evidence: Evidence) -> list[Part]:
     harder, easier = map(evidence.length, ARMS)
     room = [(1.2, easier, first_window), (-1.0, harder, first_window)]
     return [
-        difference("length growth", TOKENS, harder, easier, growth),
-        difference("length at the end", TOKENS, harder, easier, last_window),
+        evidence.difference("length growth", TOKENS, LENGTH, ARMS, growth),
+        evidence.difference("length at the end", TOKENS, LENGTH, ARMS),
         part("room below 1.2 times the easier set's first length", TOKENS, *room, threshold=True),
     ]

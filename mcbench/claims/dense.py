@@ -5,15 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, Series, difference, gap, part
-from mcbench.claims.margins import MARGINS, POINTS
+from mcbench.claims.evidence import Evidence, Part, Series, part
+from mcbench.claims.margins import POINTS
 from mcbench.claims.statistics import first_window, last_window
 
 claim = partial(register, section="landscape", experiment="dense_rewards", whose="landscape")
-
-
-def _ends(evidence: Evidence, ours: str, other: str) -> list[Part]:
-    return evidence.accuracy_parts(f"pass@1 at the end, {ours} minus {other}", gap(ours, other))
 
 
 def _task(evidence: Evidence, arm: str, name: str) -> Series:
@@ -30,7 +26,7 @@ def _gain(name: str, series: Series) -> Part:
     "Credit by a critic, against the greedy answer, ends higher than 1 or 0, and than the same "
     "outcomes without a critic.",
     ("tests", "outcomes", "coderl"),
-    source="CodeRL (Le et al. 2022), Eq. 3 to 8, Table 3",
+    source="CodeRL (Le et al. 2022): its critic, and returns against the greedy answer",
 )
 def critic(evidence: Evidence) -> list[Part]:
     """Last-window pass@1: CodeRL minus the tests' 1 or 0, and minus the four outcomes. Beside them,
@@ -39,39 +35,33 @@ def critic(evidence: Evidence) -> list[Part]:
     half = evidence.logged("coderl", "task/critic_auroc").percent()
     auroc = part("AUROC of the critic minus 50 %", POINTS, (1.0, half, last_window),
                  constant=-50.0, beside=True)  # fmt: skip
-    return [*_ends(evidence, "coderl", "tests"), *_ends(evidence, "coderl", "outcomes"), auroc]
+    return [*evidence.higher("coderl", "tests", "outcomes"), auroc]
 
 
 @claim(
     "V2",
     "Blame on the line that broke ends higher than 1 or 0, with fewer runtime errors.",
     ("tests", "rltf"),
-    source="RLTF (Liu et al. 2023), Eq. 7, Table 5",
+    source="RLTF (Liu et al. 2023): fine-grained feedback",
 )
 def blame(evidence: Evidence) -> list[Part]:
     """Last-window pass@1, RLTF minus the tests' 1 or 0; and share of responses with a runtime error
     in training, 1 or 0 minus RLTF.
     """
-    a, b = (_task(evidence, arm, "runtime_error") for arm in ("tests", "rltf"))
-    fewer = difference("runtime errors at the end, tests minus rltf", POINTS, a, b, last_window)
-    return [*_ends(evidence, "rltf", "tests"), fewer]
+    name = "runtime errors at the end, tests minus rltf"
+    fewer = evidence.difference(name, POINTS, "task/runtime_error", ("tests", "rltf"))
+    return [*evidence.higher("rltf", "tests"), fewer]
 
 
 @claim(
     "V3",
     "Likeness to the reference, which runs nothing, ends as high as 1 or 0.",
     ("tests", "ppocoder"),
-    source="PPOCoder (Shojaee et al. 2023), section 3.3, Table 2",
+    source="PPOCoder (Shojaee et al. 2023): matches of syntax trees and of data flow",
 )
 def likeness(evidence: Evidence) -> list[Part]:
     """Last-window pass@1: PPOCoder minus the tests' 1 or 0, plus the margin."""
-    margin = MARGINS[POINTS].value
-    return evidence.accuracy_parts(
-        f"pass@1 at the end, ppocoder minus tests, plus {margin:g}",
-        gap("ppocoder", "tests"),
-        constant=margin,
-        threshold=True,
-    )
+    return evidence.no_lower("ppocoder", "tests")
 
 
 @claim(
@@ -103,8 +93,8 @@ def pleased(evidence: Evidence) -> list[Part]:
     "Prefixes that shrink, and no gradient where no test came, end higher than the same outcomes "
     "without them.",
     ("outcomes", "stepcoder"),
-    source="StepCoder (Dou et al. 2024), sections 3.1 and 3.2, Table 3",
+    source="StepCoder (Dou et al. 2024): curriculum of completion (CCCS), and FGO",
 )
 def steps(evidence: Evidence) -> list[Part]:
     """Last-window pass@1: StepCoder minus the four outcomes, at equal numbers of updates."""
-    return _ends(evidence, "stepcoder", "outcomes")
+    return evidence.higher("stepcoder", "outcomes")

@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, Series, Term, difference, gap, minus
+from mcbench.claims.curves import REWARD
+from mcbench.claims.evidence import Evidence, Part, Series, Term, gap, minus
 from mcbench.claims.margins import POINTS
 from mcbench.claims.measurements import SUITE
 from mcbench.claims.statistics import (
@@ -64,8 +65,7 @@ def labelled_set(evidence: Evidence) -> list[Part]:
 @claim("E2", "Training reward is higher under the multi-strategy evaluator.", ARMS)
 def training_reward(evidence: Evidence) -> list[Part]:
     """Mean reward over the run, ours minus theirs, paired by seed."""
-    ours, theirs = map(evidence.reward, ARMS)
-    return [difference("reward", POINTS, ours, theirs, area_under_curve)]
+    return [evidence.difference("reward", POINTS, REWARD, ARMS, area_under_curve)]
 
 
 @claim(

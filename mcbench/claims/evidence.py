@@ -1,4 +1,4 @@
-"""From run records to the curves that claims compare, aligned by seed and by problem.
+"""The parts of claims, from the curves of runs aligned by seed and by problem.
 
 Axis letters: S seeds, N points of a curve, P problems, R resampled problem sets.
 """
@@ -6,12 +6,21 @@ Axis letters: S seeds, N points of a curve, P problems, R resampled problem sets
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mcbench.claims.curves import (
+    DIVERSITY,
+    HEAD_DIVERSITY,
+    LENGTH,
+    REWARD,
+    UNIQUE,
+    PassRates,
+    RunCurves,
+)
 from mcbench.claims.margins import DISTINCT, MARGINS, POINTS, PROGRAMS
 from mcbench.claims.measurements import Measurements, table_of
 from mcbench.claims.statistics import (
@@ -28,156 +37,7 @@ from mcbench.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mcbench.runs.store import RunRecord
-
-REWARD, LENGTH, DIVERSITY = "reward", "completions/mean_length", "diversity/distinct_4"
-HEAD_DIVERSITY, UNIQUE = "diversity/distinct_4_first", "diversity/unique_programs"
-CLIPPED, ENTROPY = "clip_ratio/region_mean", "entropy"
-ALL_ENTROPY = "entropy/all_responses"  # TRL's leaves out what is removed from the loss
-GROUPS = ("group/mixed", "group/all_fail")
-CUT, WRONG_LENGTH = "mask/truncated", "length/incorrect_mean"
-DIVERSITIES = (
-    *(f"diversity/distinct_{n}" for n in (1, 2, 3, 4)),
-    "diversity/self_bleu",
-    UNIQUE,
-)
-SHORT_WEIGHT, LONG_WEIGHT = "correction/weight_to_50", "correction/weight_to_100"
-LOGGED = (
-    *(REWARD, LENGTH, *DIVERSITIES, HEAD_DIVERSITY, CLIPPED, ENTROPY, ALL_ENTROPY, *GROUPS),
-    *(CUT, WRONG_LENGTH, SHORT_WEIGHT, LONG_WEIGHT),
-)
-LEVELS = ("easy", "medium", "hard")
 MIN_POINTS = 5  # of a curve; a trial of a few steps decides nothing
-
-
-@dataclass(frozen=True)
-class PassRates:
-    """Held-out pass rates of a run at one maximum length and temperature.
-
-    ``values`` (N, P) is the share of attempts that passed, in percent, at ``steps`` (N,) and for
-    ``problems`` (P,), sorted, of these ``difficulties`` and ``kinds`` (P,).
-    """
-
-    steps: np.ndarray
-    problems: tuple[str, ...]
-    values: np.ndarray
-    difficulties: tuple[str, ...]
-    kinds: tuple[str, ...] = ()
-
-
-How = tuple[int, float]
-"""How answers were drawn: the maximum length and the temperature."""
-
-
-@dataclass(frozen=True)
-class RunCurves:
-    """What claims read of one run.
-
-    ``logged`` maps a column to its steps and values, (N,) each. ``rates`` are the held-out pass
-    rates of the evaluations on all problems, by length and temperature; ``shapes`` those of all
-    evaluations, on the problems that every one of them has, where some have fewer.
-    """
-
-    logged: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    rates: Mapping[How, PassRates]
-    shapes: Mapping[How, PassRates] = field(default_factory=dict)
-
-
-def run_curves(record: RunRecord) -> RunCurves:
-    """The curves of a record; what it does not hold stays empty."""
-    logged = {}
-    told = {name for line in record.step_lines for name in line if name.startswith("task/")}
-    for column in (*LOGGED, *sorted(told)):
-        points = {
-            int(line["step"]): float(line[column])
-            for line in record.step_lines
-            if line.get(column) is not None
-        }
-        if points:
-            steps = sorted(points)
-            logged[column] = (np.array(steps, float), np.array([points[step] for step in steps]))
-    rates, shapes = {}, {}
-    for how in {_how(line) for line in record.eval_lines}:
-        lines = [line for line in record.eval_lines if _how(line) == how]
-        most = max(len(line["per_problem"]) for line in lines)
-        whole = [line for line in lines if len(line["per_problem"]) == most]
-        rates[how] = _pass_rates(whole)
-        if len(whole) < len(lines):
-            shapes[how] = _pass_rates(lines)
-    return RunCurves(logged | _parts(record), rates, shapes)
-
-
-def _parts(record: RunRecord) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """What evaluations of a task tell beside pass@1, as ``eval/NAME``; at the shortest length."""
-    lines = [line for line in record.eval_lines if line.get("parts")]
-    shortest = min((int(line["max_completion_length"]) for line in lines), default=0)
-    found: dict[str, dict[int, float]] = {}
-    for line in lines:
-        if int(line["max_completion_length"]) == shortest:
-            for name, value in line["parts"].items():
-                found.setdefault(f"eval/{name}", {})[int(line["step"])] = float(value)
-    return {
-        name: (np.array(sorted(at), float), np.array([at[step] for step in sorted(at)]))
-        for name, at in found.items()
-    }
-
-
-def _how(line: Mapping[str, Any]) -> How:
-    return int(line["max_completion_length"]), float(line.get("temperature", 1.0))
-
-
-def _pass_rates(lines: Sequence[Mapping[str, Any]]) -> PassRates:
-    judged = {
-        int(line["step"]): {row["id"]: row for row in line["per_problem"] if row["attempts"]}
-        for line in lines
-    }
-    steps = sorted(judged)
-    # A problem whose attempts were all lost to our own infrastructure is left out everywhere.
-    problems = sorted(set.intersection(*map(set, judged.values())))
-    values = [
-        [100 * judged[step][one]["passes"] / judged[step][one]["attempts"] for one in problems]
-        for step in steps
-    ]
-    first = judged[steps[0]]
-    return PassRates(
-        np.array(steps, float),
-        tuple(problems),
-        np.array(values).reshape(len(steps), -1),
-        *(tuple(str(first[one].get(name, "")) for one in problems) for name in _OF_PROBLEMS),
-    )
-
-
-_OF_PROBLEMS = ("difficulty", "kind")
-
-
-def duplicates(arms: Mapping[str, Mapping[int, RunCurves]]) -> dict[str, str]:
-    """Arms that trained exactly as an earlier one did: all that was logged is equal, for every seed
-    that both have.
-    """
-    found: dict[str, str] = {}
-    names = list(arms)
-    for place, arm in enumerate(names):
-        for earlier in names[:place]:
-            seeds = arms[arm].keys() & arms[earlier].keys()
-            if seeds and all(_logged_alike(arms[arm][s], arms[earlier][s]) for s in seeds):
-                found[arm] = found.get(earlier, earlier)
-                break
-    return found
-
-
-def _logged_alike(ours: RunCurves, other: RunCurves) -> bool:
-    if not ours.logged or ours.logged.keys() != other.logged.keys():
-        return False
-    return all(
-        np.array_equal(np.stack(ours.logged[name]), np.stack(other.logged[name]), equal_nan=True)
-        for name in ours.logged
-    )
-
-
-def alike(same: Mapping[str, str]) -> str:
-    """A sentence on duplicates; empty without any."""
-    told = [f"{arm} trained as {other} did" for arm, other in same.items()]
-    return f"{', '.join(told)}, update by update" if told else ""
 
 
 @dataclass(frozen=True)
@@ -332,6 +192,20 @@ class Evidence:
             raise NotLogged(f"arm {arm} has runs that did not log {column}")
         return _aligned([run.logged[column] for run in runs], f"{column} of arm {arm}")
 
+    def difference(
+        self,
+        name: str,
+        unit: str,
+        column: str,
+        arms: tuple[str, str],
+        statistic: Statistic = last_window,
+    ) -> Part:
+        """A part: a column of the first arm minus that of the second; shares in points."""
+        ours, other = (self.logged(arm, column) for arm in arms)
+        if unit == POINTS:
+            ours, other = ours.percent(), other.percent()
+        return difference(name, unit, ours, other, statistic)
+
     def accuracy(
         self,
         arm: str,
@@ -439,6 +313,30 @@ class Evidence:
                 area = terms(accuracy, area_under_curve)
                 made.append(part(f"{name}{at}, area", POINTS, *area, beside=True, **options))
         return sorted(made, key=lambda one: one.beside)
+
+    def higher(self, ours: str, *others: str) -> list[Part]:
+        """Pass@1 at the end, an arm minus each of the others."""
+        return [
+            one
+            for other in others
+            for one in self.accuracy_parts(
+                f"pass@1 at the end, {ours} minus {other}", gap(ours, other)
+            )
+        ]
+
+    def no_lower(self, ours: str, *others: str) -> list[Part]:
+        """How much better than the margin below another arm's pass@1 an arm ends."""
+        margin = MARGINS[POINTS].value
+        return [
+            one
+            for other in others
+            for one in self.accuracy_parts(
+                f"pass@1 at the end, {ours} minus {other}, plus {margin:g}",
+                gap(ours, other),
+                constant=margin,
+                threshold=True,
+            )
+        ]
 
     def diversity_parts(self, name: str, terms: Terms, **options: Any) -> list[Part]:
         """A statement on diversity by unique programs and by Distinct-4 of the first tokens, which

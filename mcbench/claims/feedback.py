@@ -1,18 +1,25 @@
 """What is claimed of feedback: attempts that are told what failed (F), and users who accept or not
-(A), on the tasks of :mod:`mcbench.tasks.turns` and :mod:`mcbench.tasks.tab`.
+(A), on the tasks of :mod:`mcbench.tasks.turns`, :mod:`mcbench.tasks.search` and
+:mod:`mcbench.tasks.tab`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from mcbench.claims.evidence import Evidence, Part, difference, part
-from mcbench.claims.landscape import claim, higher, no_lower
-from mcbench.claims.margins import POINTS
+from mcbench.claims.landscape import base, claim, higher, no_lower
+from mcbench.claims.margins import POINTS, REGRET
 from mcbench.claims.statistics import last_window
 
 turns = partial(claim, experiment="multi_turn")
+searches = partial(claim, experiment="retrieval")
 users = partial(claim, experiment="online_feedback")
+GREP = "SWE-grep (Cognition 2025): reward and turns of its sub-agent"
+NAMED_F05, DEFINITION_F05 = 0.4962, 0.8709
+"""What all lines that hold the name asked for are worth, and the lines of its definition alone,
+mean over ``search:test``."""
 TAB = "Improving Cursor Tab with online RL (Cursor 2025)"
 
 
@@ -21,7 +28,7 @@ TAB = "Improving Cursor Tab with online RL (Cursor 2025)"
     "Three attempts that are told what failed solve more than three independent ones, and than "
     "three that are told of another problem's failure.",
     ("independent", "shuffled", "rlef"),
-    source="RLEF (Gehring et al. 2025), sections 3.2 and 3.3",
+    source="RLEF (Gehring et al. 2025): feedback in turns, and its control by random feedback",
 )
 def told_what_failed(evidence: Evidence) -> list[Part]:
     """Last-window share of solved problems: feedback minus independent attempts, of which the first
@@ -33,13 +40,47 @@ def told_what_failed(evidence: Evidence) -> list[Part]:
 @turns(
     "F2",
     "Sampling from weights that are up to four generations old costs no accuracy.",
-    ("rlef", "stale_1", "stale_2", "stale_4"),
+    ("rlef", "stale_1", "stale_2", "stale_3", "stale_4"),
     source="SkyRL-Agent (Cao et al. 2025): asynchronous rollouts, staleness at most 4",
 )
 def old_weights(evidence: Evidence) -> list[Part]:
     """Last-window share of solved problems: each staleness minus none, plus the margin."""
-    arms = ("stale_1", "stale_2", "stale_4")
+    arms = ("stale_1", "stale_2", "stale_3", "stale_4")
     return [no_lower(evidence, "solved", arm, "rlef") for arm in arms]
+
+
+@searches(
+    "F3",
+    "Rewarded with F0.5 a sub-agent finds more than it did, than one search for the name, and than "
+    "the definition alone.",
+    ("search",),
+    source=GREP,
+)
+def finds_more(evidence: Evidence) -> list[Part]:
+    """Last-window F0.5 of held-out answers, mean of files and lines, in percent: minus the base,
+    minus that of every line that holds the name, and minus that of the definition's lines.
+    """
+    found = evidence.logged("search", "eval/f05").percent()
+    return [
+        part("F0.5, at the end minus the base", POINTS, (1.0, found, last_window),
+             (-1.0, found, base)),
+        *(
+            part(f"F0.5 at the end minus {name}", POINTS, (1.0, found, last_window),
+                 constant=-100 * worth, threshold=True)
+            for name, worth in (("one search", NAMED_F05), ("the definition", DEFINITION_F05))
+        ),
+    ]  # fmt: skip
+
+
+@searches(
+    "F4",
+    "F0.5 of what is found helps the solver more than a reward of the solver's success.",
+    ("search", "search_solved"),
+    source=f"{GREP}; the control is ours: it is rewarded with the very measure",
+)
+def helps_the_solver(evidence: Evidence) -> list[Part]:
+    """Last-window share of held-out queries that the solver solves with what it was shown."""
+    return [higher(evidence, "solved", "search", "search_solved")]
 
 
 @users(
@@ -88,11 +129,20 @@ def own_data(evidence: Evidence) -> list[Part]:
     """Last-window regret to the best policy, 100 times the reward a context: off-policy minus
     on-policy.
     """
-    off, on = (
-        evidence.logged(arm, "eval/regret_25").percent() for arm in ("off_policy", "on_policy")
-    )
     name = "regret at the end, off-policy minus on-policy"
-    return [difference(name, POINTS, off, on, last_window)]
+    return _regret(evidence, name, "eval/regret_25", "off_policy", "on_policy")
+
+
+def _regret(evidence: Evidence, name: str, column: str, ours: str, other: str) -> list[Part]:
+    """Last-window regret, 100 times the reward a context: ours minus the other's. Beside it, what
+    the margin of pass@1 makes of it, which these claims were first judged by.
+    """
+    a, b = (evidence.logged(arm, column).percent() for arm in (ours, other))
+    found = difference(name, REGRET, a, b, last_window)
+    return [
+        found,
+        replace(found, name=f"{name}, by the margin of pass@1", unit=POINTS, beside=True),
+    ]
 
 
 @users(
@@ -106,17 +156,14 @@ def follows_users(evidence: Evidence) -> list[Part]:
     """Last-window regret to users who accept half as often, 100 times the reward a context: trained
     on the old users minus trained on both.
     """
-    old, both = (
-        evidence.logged(arm, "eval/regret_drifted").percent() for arm in ("on_policy", "drift")
-    )
     name = "regret to the changed users at the end, without them minus with them"
-    return [difference(name, POINTS, old, both, last_window)]
+    return _regret(evidence, name, "eval/regret_drifted", "on_policy", "drift")
 
 
 @users(
     "A5",
-    "Rewards divided by their deviation in a group, as GRPO's are, move the switch away from .25, "
-    "and leave more regret.",
+    "Rewards divided by their deviation in a group, as GRPO's are, move the switch upwards from "
+    ".25, and leave more regret.",
     ("on_policy", "normalised"),
     source="ours, written after a look at the first run (normalised, seed 30, which counts): where "
     "few responses of a group suggest, the division makes an acceptance and a rejection equally "
@@ -126,9 +173,7 @@ def deviation_moves_the_threshold(evidence: Evidence) -> list[Part]:
     """Last-window switch, in percent, and regret, 100 times the reward a context: with the division
     minus without.
     """
-    found = []
-    for name, column in (("switch", "eval/switch"), ("regret", "eval/regret_25")):
-        a, b = (evidence.logged(arm, column).percent() for arm in ("normalised", "on_policy"))
-        what = f"{name} at the end, normalised minus on_policy"
-        found.append(difference(what, POINTS, a, b, last_window))
-    return found
+    arms = ("normalised", "on_policy")
+    what = "{} at the end, normalised minus on_policy"
+    switch = evidence.difference(what.format("switch"), POINTS, "eval/switch", arms)
+    return [switch, *_regret(evidence, what.format("regret"), "eval/regret_25", *arms)]

@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, difference, gap
+from mcbench.claims.curves import LENGTH
+from mcbench.claims.evidence import Evidence, Part, gap
 from mcbench.claims.margins import DISTINCT, TOKENS
 from mcbench.claims.statistics import (
     estimate,
@@ -35,13 +36,9 @@ def diversity_length_accuracy(evidence: Evidence) -> list[Part]:
     KL with low clip: diversity falls from first to last window, and pass@1 falls from its peak,
     whose place is found on the other seeds.
     """
-    long, short = evidence.length(NO_KL), evidence.length(KL)
     return [
-        *evidence.diversity_parts(
-            "diversity at the end, no KL minus KL",
-            gap(NO_KL, KL),
-        ),
-        difference("length at the end, no KL minus KL", TOKENS, long, short, last_window),
+        *evidence.diversity_parts("diversity at the end, no KL minus KL", gap(NO_KL, KL)),
+        evidence.difference("length at the end, no KL minus KL", TOKENS, LENGTH, (NO_KL, KL)),
         *evidence.accuracy_parts(
             "pass@1 growth, no KL", lambda of, _: [(1, of(NO_KL), growth)], shape=True
         ),

@@ -37,7 +37,7 @@ def no_lower(evidence: Evidence, what: str, ours: str, other: str, **kind: Any) 
     )  # fmt: skip
 
 
-def _base(x: np.ndarray, y: Curve) -> np.ndarray:
+def base(x: np.ndarray, y: Curve) -> np.ndarray:
     """Before training."""
     return y[..., 0]
 
@@ -47,7 +47,7 @@ def gain(evidence: Evidence, what: str, arm: str, **kind: Any) -> Part:
     curve = evidence.accuracy(arm, **kind)
     return part(
         f"{what}, {arm} at the end minus the base", POINTS,
-        (1.0, curve, last_window), (-1.0, curve, _base),
+        (1.0, curve, last_window), (-1.0, curve, base),
     )  # fmt: skip
 
 
@@ -114,8 +114,8 @@ def chosen_by_tests(evidence: Evidence) -> list[Part]:
 
 @traced(
     "X1",
-    "A model trained on traces as well ends higher after reinforcement on programs, at equal "
-    "tokens.",
+    "A model trained on traces as well ends higher after reinforcement on programs, and gains more "
+    "by it, at equal tokens.",
     ("traced", "untraced"),
     source="CWM (Copet et al. 2025), mid-training on execution traces",
 )
@@ -126,7 +126,7 @@ def traces_help_programs(evidence: Evidence) -> list[Part]:
     gains = [
         (sign, evidence.accuracy(arm), statistic)
         for arm, sign in (("traced", 1.0), ("untraced", -1.0))
-        for sign, statistic in ((sign, last_window), (-sign, _base))
+        for sign, statistic in ((sign, last_window), (-sign, base))
     ]
     return [
         higher(evidence, "pass@1", "traced", "untraced"),
@@ -149,6 +149,6 @@ def exact_traces(evidence: Evidence) -> list[Part]:
         gain(evidence, "traces exactly right", "frames"),
         part(
             "frames right, at the end minus the base", POINTS,
-            (1.0, frames, last_window), (-1.0, frames, _base),
+            (1.0, frames, last_window), (-1.0, frames, base),
         ),
     ]  # fmt: skip

@@ -19,7 +19,7 @@ class Margin:
 
 POINTS, TOKENS, UPDATES, TEMPERATURE = "points", "tokens", "updates", "T"
 DISTINCT, DISTINCT_SLOPE, PROGRAMS = "Distinct-4", "Distinct-4 per unit of T", "unique programs"
-CLIPPED, NATS, RANK = "% of tokens", "nats", "rank corr."
+CLIPPED, NATS, RANK, REGRET = "% of tokens", "nats", "rank corr.", "regret"
 
 MARGINS: dict[str, Margin] = {
     POINTS: Margin(
@@ -44,5 +44,11 @@ MARGINS: dict[str, Margin] = {
     CLIPPED: Margin(0.1, "a tenth of the one percent from which on a clip is said to act"),
     NATS: Margin(0.02, "token entropy: a twentieth of the untrained model's 0.4 nats"),
     RANK: Margin(0.1, "what is called a small correlation"),
+    REGRET: Margin(
+        0.5,
+        "100 times the reward a context: a twentieth of what the untrained policy leaves (9.6). No "
+        "measure of the protocol; chosen after the runs, whose first margin, of pass@1, is told "
+        "beside",
+    ),
 }
 """By the unit of a part, which names its measure."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import (
+from mcbench.claims.curves import (
     ALL_ENTROPY,
     CLIPPED,
     DIVERSITIES,
@@ -23,14 +23,8 @@ from mcbench.claims.evidence import (
     REWARD,
     SHORT_WEIGHT,
     UNIQUE,
-    Evidence,
-    Part,
-    Series,
-    difference,
-    gap,
-    mean_of,
-    part,
 )
+from mcbench.claims.evidence import Evidence, Part, Series, difference, gap, mean_of, part
 from mcbench.claims.margins import CLIPPED as CLIPPED_TOKENS
 from mcbench.claims.margins import DISTINCT, NATS, POINTS, PROGRAMS, RANK, TOKENS
 from mcbench.claims.statistics import (
@@ -60,8 +54,8 @@ def generations(evidence: Evidence) -> list[Part]:
     """Newer minus older model, each over its own start: growth of response length by the slope, and
     the gain in pass@1 (last minus first window) on easy, medium and hard problems.
     """
-    lengths = (evidence.length("newer"), evidence.length("older"))
-    found = [difference("growth of responses, newer minus older", TOKENS, *lengths, growth)]
+    name = "growth of responses, newer minus older"
+    found = [evidence.difference(name, TOKENS, LENGTH, ("newer", "older"), growth)]
     for level in LEVELS:
         ours, other = (evidence.accuracy(arm, difficulty=level) for arm in ("newer", "older"))
         name = f"gain on {level} problems, newer minus older"
@@ -89,14 +83,13 @@ def readings(evidence: Evidence) -> list[Part]:
     """Growth of response length by the slope: each reading minus no mask, and ``incorrect`` minus
     each of the other two; rho 0.2 in all three.
     """
-    length = {arm: evidence.length(arm) for arm in ("none", *READINGS)}
     pairs = [(arm, "none", f"{name} minus no mask") for arm, name in READINGS.items()]
     pairs += [
         ("rho_02", arm, f"incorrect minus {READINGS[arm]}")
         for arm in ("when_correct", "when_non_incorrect")
     ]
     return [
-        difference(f"growth, {name}", TOKENS, length[ours], length[other], growth)
+        evidence.difference(f"growth, {name}", TOKENS, LENGTH, (ours, other), growth)
         for ours, other, name in pairs
     ]
 
@@ -230,12 +223,11 @@ def signal(evidence: Evidence) -> list[Part]:
     with no passing response, mean over the run, our rules minus LiveCodeBench's.
     """
     names = ("prompts with a gradient", "prompts without a passing response")
-    found = []
-    for name, column in zip(names, GROUPS, strict=True):
-        shares = (evidence.logged(arm, column) for arm in ("microcoder", "livecodebench"))
-        ours, theirs = (series.percent() for series in shares)
-        found.append(difference(name, POINTS, ours, theirs, area_under_curve))
-    return found
+    arms = ("microcoder", "livecodebench")
+    return [
+        evidence.difference(name, POINTS, column, arms, area_under_curve)
+        for name, column in zip(names, GROUPS, strict=True)
+    ]
 
 
 OLD_LOSS, TOKEN_LOSS, PLUS = STEPS_TO_PLUS = ("grpo", "kl_and_clip/kl_low_clip", "grpo_plus")
@@ -347,13 +339,11 @@ def _effects(evidence: Evidence, pairs: Sequence[tuple[str, str, str]]) -> list[
     found = []
     for name, ours, other in pairs:
         ends = evidence.accuracy_parts(f"pass@1, {name}", gap(ours, other))
-        found += [one for one in ends if not one.beside]
-        for what, unit, column in (
-            ("length", TOKENS, LENGTH),
-            ("unique programs", PROGRAMS, UNIQUE),
-        ):
-            a, b = (evidence.logged(arm, column) for arm in (ours, other))
-            found.append(difference(f"{what}, {name}", unit, a, b, last_window))
+        found += [
+            *(one for one in ends if not one.beside),
+            evidence.difference(f"length, {name}", TOKENS, LENGTH, (ours, other)),
+            evidence.difference(f"unique programs, {name}", PROGRAMS, UNIQUE, (ours, other)),
+        ]
     return found
 
 

@@ -7,19 +7,15 @@ from __future__ import annotations
 from functools import partial
 
 from mcbench.claims.claim import Measure, register
-from mcbench.claims.evidence import Evidence, Part, gap
+from mcbench.claims.evidence import Evidence, Part
 
 claim = partial(register, section="landscape", experiment="recipes", whose="landscape")
 WHOLE = ("deepcoder_whole", "polaris", "srpo", "dapo_whole")
 
 
-def _ends(evidence: Evidence, ours: str, other: str) -> list[Part]:
-    return evidence.accuracy_parts(f"pass@1 at the end, {ours} minus {other}", gap(ours, other))
-
-
 def _above_none(arm: str) -> Measure:
     def statistic(evidence: Evidence) -> list[Part]:
-        return _ends(evidence, arm, "none")
+        return evidence.higher(arm, "none")
 
     statistic.__doc__ = f"""Last-window pass@1 at both lengths: {arm} minus none."""
     return statistic
@@ -65,4 +61,4 @@ for number, (arm, said, source) in enumerate(
 )
 def above_the_whole(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 at both lengths: microcoder minus each whole recipe."""
-    return [one for arm in WHOLE for one in _ends(evidence, "microcoder", arm) if not one.beside]
+    return [one for one in evidence.higher("microcoder", *WHOLE) if not one.beside]

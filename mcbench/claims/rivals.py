@@ -12,36 +12,12 @@ from functools import partial
 import numpy as np
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import (
-    ALL_ENTROPY,
-    CUT,
-    REWARD,
-    WRONG_LENGTH,
-    Evidence,
-    Part,
-    RunCurves,
-    difference,
-    gap,
-)
-from mcbench.claims.margins import MARGINS, NATS, POINTS, TOKENS
-from mcbench.claims.statistics import area_under_curve, last_window
+from mcbench.claims.curves import ALL_ENTROPY, CUT, REWARD, WRONG_LENGTH, RunCurves
+from mcbench.claims.evidence import Evidence, Part, difference, gap
+from mcbench.claims.margins import NATS, POINTS, TOKENS
+from mcbench.claims.statistics import area_under_curve
 
 claim = partial(register, section="rivals", experiment="rivals", whose="rival")
-
-
-def _no_worse(evidence: Evidence, ours: str, other: str) -> list[Part]:
-    """How much better than the margin below another arm's pass@1 an arm ends."""
-    margin = MARGINS[POINTS].value
-    return evidence.accuracy_parts(
-        f"pass@1 at the end, {ours} minus {other}, plus {margin:g}",
-        gap(ours, other),
-        constant=margin,
-        threshold=True,
-    )
-
-
-def _higher(evidence: Evidence, ours: str, other: str) -> list[Part]:
-    return evidence.accuracy_parts(f"pass@1 at the end, {ours} minus {other}", gap(ours, other))
 
 
 @claim(
@@ -54,9 +30,7 @@ def no_rule_helps(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 at both lengths: no rule minus either rule, plus the margin, so that a
     rule which gains less than that is no help.
     """
-    return [
-        one for rule in ("before", "after") for one in _no_worse(evidence, "none", rule)
-    ]  # fmt: skip
+    return evidence.no_lower("none", "before", "after")
 
 
 @claim(
@@ -70,14 +44,14 @@ def more_are_cut(evidence: Evidence) -> list[Part]:
     """Last-window share of cut answers, without them in the group minus with them, and reward, with
     them minus without.
     """
-    found = []
-    for name, column, ours, other in (
-        ("cut answers at the end, before minus none", CUT, "before", "none"),
-        ("reward at the end, none minus before", REWARD, "none", "before"),
-    ):
-        a, b = (evidence.logged(arm, column).percent() for arm in (ours, other))
-        found.append(difference(name, POINTS, a, b, last_window))
-    return found
+    cut, reward = (
+        "cut answers at the end, before minus none",
+        "reward at the end, none minus before",
+    )
+    return [
+        evidence.difference(cut, POINTS, CUT, ("before", "none")),
+        evidence.difference(reward, POINTS, REWARD, ("none", "before")),
+    ]
 
 
 @claim(
@@ -89,9 +63,7 @@ def more_are_cut(evidence: Evidence) -> list[Part]:
 )
 def entropy_near_03(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 at both lengths: entropy 0.3 minus T = 0.6, and minus T = 1."""
-    return [
-        one for other in ("t_06", "none") for one in _higher(evidence, "entropy_03", other)
-    ]  # fmt: skip
+    return evidence.higher("entropy_03", "t_06", "none")
 
 
 @claim(
@@ -104,9 +76,13 @@ def soft_punishment(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 at both lengths: soft overlong punishment minus no rule, and minus masking
     all.
     """
-    return [
-        one for other in ("none", "all") for one in _higher(evidence, "soft_overlong", other)
-    ]  # fmt: skip
+    return evidence.higher("soft_overlong", "none", "all")
+
+
+def _sooner_and_higher(evidence: Evidence, arm: str) -> list[Part]:
+    a, b = (evidence.accuracy(one) for one in (arm, "none"))
+    sooner = difference("pass@1 over the training", POINTS, a, b, area_under_curve)
+    return [sooner, *evidence.higher(arm, "none")]
 
 
 @claim(
@@ -120,9 +96,7 @@ def dynamic_sampling(evidence: Evidence) -> list[Part]:
     last window at both lengths (higher), dynamic sampling minus none. What the further prompts cost
     is logged and not counted here.
     """
-    a, b = (evidence.accuracy(arm) for arm in ("dynamic", "none"))
-    sooner = difference("pass@1 over the training", POINTS, a, b, area_under_curve)
-    return [sooner, *_higher(evidence, "dynamic", "none")]
+    return _sooner_and_higher(evidence, "dynamic")
 
 
 @claim(
@@ -136,9 +110,9 @@ def done_right(evidence: Evidence) -> list[Part]:
     """Last-window length of wrong answers, GRPO without KL minus Dr. GRPO; and last-window pass@1
     at both lengths, Dr. GRPO minus GRPO, plus the margin.
     """
-    a, b = (evidence.logged(arm, WRONG_LENGTH) for arm in ("grpo_no_kl", "dr_grpo"))
-    shorter = difference("length of wrong answers, GRPO minus Dr. GRPO", TOKENS, a, b, last_window)
-    return [shorter, *_no_worse(evidence, "dr_grpo", "grpo_no_kl")]
+    arms, name = ("grpo_no_kl", "dr_grpo"), "length of wrong answers, GRPO minus Dr. GRPO"
+    shorter = evidence.difference(name, TOKENS, WRONG_LENGTH, arms)
+    return [shorter, *evidence.no_lower("dr_grpo", "grpo_no_kl")]
 
 
 @claim(
@@ -149,7 +123,7 @@ def done_right(evidence: Evidence) -> list[Part]:
 )
 def whole_answers(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 at both lengths: GSPO minus GRPO without KL, both averaged by answer."""
-    return _higher(evidence, "gspo", "grpo_no_kl")
+    return evidence.higher("gspo", "grpo_no_kl")
 
 
 @claim(
@@ -163,15 +137,13 @@ def weights_cut(evidence: Evidence) -> list[Part]:
     """Pass@1: area under the curve at the training length (sooner) and last window at both lengths
     (higher), CISPO minus the high clip.
     """
-    a, b = (evidence.accuracy(arm) for arm in ("cispo", "none"))
-    sooner = difference("pass@1 over the training", POINTS, a, b, area_under_curve)
-    return [sooner, *_higher(evidence, "cispo", "none")]
+    return _sooner_and_higher(evidence, "cispo")
 
 
 def _explores(evidence: Evidence, arm: str) -> list[Part]:
-    a, b = (evidence.logged(one, ALL_ENTROPY) for one in (arm, "none"))
-    entropy = difference(f"entropy at the end, {arm} minus none", NATS, a, b, last_window)
-    return [entropy, *_higher(evidence, arm, "none")]
+    name = f"entropy at the end, {arm} minus none"
+    entropy = evidence.difference(name, NATS, ALL_ENTROPY, (arm, "none"))
+    return [entropy, *evidence.higher(arm, "none")]
 
 
 @claim(
@@ -218,7 +190,7 @@ def for_several_attempts(evidence: Evidence) -> list[Part]:
         for one in _solved(evidence).accuracy_parts(name, gap("pass_at_k", "none"))
         if not one.beside
     ]
-    return [*any_attempt, *_no_worse(evidence, "pass_at_k", "none")]
+    return [*any_attempt, *evidence.no_lower("pass_at_k", "none")]
 
 
 def _solved(evidence: Evidence) -> Evidence:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 _EVERY_S = 15.0
 
@@ -37,7 +38,8 @@ def build(config: str, out: str | None, workers: int | None, dry_run: bool) -> N
         for source in given:
             print(local_size(source), file=sys.stderr)
         return
-    built = build_set(settings, progress=_Progress())
+    with closing(_Progress()) as progress:
+        built = build_set(settings, progress=progress)
     print(built)
     if built.tests_run:
         rate = built.tests_run / built.evaluator_s
@@ -49,25 +51,24 @@ def build(config: str, out: str | None, workers: int | None, dry_run: bool) -> N
 
 
 class _Progress:
-    """A line for what is done and the time that is left; off a terminal only now and then."""
+    """A bar for each stage until all of it is done; off a terminal a line only now and then."""
 
     def __init__(self) -> None:
-        self.stage, self.begun, self.told = "", 0.0, 0.0
+        self.bars: dict[str, Any] = {}
 
     def __call__(self, stage: str, done: int, of: int) -> None:
-        now = time.monotonic()
-        if stage != self.stage:
-            self.stage, self.begun, self.told = stage, now, now
-        terminal = sys.stderr.isatty()
-        if not (terminal or done == of or now - self.told >= _EVERY_S):
-            return
-        self.told = now
-        left = (now - self.begun) / done * (of - done) if done else 0.0
-        text = f"{stage}: {done} of {of}" + (
-            f", about {left / 60:.0f} min left" if left > 60 else ""
-        )
-        end = "\r" if terminal and done < of else "\n"
-        print(text, end=end, file=sys.stderr, flush=True)
+        if stage not in self.bars:
+            # Off a terminal no bar may move the cursor to a line of its own.
+            how: Any = {} if sys.stderr.isatty() else {"mininterval": _EVERY_S, "position": 0}
+            self.bars[stage] = tqdm(total=of, initial=done, desc=stage, **how)
+        self.bars[stage].update(done - self.bars[stage].n)
+        if done == of:
+            self.bars.pop(stage).close()
+
+    def close(self) -> None:
+        """Of stages that ended early."""
+        for bar in self.bars.values():
+            bar.close()
 
 
 @data.command()

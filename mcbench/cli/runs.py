@@ -23,9 +23,9 @@ from mcbench.errors import UserError
 )
 def runs(run: str | None, runs_dir: str, records: bool, **wanted: Any) -> None:
     """List runs; or show one, named by the beginning of its id: settings, times, last numbers."""
-    from mcbench.runs.config import parse_settings
     from mcbench.runs.place import COMMITTED, in_project
     from mcbench.runs.records import read_records
+    from mcbench.runs.resolve import parse_settings
 
     folder = in_project(COMMITTED) if records else runs_dir
     found = read_records(folder)

@@ -50,7 +50,7 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     from mcbench.experiments.experiments import EXPERIMENTS, planned_together
     from mcbench.experiments.plan import make_plan
     from mcbench.experiments.training import train_missing
-    from mcbench.runs.config import parse_settings
+    from mcbench.runs.resolve import parse_settings
     from mcbench.runs.store import RunStore
 
     names = list(experiments)
@@ -81,8 +81,8 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
 
 def _print_plan(plan: Any, runs_dir: str, workers: int) -> None:
     """One line a run, then the counts; refuses what training would refuse."""
+    from mcbench.runs.arguments import trainer_arguments
     from mcbench.runs.store import RunStore
-    from mcbench.runs.train import trainer_arguments
 
     store = RunStore(runs_dir)
     for planned in plan.distinct:

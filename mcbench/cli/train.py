@@ -74,8 +74,8 @@ def _launch(options: dict[str, Any]) -> Any:
 
 
 def _config(options: dict[str, Any]) -> Any:
-    from mcbench.runs.config import Config, parse_settings
-    from mcbench.runs.resolve import resolve
+    from mcbench.runs.config import Config
+    from mcbench.runs.resolve import parse_settings, resolve
 
     chosen = {"profile": options["profile"], "recipe": options["recipe"], "settings": {}}
     if options["config"] is not None:

@@ -38,7 +38,7 @@ PAPER_COUNTS = {
 class Benchmark:
     """An evaluation set; ``title`` heads its column in a table.
 
-    ``time_limit_s`` and ``memory_limit_mb`` hold for tests of problems that set none;
+    ``memory_limit_mb`` holds for tests of problems that set none (of the time, the adapter knows);
     ``attempts`` and ``temperature`` are what is usual for the set. ``path`` is a local copy; empty:
     the hub.
     """
@@ -48,7 +48,6 @@ class Benchmark:
     about: str
     adapter: str
     subset: str
-    time_limit_s: float
     memory_limit_mb: float = 1024
     attempts: int = 4
     temperature: float = 1.0
@@ -60,33 +59,27 @@ class Benchmark:
         return Source(adapter=self.adapter, path=self.path, subset=self.subset)
 
     def limited(self, problem: Problem) -> Problem:
-        """A problem of the set, with the set's limits where it has none."""
-        return replace(
-            problem,
-            time_limit_s=problem.time_limit_s or self.time_limit_s,
-            memory_limit_mb=problem.memory_limit_mb or self.memory_limit_mb,
-        )
+        """A problem of the set, with the set's limit where it has none."""
+        return replace(problem, memory_limit_mb=problem.memory_limit_mb or self.memory_limit_mb)
 
 
-# Time limits are per test; LiveCodeBench's own runner allows 6 s. The reference of mbpp/123 takes
-# 3.8 s on a slow processor, which is no wrong answer.
 _PUBLISHED = [
-    Benchmark(name, title, f"{title}{about}", adapter, subset, time_limit_s)
-    for name, title, about, adapter, subset, time_limit_s in (
+    Benchmark(name, title, f"{title}{about}", adapter, subset)
+    for name, title, about, adapter, subset in (
         ("livecodebench", "LiveCodeBench",
          " v6: 175 problems of AtCoder and LeetCode, January to April 2025",
-         "livecodebench", "v6", 6.0),
-        ("humaneval", "HumanEval", ": 164 functions to complete", "humaneval", "test", 3.0),
-        ("mbpp", "MBPP", ": the 500 problems of the test split", "mbpp", "full", 10.0),
+         "livecodebench", "v6"),
+        ("humaneval", "HumanEval", ": 164 functions to complete", "humaneval", "test"),
+        ("mbpp", "MBPP", ": the 500 problems of the test split", "mbpp", "full"),
         ("evalplus", "HumanEval+", " of EvalPlus: HumanEval with many more tests",
-         "humanevalplus", "test", 6.0),
+         "humanevalplus", "test"),
         ("mbppplus", "MBPP+", " of EvalPlus: 378 problems of MBPP with many more tests",
-         "mbppplus", "test", 6.0),
+         "mbppplus", "test"),
     )
 ]  # fmt: skip
 # Its problems are generated: who opens it brings them.
 NANO = Benchmark(
-    "nano:test", "nano", "the held-out problems of the nano world", "nano", "test", 2.0, 512
+    "nano:test", "nano", "the held-out problems of the nano world", "nano", "test", 512
 )
 
 BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (*_PUBLISHED, NANO)}

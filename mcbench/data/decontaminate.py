@@ -91,7 +91,7 @@ class Index:
             asked = example_calls(problem)
             for given, told in asked.items():
                 examples.setdefault(f"{problem.fn_name}{given}", {}).setdefault(told, len(ids))
-            calls.append(frozenset(map(hash_of, asked)))
+            calls.append(frozenset(_given(asked)))
             ids.append(problem.id)
             tokens = words(problem.statement, config.numbers)
             runs.append(np.unique(_telling(tokens, config)[0]))
@@ -105,6 +105,11 @@ class Index:
         known = pd.Index(owners.hash.unique())
         fingerprint = digest([*content, *ids, json.dumps(examples, sort_keys=True)])
         return cls(known, owners, tuple(ids), sizes, examples, tuple(calls), fingerprint)
+
+
+def _given(asked: Iterable[str]) -> list[int]:
+    """Hashes of what are arguments (JSON lists), not the whole of a test."""
+    return [hash_of(text) for text in asked if text.startswith("[")]
 
 
 def _telling(tokens: list[str], config: DecontaminateConfig) -> tuple[Hashes, np.ndarray]:
@@ -157,7 +162,7 @@ class Decontaminate(GlobalStage):
             "places": where[hit],
             "hashes": hashes[hit],
             "runs": len(np.unique(hashes)),
-            "calls": list(map(hash_of, asked)) if hit.any() else [],
+            "calls": _given(asked) if hit.any() else [],
             "example": self._same_call(record.fn_name, asked),
         }
 
@@ -167,7 +172,10 @@ class Decontaminate(GlobalStage):
             known = self.index.examples.get(f"{fn_name}{given}", {})
             owner = min(known.values(), default=0) if not told else known.get(told, known.get(""))
             if known and owner is not None:
-                return f"calls {shorten(fn_name + given, 120)} as {self.index.ids[owner]} does"
+                name = self.index.ids[owner]
+                if given.startswith("["):
+                    return f"calls {shorten(fn_name + given, 120)} as {name} does"
+                return f"has a test of {name}: {shorten(given, 120)}"
         return ""
 
     def decide(self, summary: pa.Table) -> dict[str, Decision]:

@@ -30,7 +30,7 @@ from scipy.optimize import isotonic_regression
 
 from mcbench.data.audit import Action, Ledger, apply_rules
 from mcbench.data.features import DIMENSIONS, dimensions, weighted
-from mcbench.data.pipeline import Decision, GlobalStage, Outcome, Stage
+from mcbench.data.pipeline import BatchStage, Decision, GlobalStage, Outcome
 from mcbench.data.schema import DIFFICULTIES, Problem
 from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError, unknown
@@ -126,7 +126,7 @@ def rate(statement: str, chat: Chat) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Predict(Stage):
+class Predict(BatchStage):
     """Stores ``dimensions`` and ``difficulty_score`` in every record."""
 
     config: DifficultyConfig = field(default_factory=DifficultyConfig)

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from mcbench.data.audit import Ledger, Rule, apply_rules
-from mcbench.data.pipeline import Outcome, Stage
+from mcbench.data.pipeline import BatchStage, Outcome
 from mcbench.data.programs import cases
 from mcbench.data.schema import Problem
 from mcbench.settings import Settings, Share, ordered
@@ -82,7 +82,7 @@ class FilterConfig(Settings):
 
 
 @dataclass(frozen=True)
-class Filter(Stage):
+class Filter(BatchStage):
     """The stage."""
 
     config: FilterConfig = field(default_factory=FilterConfig)
@@ -217,14 +217,23 @@ def _no_task(problem: Problem, config: FilterConfig) -> str:
     return "" if asks else "nothing is asked for"
 
 
-_ANY = re.compile(
-    r"\b(?:(?:print|output|return|report|find|choose|display)\s+any"
-    r"(?:\s+(?:one|of\s+(?:them|these|those)|such|valid|correct|suitable|possible))?\b"
-    r"|any\s+(?:valid|correct|possible|suitable|such|optimal)\s+(?:answer|solution|output|order)"
-    r"|any\s+of\s+(?:them|these)\s+(?:is|will\s+be|are)\b|in\s+any\s+order"
+_ANY = re.compile(  # of the answer: "choose any two" and "perform them in any order" are moves
+    r"\b(?:(?<!not\s)(?<!n't\s)(?<!never\s)(?<!without\s)"
+    r"(?:print|output|return|report|display)(?:ing)?\s+any(?:one)?\b"
+    r"|(?:find|choose)\s+any\s+(?:one\s+)?of\s+(?:them|these|those)\b"
+    r"(?!\s+and\s+(?!print|output|return|report))"
+    r"|(?:(?<=^)|(?<=[.!?:;,]\s)|(?<=\bto\s)|(?<=\band\s))find\s+any(?:\s+\w+){0,2}\s*\."
+    r"|(?:find|construct)\s+any\s+(?:one\b|such\b|valid\b|correct\b|suitable\b|possible\b"
+    r"|[^.\n]{0,60}\b(?:that|which|where|satisf\w+|or\s+(?:report|state|determine))\b)"
+    r"|any\s+(?:valid|correct|possible|suitable|such|optimal)\s+(?:answer|solution|output)"
+    r"|any\s+of\s+(?:them|these)\s+(?:is|will\s+be|are)\b"
+    r"|(?:(?:print|output|return|report|display)\w*|(?:may|can)\s+list)\b[^.\n]{0,80}"
+    r"\bin\s+any\s+order"
+    r"|(?:may|can)\s+be\s+(?:given|listed)\s+in\s+any\s+order\b"
+    r"(?![\s\S]*^[\W_]*output[\W_]*$)"  # else it is of the input
     r"|(?:multiple|several|more\s+than\s+one|many)\s+(?:\w+\s+){0,2}"
     r"(?:answers?|solutions?|ways|sequences|strings)\b[^.\n]{0,60}\bany\b)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 
 

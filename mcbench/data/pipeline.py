@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -40,7 +41,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: a function of a batch, and what identifies it.
+    """One stage: what identifies it.
 
     ``modules`` and ``libraries`` are the code that decides the outcome: their source and versions
     are part of the cache key. Subclasses hold their configuration in fields that JSON can write.
@@ -51,10 +52,6 @@ class Stage:
     libraries: ClassVar[tuple[str, ...]] = ()
     in_workers: ClassVar[bool] = True  # False: runs in the calling process, one shard at a time
     batch_rows: ClassVar[int | None] = None  # records per cached unit, when a shard is too much
-
-    def run(self, batch: list[Problem]) -> Outcome:
-        """What the stage makes of a batch."""
-        raise NotImplementedError
 
     def configuration(self) -> Any:
         """What else decides the outcome, as JSON; by default ``config``, where there is one."""
@@ -69,6 +66,15 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class BatchStage(Stage, ABC):
+    """A stage that is a function of a batch."""
+
+    @abstractmethod
+    def run(self, batch: list[Problem]) -> Outcome:
+        """What the stage makes of a batch."""
+
+
+@dataclass(frozen=True)
 class Decision:
     """What a global stage decided on one record: fields to change, and notes for the log.
 
@@ -80,20 +86,20 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class GlobalStage(Stage):
+class GlobalStage(Stage, ABC):
     """A stage that has to see all records: summaries of batches, one decision, applied per batch.
 
     A summary is an arrow table with a column ``id`` and a row per record; all summaries are in
     memory at once, the records are not.
     """
 
+    @abstractmethod
     def summarise(self, batch: list[Problem]) -> pa.Table:
         """What the decision needs to know of a batch."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decide(self, summary: pa.Table) -> dict[str, Decision]:
         """Decisions by record id; a record that is not named is kept as it is."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -208,6 +214,7 @@ def _work(stage: Stage, shard: Shard, cache: Path, decisions: dict[str, Decision
     records = read_problems(shard.path)
     if decisions is not None:
         return store_shard(base, *_apply(stage.name, records, decisions))
+    assert isinstance(stage, BatchStage)  # the others have decided
     if stage.batch_rows is None or len(records) <= stage.batch_rows:
         return store_shard(base, *stage.run(records))
     kept: list[Problem] = []

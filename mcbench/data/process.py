@@ -24,7 +24,7 @@ from mcbench.data.latex import (
     latex_document_to_text,
     latex_to_text,
 )
-from mcbench.data.pipeline import Outcome, Stage
+from mcbench.data.pipeline import BatchStage, Outcome
 from mcbench.data.programs import parsed
 from mcbench.data.prompts import BENCHMARK_PROMPTS
 from mcbench.data.schema import Problem
@@ -61,7 +61,7 @@ class ProcessConfig(Settings):
 
 
 @dataclass(frozen=True)
-class Process(Stage):
+class Process(BatchStage):
     """The stage; ``answers`` is the folder of kept translations."""
 
     config: ProcessConfig = field(default_factory=ProcessConfig)
@@ -277,6 +277,6 @@ def _completeness(record: Problem, ledger: Ledger) -> Problem | None:
         return ledger.drop(record, "completeness", f"placeholder for a statement: {found[0]!r}")
     if text.count("```") % 2:
         return ledger.drop(record, "completeness", "cut off inside a code block")
-    if re.search(r"[a-z]\s*(?:\.\.\.|…)$|[,;(]$|\s(?:the|of|and|an|to|is|are|with)$", text):
+    if re.search(r"[a-z]\s*(?:\.\.\.|…)$|\($|\s(?:the|of|and|an|to|is|are|with)$", text):
         return ledger.drop(record, "completeness", f"cut off: ends with {text[-20:]!r}")
     return record

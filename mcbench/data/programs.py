@@ -144,7 +144,9 @@ def example_calls(problem: Problem, most: int = 40) -> dict[str, str]:
     """Arguments with which the function of a problem is called in its tests and examples, as text.
 
     With what is expected of them, where that is known. Those that are too short to tell problems
-    apart are one text together, with their answers. Empty for problems without a function to call.
+    apart are one text together, with their answers. A test whose arguments are all computed is a
+    text as a whole, where a literal of some length is in it or its setup. Empty for problems
+    without a function to call.
     """
     if not problem.fn_name:
         return {}
@@ -153,8 +155,9 @@ def example_calls(problem: Problem, most: int = 40) -> dict[str, str]:
         if "args" in test:
             found[_values(test["args"])] = _values([test.get("expected")])
         elif "code" in test:
-            asked = comparisons(test, most)
-            found.update((_called(left), _answer(right)) for left, right in asked)
+            calls = {_called(left): _answer(right) for left, right in comparisons(test, most)}
+            whole = f"{test['code']}\n{test.get('setup', '')}"
+            found.update(calls if any(calls) else {_plain(whole): ""} if _tells(whole) else {})
     for line in _EXAMPLE.findall(problem.statement):
         code = _WORD.sub(lambda m: m[1] or _WORDS[m[2]], line.strip().strip("`* "))
         found.setdefault(_called(f"{_TESTED}({code})"), "")
@@ -165,6 +168,16 @@ def example_calls(problem: Problem, most: int = 40) -> dict[str, str]:
 
 
 _TELLING = 5  # characters of arguments that two problems hardly share by chance
+
+
+def _tells(code: str) -> bool:
+    """Whether a literal of some length is in a test, other than what its assertions say."""
+    nodes: list[ast.AST] = [tree] if (tree := parsed(code)) else []
+    for node in nodes:  # and what it adds to them
+        if isinstance(node, ast.expr) and len(_literals([node])) >= _TELLING + len("[]"):
+            return True
+        nodes += [node.test] if isinstance(node, ast.Assert) else ast.iter_child_nodes(node)
+    return False
 
 
 def _called(code: str) -> str:

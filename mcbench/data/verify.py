@@ -36,7 +36,7 @@ from mcbench.data.judge import (
     submission,
 )
 from mcbench.data.mutants import mutants
-from mcbench.data.pipeline import Outcome, Stage
+from mcbench.data.pipeline import BatchStage, Outcome
 from mcbench.data.programs import cases, is_python, missing_module
 from mcbench.data.schema import Problem
 from mcbench.settings import Settings, Share, ordered
@@ -68,7 +68,7 @@ class VerifyConfig(Settings):
             answers: several answers are right, and no checker knows.
         max_tests: kept, those that notice mutants first; None: all.
         without_reference: drop or flag a problem without a reference solution.
-        time_limit_s, memory_limit_mb: where the problem states none.
+        time_limit_s, memory_limit_mb: where neither the problem nor its source states one.
 
     Raises:
         UserError: a value out of range.
@@ -95,7 +95,7 @@ class VerifyConfig(Settings):
 
 
 @dataclass(frozen=True)
-class Verify(Stage):
+class Verify(BatchStage):
     """The stage; it runs in the calling process, and the sandboxes beside it.
 
     ``told`` gets the number of problems of every batch that is done.

@@ -28,9 +28,13 @@ _MOST_BRACKETS = 3 * MAX_DEPTH  # open at a time: of a dict's level, its own and
 _ORDINARY_RECURSION = 5000  # frames that the stack of any thread has room for
 _INT_BOUND = 1 << 63
 _INT_DIGITS = 20
-# Keys whose hashes were chosen can take quadratic time: so many of them may, and what more of them
-# take longer than so many times what hashing them and filling a plain set takes, in all so long.
-_FEW_KEYS, _TIMES_LONGER, _LONGER_S = 16, 8, 0.004
+# Keys whose hashes were chosen can take quadratic time. So many may be of any hash; with more,
+# there may be so many pairs of one hash for each key, and so many in all; beyond these, filling is
+# timed.
+_FEW_KEYS, _PAIRS_A_KEY, _PAIRS, _LONGER_S = 16, 4, 1000, 0.003
+# To compare a Decimal with an integer or a Fraction of more bits takes their square, or a power of
+# ten of the size of its exponent.
+_WIDE_BITS, _WIDE_DECIMAL = 4096, 1000
 # Beyond these, arithmetic with a value takes far longer than sending it did.
 _MAX_FRACTION_BITS = 1 << 14
 _MAX_DECIMAL = 10_000  # digits, and size of the exponent
@@ -202,7 +206,8 @@ def _pack_scalar(value: Any) -> object:
 class _Unpacker:
     def __init__(self, other_of: OtherOf | None) -> None:
         self.other_of = other_of
-        self.longer_s = _LONGER_S
+        self.pairs, self.longer_s = _PAIRS, _LONGER_S
+        self.decimals = self.others = self.wide = False
 
     def unpack(self, item: Any) -> Any:
         if not isinstance(item, list):
@@ -214,24 +219,35 @@ class _Unpacker:
             rest = self.unpacked(rest)
             return _TYPE_OF[tag](self.filled(set(), rest, rest) if tag in _HASHED else rest)
         if tag == "d":
-            return self.keyed({}, ((self.unpack(key), self.unpack(value)) for key, value in rest))
+            pairs = [(self.unpack(key), self.unpack(value)) for key, value in rest]
+            return self.keyed({}, pairs) if pairs else {}
         if tag in _SCALARS:
             (text,) = rest
+            if tag == "i":
+                self.others = True
+                self.wide |= 4 * len(text) > _WIDE_BITS
             return _SCALARS[tag](text)
         if tag == "v":
-            forms, build = _BUILD[rest[0]]
-            parts = self.unpacked(rest[1:])
-            if len(parts) != len(forms) or not all(map(contains, forms, map(type, parts))):
-                raise ValueError(f"not the parts of a {rest[0]}")
-            return self.keyed(build(), parts[0]) if build is OrderedDict else build(*parts)
+            return self.special(*rest)
         if self.other_of is not None:
             return self.other_of(tag, rest, self.unpack)
         raise ValueError(f"unknown tag {tag!r}")
 
+    def special(self, name: str, *packed: Any) -> Any:
+        forms, build = _BUILD[name]
+        parts = self.unpacked(list(packed))
+        if len(parts) != len(forms) or not all(map(contains, forms, map(type, parts))):
+            raise ValueError(f"not the parts of a {name}")
+        if build is _decimal:
+            self.decimals = True
+            self.wide |= _is_wide_decimal(*parts)
+        self.others |= build is _fraction
+        return self.keyed(build(), parts[0]) if build is OrderedDict else build(*parts)
+
     def unpacked(self, parts: list[Any]) -> list[Any]:
         if _NOT_PLAIN.isdisjoint(map(type, parts)):
             return parts  # long lists of numbers or words are common
-        return [self.unpack(part) for part in parts]
+        return [self.unpack(part) if type(part) in _NOT_PLAIN else part for part in parts]
 
     def keyed(self, made: Any, pairs: Iterable[Any]) -> Any:
         items = list(pairs)
@@ -243,19 +259,21 @@ class _Unpacker:
         Raises:
             ValueError: the hashes are such that it takes far too long.
         """
-        if len(items) <= _FEW_KEYS:
+        slow = self.decimals and self.others
+        alike = Counter(map(hash, keys)).values() if slow or len(keys) > _FEW_KEYS else ()
+        pairs = sum(n * (n - 1) // 2 for n in alike)
+        slow = slow and pairs > 0
+        if slow and self.wide:
+            raise ValueError("keys that hash alike, of numbers that take long to compare")
+        self.pairs -= max(pairs - _PAIRS_A_KEY * len(keys), 0)
+        if self.pairs >= 0 and not slow:
             made.update(items)
             return made
-        started = thread_time()
-        set(range(len(keys)))
-        for key in keys:
-            hash(key)
         filling = thread_time()
-        self.longer_s += _TIMES_LONGER * (filling - started)
-        for start in range(0, len(items), _FEW_KEYS):
-            made.update(items[start : start + _FEW_KEYS])
-            if thread_time() - filling > self.longer_s:
-                raise ValueError("keys that hash alike")
+        for end in range(_FEW_KEYS, len(items) + _FEW_KEYS, _FEW_KEYS):
+            made.update(items[end - _FEW_KEYS : end])
+            if len(made) < min(end, len(items)) or thread_time() - filling > self.longer_s:
+                raise ValueError("equal keys, or too many that hash alike")
         self.longer_s -= thread_time() - filling
         return made
 
@@ -302,6 +320,11 @@ def _decimal_parts(value: Decimal) -> tuple[Any, ...] | None:
 def _is_decimal(text: str) -> bool:
     match = _DECIMAL.fullmatch(text) if len(text) <= _MAX_DECIMAL else None
     return match is not None and abs(int(match[1] or 0)) <= _MAX_DECIMAL
+
+
+def _is_wide_decimal(text: str) -> bool:
+    match = _DECIMAL.fullmatch(text)
+    return match is None or len(text) > _WIDE_DECIMAL or abs(int(match[1] or 0)) > _WIDE_DECIMAL
 
 
 def _decimal(text: str) -> Decimal:

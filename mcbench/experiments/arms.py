@@ -23,6 +23,8 @@ TIMING = "evaluator_timing"
 """The experiment whose runs need a machine that does nothing else."""
 CORRECTION = "correction"
 """The experiment that adds noise to the sampler's log-probabilities."""
+SEARCH = "retrieval"
+"""The experiment of the sub-agent that searches a repository."""
 
 _TIMED: dict[str, Any] = {
     "recipe": "grpo_plus",
@@ -225,7 +227,13 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "independent": {"recipe": "grpo_plus", "feedback": "none"},
         "stale_1": {"recipe": "grpo_plus", "staleness": 1},
         "stale_2": {"recipe": "grpo_plus", "staleness": 2},
+        "stale_3": {"recipe": "grpo_plus", "staleness": 3},
         "stale_4": {"recipe": "grpo_plus", "staleness": 4},
+    },
+    # A sub-agent that searches (mcbench/tasks/search.py), by F0.5 and by what it is there for
+    SEARCH: {
+        "search": {"recipe": "grpo_plus"},
+        "search_solved": {"recipe": "grpo_plus", "reward": "tests"},
     },
     # What users accept (mcbench/tasks/tab.py): rewards as they are, on the policy's own data and on
     # the base model's, divided by their deviation in a group as GRPO does, for another threshold,

@@ -7,7 +7,7 @@ evaluator and reported whether it meets them or not.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.files import plain, write_atomic
@@ -109,18 +110,11 @@ class CalibrationReport:
     def verdicts(self) -> pd.DataFrame:
         """One row a target: range, measured value, whether it is met."""
         measured = self.measured()
-        return pd.DataFrame(
-            [
-                {
-                    "target": target.name,
-                    "from": target.low,
-                    "to": target.high,
-                    "measured": measured[target.name],
-                    "met": target.met(measured[target.name]),
-                }
-                for target in TARGETS
-            ]
-        )
+        rows = [
+            (one.name, one.low, one.high, measured[one.name], one.met(measured[one.name]))
+            for one in TARGETS
+        ]
+        return pd.DataFrame(rows, columns=["target", "from", "to", "measured", "met"])
 
 
 @dataclass(frozen=True)
@@ -148,8 +142,7 @@ class CalibrationRecord:
             }
             for report in self.reports
         ]
-        settings = {"profiles": self.profiles, "temperatures": self.temperatures, "seed": self.seed}
-        content = plain({**settings, "origin": self.origin, "reports": tables})
+        content = plain({**vars(self), "reports": tables})
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, json.dumps(content, separators=(",", ":")) + "\n")
         return path
@@ -163,22 +156,14 @@ class CalibrationRecord:
         """
         try:
             content = json.loads(path.read_text())
-            reports = tuple(
+            content["reports"] = [
                 CalibrationReport(
-                    one["model"],
-                    one["limit"],
-                    pd.DataFrame(one["samples"]),
-                    pd.DataFrame(one["grid"]),
+                    one["model"], one["limit"], *map(pd.DataFrame, (one["samples"], one["grid"]))
                 )
                 for one in content["reports"]
-            )
-            return cls(
-                tuple(content["profiles"]),
-                tuple(content["temperatures"]),
-                content["seed"],
-                content["origin"],
-                reports,
-            )
+            ]
+            kinds = {name: tuple(content[name]) for name in ("profiles", "temperatures", "reports")}
+            return cls(**content | kinds)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path} is no record of a calibration: {error}") from error
 
@@ -186,104 +171,78 @@ class CalibrationRecord:
 def calibrate(
     profile: str | Config = "nano",
     grid: Sequence[float] = GRID,
-    limit: int | None = None,
     problems: int | None = None,
     seed: int = 0,
-    progress: Callable[[str], None] = print,
 ) -> CalibrationReport:
     """Sample the profile's base model on its test set and measure what ``TARGETS`` ask for.
 
     Args:
         profile: a configuration or a profile's name.
         grid: temperatures; 1.0 is always measured.
-        limit: maximum response length in tokens; the profile's own where None.
         problems: how many test problems, spread over the set; all where None.
 
     Raises:
         UserError: an unknown profile or a temperature that is not greater than 0.
     """
     from mcbench.evaluator import Evaluator
+    from mcbench.grpo.diversity import distinct_n, grouped
     from mcbench.runs.evaluate import select_problems
     from mcbench.runs.problems import load_problems
-    from mcbench.runs.train import load_model
+    from mcbench.runs.sampling import load_model, prompt_ids, transformers_policy
 
     if any(not t > 0 for t in grid):
         raise UserError(f"temperatures must be greater than 0, got {list(grid)}")
     chosen = profile if isinstance(profile, Config) else preset(profile)
-    length = chosen.max_completion_length if limit is None else limit
+    length = chosen.max_completion_length
     tasks = select_problems(load_problems(chosen.test_set), problems or chosen.test_limit)
     model, tokenizer = load_model(chosen)
+    policy = transformers_policy(model, tokenizer, chosen.eval_batch_size)
+    prompts = [prompt_for(task, chosen.prompt_style) for task in tasks]
+    asked = [ids for ids in prompt_ids(tokenizer, prompts) for _ in range(ATTEMPTS)]
     rows: list[dict[str, Any]] = []
     samples = pd.DataFrame()
     with Evaluator(workers=chosen.reward_workers) as evaluator:
         for temperature in sorted({*map(float, grid), 1.0}):
-            table, responses = _sample(
-                model, tokenizer, tasks, evaluator, length, temperature, seed, chosen
+            responses = policy.respond(prompts, ATTEMPTS, length, temperature, seed)
+            verdicts = judge(evaluator, tasks, {length: policy.texts(responses)}, ATTEMPTS)[length]
+            table = _table(tasks, responses, verdicts, policy.ends)
+            distinct = distinct_n(grouped(responses, ATTEMPTS))
+            rows.append(
+                {
+                    "temperature": temperature,
+                    "pass@1": float(table["passed"].mean()),
+                    "entropy": mean_entropy(model, tokenizer, asked, responses, temperature),
+                    **{f"distinct_{n}": value for n, value in distinct.items()},
+                    "mean length": float(table["length"].mean()),
+                    "truncated": float(table["truncated"].mean()),
+                }
             )
-            rows.append(_summary(model, tokenizer, tasks, responses, table, temperature, chosen))
-            progress(f"{chosen.model}: T = {temperature:g}, pass@1 {rows[-1]['pass@1']:.3f}")
+            print(f"{chosen.model}: T = {temperature:g}, pass@1 {rows[-1]['pass@1']:.3f}")
             if temperature == 1.0:
                 samples = table
     return CalibrationReport(chosen.model, length, samples, pd.DataFrame(rows))
 
 
-def _sample(
-    model: Any,
-    tokenizer: Any,
+def _table(
     tasks: Sequence[Problem],
-    evaluator: Any,
-    length: int,
-    temperature: float,
-    seed: int,
-    config: Config,
-) -> tuple[pd.DataFrame, list[list[int]]]:
-    """``ATTEMPTS`` responses a problem: the table of ``CalibrationReport.samples``, and the ids."""
-    from mcbench.data.prompts import prompt_for
-    from mcbench.runs.sampling import transformers_policy
-
-    policy = transformers_policy(model, tokenizer, config.eval_batch_size)
-    prompts = [prompt_for(task, config.prompt_style) for task in tasks]
-    responses = policy.respond(prompts, ATTEMPTS, length, temperature, seed)
-    verdicts = judge(evaluator, tasks, {length: policy.texts(responses)}, ATTEMPTS)[length]
-    table = pd.DataFrame(
+    responses: Sequence[Sequence[int]],
+    verdicts: Sequence[str],
+    ends: Collection[int],
+) -> pd.DataFrame:
+    """``CalibrationReport.samples`` of ``ATTEMPTS`` responses a problem."""
+    known = {"problem": "id", "kind": "kind", "form": "form", "difficulty": "difficulty"}
+    columns = {
+        name: [getattr(task, own) for task in tasks for _ in range(ATTEMPTS)]
+        for name, own in known.items()
+    }
+    return pd.DataFrame(
         {
-            "problem": [task.id for task in tasks for _ in range(ATTEMPTS)],
-            "kind": [task.kind for task in tasks for _ in range(ATTEMPTS)],
-            "form": [task.form for task in tasks for _ in range(ATTEMPTS)],
-            "difficulty": [task.difficulty for task in tasks for _ in range(ATTEMPTS)],
+            **columns,
             "passed": [bool(passed(one)) for one in verdicts],
             "length": [len(ids) for ids in responses],
-            "truncated": [ids[-1] not in policy.ends for ids in responses],
+            "truncated": [ids[-1] not in ends for ids in responses],
         }
     )
-    return table, responses
-
-
-def _summary(
-    model: Any,
-    tokenizer: Any,
-    tasks: Sequence[Problem],
-    responses: list[list[int]],
-    table: pd.DataFrame,
-    temperature: float,
-    config: Config,
-) -> dict[str, float]:
-    """One row of ``CalibrationReport.grid``."""
-    from mcbench.data.prompts import prompt_for
-    from mcbench.grpo.diversity import distinct_n
-    from mcbench.runs.sampling import prompt_ids
-
-    prompts = prompt_ids(tokenizer, [prompt_for(task, config.prompt_style) for task in tasks])
-    groups = [responses[i : i + ATTEMPTS] for i in range(0, len(responses), ATTEMPTS)]
-    repeated = [p for p in prompts for _ in range(ATTEMPTS)]
-    return {
-        "temperature": temperature,
-        "pass@1": float(table["passed"].mean()),
-        "entropy": mean_entropy(model, tokenizer, repeated, responses, temperature),
-        **{f"distinct_{n}": value for n, value in distinct_n(groups).items()},
-        "mean length": float(table["length"].mean()),
-        "truncated": float(table["truncated"].mean()),
-    }
 
 
 def mean_entropy(
@@ -292,12 +251,11 @@ def mean_entropy(
     prompts: Sequence[list[int]],
     responses: Sequence[list[int]],
     temperature: float,
-    batch_size: int = 128,
 ) -> float:
     """Mean entropy of softmax(logits / T) over all response tokens, in nats a token."""
     import torch
 
-    total, count = 0.0, 0
+    total, count, batch_size = 0.0, 0, 128
     pad = tokenizer.pad_token_id
     for start in range(0, len(prompts), batch_size):
         pairs = list(zip(prompts[start:][:batch_size], responses[start:][:batch_size], strict=True))

@@ -8,10 +8,10 @@ from typing import Any
 
 from mcbench.claims.protocol import MAP_SEEDS, SEEDS
 from mcbench.errors import UserError, unknown
-from mcbench.experiments.arms import ARMS, CORRECTION, TIMING, Arms, arm_config, check_arms
+from mcbench.experiments.arms import ARMS, CORRECTION, SEARCH, TIMING, Arms, arm_config, check_arms
 from mcbench.runs.config import Config
 
-LANDSCAPE_SEEDS = (30, 31, 32)
+LANDSCAPE_SEEDS = (30, 31, 32, 33, 34)
 THREE, FIVE = (0, 1, 2), (0, 1, 2, 3, 4)
 
 
@@ -153,9 +153,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "dense_rewards",
             "Denser rewards than 1 or 0: CodeRL, RLTF, PPOCoder, StepCoder",
             "20_dense_rewards",
-            MAP_SEEDS,
+            LANDSCAPE_SEEDS,
             ("nano-branches",),
-            recorded=False,
         ),
         Experiment(
             "recipes",
@@ -163,7 +162,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "25_recipes",
             MAP_SEEDS,
             ("nano-steady", "nano-stress"),
-            recorded=False,
             cells=(SHORT,),
         ),
         Experiment(
@@ -182,7 +180,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "21_repair",
             LANDSCAPE_SEEDS,
             ("nano-repair",),
-            recorded=False,
         ),
         Experiment(
             "execution_traces",
@@ -190,7 +187,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "22_execution_traces",
             LANDSCAPE_SEEDS,
             ("nano-traces",),
-            recorded=False,
         ),
         Experiment(
             "multi_turn",
@@ -198,7 +194,14 @@ EXPERIMENTS: dict[str, Experiment] = {
             "23_multi_turn",
             LANDSCAPE_SEEDS,
             ("nano-turns",),
-            recorded=False,
+        ),
+        Experiment(
+            SEARCH,
+            "Landscape: a sub-agent that searches a repository",
+            "23_multi_turn",
+            LANDSCAPE_SEEDS,
+            ("nano-search",),
+            beside=True,
         ),
         Experiment(
             "online_feedback",

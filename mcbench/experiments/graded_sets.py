@@ -29,24 +29,17 @@ from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
 from mcbench.experiments.noisy_pool import noisy_pool, pool_config
 from mcbench.experiments.planted import TRUTH, Pool, Score, score
-from mcbench.nano.graded import GRADED_FILE, LEVELS, Grades, grades, pool_problems
+from mcbench.nano.graded import LEVELS, grades, pool_problems
 from mcbench.nano.problems import INDUCED_SHARE
-from mcbench.nano.saturated import SATURATED_FILE, easy_problems
 from mcbench.runs.evaluate import select_problems
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say, say
-from mcbench.runs.scores import pass_at_k
 
 DATA_FILE = "data_quality.json"
 """The record of the pipeline on the noisy pool, beside the runs'."""
 SET_SIZE = 176
 """Problems of a set: 11 generations of 16."""
 ATTEMPTS = 16
-REGIME = "nano-steady"
-"""The profile at which claims are decided: its base model measures the saturated set."""
-GROUP = 8
-"""Responses to a prompt in training."""
-FRESH_SEED = 1  # of the responses that say what the base model does on the finished sets
 LABELS: dict[str, Difficulty] = {"harder": "hard", "easier": "easy"}
 BOUNDS = {"induced": (0.25, 0.4375), "described": (0.5, 0.75)}
 """By kind: the pass rate below which a problem is hard, and that from which it is easy."""
@@ -79,10 +72,8 @@ class DataRecord:
 
     def write(self, path: Path) -> None:
         """As JSON; the same record, the same bytes."""
-        scores = {seed: [asdict(one) for one in found] for seed, found in self.scores.items()}
-        content = {**vars(self), "scores": scores}
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+        path.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> DataRecord:
@@ -100,37 +91,6 @@ class DataRecord:
             return cls(**content)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise UserError(f"{path} is no record of a data set: {error}") from None
-
-
-def measure_pass_rates(
-    problems: Sequence[Problem], seed: int = 0, profile_name: str = "nano", count: int = ATTEMPTS
-) -> tuple[str, dict[str, int]]:
-    """Passes of ``count`` responses of a profile's base model, by id; and its hash.
-
-    Raises:
-        UserError: the infrastructure failed on a response, so that a count would be too low.
-    """
-    from mcbench.evaluator import Evaluator
-    from mcbench.runs.config import preset
-    from mcbench.runs.evaluate import evaluate
-    from mcbench.runs.problems import model_digest, model_location
-    from mcbench.runs.sampling import load_model, transformers_policy
-
-    profile = preset(profile_name)
-    with Evaluator(workers=1) as evaluator:
-        (result,) = evaluate(
-            transformers_policy(*load_model(profile)),
-            problems,
-            evaluator=evaluator,
-            lengths=(profile.max_completion_length,),
-            attempts=count,
-            temperature=profile.temperature,
-            seed=seed,
-        )
-    if any(row["attempts"] != count for row in result.per_problem):
-        raise UserError("some responses could not be judged; measure the pass rates again")
-    passes = {row["id"]: row["passes"] for row in result.per_problem}
-    return model_digest(model_location(profile.model)), passes
 
 
 def build_sets(
@@ -337,70 +297,3 @@ def data_record(
             for name in BOUNDS
         },
     )
-
-
-def measure_base(
-    folder: Path, sets: Mapping[str, Sequence[Problem]]
-) -> dict[str, dict[str, float]]:
-    """What the base model does on each set, with responses that did not select it."""
-    from mcbench.experiments.calibration import ATTEMPTS as CALIBRATION_ATTEMPTS
-    from mcbench.experiments.calibration import calibrate
-    from mcbench.runs.config import preset
-
-    found = {}
-    for level, problems in sets.items():
-        path = folder / f"{level}.jsonl"
-        path.write_text("".join(json.dumps(asdict(problem)) + "\n" for problem in problems))
-        profile = preset("nano").with_settings({"test_set": str(path), "test_limit": None})
-        report = calibrate(profile, (profile.temperature,), seed=FRESH_SEED)
-        last = f"pass@{CALIBRATION_ATTEMPTS}"
-        values = {
-            **report.grid.iloc[0].to_dict(),
-            last: report.pass_at(CALIBRATION_ATTEMPTS)[last][0],
-        }
-        wanted = ("pass@1", last, "entropy", "distinct_4", "mean length", "truncated")
-        found[level] = {name: round(float(values[name]), 4) for name in wanted}
-    return found
-
-
-def grade(folder: Path, progress: Say, out: Path = GRADED_FILE) -> Grades:
-    """Measure the pool, select the sets and write ``graded.json`` (some ten minutes)."""
-    problems = pool_problems()
-    progress(f"data: {ATTEMPTS} responses to each of {len(problems)} problems")
-    digest, passes = measure_pass_rates(problems)
-    rates = {name: count / ATTEMPTS for name, count in passes.items()}
-    sets = build_sets(folder, rates, problems, progress)[2]
-    chosen = {name: [p for p in problems if p.id in set(ids)] for name, ids in sets.items()}
-    found = Grades(digest, ATTEMPTS, passes, sets, measure_base(folder, chosen))
-    found.write(out)
-    return found
-
-
-def saturated(progress: Say, out: Path = SATURATED_FILE) -> dict[str, Any]:
-    """Select the set that ``nano-steady``'s base model has nearly solved, and write it.
-
-    Kept are the ``SET_SIZE`` problems with most passes in two measurements of the pool's better
-    half; what the model does on the set (pass@1, and the share of groups of ``GROUP`` without a
-    failure) is measured a third time, which selects nothing.
-    """
-    pool = easy_problems()
-    digest, first = measure_pass_rates(pool, 0, REGIME)
-    better = sorted(pool, key=lambda p: (-first[p.id], p.id))[: len(pool) // 2]
-    progress(f"data: {len(pool)} easy problems, base {_mean(first):.2f}")
-    second = measure_pass_rates(better, 1, REGIME)[1]
-    kept = sorted(better, key=lambda p: (-first[p.id] - second[p.id], p.id))[:SET_SIZE]
-    fresh = measure_pass_rates(kept, 2, REGIME)[1]
-    right = [1 - pass_at_k(ATTEMPTS, ATTEMPTS - n, GROUP) for n in fresh.values()]
-    found = {
-        "model": digest,
-        "pass@1": round(_mean(fresh), 4),
-        "all right": round(float(np.mean(right)), 4),
-        "ids": sorted(problem.id for problem in kept),
-    }
-    out.write_text(json.dumps(found, indent=0) + "\n")
-    progress(f"data: {len(kept)} problems, base {found['pass@1']:.2f}")
-    return found
-
-
-def _mean(passes: Mapping[str, int]) -> float:
-    return float(np.mean(list(passes.values()))) / ATTEMPTS

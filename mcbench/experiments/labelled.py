@@ -8,8 +8,7 @@ sandbox: it is given the right and wrong programs, not the attacks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +91,6 @@ def judge_suite(
     judges: Sequence[str] | None = None,
     path: Path | None = None,
     limit: int | None = None,
-    workers: int = 2,
     progress: Say = print,
     also: Sequence[Path] = (),
 ) -> SuiteRecord:
@@ -102,7 +100,6 @@ def judge_suite(
         judges: all of :func:`known_judges` where None.
         path: where the record is kept; used again as long as suite and evaluator are the same.
         limit: so many cases a part and label, evenly spread; all where None.
-        workers: sandboxes.
         also: other files that may hold what an equal call saved; it is copied to ``path``.
 
     Raises:
@@ -123,7 +120,7 @@ def judge_suite(
                 record.write(path)
             return record
     given = {part: _thinned(_cases(part), limit) for part in PARTS}
-    record = SuiteRecord(chosen, _judged(chosen, given, workers, progress), content)
+    record = SuiteRecord(chosen, _judged(chosen, given, progress), content)
     if path is not None:
         record.write(path)
     return record
@@ -145,7 +142,7 @@ def suite_record(
 
 
 def _judged(
-    judges: Sequence[str], suite: dict[str, list[Any]], workers: int, progress: Say
+    judges: Sequence[str], suite: dict[str, list[Any]], progress: Say
 ) -> tuple[LabelledCase, ...]:
     cases = []
     for part, given in suite.items():
@@ -154,7 +151,7 @@ def _judged(
             if part in _LEFT_OUT.get(judge, ()):
                 continue
             progress(f"labelled suite: {len(given)} {part} under {judge}")
-            for mark, accepted in zip(marks, _accepted(judge, part, given, workers), strict=True):
+            for mark, accepted in zip(marks, _accepted(judge, part, given), strict=True):
                 mark[judge] = accepted
         for case, mark in zip(given, marks, strict=True):
             cases.append(LabelledCase(part, case.group, case.id, case.right, mark))
@@ -181,23 +178,13 @@ def _thinned(cases: Sequence[Any], limit: int | None) -> list[Any]:
     return kept
 
 
-def _accepted(judge: str, part: str, cases: Sequence[Any], workers: int) -> list[bool]:
+def _accepted(judge: str, part: str, cases: Sequence[Any]) -> list[bool]:
     if part == "comparisons":
         return [outputs_match(c.expected, c.actual, rules=judge, **c.options) for c in cases]
-    with _evaluator(judge, workers) as evaluator:
+    chosen: Any = ProcessPerSample() if judge == METHOD else Evaluator(rules=judge)
+    with chosen as evaluator:
         results = evaluator.evaluate([case.submission for case in cases], early_exit=True)
     return [result.passed for result in results]
-
-
-@contextmanager
-def _evaluator(judge: str, workers: int) -> Iterator[Any]:
-    chosen: Any = (
-        ProcessPerSample(workers=workers)
-        if judge == METHOD
-        else Evaluator(workers=workers, rules=judge)
-    )
-    with chosen:
-        yield chosen
 
 
 def _sources() -> str:

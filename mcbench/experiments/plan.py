@@ -8,9 +8,10 @@ from pathlib import Path
 from statistics import median
 
 from mcbench.experiments.experiments import PlannedRun
-from mcbench.runs.compact import read_compact
+from mcbench.runs.records import finished_records
 from mcbench.runs.say import clock
-from mcbench.runs.store import RunStore, read_run
+from mcbench.runs.store import RunStore
+from mcbench.scale.pace import seconds_of_update
 
 RECORD = "*.parquet"  # a compact record, named by its run
 
@@ -107,10 +108,7 @@ def make_plan(
 def paces(store: RunStore, records: Iterable[str | Path] = ()) -> dict[str, Pace]:
     """The median time of an update by profile, from the finished runs and kept records."""
     found: dict[str, dict[str, float]] = {}
-    kept = [read_compact(path) for folder in records for path in sorted(Path(folder).glob(RECORD))]
-    runs = [read_run(run.path) for run in store if run.state == "finished"]
-    for one in (*runs, *kept):
-        if one.step_lines and "elapsed_s" in one.step_lines[-1]:
-            pace = one.step_lines[-1]["elapsed_s"] / len(one.step_lines)
-            found.setdefault(one.config.profile, {})[one.run_id] = pace
+    for one in finished_records(store.root, *records):
+        if (seconds := seconds_of_update(one)) is not None:
+            found.setdefault(one.config.profile, {})[one.run_id] = seconds
     return {name: Pace(median(times.values()), len(times)) for name, times in found.items()}

@@ -1,7 +1,9 @@
 """The two regimes of nano: the learning rates of ``nano-steady`` and ``nano-stress``.
 
 Fixed before any arm but the unmasked one was looked at: the pilot seeds, the grid, the rule. Pilots
-are plain GRPO+ at ``nano-steady``'s scale, and decide no claim. **Steady** is the rate of ``nano``.
+are plain GRPO+ at ``nano-steady``'s scale and rates of 2, 3, 5 and 8e-4, seeds 100 and 101, and
+decide no claim (``mcbench train --profile nano-steady --recipe grpo_plus --seed 100 --set
+learning_rate=3e-4``). **Steady** is the rate of ``nano``.
 **Stress** is the largest rate of the grid at which, on the mean of the pilots, pass@1 at the
 training length rises by at least 10 points over the base model and then loses at least 5 of them by
 the end. Single evaluations move by several points, so both are read from means of three in a row.
@@ -19,14 +21,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mcbench.experiments.experiments import PlannedRun
 from mcbench.runs.config import preset
-from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunRecord
 
-PROFILE, RECIPE = "nano-steady", "grpo_plus"
-SEEDS = (100, 101)
-RATES = (2e-4, 3e-4, 5e-4, 8e-4)
+PROFILE = "nano-steady"
 LEAST_RISE, LEAST_FALL = 0.10, 0.05
 EVALUATIONS = 3
 """In a row, of which the mean counts."""
@@ -35,29 +33,8 @@ LEAST_CLIPPED = 0.01
 FOLDER = "pilots"  # beside the compact records
 
 
-def pilots(rates: Sequence[float] = RATES, seeds: Sequence[int] = SEEDS) -> list[PlannedRun]:
-    """The runs that decide, rate by rate."""
-    return [
-        PlannedRun(
-            f"rate_{rate:g}", f"pilot {rate:g} seed {seed}",
-            resolve(PROFILE, RECIPE, {"learning_rate": rate}, seed=seed),
-        )
-        for rate in rates
-        for seed in seeds
-    ]  # fmt: skip
-
-
-def clip_pilots(seeds: Sequence[int] = SEEDS) -> list[PlannedRun]:
-    """Unmasked runs at the scale whose updates get further from the policy that sampled."""
-    return [
-        PlannedRun("two passes", f"pilot two passes seed {seed}",
-                   resolve("nano-clip", RECIPE, seed=seed))
-        for seed in seeds
-    ]  # fmt: skip
-
-
 def is_clip_pilot(record: RunRecord) -> bool:
-    """Whether it is one of :func:`clip_pilots`."""
+    """Whether it is one of those at ``nano-clip``'s scale."""
     return (record.config.num_iterations or 1) > 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
-from mcbench.claims.evidence import duplicates, run_curves
+from mcbench.claims.curves import duplicates, run_curves
 from mcbench.claims.measurements import GRID, SUITE, read_measurements
 from mcbench.claims.protocol import MAP_SEEDS, SEEDS
 from mcbench.errors import UserError
@@ -27,10 +27,12 @@ from mcbench.experiments.plan import make_plan
 from mcbench.experiments.repetition import measure_repetition
 from mcbench.experiments.temperature_grid import measure_grid
 from mcbench.experiments.training import find_record, train_missing
+from mcbench.files import digest
 from mcbench.runs.config import family_of
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say, say
 from mcbench.runs.store import RunRecord, RunStore
+from mcbench.runs.trackers import check_trackers, send_verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,21 +208,24 @@ def studies(
     """An experiment as records of any experiments show it: a study for each of its sizes.
 
     Those with seeds of the protocol come first, then the experiment's own profiles; others count
-    where two arms can be compared. Of each profile the scope with the most runs is taken.
+    where two arms can be compared, but not for maps, whole recipes and tasks. Of each profile the
+    scope with the most runs is taken.
 
     Raises:
         UserError: an unknown experiment.
     """
     experiment = experiment_named(name)
-    if not set(experiment.seeds) & set(MAP_SEEDS):  # short runs of maps and of whole recipes
-        records = [one for one in records if one.seed not in MAP_SEEDS]
+    # Those have seeds of their own, apart from the protocol's.
+    apart = bool(set(experiment.seeds) & set(MAP_SEEDS))
+    left_out = SEEDS if apart else MAP_SEEDS
+    records = [one for one in records if one.seed not in left_out]
     by_profile: dict[str, dict[Scope, Runs]] = {one: {} for one in experiment.profiles}
     for scope, runs in scopes(experiment.arms, records).items():
         by_profile.setdefault(scope.profile, {})[scope] = runs
     found = []
     for profile, candidates in by_profile.items():
         best = largest(candidates)
-        if best and (profile in experiment.profiles or len(best[1]) > 1):
+        if best and (profile in experiment.profiles or (len(best[1]) > 1 and not apart)):
             scope, runs = best
             found.append(_study(name, scope, runs, records, measurements))
     return sorted(found, key=lambda study: not any(one.seed in SEEDS for one in study.records))
@@ -265,6 +270,8 @@ def run_study(
 ) -> Study:
     """Find or train the runs of arms, measure what their experiment needs beside them, and assess.
 
+    The verdicts go to the trackers that the runs report to as well.
+
     Args:
         arms: names and settings (:mod:`mcbench.experiments.arms`), names of the experiment's own
             arms, or None for all of these.
@@ -281,6 +288,8 @@ def run_study(
     progress = progress or say
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
+    trackers = dict.fromkeys(name for one in planned for name in one.config.report_to)
+    check_trackers(trackers)
     committed = committed_records() if use_records and not fresh else []
     found = train_missing(
         experiment or OWN, planned, folder, progress, workers, fresh, committed,
@@ -308,9 +317,16 @@ def run_study(
         for name, result in assess(home, runs, measurements).items()
     }
     asked = {"experiment": experiment, "steps": steps, "settings": dict(settings or {})}
-    return Study(
+    study = Study(
         experiment or OWN, profile, by_arm, results, measurements, planned, given, asked, own
     )
+    if results and trackers:
+        known = f"{study.name}-{digest(sorted(by_id))}"
+        about = {"name": study.name, "profile": profile, "seeds": list(seeds), "id": known}
+        columns = ["id", "claim", "state", "effect", "low", "high", "unit", "seeds"]
+        table = study.verdicts()[columns]
+        send_verdicts(trackers, folder / "verdicts" / known, {**about, "arms": given}, table)
+    return study
 
 
 def missing_runs(

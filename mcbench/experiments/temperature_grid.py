@@ -30,8 +30,6 @@ from mcbench.runs.store import RunStore
 ARM = "t_10"
 TEMPERATURES = (0.2, 0.6, 1.0, 1.4, 1.8)
 
-Row = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Checkpoint:

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from mcbench.claims.evidence import Evidence, Part, gap, run_curves
+from mcbench.claims.curves import run_curves
+from mcbench.claims.evidence import Evidence, Part, gap
 from mcbench.claims.rules import ALPHA, HIGHER, INCONCLUSIVE, LOWER, NO_EFFECT, p_values, part_state
 from mcbench.claims.statistics import estimate, holm, last_window
 from mcbench.errors import UserError

@@ -1,9 +1,11 @@
 """What the trainer says of settings that do nothing, or not what they seem to."""
 
+import os
 from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
+from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
 
 # What is about the conditional mask alone.
@@ -48,3 +50,16 @@ def unusual_rewards(rewards: Tensor, args: MicroCoderGRPOConfig) -> str:
         f"incorrect and one of at least correct_threshold={high:g} for correct, and the rewards "
         f"here are between {scored.min():g} and {scored.max():g}; set the two thresholds to fit"
     )
+
+
+def refuse_half_loaded_reference(args: MicroCoderGRPOConfig) -> None:
+    """With this option of FSDP2 the other processes load empty weights; accelerate fills those of
+    the policy, and nothing those of the reference.
+    """
+    loads = os.environ.get("FSDP_CPU_RAM_EFFICIENT_LOADING", "").lower() == "true"
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true" and loads and args.beta:
+        raise UserError(
+            "with beta > 0 every process needs the reference model, and "
+            "fsdp_cpu_ram_efficient_loading leaves it empty on all but the first; set it to false "
+            "in the accelerate configuration, as --launch fsdp2 does"
+        )

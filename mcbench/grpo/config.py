@@ -1,4 +1,5 @@
 """The options that MicroCoder-GRPO adds to TRL's ``GRPOConfig``."""
+# ruff: noqa: RUF009  (`_option` makes fields)
 
 import math
 from dataclasses import dataclass, field
@@ -68,6 +69,14 @@ def _points(stages: list[Any] | str | None) -> list[list[Any]]:
     return stages or []
 
 
+def _option(default: Any, help: str) -> Any:
+    """A field with its help; every configuration gets a list of its own."""
+    about = {"help": help}
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=about)
+    return field(default=default, metadata=about)
+
+
 @dataclass
 class MicroCoderGRPOConfig(GRPOConfig):
     """``GRPOConfig`` with the MicroCoder options; with all of them off the trainer equals TRL's.
@@ -77,181 +86,127 @@ class MicroCoderGRPOConfig(GRPOConfig):
     0 replaces ``temperature`` (or ``max_completion_length``).
     """
 
-    truncation_mask: str = field(
-        default="none",
-        metadata={
-            "help": "Which responses cut at the maximum length lose their advantage: 'none', "
-            "'conditional' (Eq. 2) or 'all' (removed from the loss: mask_truncated_completions)."
-        },
+    truncation_mask: str = _option(
+        "none",
+        "Which responses cut at the maximum length lose their advantage: 'none', 'conditional' "
+        "(Eq. 2) or 'all' (removed from the loss: mask_truncated_completions).",
     )
-    mask_ratio: float = field(
-        default=0.2,
-        metadata={"help": "Probability rho that an eligible response is masked, in [0, 1]."},
+    mask_ratio: float = _option(
+        0.2, "Probability rho that an eligible response is masked, in [0, 1]."
     )
-    mask_when: str = field(
-        default="incorrect",
-        metadata={
-            "help": "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or "
-            "'non_incorrect' responses (everything that is not a scored failure), or 'any' (ours)."
-        },
+    mask_when: str = _option(
+        "incorrect",
+        "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or "
+        "'non_incorrect' responses (everything that is not a scored failure), or 'any' (ours).",
     )
-    repeat_window: int = field(
-        default=128,
-        metadata={"help": "m: a response that repeats its last m tokens is never masked."},
+    repeat_window: int = _option(
+        128, "m: a response that repeats its last m tokens is never masked."
     )
-    repeat_rule: str = field(
-        default="window",
-        metadata={
-            "help": "'window': the last m tokens equal the m before. 'periodic': any period up to "
-            "m explains the last 2m tokens. 'none': no response counts as repeating."
-        },
+    repeat_rule: str = _option(
+        "window",
+        "'window': the last m tokens equal the m before. 'periodic': any period up to m explains "
+        "the last 2m tokens. 'none': no response counts as repeating.",
     )
-    masked_lose: str = field(
-        default="advantage",
-        metadata={
-            "help": "What a masked response loses: its 'advantage' (Eq. 2; it still counts in the "
-            "denominators of the loss and in the KL, entropy bonus and entropy quantile) or its "
-            "whole part in the 'loss'."
-        },
+    masked_lose: str = _option(
+        "advantage",
+        "What a masked response loses: its 'advantage' (Eq. 2; it still counts in the denominators "
+        "of the loss and in the KL, entropy bonus and entropy quantile) or its whole part in the "
+        "'loss'.",
     )
-    correct_threshold: float = field(
-        default=1.0, metadata={"help": "A reward of at least this is correct."}
+    correct_threshold: float = _option(1.0, "A reward of at least this is correct.")
+    incorrect_threshold: float = _option(0.0, "A reward of at most this is incorrect.")
+    correctness_reward: str | None = _option(
+        None,
+        "Name of the reward function that decides correctness; unset: the weighted sum of all.",
     )
-    incorrect_threshold: float = field(
-        default=0.0, metadata={"help": "A reward of at most this is incorrect."}
+    temperature_stages: list[Any] | str | None = _option(
+        None, "Temperature by step, such as '0:0.6,140:1.2'; starts must be generation boundaries."
     )
-    correctness_reward: str | None = field(
-        default=None,
-        metadata={
-            "help": "Name of the reward function that decides correctness; unset: the weighted sum "
-            "of all."
-        },
+    length_stages: list[Any] | str | None = _option(
+        None, "max_completion_length by step (context extension), such as '0:4096,260:8192'."
     )
-    temperature_stages: list[Any] | str | None = field(
-        default=None,
-        metadata={
-            "help": "Temperature by step, such as '0:0.6,140:1.2'; starts must be generation "
-            "boundaries."
-        },
+    temperature_target_diversity: float | None = _option(
+        None,
+        "T(D): before the first update, take the lowest temperature of temperature_grid whose "
+        "Distinct-4 reaches this value.",
     )
-    length_stages: list[Any] | str | None = field(
-        default=None,
-        metadata={
-            "help": "max_completion_length by step (context extension), such as '0:4096,260:8192'."
-        },
+    temperature_target_entropy: float | None = _option(
+        None,
+        "AceReason-Nemotron 1.1: before the first update, take the temperature of temperature_grid "
+        "at which the sampler's entropy (nats a token) is nearest to this.",
     )
-    temperature_target_diversity: float | None = field(
-        default=None,
-        metadata={
-            "help": "T(D): before the first update, take the lowest temperature of "
-            "temperature_grid whose Distinct-4 reaches this value."
-        },
+    temperature_grid: list[float] = _option(
+        [0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8],
+        "Temperatures tried for temperature_target_diversity or _entropy.",
     )
-    temperature_target_entropy: float | None = field(
-        default=None,
-        metadata={
-            "help": "AceReason-Nemotron 1.1: before the first update, take the temperature of "
-            "temperature_grid at which the sampler's entropy (nats a token) is nearest to this."
-        },
+    temperature_probe_prompts: int = _option(
+        16, "Training prompts used to measure D(T), or the entropy."
     )
-    temperature_grid: list[float] = field(
-        default_factory=lambda: [0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8],
-        metadata={"help": "Temperatures tried for temperature_target_diversity or _entropy."},
+    advantage_rule: str = _option(
+        "group",
+        "'group': TRL's. 'uncut' (Skywork-OR1, Adv-Mask-Before): truncated responses leave the "
+        "group's mean and deviation and have no advantage. 'pass_at_k': those of pass@k training, "
+        "for pass_k.",
     )
-    temperature_probe_prompts: int = field(
-        default=16, metadata={"help": "Training prompts used to measure D(T), or the entropy."}
+    pass_k: int = _option(4, "k of advantage_rule='pass_at_k'.")
+    token_rule: str = _option(
+        "none",
+        "'clip_cov': some tokens of high covariance between log-probability and advantage have no "
+        "gradient; 'kl_cov': those of the highest get a KL penalty.",
     )
-    advantage_rule: str = field(
-        default="group",
-        metadata={
-            "help": "'group': TRL's. 'uncut' (Skywork-OR1, Adv-Mask-Before): truncated responses "
-            "leave the group's mean and deviation and have no advantage. 'pass_at_k': those of "
-            "pass@k training, for pass_k."
-        },
+    token_share: float = _option(2e-4, "Share of the tokens that token_rule acts on, at most.")
+    dynamic_sampling: int = _option(
+        0,
+        "DAPO: groups whose responses all fare alike are replaced by those of further prompts, in "
+        "so many rounds at most.",
     )
-    pass_k: int = field(default=4, metadata={"help": "k of advantage_rule='pass_at_k'."})
-    token_rule: str = field(
-        default="none",
-        metadata={
-            "help": "'clip_cov': some tokens of high covariance between log-probability and "
-            "advantage have no gradient; 'kl_cov': those of the highest get a KL penalty."
-        },
+    token_credit: str = _option(
+        "none", "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see dense.py."
     )
-    token_share: float = field(
-        default=2e-4, metadata={"help": "Share of the tokens that token_rule acts on, at most."}
+    kl_target: float | None = _option(
+        None, "PPOCoder: beta adapts so that KL (nats a response) nears this."
     )
-    dynamic_sampling: int = field(
-        default=0,
-        metadata={
-            "help": "DAPO: groups whose responses all fare alike are replaced by those of further "
-            "prompts, in so many rounds at most."
-        },
+    drop_above: float | None = _option(
+        None, "SRPO, Polaris: prompts solved more often than this do not come again."
     )
-    token_credit: str = field(
-        default="none",
-        metadata={
-            "help": "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see dense.py."
-        },
+    substitute_flat: float | None = _option(
+        None, "Polaris: share of good groups above which they replace the flat."
     )
-    kl_target: float | None = field(
-        default=None,
-        metadata={"help": "PPOCoder: beta adapts so that KL (nats a response) nears this."},
+    temperature_restore: list[int] | None = _option(
+        None, "Polaris: steps at which T restores the first stage's diversity."
     )
-    drop_above: float | None = field(
-        default=None,
-        metadata={"help": "SRPO, Polaris: prompts solved more often than this do not come again."},
+    soft_overlong: float = _option(
+        0.0,
+        "DAPO: a reward that falls from 0 to -1 over this last share of the limit (a fifth in "
+        "DAPO); correctness stays that of the other reward function.",
     )
-    substitute_flat: float | None = field(
-        default=None,
-        metadata={"help": "Polaris: share of good groups above which they replace the flat."},
+    sampler_noise: float = _option(
+        0.0,
+        "To study the importance correction: normal noise of this standard deviation (nats) is "
+        "added to the sampler's log-probability of every token; with another sampler than vLLM the "
+        "correction acts as it would there.",
     )
-    temperature_restore: list[int] | None = field(
-        default=None,
-        metadata={"help": "Polaris: steps at which T restores the first stage's diversity."},
+    diversity_metrics: bool = _option(
+        True, "Log diversity/: distinct n-grams, self-BLEU, programs."
     )
-    soft_overlong: float = field(
-        default=0.0,
-        metadata={
-            "help": "DAPO: a reward that falls from 0 to -1 over this last share of the limit (a "
-            "fifth in DAPO); correctness stays that of the other reward function."
-        },
+    sample_unfinished: bool = _option(
+        False,
+        "Responses that have ended leave the batch while the others are sampled (with "
+        "transformers). The same distribution from other random numbers; in float32 the sampler's "
+        "log-probabilities are the old ones, which spares a pass.",
     )
-    sampler_noise: float = field(
-        default=0.0,
-        metadata={
-            "help": "To study the importance correction: normal noise of this standard deviation "
-            "(nats) is added to the sampler's log-probability of every token; with another sampler "
-            "than vLLM the correction acts as it would there."
-        },
+    length_groups: int = _option(
+        1,
+        "Log-probabilities are computed in so many passes of rows of like length, which need less "
+        "padding; the same loss and gradients up to rounding.",
     )
-    diversity_metrics: bool = field(
-        default=True, metadata={"help": "Log diversity/: distinct n-grams, self-BLEU, programs."}
+    staleness: int = _option(
+        0,
+        "Responses are sampled by the weights of so many generations before; -1: by those that "
+        "training began with.",
     )
-    sample_unfinished: bool = field(
-        default=False,
-        metadata={
-            "help": "Responses that have ended leave the batch while the others are sampled (with "
-            "transformers). The same distribution from other random numbers; in float32 the "
-            "sampler's log-probabilities are the old ones, which spares a pass."
-        },
-    )
-    length_groups: int = field(
-        default=1,
-        metadata={
-            "help": "Log-probabilities are computed in so many passes of rows of like length, "
-            "which need less padding; the same loss and gradients up to rounding."
-        },
-    )
-    staleness: int = field(
-        default=0,
-        metadata={
-            "help": "Responses are sampled by the weights of so many generations before; -1: by "
-            "those that training began with."
-        },
-    )
-    record_columns: list[str] = field(
-        default_factory=lambda: ["problem_id"],
-        metadata={"help": "Dataset columns passed on to the on_generation hook."},
+    record_columns: list[str] = _option(
+        ["problem_id"], "Dataset columns passed on to the on_generation hook."
     )
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ responses of 4K and more, and are the default) belong to a profile.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,42 +29,31 @@ PAPER = {
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One argument of a recipe and where its value comes from."""
-
-    argument: str
-    value: Any
-    source: str
-
-
-@dataclass(frozen=True)
 class Recipe:
-    """A named set of arguments, each with its source."""
+    """A named set of arguments; ``choices`` has the value of each and where it comes from."""
 
     name: str
     summary: str
-    choices: tuple[Setting, ...]
+    choices: Mapping[str, tuple[Any, str]]
 
     def args(self) -> dict[str, Any]:
         """Keyword arguments for ``MicroCoderGRPOConfig``."""
-        return {choice.argument: choice.value for choice in self.choices}
+        return {argument: value for argument, (value, _) in self.choices.items()}
 
     @property
     def sources(self) -> dict[str, str]:
         """For each argument, where its value comes from."""
-        return {choice.argument: choice.source for choice in self.choices}
+        return {argument: source for argument, (_, source) in self.choices.items()}
 
     def changed(self, **settings: tuple[Any, str]) -> "Recipe":
         """The recipe with arguments added or replaced: argument=(value, source)."""
-        merged = {choice.argument: choice for choice in self.choices}
-        merged |= {argument: Setting(argument, *given) for argument, given in settings.items()}
-        return dataclasses.replace(self, choices=tuple(merged.values()))
+        return dataclasses.replace(self, choices={**self.choices, **settings})
 
 
 def _recipe(
     name: str, summary: str, base: Recipe | None = None, **settings: tuple[Any, str]
 ) -> Recipe:
-    return Recipe(name, summary, base.choices if base else ()).changed(**settings)
+    return Recipe(name, summary, {**(base.choices if base else {}), **settings})
 
 
 GRPO = _recipe(

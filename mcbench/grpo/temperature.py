@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from mcbench.errors import UserError
@@ -99,10 +99,6 @@ class Choice:
     reached: bool
     measured: dict[str, float]
     explanation: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form, kept in checkpoints and in the run record."""
-        return asdict(self)
 
 
 def select_temperature(diversity: Mapping[float, float], target: float) -> Choice:

@@ -23,6 +23,7 @@ parameters and losses equal TRL's bit for bit.
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -218,7 +219,7 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
             target = self.args.temperature_target_diversity
             assert target is not None  # _chooses_temperature
             choice = select_temperature(self.measure_diversity(), target)
-        self.checkpoint_state["temperature_choice"] = choice.to_dict()
+        self.checkpoint_state["temperature_choice"] = asdict(choice)
         report = logger.info if choice.reached else logger.warning
         report(choice.explanation)
         return choice

@@ -19,11 +19,9 @@ What is mended, beside the three departures of the method that ``trainer.py`` na
 """
 
 import copy
-import logging
 import math
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -39,15 +37,18 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from mcbench.errors import UserError
+from mcbench.grpo.checks import refuse_half_loaded_reference
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.decode import Trace
 from mcbench.grpo.generation import completion_text
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
 from mcbench.grpo.trl_correction import CorrectedGRPOTrainer, loss_mask
-from mcbench.grpo.trl_sampling import continuous_batching, unfinished_only
-
-logger = logging.getLogger(__name__)
+from mcbench.grpo.trl_sampling import (
+    continuous_batching,
+    log_prob_temperature_cell,
+    unfinished_only,
+)
 
 
 class RepairedGRPOTrainer(CorrectedGRPOTrainer):
@@ -88,7 +89,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
                 f"{type(self).__name__} takes args=MicroCoderGRPOConfig(...), which has all "
                 f"options of {type(args).__name__}"
             )
-        _refuse_half_loaded_reference(args)
+        refuse_half_loaded_reference(args)
         super().__init__(model=model, args=args, **kwargs)
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
@@ -492,39 +493,3 @@ def _name_of(model: Any) -> str:
     """What a model is called, for the folder of its training."""
     name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
     return Path(name).name or "model"
-
-
-def _refuse_half_loaded_reference(args: MicroCoderGRPOConfig) -> None:
-    """With this option of FSDP2 the other processes load empty weights; accelerate fills those of
-    the policy, and nothing those of the reference.
-    """
-    loads = os.environ.get("FSDP_CPU_RAM_EFFICIENT_LOADING", "").lower() == "true"
-    if os.environ.get("ACCELERATE_USE_FSDP") == "true" and loads and args.beta:
-        raise UserError(
-            "with beta > 0 every process needs the reference model, and "
-            "fsdp_cpu_ram_efficient_loading leaves it empty on all but the first; set it to false "
-            "in the accelerate configuration, as --launch fsdp2 does"
-        )
-
-
-def log_prob_temperature_cell(model: nn.Module) -> Any:
-    """The closure cell that holds the temperature of the log-probabilities.
-
-    TRL freezes it in ``add_fused_lm_head(temperature=...)``: assigning ``trainer.temperature``
-    alone would change the sampling and leave the log-probabilities at the old temperature. The head
-    may lie under wrappers (PEFT, FSDP, mixed precision).
-    """
-    for module in model.modules():
-        for function in _wrapped_functions(module.forward):
-            code = getattr(function, "__code__", None)
-            if code is not None and code.co_name == "_fused_forward":
-                return function.__closure__[code.co_freevars.index("temperature")]
-    raise RuntimeError("TRL's fused LM head was not found; this package needs trl>=1.16,<1.17")
-
-
-def _wrapped_functions(forward: Any) -> Iterator[Any]:
-    """``forward`` and what its decorators wrap (mixed precision adds some), outermost first."""
-    while forward is not None:
-        forward = getattr(forward, "__func__", forward)
-        yield forward
-        forward = getattr(forward, "__wrapped__", None)

@@ -1,4 +1,6 @@
-"""What is done around the sampling of transformers while TRL calls it; see ``trl_compat.py``."""
+"""What is done around the sampling of transformers while TRL calls it, and where TRL keeps the
+temperature; see ``trl_compat.py``.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,3 +77,26 @@ def unfinished_only(model: Any) -> Iterator[Trace]:
 def _restore(buffers: list[tuple[nn.Module, str, Tensor | None]]) -> None:
     for module, name, buffer in buffers:
         module._buffers[name] = buffer
+
+
+def log_prob_temperature_cell(model: nn.Module) -> Any:
+    """The closure cell that holds the temperature of the log-probabilities.
+
+    TRL freezes it in ``add_fused_lm_head(temperature=...)``: assigning ``trainer.temperature``
+    alone would change the sampling and leave the log-probabilities at the old temperature. The head
+    may lie under wrappers (PEFT, FSDP, mixed precision).
+    """
+    for module in model.modules():
+        for function in _wrapped_functions(module.forward):
+            code = getattr(function, "__code__", None)
+            if code is not None and code.co_name == "_fused_forward":
+                return function.__closure__[code.co_freevars.index("temperature")]
+    raise RuntimeError("TRL's fused LM head was not found; this package needs trl>=1.16,<1.17")
+
+
+def _wrapped_functions(forward: Any) -> Iterator[Any]:
+    """``forward`` and what its decorators wrap (mixed precision adds some), outermost first."""
+    while forward is not None:
+        forward = getattr(forward, "__func__", forward)
+        yield forward
+        forward = getattr(forward, "__wrapped__", None)

@@ -19,6 +19,7 @@ MODEL_NAMES = (
     "nano-traced",
     "nano-untraced",
     "nano-turns",
+    "nano-search",
     "nano-tab",
 )
 """Base models: two sizes of one generation, the smaller one again with more searches that loop

@@ -20,7 +20,7 @@ from mcbench.nano.corpus import LOOPING, MODERN, OLD, Style, demonstrations
 from mcbench.nano.tokenizer import load_tokenizer
 
 IGNORE = -100
-MAX_PROMPT, MAX_RESPONSE = 64, 192
+MAX_RESPONSE = 192
 """In tokens. Responses are trained to twice the default limit of 96."""
 
 

@@ -1,7 +1,7 @@
 """A nano training set that its base model has nearly solved, as the paper's easier set is.
 
 Described problems of one or two steps. From a pool of them those are kept that the base model
-nano-s2 solves almost always (:func:`mcbench.experiments.graded_sets.saturated`); ``saturated.json``
+nano-s2 solves almost always (``benchmarks/graded.py``); ``saturated.json``
 has their ids, the problems are generated anew here.
 """
 

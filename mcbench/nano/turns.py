@@ -24,6 +24,7 @@ SHOWN, PUBLIC = 1, 4
 """Of a problem's tests the first ``PUBLIC`` may be shown, and so many are in the statement."""
 TURNS = 3
 SIZES = {"train": 1000, "test": 120}
+EVERY = induced_programs("train") + induced_programs("test")
 
 
 def feedback(x: int, y: int) -> str:
@@ -56,8 +57,12 @@ def draw(
 
 @cache
 def load_turns(split: Split) -> tuple[Problem, ...]:
-    """The problems of a split; hidden functions of the test split are none of the train split."""
-    rng, programs = random.Random(f"turns-{split}"), induced_programs(split)
+    """The problems of a split. Both have all hidden functions: one example leaves several, and to
+    learn which of them occur in training would make every other a worse guess. What is kept apart
+    is the function with its public examples in their order, by a hash; a statement, which shows one
+    example, recurs, and so do the examples in another order (8 of the 120 of the test).
+    """
+    rng, programs = random.Random(f"turns-{split}"), EVERY
     found: dict[str, Problem] = {}
     while len(found) < SIZES[split]:
         task, inputs = draw(rng, programs, split)
@@ -125,9 +130,8 @@ class Turns:
         split.
         """
         rng = random.Random(f"turns-corpus-{seed}")
-        programs = induced_programs("train") + induced_programs("test")
         while True:
-            task, inputs = draw(rng, programs, "train")
+            task, inputs = draw(rng, EVERY, "train")
             table = induced.values(task.feature, task.k)
             public = tuple((x, table[x]) for x in inputs[:PUBLIC])
             said, known = task.statement(), public[:SHOWN]

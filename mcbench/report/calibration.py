@@ -203,7 +203,7 @@ def calibration_page(
 
     Args:
         reproduce: the command that makes the page again, shown as it is.
-        pilots: records of :func:`mcbench.experiments.regimes.pilots`.
+        pilots: records of the pilots (:mod:`mcbench.experiments.regimes`).
     """
     reports = record.reports
     grid = Panel(

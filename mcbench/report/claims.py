@@ -33,8 +33,14 @@ MEANING = (
 RULE = (
     "Numbers are positive in the direction of the claim. Each part has a state of its own: no "
     "effect where its 90 % interval lies inside the margin, supported or contradicted where its "
-    "95 % interval lies above or below 0. The rules and margins were fixed in code before the runs "
-    "of the protocol (docs/protocol.md); a state holds at this scale only."
+    "95 % interval lies above or below 0. {fixed}; a state holds at this scale only."
+)
+FIXED = (
+    "The rules and margins were fixed in code before the runs of the protocol (docs/protocol.md)"
+)
+LANDSCAPE_FIXED = (
+    "The rules and margins are fixed in code (mcbench/claims) and no part of the protocol; a claim "
+    "that was written after a look at runs says so in its source there"
 )
 OUR_RULE = (
     "A question of ours that the paper leaves open. It predicts no direction: a part shows no "
@@ -183,10 +189,11 @@ def claim_sections(results: Results) -> list[Section]:
     beside = result_table(found, beside=True)
     if len(beside):
         blocks.append(Table(beside, fold="Measured beside them; these decide nothing"))
-    title = (
-        f"The paper's claims {names[0]} to {names[-1]}" if len(names) > 1 else "The paper's claim"
-    )
-    return [Section("verdicts", title, RULE, blocks)]
+    (kind,) = {CLAIMS[name].whose for name in names}
+    whose = {"paper": "The paper's", "rival": "Other papers'", "landscape": "The landscape's"}[kind]
+    title = f"{whose} claims {names[0]} to {names[-1]}" if len(names) > 1 else f"{whose} claim"
+    rule = RULE.format(fixed=LANDSCAPE_FIXED if kind == "landscape" else FIXED)
+    return [Section("verdicts", title, rule, blocks)]
 
 
 def our_sections(results: Results) -> list[Section]:
@@ -226,9 +233,9 @@ def results_of(
     return all_results({name: studies(name, records, measurements) for name in EXPERIMENTS})
 
 
-def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """The paper's claims and its rivals', one row each, and our questions, one row a part; an id
-    links to the place on the page that explains it.
+def summary_tables(results: Results) -> dict[str, pd.DataFrame]:
+    """By whose they are: claims of the ``paper``, ``rival`` and ``landscape``, one row each, and
+    questions of ``ours``, one row a part; an id links to the place on the page that explains it.
     """
     claims: dict[str, list[dict[str, Any]]] = {"paper": [], "rival": [], "landscape": []}
     questions = []
@@ -246,11 +253,11 @@ def summary_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame, pd.Dat
         else:
             first = {"Id": Link(row["id"], f"{page}#beyond"), "Question": row["claim"]}
             questions.append({**first, "What": spoken(row["part"] or row["note"]), **found})
-    return pd.DataFrame(claims["paper"]), pd.DataFrame(claims["rival"]), pd.DataFrame(questions)
+    return {whose: pd.DataFrame(rows) for whose, rows in {**claims, "ours": questions}.items()}
 
 
 def _told(results: Results, whose: str = "paper") -> str:
-    """How many of the paper's claims, or its rivals', are in each state."""
+    """How many of the claims of one kind are in each state."""
     counts = count_states(summary_rows(results), whose)
     return ", ".join(f"{count} {state}" for state, count in counts.items())
 
@@ -269,13 +276,14 @@ def whole_sentence(results: Results) -> str:
 
 def summary_lines(results: Results) -> list[str]:
     """A text table, one line a claim of the paper and one a part of our questions."""
-    claims, rivals, questions = summary_tables(results)
-    lines = [f"{len(claims)} claims: {_told(results)}", whole_sentence(results), ""]
-    lines += [_claim_line(row) for row in claims.to_dict("records")]
-    lines += ["", f"{len(rivals)} claims of its rivals: {_told(results, 'rival')}", ""]
-    lines += [_claim_line(row) for row in rivals.to_dict("records")]
+    tables = summary_tables(results)
+    lines = [f"{len(tables['paper'])} claims: {_told(results)}", whole_sentence(results)]
+    for whose, named in (("paper", ""), ("rival", "its rivals"), ("landscape", "the landscape")):
+        told = f"{len(tables[whose])} claims of {named}: {_told(results, whose)}"
+        lines += ["", told, ""] if named else [""]
+        lines += [_claim_line(row) for row in tables[whose].to_dict("records")]
     lines += ["", "Beyond the paper (ours)", ""]
-    for name, rows in questions.groupby("Question", sort=False):
+    for name, rows in tables["ours"].groupby("Question", sort=False):
         lines.append(f"{rows['Id'].iloc[0].text:4}{name}")
         lines += [_line(row, "", row["What"]) for row in rows.to_dict("records")]
     return [*lines, "", MEANING]
@@ -295,15 +303,15 @@ def _line(row: Mapping[Any, Any], name: str, said: str) -> str:
 
 def summary_section(results: Results) -> Section:
     """Counts and what they mean, tables of the paper's claims, its rivals' and our questions."""
-    claims, rivals, questions = summary_tables(results)
+    tables = summary_tables(results)
     told = f"What its rivals claim: {_told(results, 'rival')}"
     return Section(
         "claims",
-        f"The paper's {len(claims)} claims in numbers",
+        f"The paper's {len(tables['paper'])} claims in numbers",
         f"{_told(results)} at this scale. {whole_sentence(results)} {MEANING}",
         [
-            Table(claims, fold="All claims with their numbers"),
-            Table(rivals, fold=told),
-            Table(questions, fold="Beyond the paper (ours)"),
+            Table(tables["paper"], fold="All claims with their numbers"),
+            Table(tables["rival"], fold=told),
+            Table(tables["ours"], fold="Beyond the paper (ours)"),
         ],
     )

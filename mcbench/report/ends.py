@@ -9,7 +9,7 @@ import numpy as np
 
 from mcbench.claims.statistics import Estimate, estimate, last_window
 from mcbench.report.page import End, Ends, Track
-from mcbench.report.series import Arms, comparable, eval_curves, eval_lengths, unfinished
+from mcbench.report.series import Arms, comparable, eval_curves, eval_lengths, measure, unfinished
 from mcbench.report.style import arm_styles
 from mcbench.report.table import OURS
 
@@ -106,7 +106,7 @@ def chart(arms: Arms, length: int) -> Ends | None:
         rows.append(End(styles[arm], f"{mean.value:.1f} %", under, track))
     told = "" if base is None else f"not trained {base:.1f} % ({plural(len(by_seed), 'seed')})"
     return Ends(
-        f"Held-out pass@1 with up to {length} tokens, over the last quarter of the steps",
+        f"Held-out {measure(arms)} with up to {length} tokens, over the last quarter of the steps",
         rows,
         (f"{low:g} %", f"{high:g} %"),
         None if base is None else at(base),
@@ -130,23 +130,28 @@ def finding(arms: Arms, length: int) -> str:
         return ""
     best = max(found, key=lambda arm: found[arm].mean)
     first = " highest, at" if len(found) > 1 else " at"
-    told = f"{_capital(styles[best].label)} ends{first} {found[best].mean:.1f} % pass@1"
+    told = f"{_capital(styles[best].label)} ends{first} {found[best].mean:.1f} % {measure(arms)}"
     ours = OURS if OURS in found else next(iter(found))
     gaps = {arm: paired(found[arm].last, found[ours].last) for arm in found if arm != ours}
     known = {arm: gap for arm, gap in gaps.items() if gap is not None}
     if best in known:
         told += f": {_gap(known[best])} against {styles[ours].label}"
-    told += "."
     # Interval of the difference over seeds; an arm that trained exactly as ours has none.
     clear = [arm for arm, gap in known.items() if gap.low > 0 or gap.high < 0]
+    if known and not clear and known.keys() == {best}:
+        told += ", not clearly apart"
+    elif known and not clear:
+        which = "no arm is" if len(known) > 1 else "the other arm is not"
+        told += f"; {which} clearly apart from {'it' if best == ours else styles[ours].label}"
+    told += "."
     if others := [arm for arm in clear if arm != best]:
-        named = ", ".join(f"{styles[arm].label} by {_gap(known[arm])}" for arm in others)
+        others.sort(key=lambda arm: abs(known[arm].value))
+        by = [f"{styles[arm].label} by {_gap(known[arm])}" for arm in others]
+        many = f"{len(by)} arms, from {by[0]} to {by[-1]}"
+        named = many if len(by) > 2 else ", ".join(by)
         told += (
             f" Clearly apart from {styles[ours].label}{' too' if best in clear else ''}: {named}."
         )
-    elif known and not clear:
-        which = "The other arm is not" if len(known) == 1 else "No arm is"
-        told += f" {which} clearly apart from {styles[ours].label}."
     if known and min(gap.seeds for gap in known.values()) < FULL_SEEDS:
         told += f" With fewer than {FULL_SEEDS} seeds in an arm this is exploratory."
     return told

@@ -114,16 +114,17 @@ def misjudged(record: SuiteRecord, *by: str) -> pd.DataFrame:
     return table.groupby(["judge", *by], sort=False)[counts].sum().reset_index()
 
 
-def suite_sentences(record: SuiteRecord) -> list[str]:
+def suite_sentence(record: SuiteRecord) -> str:
     """Both kinds of error under our rules and under LiveCodeBench's."""
     table = misjudged(record).set_index("judge")
-    return [
-        f"{judge_name(judge)}'s rules refuse {row['rejected']} of {row['right']} right cases "
-        f"of the labelled suite and accept {row['accepted']} of {row['wrong']} wrong ones."
+    told = [
+        f"{judge_name(judge)}'s rules refuse {row['rejected']} of {row['right']} right cases and "
+        f"accept {row['accepted']} of {row['wrong']} wrong ones"
         for judge in ("microcoder", "livecodebench")
         if judge in table.index
         for row in [table.loc[judge]]
     ]
+    return f"On the labelled suite {', '.join(told)}." if told else ""
 
 
 def suite(sources: Sources) -> Panel:

@@ -24,7 +24,7 @@ from mcbench.report.evaluator_panels import (
     THEIRS,
     judge_name,
     misjudged,
-    suite_sentences,
+    suite_sentence,
 )
 from mcbench.report.figures import LINES
 from mcbench.report.own_panels import OWN_PANELS
@@ -79,7 +79,7 @@ def show(study: Study, *names: str, **beside: Any) -> None:
     """Display panels by name in a notebook: figures, then the numbers beside them.
 
     Args:
-        beside: ``data``, ``suite``, ``timing`` or ``correction``, as for :func:`experiment_page`.
+        beside: ``data``, ``suite`` and studies by name, as for :func:`experiment_page`.
 
     Raises:
         UserError: no such panel; the message names those there are.
@@ -145,7 +145,7 @@ def finding(sources: Sources) -> str:
     """What came out, in a sentence or two."""
     arms, told = sources.arms, []
     if sources.suite is not None:
-        told += suite_sentences(sources.suite)
+        told.append(suite_sentence(sources.suite))
     if (length := ends.first_length(arms)) is not None:
         told.append(ends.finding(arms, length))
     told.append(claims.states_sentence(sources.study.results))
@@ -244,7 +244,8 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
             (:class:`~mcbench.experiments.graded_sets.DataRecord`) of ``data_quality``, ``suite``
             (:class:`~mcbench.experiments.labelled.SuiteRecord`) and ``timing`` (the study of
             ``evaluator_timing``) of ``code_evaluator``, ``correction`` (the study of that name) of
-            ``truncation_mask`` and ``context_length``.
+            ``truncation_mask`` and ``context_length``, ``search`` (the study of ``retrieval``) of
+            ``multi_turn``.
 
     Raises:
         UserError: the runs recorded nothing yet.
@@ -253,7 +254,7 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
     prose, results, sizes = prose_of(studies[0]), sources.results, sources.sizes
     if all(r.steps.empty and r.evals.empty for study in studies for r in study.records):
         raise UserError("the runs recorded no step and no evaluation yet: there is nothing to show")
-    shown = {"timing": sources.timing, "correction": sources.correction}
+    shown = {name: getattr(sources, name) for name in ("timing", "correction", "search")}
     where = sizes | {name: arms_of(study) for name, study in shown.items() if study}
     known = [
         record.config.model
@@ -382,12 +383,10 @@ def _papers_numbers(experiment: str, figure: str) -> list[Section]:
 
 def _samples(sources: Sources) -> list[Section]:
     prose = prose_of(sources.study)
-    return [
-        section
+    shown = [
+        (size if prose.summed else prose.title.lower(), prefix, view.arms)
         for size, prefix, view in _views(sources)
-        if (
-            section := samples_section(
-                size if prose.summed else prose.title.lower(), prefix, view.arms
-            )
-        )
     ]
+    if sources.search:
+        shown.append(("a sub-agent that searches", "search", arms_of(sources.search)))
+    return [section for one in shown if (section := samples_section(*one))]

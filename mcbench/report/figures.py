@@ -23,6 +23,7 @@ from mcbench.report.series import (
     comparable,
     eval_curves,
     eval_lengths,
+    measure,
     smooth,
     step_curves,
 )
@@ -128,23 +129,24 @@ def logged(arms: Arms, column: str, name: str, smoothing: int = SMOOTHING) -> Fi
     return compare(curves, arms, name, name, hover="%{y:.3f}", smoothing=smoothing)
 
 
-def told(arms: Arms, name: str) -> Figure:
+def told(arms: Arms, name: str, title: str) -> Figure:
     """What evaluations of a task tell beside pass@1, at the training length."""
     curves = eval_curves(arms, f"parts/{name}", eval_lengths(arms)[0])
-    return compare(curves, arms, name, name, hover="%{y:.3f}")
+    return compare(curves, arms, title, title, hover="%{y:.3f}")
 
 
 def accuracy(arms: Arms, length: int, title: str = "") -> Figure:
-    """Held-out pass@1 in percent at one maximum response length (tokens).
+    """Held-out pass@1, or what the task measures, in percent at one maximum response length.
 
     Evaluations of other problems, or with other attempts or temperatures than most, are left out;
     the figure's subtitle says which.
     """
+    name = measure(arms)
     figure = compare(
         eval_curves(arms, "pass_at_1", length, scale=100),
         arms,
-        title or f"Held-out pass@1, up to {length} tokens",
-        "pass@1 (%)",
+        title or f"Held-out {name}, up to {length} tokens",
+        f"{name} (%)",
         markers=True,
         hover="%{y:.1f} %",
     )

@@ -75,6 +75,12 @@ SYSTEMS = (
         ("F2",),
     ),
     System(
+        "SWE-grep",
+        "cognition.ai/blog/swe-grep",
+        "a sub-agent that finds files and lines in few turns of parallel searches",
+        ("F3", "F4"),
+    ),
+    System(
         "Cursor Tab",
         "cursor.com/blog/tab-rl",
         "suggest or stay silent, learned online from what users accept",

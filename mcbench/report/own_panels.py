@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mcbench.claims.feedback import DEFINITION_F05, NAMED_F05
 from mcbench.claims.measurements import GRID, REPETITION
 from mcbench.experiments.study import OWN
 from mcbench.report import data_panels, evaluator_panels
@@ -171,6 +172,25 @@ def correction(sources: Sources) -> Panel:
     return panel("correction", weighted or sources.arms)
 
 
+# 23: the sub-agent that searches ------------------------------------------------------------------
+
+
+def search(sources: Sources) -> Panel:
+    """What its answers are worth to the solver, and what the task tells, over training."""
+    title = "A sub-agent that searches a repository"
+    if sources.search is None or not (arms := arms_of(sources.search)):
+        return Panel(title, missing="Not recorded: no run of the sub-agent.")
+    solved, told = (panel(name, arms, "search") for name in ("accuracy", "task"))
+    prose = (
+        "Accuracy is the share of held-out queries that the solver solves with what it was shown. "
+        "f05 is the mean of F0.5 on files and on lines, f05_1 to f05_3 what the lines that were "
+        "shown until that turn would be worth as an answer. Every line that names the function "
+        f"asked for is worth {NAMED_F05:.3f} on average and lets the solver solve nothing; its "
+        f"definition alone is worth {DEFINITION_F05:.3f}, and solves 38 %."
+    )
+    return Panel(title, prose, [*solved.plots, *told.plots], missing=solved.missing)
+
+
 # Table 1 -----------------------------------------------------------------------------------------
 
 
@@ -209,7 +229,7 @@ OWN_PANELS: dict[str, Mapping[str, Draw]] = {
     "recipes": _EVERY,
     "repair": _EVERY,
     "execution_traces": _EVERY,
-    "multi_turn": _EVERY,
+    "multi_turn": {**_EVERY, "search": search},
     "online_feedback": _EVERY,
     OWN: {**_EVERY, **_TABLES},
 }

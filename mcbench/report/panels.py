@@ -16,7 +16,7 @@ from mcbench.errors import unknown
 from mcbench.report import figures, spread
 from mcbench.report.base import ROLES, SMOOTHING, Figure
 from mcbench.report.page import Panel, Plot
-from mcbench.report.series import Arms, eval_lengths, unfinished_runs
+from mcbench.report.series import Arms, eval_lengths, measure, unfinished_runs
 from mcbench.report.style import arm_styles
 
 Draw = Callable[[Arms, int], list[Plot]]
@@ -49,11 +49,12 @@ def _lines(*names: str) -> Draw:
 
 
 def _accuracy(arms: Arms, smoothing: int) -> list[Plot]:
-    lengths = eval_lengths(arms)
+    lengths, name = eval_lengths(arms), measure(arms)
+    training = " (the training length)"
     return [
         Plot(
             f"accuracy-{n}",
-            f"pass@1 with up to {n} tokens" + (" (the training length)" if n == lengths[0] else ""),
+            f"{name} with up to {n} tokens{training if n == lengths[0] else ''}",
             figures.accuracy(arms, n),
         )
         for n in lengths
@@ -110,14 +111,46 @@ def _task(arms: Arms, smoothing: int) -> list[Plot]:
         c.removeprefix("parts/") for r in every for c in r.evals.columns if c.startswith("parts/")
     )
     plots = [
-        Plot(f"task-{name}", f"Training: {name}", figures.logged(arms, column, name, smoothing))
+        Plot(
+            f"task-{name}",
+            f"Training: {_measure(name)}",
+            figures.logged(arms, column, _measure(name), smoothing),
+        )
         for column in sorted(logged)
         for name in [column.removeprefix("task/")]
     ]
     return plots + [
-        Plot(f"task-held-out-{name}", f"Held out: {name}", figures.told(arms, name))
+        Plot(
+            f"task-held-out-{name}",
+            f"Held out: {_measure(name)}",
+            figures.told(arms, name, _measure(name)),
+        )
         for name in sorted(told)
     ]
+
+
+# What a name alone does not say; any other is written with spaces.
+_MEASURES = {
+    "shown": "suggestions shown (share)",
+    "shown_above": "shown where that pays (share)",
+    "shown_below": "shown where that does not pay (share)",
+    "accepted": "acceptance of what is shown",
+    "regret_25": "regret under a threshold of 25 %",
+    "regret_45": "regret under a threshold of 45 %",
+    "regret_drifted": "regret to users who have changed",
+    "switch": "acceptance from which it suggests",
+    "passed": "responses that pass (share)",
+    "killed": "written tests that show the bug (share)",
+    "fixed": "bugs fixed (share)",
+}
+
+
+def _measure(name: str) -> str:
+    """What a task measures, in words."""
+    kind, _, percent = name.partition("_")
+    if kind == "shown" and percent.isdecimal():
+        return f"shown where {percent} % accept (share)"
+    return _MEASURES.get(name, name.replace("_", " "))
 
 
 def _time(arms: Arms, smoothing: int) -> list[Plot]:
@@ -362,20 +395,23 @@ def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], list
 
 def constant(figure: Figure) -> str:
     """The value of every arm in a figure in which all curves are flat; empty for any other."""
-    values: dict[str, list[str]] = {}
+    values: dict[float, list[str]] = {}
     for trace in figure.data:
         if (trace.get("meta") or {}).get("role") != "seeds":
             continue
         known = np.asarray(trace["y"], dtype=float)
+        steps = np.asarray(trace["x"], dtype=float)[~np.isnan(known)]
         known = known[~np.isnan(known)]
-        if not known.size or known.min() != known.max():
+        if np.unique(steps).size < 2 or known.min() != known.max():  # of one step nothing is known
             return ""
-        values.setdefault(f"{known[0]:g}", []).append(str(trace["name"]))
+        values.setdefault(float(known[0]), []).append(str(trace["name"]))
     if any((t.get("meta") or {}).get("role") not in ROLES for t in figure.data):
         return ""
+    told = [f"{value:.0f}" if value.is_integer() else f"{value:.6g}" for value in values]
     if len(values) == 1:
-        return next(iter(values))
-    return "; ".join(f"{value} in {', '.join(names)}" for value, names in values.items())
+        return told[0]
+    arms = map(", ".join, values.values())
+    return "; ".join(f"{value} in {names}" for value, names in zip(told, arms, strict=True))
 
 
 def left_out(plots: Sequence[Plot]) -> str:

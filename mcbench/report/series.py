@@ -17,6 +17,8 @@ from scipy.special import stdtrit
 
 from mcbench.report.style import KNOWN, arm_styles
 from mcbench.runs.config import SETTINGS, Config, family_of
+from mcbench.tasks import TASK_SETS
+from mcbench.tasks.base import PASS_AT_1
 
 MIN_SEEDS_FOR_BAND = 3  # with two seeds the t interval is wider than any axis
 # What has to agree, beside the length, for two evaluations to measure the same.
@@ -145,7 +147,10 @@ def make_curve(arm: str, runs: Mapping[int, pd.Series]) -> Curve | None:
     """Align one series per seed (index: step) on the union of their steps; None without values."""
     if not runs:
         return None
-    found = {seed: series.dropna() for seed, series in sorted(runs.items())}
+    found = {
+        seed: series.dropna() if np.isnan(series.to_numpy(dtype=float)).any() else series
+        for seed, series in sorted(runs.items())
+    }
     steps = [series.index.to_numpy() for series in found.values()]
     if all(np.array_equal(steps[0], other) for other in steps[1:]):  # as a rule, and much faster
         x, values = steps[0], np.array([series.to_numpy(dtype=float) for series in found.values()])
@@ -161,11 +166,18 @@ def make_curve(arm: str, runs: Mapping[int, pd.Series]) -> Curve | None:
     return Curve(arm, tuple(map(int, found)), x, values, mean, mean - half, mean + half)
 
 
-def by_step(frame: pd.DataFrame, column: str) -> pd.Series:
-    """Index: step. A step that was run again after a resume counts once, with its last value."""
-    numbers = pd.to_numeric(frame[column], errors="coerce")
-    series = pd.Series(numbers.to_numpy(dtype=float), index=frame["step"].to_numpy(dtype=int))
-    series = series.dropna()
+def by_step(frame: pd.DataFrame, column: str, scale: float = 1.0) -> pd.Series:
+    """What is known of a column, times ``scale``; index: step. A step that was run again after a
+    resume counts once, with its last value.
+    """
+    numbers = frame[column]
+    if numbers.dtype.kind not in "fiu":
+        numbers = pd.to_numeric(numbers, errors="coerce")
+    values, steps = numbers.to_numpy(dtype=float), frame["step"].to_numpy(dtype=int)
+    known = ~np.isnan(values)
+    series = pd.Series(values[known] * scale, index=steps[known])
+    if (np.diff(steps) > 0).all():
+        return series
     return series[~series.index.duplicated(keep="last")]
 
 
@@ -185,7 +197,7 @@ def step_curves(arms: Arms, column: str, scale: float = 1.0) -> list[Curve]:
 
     def values(record: Record) -> pd.Series | None:
         steps = record.steps
-        return by_step(steps, column) * scale if column in steps.columns else None
+        return by_step(steps, column, scale) if column in steps.columns else None
 
     return _curves(arms, values)
 
@@ -210,6 +222,13 @@ def eval_lengths(arms: Arms) -> list[int]:
     return sorted({int(value) for lengths in found for value in lengths})
 
 
+def measure(arms: Arms) -> str:
+    """What the share of held-out responses that passed is called."""
+    sets = {record.config.test_set for records in arms.values() for record in records}
+    found = {TASK_SETS[name].measure if name in TASK_SETS else PASS_AT_1 for name in sets}
+    return found.pop() if len(found) == 1 else PASS_AT_1
+
+
 def measured_how(record: Record, length: int) -> list[tuple[Any, ...] | None]:
     """For each of the run's evaluations at that length its values of :data:`EVALUATION`, None for
     those at another.
@@ -225,13 +244,13 @@ def measured_how(record: Record, length: int) -> list[tuple[Any, ...] | None]:
     ]
 
 
-def _begun(record: Record, length: int) -> list[tuple[Any, ...]]:
+def _begun(record: Record, kinds: Sequence[tuple[Any, ...] | None]) -> list[tuple[Any, ...]]:
     """How the base model was measured first at the run's own temperature, if it was: on all
     problems; what is of a part of them, or at other temperatures, comes after it.
     """
     steps, own = record.evals.get("step", ()), (None, record.config.eval_temperature)
-    kinds = zip(measured_how(record, length), steps, strict=True)
-    return [kind for kind, step in kinds if kind is not None and step == 0 and kind[3] in own][:1]
+    found = zip(kinds, steps, strict=True)
+    return [kind for kind, step in found if kind is not None and step == 0 and kind[3] in own][:1]
 
 
 def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
@@ -240,15 +259,16 @@ def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
     Means over evaluations of other problems, or with other attempts or temperatures, would mean
     nothing; so only those of the first kind are drawn. The sentence is empty where all are.
     """
+    measured = {arm: [(r, measured_how(r, length)) for r in runs] for arm, runs in arms.items()}
     counts = {
-        arm: Counter(kind for r in records for kind in measured_how(r, length) if kind)
-        for arm, records in arms.items()
+        arm: Counter(kind for _, kinds in found for kind in kinds if kind)
+        for arm, found in measured.items()
     }
     total = sum(counts.values(), Counter[tuple[Any, ...]]())
     if not total:
         return None, ""
     # Evaluations on a part of the problems are more, and at other temperatures there are as many.
-    own = {kind for records in arms.values() for r in records for kind in _begun(r, length)}
+    own = {kind for found in measured.values() for one in found for kind in _begun(*one)}
     kept = max(total, key=lambda kind: (kind in own, total[kind], kind[2] or 0))
     if len(total) == 1:
         return kept, ""
@@ -288,7 +308,7 @@ def eval_curves(arms: Arms, column: str, length: int, scale: float = 1.0) -> lis
         rows = [place for place, kind in enumerate(measured_how(record, length)) if kind == kept]
         if kept is None or not rows or column not in record.evals.columns:
             return None
-        return by_step(record.evals.iloc[rows], column) * scale
+        return by_step(record.evals.iloc[rows], column, scale)
 
     return _curves(arms, values)
 

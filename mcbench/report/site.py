@@ -13,7 +13,7 @@ from typing import Any
 
 from mcbench.claims import read_measurements
 from mcbench.errors import UserError
-from mcbench.experiments.arms import CORRECTION, TIMING
+from mcbench.experiments.arms import CORRECTION, SEARCH, TIMING
 from mcbench.experiments.calibration import CALIBRATION_FILE, CalibrationRecord
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
@@ -84,12 +84,12 @@ def as_single_file(page: Path, output: Path) -> Path:
     if not page.is_file():
         raise UserError(f"there is no page {page}")
     html = page.read_text(encoding="utf-8")
-    found = re.search(f'<script src="{re.escape(PLOTLY)}"[^>]*></script>', html)
+    found = re.search(f'(id="plotly") src="{re.escape(PLOTLY)}"></script>', html)
     if found:
         script = page.parent / PLOTLY
         if not script.is_file():
             raise UserError(f"{page} needs {script}, which is missing; run mcbench report first")
-        inside = f"<script>{script.read_text(encoding='utf-8')}</script>"
+        inside = f"{found[1]}>{script.read_text(encoding='utf-8')}</script>"
         html = html[: found.start()] + inside + html[found.end() :]
     html = re.sub('<nav class="site".*?</nav>', "", html, count=1, flags=re.S)  # not sent along
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -120,6 +120,8 @@ def beside(folder: Path, name: str, found: Mapping[str, Sequence[Study]]) -> dic
         return {"suite": read, "timing": next(iter(found[TIMING]), None)}
     if name in ("truncation_mask", "context_length"):
         return {"correction": next(iter(found[CORRECTION]), None)}
+    if name == "multi_turn":
+        return {"search": next(iter(found[SEARCH]), None)}
     return {}
 
 

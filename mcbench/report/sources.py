@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mcbench.claims import Result
-from mcbench.claims.evidence import Evidence, run_curves
+from mcbench.claims.curves import run_curves
+from mcbench.claims.evidence import Evidence
 from mcbench.experiments.graded_sets import DataRecord
 from mcbench.experiments.labelled import SuiteRecord
 from mcbench.experiments.study import OWN, Study
@@ -40,6 +41,7 @@ class Sources:
         suite: the labelled suite under each judge (``code_evaluator``).
         timing: the runs that timed the evaluators (``code_evaluator``).
         correction: the runs with a noisy sampler (``truncation_mask``, ``context_length``).
+        search: the runs of the sub-agent that searches (``multi_turn``).
     """
 
     studies: Sequence[Study]
@@ -48,6 +50,7 @@ class Sources:
     suite: SuiteRecord | None = None
     timing: Study | None = None
     correction: Study | None = None
+    search: Study | None = None
 
     def at(self, study: Study) -> Sources:
         """The same with another size in view."""
@@ -61,7 +64,8 @@ class Sources:
     @property
     def results(self) -> dict[str, Result]:
         """Of the claims about the first study, and about what is shown beside it."""
-        return {**self.studies[0].results, **(self.correction.results if self.correction else {})}
+        every = [self.studies[0], *filter(None, (self.correction, self.search))]
+        return {name: result for study in every for name, result in study.results.items()}
 
     @property
     def evidence(self) -> Evidence:

@@ -7,7 +7,7 @@ is a hash of what the run computes, so that two descriptions of the same computa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -17,12 +17,14 @@ from mcbench.errors import UserError, meant, unknown
 from mcbench.files import digest, plain
 from mcbench.grpo.batch_plan import BatchPlan
 from mcbench.runs.presets import PROFILES
-from mcbench.settings import Settings
+from mcbench.runs.shares import check_kind_stages
+from mcbench.settings import Settings, Share
 
 Backend = Literal["transformers", "transformers_continuous", "vllm_colocate", "vllm_server"]
 RewardEvaluator = Literal["microcoder", "single_threaded", "process_per_sample"]
 Tracker = Literal["trackio", "tensorboard", "wandb"]
 Positive = Annotated[int, Field(gt=0)]
+Real = Annotated[float, Field(gt=0)]
 
 
 def _setting(family: str, default: Any, help: str, part: str = "scale", **limits: Any) -> Any:
@@ -36,6 +38,14 @@ def _setting(family: str, default: Any, help: str, part: str = "scale", **limits
     if default is not ...:
         limits["default"] = default
     return Field(description=help, json_schema_extra={"family": family, "part": part}, **limits)
+
+
+def _later(family: str, default: Any, help: str, **limits: Any) -> Any:
+    return _setting(family, default, help, "later", **limits)
+
+
+def _execution(family: str, default: Any, help: str, **limits: Any) -> Any:
+    return _setting(family, default, help, "execution", **limits)
 
 
 def _algorithm(family: str, help: str, **limits: Any) -> Any:
@@ -55,36 +65,34 @@ class Config(Settings):
     profile: str = _setting("run", ..., "the preset of the scale", "name")
     recipe: str = _setting("run", "microcoder", "the preset of the algorithm", "name")
     seed: int = _setting("run", 0, "of sampling, prompt order and evaluation", "seed", ge=0)
-    report_to: Annotated[tuple[Tracker, ...], Field(strict=False)] = _setting(
-        "run", (), "trackers that get metrics, samples and verdicts as well", "execution"
+    report_to: Annotated[tuple[Tracker, ...], Field(strict=False)] = _execution(
+        "run", (), "trackers that get metrics, samples and claims' verdicts as well"
     )
 
     model: str = _setting("model and data", ..., "nano model, directory or hub id", "name")
     train_set: str = _setting("model and data", "nano:train", "problems trained on", "name")
-    train_limit: Positive | None = _setting(
-        "model and data", None, "problems trained on, spread over the set; null: all", "later"
+    train_limit: Positive | None = _later(
+        "model and data", None, "problems trained on, spread over the set; null: all"
     )
-    kind_stages: list[Any] | None = _setting(
+    kind_stages: list[Any] | None = _later(
         "model and data",
         None,
         'kind of problems by share of the updates, such as [[0, "induced"], [0.5, "all"]]',
-        "later",
     )
     test_set: str = _setting("model and data", "nano:test", "held-out problems", "name")
-    readmit: Annotated[tuple[Positive, Positive], Field(strict=False)] | None = _setting(
+    readmit: Annotated[tuple[Positive, Positive], Field(strict=False)] | None = _later(
         "model and data",
         None,
         "problems that the base never solved join late: every so many updates, so many of them",
-        "later",
     )
     prompt_style: Literal["plain", "chat"] = _setting(
         "model and data", "plain", "the statement alone, or a conversation"
     )
-    enable_thinking: bool | None = _setting(
-        "model and data", None, "of the chat template; null is the template's default", "later"
+    enable_thinking: bool | None = _later(
+        "model and data", None, "of the chat template; null is the template's default"
     )
-    max_prompt_length: Positive | None = _setting(
-        "model and data", None, "problems with longer prompts (tokens) are left out", "later"
+    max_prompt_length: Positive | None = _later(
+        "model and data", None, "problems with longer prompts (tokens) are left out"
     )
     lora_rank: Positive | None = _setting(
         "model and data", None, "rank of adapters on all linear layers; null trains all weights"
@@ -103,25 +111,21 @@ class Config(Settings):
     dynamic_sampling: int | None = _algorithm(
         "batch", "rounds in which groups without a signal are replaced by further prompts", ge=0
     )
-    drop_above: float | None = _algorithm(
-        "batch", "prompts solved more often are replaced by others of the set", ge=0, le=1
+    drop_above: Share | None = _algorithm(
+        "batch", "prompts solved more often are replaced by others of the set"
     )
-    substitute_flat: float | None = _algorithm(
-        "batch", "share of groups with a signal above which they stand in for the others",
-        ge=0, le=1,
-    )  # fmt: skip
+    substitute_flat: Share | None = _algorithm(
+        "batch", "share of groups with a signal above which they stand in for the others"
+    )
     staleness: int | None = _algorithm(
         "batch", "generations by which the sampling policy lags behind; -1: the first one", ge=-1
     )
-    length_groups: Positive = _setting(
-        "batch",
-        1,
-        "passes by length that a forward pass is divided into, for less padding",
-        "execution",
+    length_groups: Positive = _execution(
+        "batch", 1, "passes by length that a forward pass is divided into, for less padding"
     )
 
     steps: Positive = _setting("optimisation", ..., "optimizer updates of the whole run")
-    learning_rate: float = _setting("optimisation", ..., "after the warm-up", gt=0)
+    learning_rate: Real = _setting("optimisation", ..., "after the warm-up")
     warmup_steps: int = _setting("optimisation", 2, "updates of linear warm-up", ge=0)
     max_grad_norm: float | None = _algorithm("optimisation", "gradients are clipped to this norm")
     weight_decay: float | None = _algorithm("optimisation", "of the optimizer")
@@ -147,15 +151,15 @@ class Config(Settings):
     token_credit: Literal["none", "critic", "blame", "executed"] | None = _algorithm(
         "loss", "credit of single tokens: by a critic, less on a broken line, none if not reached"
     )
-    kl_target: float | None = _algorithm(
-        "clip and KL", "nats a response to which beta adapts the KL", gt=0
+    kl_target: Real | None = _algorithm(
+        "clip and KL", "nats a response to which beta adapts the KL"
     )
-    token_share: float | None = _algorithm("loss", "of tokens that it befalls", ge=0, le=1)
+    token_share: Share | None = _algorithm("loss", "of tokens that it befalls")
 
     truncation_mask: Literal["none", "conditional", "all"] | None = _algorithm(
         "mask", "which cut responses do not count: none, by Eq. 2, or all"
     )
-    mask_ratio: float | None = _algorithm("mask", "rho of Eq. 2: share that is spared", ge=0, le=1)
+    mask_ratio: Share | None = _algorithm("mask", "rho of Eq. 2: share that is spared")
     mask_when: Literal["incorrect", "correct", "non_incorrect", "any"] | None = _algorithm(
         "mask", "reading of Eq. 2's condition on the reward"
     )
@@ -168,15 +172,15 @@ class Config(Settings):
     repeat_window: Positive = _setting("mask", ..., "m: tokens compared by the repetition rule")
     mask_truncated_completions: bool | None = _algorithm("mask", "TRL's own form of mask all")
 
-    temperature: float = _setting("temperature", ..., "of the sampled responses", gt=0)
+    temperature: Real = _setting("temperature", ..., "of the sampled responses")
     temperature_stages: list[Any] | None = _algorithm(
         "temperature", "temperature by step (§2.4), such as 0:0.6,40%:1.2"
     )
     temperature_target_diversity: float | None = _algorithm(
         "temperature", "T(D): lowest temperature whose measured Distinct-4 reaches this"
     )
-    temperature_target_entropy: float | None = _algorithm(
-        "temperature", "entropy (nats a token) to whose nearest temperature training goes", gt=0
+    temperature_target_entropy: Real | None = _algorithm(
+        "temperature", "entropy (nats a token) to whose nearest temperature training goes"
     )
     temperature_restore: list[int] | None = _algorithm(
         "temperature", "steps from which on T restores the diversity of words of the first stage"
@@ -190,91 +194,84 @@ class Config(Settings):
         tuple[Annotated[StrictInt, Field(gt=0)], ...], Field(strict=False, min_length=1)
     ] = _setting("evaluation", ..., "limits of the held-out responses")
     eval_attempts: Positive = _setting("evaluation", 4, "responses to each held-out problem")
-    eval_temperature: float = _setting("evaluation", 1.0, "of held-out responses", gt=0)
-    eval_other_temperatures: Annotated[
-        tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)
-    ] = _setting("evaluation", (), "further ones, of the evaluations on all problems", "later")
-    small_eval_every: Positive | None = _setting(
-        "evaluation", None, "updates between two evaluations on a part of the problems", "later"
+    eval_temperature: Real = _setting("evaluation", 1.0, "of held-out responses")
+    eval_other_temperatures: Annotated[tuple[Real, ...], Field(strict=False)] = _later(
+        "evaluation", (), "further ones, of the evaluations on all problems"
     )
-    small_eval_limit: Positive = _setting(
-        "evaluation", 60, "problems of such a part, evenly spread", "later"
+    small_eval_every: Positive | None = _later(
+        "evaluation", None, "updates between two evaluations on a part of the problems"
     )
+    small_eval_limit: Positive = _later("evaluation", 60, "problems of such a part, evenly spread")
     eval_batch_size: Positive = _setting("evaluation", 256, "responses sampled at once")
     test_limit: Positive | None = _setting("evaluation", None, "problems used, evenly spread")
 
-    soft_overlong: float | None = _algorithm(
-        "reward", "last share of the limit over which DAPO's punishment grows to 1", ge=0, le=1
+    soft_overlong: Share | None = _algorithm(
+        "reward", "last share of the limit over which DAPO's punishment grows to 1"
     )
-    reward: str = _setting(
-        "reward", "tests", "which of the rewards of the training set's task trains", "later"
+    reward: str = _later(
+        "reward", "tests", "which of the rewards of the training set's task trains"
     )
-    feedback: Literal["failing", "shuffled", "none"] | None = _setting(
+    feedback: Literal["failing", "shuffled", "none", "results"] | None = _later(
         "reward",
         None,
-        "what a failed attempt is told; null: responses of one turn. Only of tasks with turns",
-        "later",
+        "what a turn is told: of a failed attempt, or what tools found; null: one turn",
     )
-    reward_rules: str = _setting(
-        "reward", "microcoder", "comparison rules of the training reward", "later"
-    )
-    reward_evaluator: RewardEvaluator = _setting(
+    reward_rules: str = _later("reward", "microcoder", "comparison rules of the training reward")
+    reward_evaluator: RewardEvaluator = _later(
         "reward",
         "microcoder",
         "what judges training responses; the others are published methods, there to be timed",
-        "later",
     )
-    alarm_share: float = _setting(
+    alarm_share: Share = _later(
         "reward",
         0.0,
         "share of training responses that hidden tests and half the limits judge a second time",
-        "later",
-        ge=0,
-        le=1,
     )
-    reward_workers: Positive = _setting("reward", 2, "judging processes", "execution")
-    reward_backend: Literal["local", "ray"] = _setting(
-        "reward", "local", "where they run", "execution"
-    )
+    reward_workers: Positive = _execution("reward", 2, "judging processes")
+    reward_backend: Literal["local", "ray"] = _execution("reward", "local", "where they run")
 
-    vllm_importance_sampling_correction: bool = _setting(
-        "correction", True, "of the loss for log-probabilities of vLLM's that are not ours", "later"
+    vllm_importance_sampling_correction: bool = _later(
+        "correction", True, "of the loss for log-probabilities of vLLM's that are not ours"
     )
     vllm_importance_sampling_mode: Literal[
         "sequence_mask", "sequence_truncate", "token_mask", "token_truncate"
-    ] = _setting(
-        "correction", "token_truncate", "ratio of a token or response, clipped or zeroed", "later"
+    ] = _later("correction", "token_truncate", "ratio of a token or response, clipped or zeroed")
+    vllm_importance_sampling_clip_max: Real | None = _later(
+        "correction", 2.0, "upper bound of the ratio"
     )
-    vllm_importance_sampling_clip_max: float | None = _setting(
-        "correction", 2.0, "upper bound of the ratio", "later", gt=0
+    vllm_importance_sampling_clip_min: Real | None = _later(
+        "correction", None, "lower bound of the ratio"
     )
-    vllm_importance_sampling_clip_min: float | None = _setting(
-        "correction", None, "lower bound of the ratio", "later", gt=0
-    )
-    sampler_noise: float = _setting(
+    sampler_noise: float = _later(
         "correction",
         0.0,
         "sd of noise added to the sampler's log-probabilities, to study the correction",
-        "later",
         ge=0,
     )
 
     backend: Backend = _setting("backend", "transformers", "what samples training responses")
-    vllm_memory: float | None = _setting(
-        "backend", None, "share of GPU memory; null takes it by the estimate", "execution",
-        gt=0, le=1,
-    )  # fmt: skip
-    vllm_max_model_length: Positive | None = _setting(
-        "backend", None, "prompt and response that the cache is for", "execution"
+    vllm_memory: float | None = _execution(
+        "backend", None, "share of GPU memory; null takes it by the estimate", gt=0, le=1
     )
-    vllm_sleep: bool = _setting("backend", False, "give memory back in updates", "execution")
-    vllm_server_url: str | None = _setting("backend", None, "of a vLLM server", "execution")
-    checkpoint_generations: Positive = _setting(
-        "backend", 1, "generations between two checkpoints", "execution"
+    vllm_max_model_length: Positive | None = _execution(
+        "backend", None, "prompt and response that the cache is for"
+    )
+    vllm_sleep: bool = _execution("backend", False, "give memory back in updates")
+    vllm_server_url: str | None = _execution("backend", None, "of a vLLM server")
+    checkpoint_generations: Positive = _execution(
+        "backend", 1, "generations between two checkpoints"
     )
 
     model_digest: str = _setting("run", "", "hash of the model's files", "digest")
     data_digest: str = _setting("run", "", "hash of both problem sets", "digest")
+
+    @model_validator(mode="after")
+    def _kinds_follow_each_other(self) -> Config:
+        if self.kind_stages is not None:
+            check_kind_stages(self.kind_stages)
+            if self.readmit is not None:
+                raise UserError("kind_stages and readmit both choose the prompts; leave one out")
+        return self
 
     @model_validator(mode="after")
     def _rules_fit(self) -> Config:
@@ -498,21 +495,6 @@ def preset(profile: str, recipe: str = "microcoder", seed: int = 0) -> Config:
     algorithm.pop("repeat_window", None)
     scale = PROFILES[profile]
     return Config(**scale, **algorithm, profile=profile, recipe=recipe, seed=seed)
-
-
-def parse_settings(texts: Sequence[str], what: str = "a setting") -> dict[str, Any]:
-    """``["mask_ratio=0.5"]`` as ``{"mask_ratio": 0.5}``; a VALUE that is no JSON is a text.
-
-    Raises:
-        UserError: a text without ``=``; ``what`` names the texts.
-    """
-    settings = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UserError(f"{what} takes NAME=VALUE such as mask_ratio=0.5, got {text!r}")
-        settings[name] = json_or_text(value)
-    return settings
 
 
 def json_or_text(value: str) -> Any:

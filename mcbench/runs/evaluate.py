@@ -360,13 +360,6 @@ def passed(verdicts: str) -> bool | None:
     return None if "IE" in found else found == {"AC"}
 
 
-def read_samples(folder: Path) -> list[dict[str, Any]]:
-    """What an evaluation in a folder sampled so far, one dict a problem in the order of the set."""
-    return [
-        row for file in sorted((folder / "samples").glob("*.jsonl")) for row in read_lines(file)
-    ]
-
-
 def _result(
     rows: Sequence[Mapping[str, Any]], length: int, attempts: int, temperature: float
 ) -> EvalResult:

@@ -155,11 +155,11 @@ def _environment(model: str, problems: Any) -> tuple[partial[Environment] | None
     """What episodes are played in, as the run was trained, and what is told of it; None of any
     other model.
     """
-    make = task_of(getattr(problems, "entries", problems)).environment
+    task = task_of(getattr(problems, "entries", problems))
     feedback = _trained_with(model, "feedback")
-    if make is None or feedback is None:
+    if task.environment is None or feedback not in task.feedback:
         return None, {}
-    return partial(make, feedback=feedback, training=False), {"feedback": feedback}
+    return partial(task.environment, feedback=feedback, training=False), {"feedback": feedback}
 
 
 def _trained_with(model: str, setting: str) -> Any:

@@ -78,11 +78,22 @@ _TURNS: dict[str, Any] = {
     "feedback": "failing",
     "max_completion_length": 128,
     "eval_lengths": (128,),
-    "learning_rate": 4e-4,
-    "steps": 64,
-    "eval_every": 16,
+    "steps": 160,
+    "eval_every": 32,
     "eval_attempts": 2,
     "eval_batch_size": 240,
+}
+
+# Searches of a repository, by turns; what tools show does not count.
+_SEARCH: dict[str, Any] = {
+    **_TURNS,
+    "model": "nano-search",
+    "train_set": "search:train",
+    "test_set": "search:test",
+    "reward": "f05",
+    "feedback": "results",
+    "max_completion_length": 64,
+    "eval_lengths": (64,),
 }
 
 # Responses of two tokens: many of them, for what users accept is a matter of chance.
@@ -196,6 +207,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-branches": _BRANCHES,
     "nano-traces": _TRACES,
     "nano-turns": _TURNS,
+    "nano-search": _SEARCH,
     "nano-tab": _TAB,
     "nano-steady-m": {**_STEADY, "model": "nano-m"},
     "nano-steady-old": {**_STEADY, "model": "nano-old"},

@@ -19,13 +19,15 @@ PACKAGES = (
 
 def versions() -> dict[str, str | None]:
     """Installed versions; None for a package that is not installed."""
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = None
-    return found
+    return {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}}
+
+
+def version_of(package: str) -> str | None:
+    """The installed version; None where there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def commit() -> dict[str, str | None]:
@@ -73,6 +75,11 @@ def _cpu_name() -> str:
         return platform.processor() or sys.platform
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def processes_here() -> int:
+    """How many processes the run that this process belongs to has."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def sharding_here() -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from mcbench.errors import UserError
 from mcbench.runs.compact import read_compact
-from mcbench.runs.store import RunRecord, read_run
+from mcbench.runs.store import RunRecord, RunStore, read_run
 
 
 def read_record(path: str | Path) -> RunRecord:
@@ -21,6 +22,13 @@ def read_records(*paths: str | Path) -> list[RunRecord]:
         UserError: a path with nothing at it, or a folder that holds none.
     """
     return [read_record(one) for path in paths for one in _records_at(Path(path))]
+
+
+def finished_records(*folders: str | Path) -> Iterator[RunRecord]:
+    """The finished runs and the compact records in folders, which may be missing."""
+    for folder in folders:
+        yield from (read_run(run.path) for run in RunStore(folder) if run.state == "finished")
+        yield from map(read_compact, sorted(Path(folder).glob("*.parquet")))
 
 
 def _records_at(path: Path) -> list[Path]:

@@ -45,9 +45,10 @@ def _default(name: str) -> tuple[str, str]:
     """The default as text, and where it comes from."""
     from mcbench.grpo.recipes import recipe
 
-    choices = {one.argument: one for one in recipe("microcoder").choices}
+    choices = recipe("microcoder").choices
     if name in choices and name not in PROFILES["nano"]:
-        return f"microcoder: {_text(choices[name].value)}", choices[name].source
+        value, source = choices[name]
+        return f"microcoder: {_text(value)}", source
     if name in PROFILES["nano"]:
         return f"nano: {_text(PROFILES['nano'][name])}", ""
     default = SETTINGS[name].default
@@ -57,7 +58,9 @@ def _default(name: str) -> tuple[str, str]:
 def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
-    return {None: "none", True: "true", False: "false"}.get(value, str(value))
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def range_of(schema: dict[str, Any]) -> str:

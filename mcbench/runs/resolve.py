@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.runs.config import Config, check_known, preset
+from mcbench.runs.config import Config, check_known, json_or_text, preset
 from mcbench.runs.presets import (
     PAPER_TARGET_DIVERSITY,
     PROFILES,
@@ -98,3 +98,18 @@ def _of_profile(name: str, value: Any, profile: str) -> Any:
     if profile not in value and "else" not in value:
         raise UserError(f"{name} has no value for the profile {profile!r}, and no 'else'")
     return value.get(profile, value.get("else"))
+
+
+def parse_settings(texts: Sequence[str], what: str = "a setting") -> dict[str, Any]:
+    """``["mask_ratio=0.5"]`` as ``{"mask_ratio": 0.5}``; a VALUE that is no JSON is a text.
+
+    Raises:
+        UserError: a text without ``=``; ``what`` names the texts.
+    """
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"{what} takes NAME=VALUE such as mask_ratio=0.5, got {text!r}")
+        settings[name] = json_or_text(value)
+    return settings

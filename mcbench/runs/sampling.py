@@ -250,47 +250,6 @@ def _cut(ids: list[int], ends: list[int]) -> list[int]:
     return ids[:stop]
 
 
-def sampler_arguments(config: Config) -> dict[str, Any]:
-    """The trainer's arguments for the backend that samples the training responses."""
-    if config.backend == "transformers_continuous":
-        return {
-            "use_transformers_continuous_batching": True,
-            "transformers_continuous_batching_config": _paged_cache(config),
-        }
-    if config.backend == "vllm_colocate":
-        return {
-            "use_vllm": True,
-            "vllm_mode": "colocate",
-            "vllm_gpu_memory_utilization": config.vllm_memory or VLLM_MEMORY,
-            "vllm_max_model_length": config.cache_length,
-            "vllm_enable_sleep_mode": config.vllm_sleep,
-            "generation_kwargs": TOKENS_ALONE,
-        }
-    if config.backend == "vllm_server":
-        return {
-            "use_vllm": True,
-            "vllm_mode": "server",
-            "vllm_server_base_url": config.vllm_server_url,
-        }
-    return {}
-
-
-def _paged_cache(config: Config) -> dict[str, Any]:
-    """Size of the cache: a share of a GPU's memory; on CPU, where that would be most of the
-    machine's, room for one generation, every prompt as long as the longest response.
-    """
-    if torch.cuda.is_available():
-        return {"max_memory_percent": config.vllm_memory or VLLM_MEMORY}
-    block = 32
-    tokens = config.cache_length or 2 * max(config.eval_lengths)
-    responses = config.train_batch_size * config.num_generations
-    return {
-        "block_size": block,
-        "num_blocks": responses * -(-tokens // block),
-        "max_batch_tokens": max(responses, tokens),
-    }
-
-
 def engine_sampler(trainer: Any) -> Sampler:
     """A sampler that uses the engine of the trainer's rollouts with the current weights.
 
@@ -312,15 +271,11 @@ def engine_sampler(trainer: Any) -> Sampler:
     return sample
 
 
-def vllm_engine_sampler(
-    location: str, *, memory: float = 0.9, max_model_length: int | None = None
-) -> Sampler:
+def vllm_engine_sampler(location: str) -> Sampler:
     """A sampler with a vLLM engine of its own, for evaluating a model that is not being trained.
 
     Args:
         location: directory or hub id (:func:`mcbench.runs.problems.model_location`).
-        memory: share of the GPU's memory.
-        max_model_length: longest prompt and response together; None takes the model's.
 
     Raises:
         UserError: vLLM is not installed.
@@ -329,7 +284,7 @@ def vllm_engine_sampler(
         from vllm import LLM, SamplingParams
     except ImportError:
         raise UserError("vLLM is not installed; pip install -e '.[gpu]'") from None
-    engine = LLM(model=location, gpu_memory_utilization=memory, max_model_len=max_model_length)
+    engine = LLM(model=location, gpu_memory_utilization=0.9)
 
     def sample(
         prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int

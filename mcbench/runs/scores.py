@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.errors import UserError, unknown
+from mcbench.errors import UserError
 
-GROUPINGS = ("form", "difficulty", "kind")
 _RESAMPLES = 2000
 
 
@@ -57,24 +56,6 @@ class EvalResult:
     distinct_4_first: float = math.nan
     unique_programs: float = math.nan
     parts: dict[str, float] = field(default_factory=dict)
-
-    def pass_at(self, k: int) -> float:
-        """Unbiased pass@k, mean over problems.
-
-        Raises:
-            UserError: k is not between 1 and the attempts judged for every problem.
-        """
-        return mean_pass_at(self.per_problem, k)
-
-    def by(self, *names: str) -> dict[tuple[str, ...], float]:
-        """pass@1 by form, difficulty or kind, or by several of them together."""
-        for name in names:
-            if name not in GROUPINGS:
-                raise unknown("grouping", name, GROUPINGS)
-        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for row in self.per_problem:
-            groups.setdefault(tuple(row[name] for name in names), []).append(row)
-        return {key: mean_pass_at(rows, 1) for key, rows in sorted(groups.items())}
 
     def to_dict(self) -> dict[str, Any]:
         """The line of evals.jsonl, less step and data set."""

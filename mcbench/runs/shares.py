@@ -9,7 +9,8 @@ between the two.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from mcbench.errors import UserError
@@ -142,3 +143,21 @@ def _ramp(
     low = before[-1][1]
     rise = (high - low) / len(starts)
     return [[start, round(low + rise * (i + 1), 6)] for i, start in enumerate(starts)]
+
+
+def check_kind_stages(stages: Sequence[Any]) -> None:
+    """Refuse what is no list of (share of the updates, kind of problem) that begins at 0 and rises.
+
+    Raises:
+        UserError: with an example.
+    """
+    try:
+        starts = [0.0 + start for start, kind in stages if isinstance(kind, str)]
+    except (TypeError, ValueError):
+        starts = []
+    rising = all(a < b for a, b in pairwise([*starts, 1.0]))
+    if len(starts) < len(stages) or starts[:1] != [0.0] or not rising:
+        raise UserError(
+            f"kind_stages {stages!r} is not a list of (share of the updates, kind), from 0 on, "
+            'rising and below 1, such as [[0, "induced"], [0.5, "all"]]'
+        )

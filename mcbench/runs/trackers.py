@@ -1,15 +1,16 @@
 """Sends what a run records to experiment trackers as well, while it trains (``report_to``).
 
 They get every number of ``steps.jsonl`` under its own name, those of an evaluation below ``eval/``,
-and of each generation the responses to its first prompts with verdicts, as a table. Nothing is read
-back from them. Trackio and TensorBoard keep files on this machine; Weights & Biases does with
+and of each generation the responses to its first prompts with their verdicts, as a table. The
+verdicts of claims, which need several runs, are a run of their own. Nothing is read back from
+trackers. Trackio and TensorBoard keep files on this machine; Weights & Biases does with
 ``WANDB_MODE=offline``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,36 +30,37 @@ COLUMNS = (
     *("group", "problem_id", "prompt", "completion", "length", "truncated", "masked"),
     *("reward", "advantage", "verdicts", "second"),
 )
+_LONG = ("prompt", "completion", "claim")  # texts of a table, of several lines or a sentence
 
 
 class Tracker(Protocol):
     """One tracker's run."""
 
-    def log(self, values: Mapping[str, float], step: int) -> None: ...
+    def log(self, values: Mapping[str, float], step: int | None) -> None: ...
 
-    def table(self, frame: pd.DataFrame, step: int) -> None: ...
+    def table(self, name: str, frame: pd.DataFrame, step: int | None) -> None: ...
 
     def close(self) -> None: ...
 
 
 class _TensorBoard:
-    def __init__(self, folder: Path, config: Config, done: int) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, Any], done: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         # What was sent after the checkpoint that a run resumes from comes again.
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=max(0, done + 1))
-        self._writer.add_text("configuration", _code(str(config.to_dict())))
+        self._writer.add_text("configuration", _code(str(settings)))
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
+    def log(self, values: Mapping[str, float], step: int | None) -> None:
         for name, value in values.items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
-    def table(self, frame: pd.DataFrame, step: int) -> None:
+    def table(self, name: str, frame: pd.DataFrame, step: int | None) -> None:
         for place, row in enumerate(frame.to_dict("records")):
-            told = ", ".join(f"{k} {row[k]}" for k in COLUMNS[4:] if k in row)
-            text = f"{told}\n\n{_code(row['prompt'])}\n\n{_code(row['completion'])}"
-            self._writer.add_text(f"responses/{place}", text, step)
+            told = ", ".join(f"{k} {value}" for k, value in row.items() if k not in _LONG)
+            texts = [_code(row[k]) for k in _LONG if k in row]
+            self._writer.add_text(f"{name}/{place}", "\n\n".join([told, *texts]), step)
 
     def close(self) -> None:
         self._writer.close()
@@ -67,32 +69,33 @@ class _TensorBoard:
 class _LikeWandb:
     """Weights & Biases, and Trackio, which has its interface."""
 
-    def __init__(self, module: Any, config: Config, **options: Any) -> None:
+    def __init__(self, module: Any, settings: Mapping[str, Any], **options: Any) -> None:
         self._module = module
-        self._run = module.init(project=PROJECT, config=config.to_dict(), **options)
+        self._run = module.init(project=PROJECT, config=settings, **options)
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
+    def log(self, values: Mapping[str, float], step: int | None) -> None:
         self._run.log(dict(values), step=step)
 
-    def table(self, frame: pd.DataFrame, step: int) -> None:
-        self._run.log({"responses": self._module.Table(dataframe=frame)}, step=step)
+    def table(self, name: str, frame: pd.DataFrame, step: int | None) -> None:
+        self._run.log({name: self._module.Table(dataframe=frame)}, step=step)
 
     def close(self) -> None:
         self._run.finish()
 
 
-def _opened(name: str, folder: Path, config: Config, label: str, done: int) -> Tracker:
+def _opened(
+    name: str, folder: Path, settings: Mapping[str, Any], label: str, id_: str, done: int = 0
+) -> Tracker:
     if name == "tensorboard":
-        return _TensorBoard(folder, config, done)
-    label = f"{label} ({config.run_id})"
+        return _TensorBoard(folder, settings, done)
+    label = f"{label} ({id_})"
     if name == "trackio":
         import trackio
 
-        return _LikeWandb(trackio, config, name=label, resume="allow", embed=False)
+        return _LikeWandb(trackio, settings, name=label, resume="allow", embed=False)
     import wandb
 
-    options = {"id": config.run_id, "dir": str(folder), "resume": "allow"}
-    return _LikeWandb(wandb, config, name=label, **options)
+    return _LikeWandb(wandb, settings, name=label, id=id_, dir=str(folder), resume="allow")
 
 
 class Trackers:
@@ -126,24 +129,27 @@ class Trackers:
 
         frame = pd.DataFrame({name: columns[name] for name in COLUMNS if name in columns})
         for one in self._opened:
-            one.table(frame[frame["group"] < SAMPLE_GROUPS], step)
+            one.table("responses", frame[frame["group"] < SAMPLE_GROUPS], step)
 
     def _log(self, values: Mapping[str, Any], step: int) -> None:
-        numbers = {
-            name: float(value)
-            for name, value in values.items()
-            if isinstance(value, (int, float)) and math.isfinite(value)
-        }
         for one in self._opened:
-            one.log(numbers, step)
+            one.log(_numbers(values), step)
 
 
 _GIVEN = ("step", "max_completion_length", "temperature", "attempts")
 
 
-def check_trackers(config: Config) -> None:
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        name: float(value)
+        for name, value in values.items()
+        if isinstance(value, (int, float)) and math.isfinite(value)
+    }
+
+
+def check_trackers(names: Iterable[str]) -> None:
     """Refuses trackers that are not installed."""
-    for name in config.report_to:
+    for name in names:
         if find_spec(name) is None:
             raise UserError(
                 f"report_to {name!r} needs a package that is not installed; run pip install {name}"
@@ -158,12 +164,33 @@ def reporting(run: Run, config: Config, label: str, done: int, main: bool) -> It
     opened: list[Tracker] = []
     try:
         for name in config.report_to if main else ():
-            opened.append(_opened(name, run.path, config, label, done))
+            opened.append(_opened(name, run.path, config.to_dict(), label, config.run_id, done))
         run.trackers = Trackers(opened, config) if opened else None
         yield
     finally:
         run.trackers = None
         for one in opened:
+            one.close()
+
+
+def send_verdicts(
+    names: Iterable[str], folder: Path, about: Mapping[str, Any], verdicts: pd.DataFrame
+) -> None:
+    """Send what became of a comparison's claims, a row each, as a run of its own: as a table, and
+    every claim's effect and interval as numbers. ``about``: its name and settings, and its ``id``.
+    """
+    numbers = {
+        f"verdicts/{row['id']}/{part}": row[part]
+        for row in verdicts.to_dict("records")
+        for part in ("effect", "low", "high")
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        one = _opened(name, folder, about, f"{about['name']}, verdicts", about["id"])
+        try:
+            one.log(_numbers(numbers), None)
+            one.table("verdicts", verdicts, None)
+        finally:
             one.close()
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from datasets import Dataset
-from peft import LoraConfig
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
@@ -32,18 +31,17 @@ from mcbench.errors import UserError
 from mcbench.evaluator import AuditedCodeReward, CodeReward, Evaluator
 from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.files import digest, read_lines, write_json
-from mcbench.runs.config import CORRECTION, Config
+from mcbench.runs.arguments import lora, trainer_arguments
+from mcbench.runs.config import Config
 from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
-from mcbench.runs.provenance import commit, hardware, sharding_here, versions
+from mcbench.runs.provenance import commit, hardware, processes_here, sharding_here, versions
 from mcbench.runs.recorder import Recorder
 from mcbench.runs.rollout import training_rollout
 from mcbench.runs.sampling import (
     engine_sampler,
     load_model,
     prompt_ids,
-    sampler_arguments,
-    template_options,
     transformers_policy,
     weights_at_hand,
 )
@@ -54,8 +52,6 @@ from mcbench.runs.store import Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
 from mcbench.tasks import TASKS, TESTS, TaskReward, task_of
 from mcbench.tasks.multi_turn import Environment, episode_reward
-
-_PATIENCE_S = 24 * 3600
 
 
 def train(
@@ -89,7 +85,7 @@ def train(
             f"backend {config.backend!r} needs vLLM, which is not installed; run "
             "pip install -e '.[gpu]', or use --set backend=transformers"
         )
-    check_trackers(config)
+    check_trackers(config.report_to)
     model, tokenizer = load_model(config)
     session = _Session(config, store, run, arguments, model, tokenizer, progress, label)
     session.train()
@@ -107,79 +103,19 @@ def _check_resume(run: Run) -> None:
         )
 
 
-def trainer_arguments(config: Config, output: Path) -> Any:
-    """The trainer's arguments (:class:`mcbench.grpo.MicroCoderGRPOConfig`); writes nothing.
-
-    Raises:
-        UserError: a value the trainer refuses.
-    """
-    batch = config.batch(_processes())
-    settings: dict[str, Any] = dict(
-        output_dir=str(output),
-        seed=config.seed,
-        max_steps=config.steps,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type="constant_with_warmup",
-        warmup_steps=config.warmup_steps,
-        temperature=config.temperature,
-        max_completion_length=config.max_completion_length,
-        repeat_window=config.repeat_window,
-        bf16=config.precision == "bf16",
-        **{name: getattr(config, name) for name in (*CORRECTION, "sampler_noise")},
-        chat_template_kwargs=template_options(config.enable_thinking) or None,
-        use_cpu=not torch.cuda.is_available() or "ACCELERATE_USE_CPU" in os.environ,
-        ddp_find_unused_parameters=False,  # all are used; looking for others costs a traversal
-        # The others wait while one process evaluates. A lost process is found by its launcher, not
-        # by this limit.
-        ddp_timeout=_PATIENCE_S,
-        gradient_checkpointing=config.gradient_checkpointing,
-        # Else FSDP2 keeps whole gradients in float32 from one pass of an update to the next.
-        accelerator_config={
-            "gradient_accumulation_kwargs": {"sync_each_batch": sharding_here() == "fsdp2"}
-        },
-        # The order of the prompts is laid out in `schedule.py`.
-        shuffle_dataset=False,
-        logging_steps=1,
-        save_strategy="steps",
-        save_steps=config.generation_period * config.checkpoint_generations,
-        save_total_limit=None,  # the run store deletes older checkpoints once a newer one is whole
-        report_to=[],
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        length_groups=config.length_groups,
-        sample_unfinished=config.backend == "transformers"
-        and sharding_here() not in ("fsdp2", "zero3"),
-        **sampler_arguments(config),
-        **batch.trl_args(),
-    )
-    try:
-        return grpo.MicroCoderGRPOConfig(**{**settings, **config.algorithm()})
-    except ValueError as error:
-        raise UserError(str(error)) from error
-
-
-@contextmanager
-def reward_evaluator(config: Config, ours: Any) -> Iterator[Any]:
+def reward_evaluator(config: Config, ours: Any) -> AbstractContextManager[Any]:
     """What judges the training responses of a profile.
 
     ``ours``, an evaluator with our rules, is used where the profile asks for no other.
     """
-    chosen: Any
+    workers = config.reward_workers
     if config.reward_evaluator == config.reward_rules == "microcoder":
-        yield ours
-        return
+        return nullcontext(ours)
     if config.reward_evaluator == "microcoder":
-        chosen = Evaluator(
-            workers=config.reward_workers,
-            rules=config.reward_rules,
-            backend=config.reward_backend,
-        )
-    elif config.reward_evaluator == "single_threaded":
-        chosen = SingleThreaded()
-    else:
-        chosen = ProcessPerSample(config.reward_workers)
-    with chosen:
-        yield chosen
+        return Evaluator(workers=workers, rules=config.reward_rules, backend=config.reward_backend)
+    if config.reward_evaluator == "single_threaded":
+        return SingleThreaded()
+    return ProcessPerSample(workers)
 
 
 @cache
@@ -194,10 +130,6 @@ def _know_numbered_processors() -> None:
         return storage if location.startswith("cpu:") else None
 
     torch.serialization.register_package(0, lambda storage: None, restore)
-
-
-def _processes() -> int:
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _is_main() -> bool:
@@ -230,13 +162,8 @@ class _Session:
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
         self.task = task_of(self.train_problems)
         self.task.check_reward(config.reward)
-        if config.feedback is not None and self.task.environment is None:
-            raise UserError(f"feedback needs a task of several turns; {config.train_set} is none")
-        if config.feedback and (config.backend, config.prompt_style) != ("transformers", "plain"):
-            raise UserError(
-                "feedback needs the backend transformers and prompt_style plain, got "
-                f"{config.backend} and {config.prompt_style}"
-            )
+        if config.feedback is not None:
+            self._check_episodes()
         self.part = (  # what small evaluations measure
             select_problems(self.test_problems, config.small_eval_limit)
             if config.small_eval_every
@@ -290,7 +217,7 @@ class _Session:
             **commit(),
             "data_hash": self.config.data_digest,
             "hardware": hardware(),
-            "processes": {"count": _processes(), "sharding": sharding_here()},
+            "processes": {"count": processes_here(), "sharding": sharding_here()},
             "started": time.time(),
         }
 
@@ -333,7 +260,7 @@ class _Session:
     def _on_generation(self, trainer: Any, batch: Any) -> None:
         choice = trainer.temperature_choice
         if choice is not None and "temperature_choice" not in self.run.meta:
-            self.run.note(temperature_choice=choice.to_dict())
+            self.run.note(temperature_choice=asdict(choice))
             self.progress(f"[{self.label}] {choice.explanation}")
         self.recorder.on_generation(batch)
 
@@ -348,9 +275,29 @@ class _Session:
             args=self.arguments,
             processing_class=self.tokenizer,
             train_dataset=Dataset.from_list(rows),
-            peft_config=_lora(config),
+            peft_config=lora(config),
             **self._rewarded(),
         )
+
+    def _check_episodes(self) -> None:
+        config = self.config
+        if config.feedback not in self.task.feedback:
+            told = ", ".join(self.task.feedback) or "no feedback, for it is not of several turns"
+            raise UserError(f"feedback={config.feedback}: {config.train_set} knows {told}")
+        if (config.backend, config.prompt_style) != ("transformers", "plain"):
+            raise UserError(
+                "feedback needs the backend transformers and prompt_style plain, got "
+                f"{config.backend} and {config.prompt_style}"
+            )
+        if task_of(self.test_problems) is not self.task:
+            raise UserError(
+                f"feedback={config.feedback}: {config.test_set} is no test set of the task of "
+                f"{config.train_set}; one of {', '.join(self.task.sets)} is"
+            )
+        if config.alarm_share:
+            raise UserError(
+                "alarm_share judges single responses; leave out alarm_share or feedback"
+            )
 
     def _environment(self, training: bool) -> Callable[[Any], Environment] | None:
         """Makes what episodes are played in, given the evaluator; None where a response is one
@@ -359,7 +306,7 @@ class _Session:
         make, feedback = self.task.environment, self.config.feedback
         if make is None or feedback is None:
             return None
-        return lambda evaluator: make(evaluator, feedback, training)
+        return lambda evaluator: make(evaluator, feedback, training, self.config.reward)
 
     def _rewarded(self) -> dict[str, Any]:
         """What rewards the responses, and where they are episodes also what plays them."""
@@ -502,14 +449,3 @@ def _read_evals(path: Path) -> list[EvalResult]:
         EvalResult(**{**row, "per_problem": tuple(row["per_problem"])})
         for row in json.loads(path.read_text())
     ]
-
-
-def _lora(config: Config) -> Any:
-    if config.lora_rank is None:
-        return None
-    return LoraConfig(
-        r=config.lora_rank,
-        lora_alpha=2 * config.lora_rank,
-        target_modules="all-linear",
-        task_type="CAUSAL_LM",
-    )

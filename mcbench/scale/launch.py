@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -191,7 +191,6 @@ def train_launched(
     runs_dir: str,
     chosen: Launch,
     label: str | None = None,
-    say: Callable[[str], None] = print,
 ) -> Run:
     """Train a run with several processes and return it when it is finished.
 
@@ -216,7 +215,7 @@ def train_launched(
         )
     run = RunStore(runs_dir).run(config)
     if run.state == "finished":
-        say(f"finished before: reusing {run.path}")
+        print(f"finished before: reusing {run.path}")
         return run
     with tempfile.TemporaryDirectory(prefix="mcbench-launch-") as folder:
         path = Path(folder, "config.json")
@@ -224,7 +223,7 @@ def train_launched(
         arguments = ["--config", str(path), "--runs-dir", runs_dir]
         if label is not None:
             arguments += ["--label", label]
-        say(f"starting {chosen.processes} processes: {chosen.shown(arguments)}")
+        print(f"starting {chosen.processes} processes: {chosen.shown(arguments)}")
         try:
             reason = _launch(chosen, arguments, folder)
         except KeyboardInterrupt:

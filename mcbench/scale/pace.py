@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -12,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 from mcbench.errors import UserError
 from mcbench.files import read_lines
-from mcbench.runs.compact import read_compact
 from mcbench.runs.config import Config
-from mcbench.runs.store import RunRecord, RunStore, read_run
+from mcbench.runs.records import finished_records
+from mcbench.runs.store import RunRecord
 from mcbench.scale.process import Ended, Task, follow, start
 
 MEASURED_SECONDS = 30.0
@@ -32,14 +31,16 @@ def recorded_pace(config: Config, folder: str | Path) -> Pace | None:
     """The median of the finished runs and compact records in a folder that are of the same profile
     and model, evaluations included; None where there is none.
 
-    Another batch or length than a run's own scales its pace by responses x longest response.
+    Another batch or limit than a run's own scales its pace by responses x mean length: passes are
+    as long as their responses. With a longer limit those that were cut are taken to fill it.
     """
     found = [
-        record.step_lines[-1]["elapsed_s"]
-        / len(record.step_lines)
-        * (tokens_of_update(config) / tokens_of_update(record.config))
-        for record in _finished(folder)
+        seconds
+        * (responses_of_update(config) / responses_of_update(record.config))
+        * _longer(record, _last_limit(config))
+        for record in finished_records(folder)
         if (record.config.profile, record.config.model) == (config.profile, config.model)
+        and (seconds := seconds_of_update(record)) is not None
     ]
     if not found:
         return None
@@ -47,16 +48,40 @@ def recorded_pace(config: Config, folder: str | Path) -> Pace | None:
     return Pace(median(found), f"by {runs} of {config.profile} in {folder}")
 
 
-def _finished(folder: str | Path) -> Iterator[RunRecord]:
-    records = [read_run(run.path) for run in RunStore(folder) if run.state == "finished"]
-    records += map(read_compact, sorted(Path(folder).glob("*.parquet")))
-    return (one for one in records if one.step_lines and "elapsed_s" in one.step_lines[-1])
+def seconds_of_update(record: RunRecord) -> float | None:
+    """The mean over a record, evaluations included; None where it was not recorded."""
+    lines = record.step_lines
+    return lines[-1]["elapsed_s"] / len(lines) if lines and "elapsed_s" in lines[-1] else None
 
 
-def tokens_of_update(config: Config) -> int:
-    """Of an update, were all responses of the longest length."""
-    responses = config.ppo_mini_batch_size * config.num_generations
-    return responses * config.max_completion_length
+def responses_of_update(config: Config) -> int:
+    """Responses that an update is computed from."""
+    return config.ppo_mini_batch_size * config.num_generations
+
+
+def length_ratio(mean_length: float, cut: float, limit: int, other: int) -> float:
+    """What another limit makes of the mean length, as a factor: no response grows but the share
+    that was cut, which is taken to fill a longer one.
+    """
+    return (min(mean_length, other) + cut * max(other - limit, 0)) / mean_length
+
+
+def _last_limit(config: Config) -> int:
+    """Of a response in tokens, once the context is extended."""
+    return int(
+        config.length_stages[-1][1] if config.length_stages else config.max_completion_length
+    )
+
+
+def _longer(record: RunRecord, limit: int) -> float:
+    lengths, cut = (
+        [line[f"completions/{name}"] for line in record.step_lines if f"completions/{name}" in line]
+        for name in ("mean_length", "clipped_ratio")
+    )
+    before = _last_limit(record.config)
+    if not lengths or not cut or limit == before:
+        return 1.0
+    return length_ratio(mean(lengths), mean(cut), before, limit)
 
 
 def measured_pace(config: Config, seconds: float = MEASURED_SECONDS) -> Pace:

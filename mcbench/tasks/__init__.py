@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcbench.data.schema import Problem
-from mcbench.tasks import code, dense, repair, tab, traces, turns
+from mcbench.tasks import code, dense, repair, search, tab, traces, turns
 from mcbench.tasks.base import TESTS, Judged, Task
 from mcbench.tasks.reward import TaskReward, means
 
-_ALL = (code.TASK, dense.TASK, repair.TASK, traces.TASK, turns.TASK, tab.TASK)
+_ALL = (code.TASK, dense.TASK, repair.TASK, traces.TASK, turns.TASK, search.TASK, tab.TASK)
 TASKS = {one.name: one for one in _ALL}
 TASK_SETS = {name: task for task in TASKS.values() for name in task.sets}
 

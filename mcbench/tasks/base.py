@@ -53,13 +53,18 @@ Summary = Callable[[Sequence[Problem], Sequence[Sequence[str]], Any], dict[str, 
 """``summary(problems, responses to each, evaluator)``: what an evaluation tells beside pass@1."""
 
 
+PASS_AT_1 = "pass@1"
+
+
 @dataclass(frozen=True)
 class Task:
     """A generator of problems, and what judges responses to them.
 
     ``load(name)`` gives the problems of one of ``sets``, whose ``source`` is the task's name. A
     ``timed`` task's judge is told the ``progress`` of the training, 0 to 1.
-    ``environment(evaluator, feedback, training)`` is what episodes of several turns are played in.
+    ``environment(evaluator, feedback, training, reward)`` is what episodes of several turns are
+    played in, and ``feedback`` what may be told in them. ``measure`` is what pages call the share
+    of held-out responses that passed.
     """
 
     name: str
@@ -70,6 +75,8 @@ class Task:
     summary: Summary | None = None
     timed: bool = False
     environment: Callable[..., Environment] | None = None
+    feedback: tuple[str, ...] = ()
+    measure: str = PASS_AT_1
 
     def check_reward(self, reward: str) -> None:
         """Refuse a reward that the task does not have."""

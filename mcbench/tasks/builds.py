@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcbench.nano import build
+from mcbench.nano import build, search
 from mcbench.nano.build import Build
+from mcbench.nano.search import Searching
 from mcbench.nano.tab import Suggesting
 from mcbench.nano.turns import Turns
 from mcbench.tasks import branches, repair, traces
@@ -20,15 +21,17 @@ _FROM_S2: dict[str, Any] = {
     "batch_tokens": 2048,
     "lr": 4e-3,
 }
+_LONGER = {**_FROM_S2, "steps": 800}
 BUILDS = {
     **build.BUILDS,
     "nano-branches": Build(
         **{**_FROM_S2, "steps": 150}, corpus=branches.demonstrations, phrases=branches.PHRASES
     ),
     "nano-repair": Build(**_FROM_S2, corpus=repair.demonstrations, phrases=repair.PHRASES),
-    "nano-traced": Build(**_FROM_S2, corpus=traces.demonstrations, phrases=traces.PHRASES),
-    "nano-untraced": Build(**_FROM_S2, corpus=traces.untraced, phrases=traces.PHRASES),
+    "nano-traced": Build(**_LONGER, corpus=traces.demonstrations, phrases=traces.PHRASES),
+    "nano-untraced": Build(**_LONGER, corpus=traces.untraced, phrases=traces.PHRASES),
     "nano-turns": Build(**_FROM_S2, corpus=Turns().demonstrations),
+    "nano-search": Build(**_LONGER, corpus=Searching().demonstrations, phrases=search.PHRASES),
     "nano-tab": Build(
         hidden=64,
         layers=2,

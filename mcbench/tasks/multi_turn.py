@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ class Step:
         done: whether the episode is over.
         passed: the metric at its end; None as above.
         verdict: what became of the action, such as ``AC,WA``.
+        parts: numbers by name whose means are logged as ``task/NAME``; a later turn's stand.
     """
 
     observation: str | None
@@ -38,6 +40,7 @@ class Step:
     done: bool
     passed: bool | None = False
     verdict: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 class Environment(Protocol):
@@ -50,7 +53,7 @@ class Environment(Protocol):
         """Act in the episodes that still play; those in ``last`` can answer no more."""
 
     def close(self) -> None:
-        """The episodes are over."""
+        """The episodes are over, or their ``reset`` failed."""
 
 
 Sampled = tuple[list[int], list[float], list[float]]
@@ -71,6 +74,7 @@ class Episode:
     log_probs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     turns: list[dict[str, str]] = field(default_factory=list)
+    parts: dict[str, float] = field(default_factory=dict)
     reward: float | None = 0.0
     passed: bool | None = False
     truncated: bool = False
@@ -115,30 +119,32 @@ def play(
     """One episode a problem; ``budget`` is how many tokens the model may write in each."""
     began = time.perf_counter()
     model_s = environment_s = 0.0
-    observed = environment.reset(problems)
-    episodes = [Episode(list(ids)) for ids in tokenizer(list(observed))["input_ids"]]
-    playing = list(range(len(episodes)))
-    while playing:
-        contexts = [episodes[i].prompt + episodes[i].ids[episodes[i].restarted :] for i in playing]
-        left = [budget - episodes[i].spent for i in playing]
-        then = time.perf_counter()
-        sampled = sample(contexts, max(left))
-        model_s += time.perf_counter() - then
-        for i, room, (ids, *known) in zip(playing, left, sampled, strict=True):
-            episodes[i].add(list(ids[:room]), 1, *(list(one[:room]) for one in known))
-        texts = tokenizer.batch_decode(
-            [ids[:room] for (ids, *_), room in zip(sampled, left, strict=True)],
-            skip_special_tokens=True,
-        )
-        last = {i for i in playing if episodes[i].spent >= budget}
-        then = time.perf_counter()
-        steps = environment.step(dict(zip(playing, texts, strict=True)), last)
-        environment_s += time.perf_counter() - then
-        shown = tokenizer([steps[i].observation or "" for i in playing])["input_ids"]
-        for i, text, ids in zip(playing, texts, shown, strict=True):
-            _enter(episodes[i], steps[i], text, list(ids), i in last, tokenizer.eos_token_id)
-        playing = [i for i in playing if not episodes[i].done]
-    environment.close()
+    with closing(environment):
+        observed = environment.reset(problems)
+        episodes = [Episode(list(ids)) for ids in tokenizer(list(observed))["input_ids"]]
+        playing = list(range(len(episodes)))
+        while playing:
+            contexts = [
+                episodes[i].prompt + episodes[i].ids[episodes[i].restarted :] for i in playing
+            ]
+            left = [budget - episodes[i].spent for i in playing]
+            then = time.perf_counter()
+            sampled = sample(contexts, max(left))
+            model_s += time.perf_counter() - then
+            for i, room, (ids, *known) in zip(playing, left, sampled, strict=True):
+                episodes[i].add(list(ids[:room]), 1, *(list(one[:room]) for one in known))
+            texts = tokenizer.batch_decode(
+                [ids[:room] for (ids, *_), room in zip(sampled, left, strict=True)],
+                skip_special_tokens=True,
+            )
+            last = {i for i in playing if episodes[i].spent >= budget}
+            then = time.perf_counter()
+            steps = environment.step(dict(zip(playing, texts, strict=True)), last)
+            environment_s += time.perf_counter() - then
+            shown = tokenizer([steps[i].observation or "" for i in playing])["input_ids"]
+            for i, text, ids in zip(playing, texts, shown, strict=True):
+                _enter(episodes[i], steps[i], text, list(ids), i in last, tokenizer.eos_token_id)
+            playing = [i for i in playing if not episodes[i].done]
     whole = time.perf_counter() - began
     rest = whole - model_s - environment_s
     return Played(episodes, {"model": model_s, "environment": environment_s, "rest": rest})
@@ -150,6 +156,7 @@ def _enter(episode: Episode, step: Step, text: str, shown: list[int], last: bool
     none = step.reward is None or episode.reward is None
     episode.reward = None if none else episode.reward + step.reward  # type: ignore[operator]
     episode.passed = step.passed
+    episode.parts |= step.parts
     episode.done = step.done or last
     episode.truncated = cut or (last and not step.done)
     goes_on = not step.done and not cut
@@ -167,12 +174,16 @@ def _enter(episode: Episode, step: Step, text: str, shown: list[int], last: bool
 
 
 def episode_means(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Means over episodes: turns, and the share that passed within one, two and three of them."""
+    """Means over episodes: turns, the share that passed within one, two and three of them, and
+    what the environment told of them.
+    """
     by_turn = {
         f"passed_{turn}": sum(bool(one.passed) and len(one.turns) <= turn for one in episodes)
         for turn in (1, 2, 3)
     }
-    counts = {"turns": sum(len(one.turns) for one in episodes), **by_turn}
+    names = dict.fromkeys(name for one in episodes for name in one.parts)
+    told = {name: sum(one.parts.get(name, 0.0) for one in episodes) for name in names}
+    counts = {"turns": sum(len(one.turns) for one in episodes), **by_turn, **told}
     return {name: count / len(episodes) for name, count in counts.items()}
 
 

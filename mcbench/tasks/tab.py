@@ -133,4 +133,5 @@ TASK = Task(
     judge,
     summary,
     timed=True,
+    measure="right decisions",
 )

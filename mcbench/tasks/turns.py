@@ -15,9 +15,10 @@ counts that passes the public tests, else the last.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mcbench.data.schema import Problem
+from mcbench.errors import UserError
 from mcbench.evaluator import extract_code
 from mcbench.evaluator.reward import NO_CODE
 from mcbench.nano.turns import NO_PROGRAM_FEEDBACK, TURNS, feedback, load_turns
@@ -101,8 +102,17 @@ def turn_reward(verdict: str, passed: bool, ends: bool) -> float:
     return (NO_PROGRAM if verdict == NO_CODE else 0.0) + ends * (SOLVED if passed else FAILED)
 
 
-def environment(evaluator: Any, feedback: Feedback, training: bool) -> Environment:
-    """The attempts of an arm: without feedback one in training, for there is nothing to go on."""
+def environment(
+    evaluator: Any, feedback: Feedback, training: bool, reward: str = TESTS
+) -> Environment:
+    """The attempts of an arm: without feedback one in training, for there is nothing to go on. The
+    reward of episodes is RLEF's.
+
+    Raises:
+        UserError: another reward in training.
+    """
+    if training and reward != "rlef":
+        raise UserError(f"attempts with feedback={feedback} are rewarded with rlef, got {reward}")
     return Attempts(evaluator, feedback, 1 if training and feedback == "none" else TURNS)
 
 
@@ -131,4 +141,5 @@ TASK = Task(
     (TESTS, "rlef"),
     judge,
     environment=environment,
+    feedback=get_args(Feedback),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from fake_runs import make_config, make_curves, make_record
 
 from mcbench.claims import CLAIMS
-from mcbench.claims.evidence import (
+from mcbench.claims.curves import (
     ALL_ENTROPY,
     CLIPPED,
     CUT,

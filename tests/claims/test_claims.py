@@ -17,7 +17,7 @@ from mcbench.claims import (
     summary_rows,
 )
 from mcbench.claims.assess import Curves, answer, decide, measure
-from mcbench.claims.evidence import duplicates, run_curves
+from mcbench.claims.curves import duplicates, run_curves
 from mcbench.runs.store import RunRecord
 
 from .effects import EFFECTS, OWN_SEEDS, arm_curves, make_measurements, make_runs

@@ -5,7 +5,9 @@ err as rarely as it says.
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +16,38 @@ from mcbench.errors import UserError
 from mcbench.runs.compact import read_compact
 
 ROOT = Path(__file__).parents[2]
-RECORDS = [
-    path for name in ("records", "underway") for path in (ROOT / "reports" / name).glob("*.parquet")
-]
+RECORDS = list((ROOT / "reports" / "records").glob("*.parquet"))
 
 
 def git(folder: Path, *arguments: str) -> str:
     command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def check_commit(meta: Mapping[str, Any], repository: Path) -> None:
+    """Refuse a run that does not come from a commit which contains the protocol.
+
+    Args:
+        meta: the run's ``run.json``.
+
+    Raises:
+        UserError: it names no commit, one that is unknown or without the protocol, or was trained
+            with uncommitted changes.
+    """
+    run, commit = meta["run_id"], meta["commit"]
+    if not commit:
+        raise UserError(f"run {run} names no commit, so that it cannot be a run of the protocol")
+    if meta["diff_hash"]:
+        raise UserError(f"run {run} was trained with changes that were not committed")
+    if not _in_git(repository, f"{commit}^{{commit}}"):
+        raise UserError(f"commit {commit} of run {run} is not in this repository")
+    if not _in_git(repository, f"{commit}:{protocol.FILE}"):
+        raise UserError(f"commit {commit} of run {run} does not contain {protocol.FILE}")
+
+
+def _in_git(repository: Path, name: str) -> bool:
+    command = ["git", "-C", str(repository), "cat-file", "-e", name]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
@@ -37,7 +63,7 @@ def test_every_run_of_the_protocol_names_a_commit_that_contains_it() -> None:
     for path in RECORDS:
         record = read_compact(path)
         if record.seed in (*protocol.SEEDS, *protocol.MAP_SEEDS):
-            protocol.check_commit(record.meta, ROOT)
+            check_commit(record.meta, ROOT)
 
 
 def test_a_run_from_before_the_protocol_is_refused(tmp_path: Path) -> None:
@@ -51,7 +77,7 @@ def test_a_run_from_before_the_protocol_is_refused(tmp_path: Path) -> None:
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "protocol")
     after = git(tmp_path, "rev-parse", "HEAD")
-    protocol.check_commit({"run_id": "a", "commit": after, "diff_hash": None}, tmp_path)
+    check_commit({"run_id": "a", "commit": after, "diff_hash": None}, tmp_path)
     for meta, why in (
         ({"commit": before, "diff_hash": None}, "does not contain docs/protocol.md"),
         ({"commit": None, "diff_hash": None}, "names no commit"),
@@ -59,7 +85,7 @@ def test_a_run_from_before_the_protocol_is_refused(tmp_path: Path) -> None:
         ({"commit": after, "diff_hash": "1234"}, "with changes that were not committed"),
     ):
         with pytest.raises(UserError, match=why):
-            protocol.check_commit({"run_id": "a", **meta}, tmp_path)
+            check_commit({"run_id": "a", **meta}, tmp_path)
 
 
 def test_the_rules_err_as_rarely_as_the_page_says() -> None:

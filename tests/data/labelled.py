@@ -48,7 +48,24 @@ STATEMENTS = (
     ("length", True, "Add them."),
     ("special_judge", True, f"{BODY} If there are multiple answers, print any of them."),
     ("special_judge", True, f"{BODY} You may print the numbers in any order."),
+    ("special_judge", True, f"{BODY} If there are several such rows, printing any one will do."),
+    ("special_judge", True, f"{BODY} Find any row of letters that fits, or report that none does."),
     ("special_judge", False, f"{BODY} The numbers come without any order."),
+    (
+        "special_judge",
+        False,
+        f"{BODY} In a turn, choose any two neighbours and swap them.",
+    ),
+    ("special_judge", False, f"{BODY} You may perform these moves in any order."),
+    ("special_judge", True, f"{BODY} You may list the pairs in any order."),
+    ("special_judge", True, f"{BODY} The pairs may be given in any order."),
+    ("special_judge", True, f"{BODY} Find any path."),
+    ("special_judge", True, f"{BODY} If there are several, choose any of them and print it."),
+    ("special_judge", False, f"{BODY} Do not print any extra spaces."),
+    ("special_judge", False, f"{BODY} The function should not return any value."),
+    ("special_judge", False, f"{BODY} In one move choose any of them and delete it."),
+    ("special_judge", False, f"The pairs may be given in any order.\n\n{INPUT}"),
+    ("special_judge", False, f"{BODY} Your friends help if you find any treasure."),
 )
 
 # (what it is, before, after): text that no conversion may touch, or has to
@@ -64,6 +81,12 @@ CONVERSIONS = (
     ("a line in dollars", "$1 ≤ N ≤ 10^{5} $", "1 ≤ N ≤ 10^5"),
     ("two formulas", "For $ n $ and $x, y$ it holds.", "For n and x, y it holds."),
     ("a macro outside", r"so that a \leq b", "so that a ≤ b"),
+    ("a note that ends in a list", f"{BODY}\n\nNote\n\nThe moves:\n\n- the first, by one;", None),
+    (
+        "a note that ended in an image",
+        f"{BODY}\n\nNote\n\nFor the second example,\n<image>",
+        f"{BODY}\n\nNote\n\nFor the second example,",
+    ),
     ("a macro nobody knows", r"the set $\Foo$ of all", "the set Foo of all"),
 )
 

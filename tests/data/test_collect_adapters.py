@@ -203,6 +203,11 @@ def test_kodcode(tmp_path):
         ("from solution import f as g\ndef test_a():\n    assert g()", "rename"),
         ("from solution import f\ndef test_a(:", "no Python"),
         ("from solution import f\nassert f()", "no usable test"),
+        ("from solution import f\nimport io, contextlib\ndef test_a():\n    out = io.StringIO()\n"
+         "    with contextlib.redirect_stdout(out):\n        f()\n    assert out.getvalue()",
+         "reach into the solution"),
+        ("from solution import f\nfrom unittest.mock import patch\n@patch('builtins.print')\n"
+         "def test_a():\n    f()", "reach into the solution"),
     ],
 )  # fmt: skip
 def test_kodcode_refuses_tests_that_need_more_than_python(tmp_path, test, reason):
@@ -210,6 +215,34 @@ def test_kodcode_refuses_tests_that_need_more_than_python(tmp_path, test, reason
     records, [rejected] = read("kodcode", path)
     assert not records
     assert reason in rejected.detail
+
+
+@pytest.mark.parametrize(
+    ("imports", "line", "reached"),
+    [
+        ("from unittest.mock import patch as p", "p('builtins.print')", "unittest.mock.patch"),
+        ("import unittest.mock", "unittest.mock.patch('os.getcwd')", "unittest.mock.patch"),
+        ("from unittest import mock as m", "m.patch.object(f, 'x')", "unittest.mock.patch"),
+        ("from contextlib import redirect_stderr as r", "r(None)", "contextlib.redirect_stderr"),
+        ("from sys import stdout as out", "out.flush()", "sys.stdout"),
+        ("import builtins", "builtins.input = lambda: '3'", "builtins.input"),
+        ("", "__builtins__.input = lambda: '3'", "builtins.input"),
+        ("import time as t", "t.sleep = print", "time.sleep"),
+        ("import sys", "sys.stderr = None", "sys.stderr"),
+        ("import os", "os.environ['HOME'] = ''", "os.environ"),
+        ("import random", "setattr(random, 'random', f)", "random"),
+        ("import sys", "assert f(1).patch == 2", ""),
+        ("", "t = f(1); t.patch(2); t.stdout = 3; setattr(t, 'x', 1)", ""),
+        ("import random", "random.seed(1); print(random.random())", ""),
+        ("import sys", "print(f(), file=sys.stderr)", ""),
+    ],
+)
+def test_kodcode_refuses_what_replaces_what_a_solution_calls(tmp_path, imports, line, reached):
+    test = f"from solution import f\n{imports}\ndef test_a():\n    {line}\n    assert f()"
+    path = jsonl(tmp_path / "k.jsonl", published.kodcode(test=test))
+    _, rejected = read("kodcode", path)
+    told = [f"its tests reach into the solution ({reached})"] if reached else []
+    assert [one.detail for one in rejected] == told
 
 
 def test_humaneval(tmp_path):
@@ -233,6 +266,7 @@ def test_mbpp_full_and_sanitized(tmp_path):
         "setup": "import math",
         "entry_point": "add",
     }
+    assert record.time_limit_s == 10  # of the set: its rows state none
     assert only("mbpp", full, subset="full-train").id == "mbpp/601"
     row = published.mbpp(prompt="Add.", test_imports=["import math", "import re"])
     del row["text"], row["test_setup_code"], row["challenge_test_list"]

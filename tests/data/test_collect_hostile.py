@@ -57,7 +57,7 @@ def test_a_bad_row_costs_that_row(tmp_path, bad, rule, reason):
 def test_an_unreadable_literal_or_solution_keeps_the_row(tmp_path):
     row = published.taco(tags="__import__('os').getcwd()", solutions="{", time_limit="soon")
     [record], [] = read("taco", jsonl(tmp_path / "t.jsonl", row))
-    assert (record.tags, record.references, record.time_limit_s) == ((), (), None)
+    assert (record.tags, record.references, record.time_limit_s) == ((), (), 4.0)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -274,7 +274,7 @@ def test_values_that_json_cannot_hold_do_not_reach_a_record(tmp_path):
     assert "name" not in record.metadata
     assert json.dumps(vars(record))
     [record], [] = read("taco", parquet(path, rows[1]))
-    assert (record.time_limit_s, record.memory_limit_mb) == (None, None)
+    assert (record.time_limit_s, record.memory_limit_mb) == (4.0, None)
 
 
 # Sources that end early --------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """``mcbench data``: what the commands print, and what they say of mistakes."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from mcbench.cli.data import data
+from mcbench.cli.data import _Progress, data
 from mcbench.data.build import build
 from mcbench.data.collect import Source, load_sources, read_source
 from mcbench.data.config import BuildConfig, load_config
@@ -63,6 +64,20 @@ def test_build_and_inspect(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "predict" in printed
     assert "collect/" in printed  # the broken line, with its reason
+
+
+def test_stages_side_by_side_have_a_bar_each(capsys):
+    progress = _Progress()
+    for done in range(1, 6):
+        progress("verify: problems", 20 * done, 120)
+        progress("verify", done, 5)
+    assert list(progress.bars) == ["verify: problems"]  # the other is done
+    progress.close()
+    told = re.findall(r"\r(verify.*?): +\d+%.*? (\d+/\d+) \[", capsys.readouterr().err)
+    assert told == [
+        ("verify: problems", "20/120"), ("verify", "1/5"),
+        ("verify", "5/5"), ("verify: problems", "100/120"),
+    ]  # fmt: skip
 
 
 def test_a_dry_run_builds_nothing(tmp_path, capsys):

@@ -92,8 +92,31 @@ def test_a_reworded_problem_is_known_by_its_function_and_an_example():
     tested = asserted("b", others, "twoSum", "twoSum(nums = [2,7,11], target = 9) == [0, 1]")
     else_named = asserted("c", others, "pairOf", "pairOf([2, 7, 11], 9) == [0, 1]")
     else_given = asserted("d", others, "twoSum", "twoSum([2, 7, 12], 9) == [0, 1]")
+    drawn, again, other = (  # arguments that tests compute are in no example
+        replace(asserted(name, text, "decode", "False"), tests=({
+            "code": f"for n in range({tries}):\n    assert candidate(coded(n)) == n",
+            "setup": "def coded(n):\n    return 'abcde'[n % 5]", "entry_point": "decode"},))
+        for name, text, tries in (("e", words, 9), ("f", others, 9), ("g", others, 8))
+    )  # fmt: skip
     config = DecontaminateConfig()
-    stage = Decontaminate(Index.build([known], config), config)
-    found = stage.decide(stage.summarise([told, tested, else_named, else_given]))
-    assert {i for i, d in found.items() if d.notes[0][0] == "drop"} == {"a", "b"}
+    stage = Decontaminate(Index.build([known, drawn], config), config)
+    found = stage.decide(stage.summarise([told, tested, else_named, else_given, again, other]))
+    assert {i for i, d in found.items() if d.notes[0][0] == "drop"} == {"a", "b", "f"}
     assert found["a"].notes[0][2] == "calls twoSum[[2,7,11],9] as lcb/1 does"
+    assert found["f"].notes[0][2].startswith("has a test of e: for n in range(9): assert cand")
+
+
+@pytest.mark.parametrize(
+    ("setup", "same"),
+    [("", False), ("cases = load(100)", False), ("cases = [Case([1, 2, 3], 6)]", True)],
+)
+def test_a_test_without_a_literal_of_its_own_is_of_any_problem(setup, same):
+    code = "for case in cases:\n    assert candidate(case.given) == case.wanted, 'a wrong answer'"
+    known, other = (
+        replace(asserted(name, text, "solve", "False"), tests=({
+            "code": code, "setup": setup, "entry_point": "solve"},))
+        for name, text in (("sum", "Add the numbers of a list and return their sum."),
+                           ("vowels", "Return the text in reverse, and without its vowels."))
+    )  # fmt: skip
+    stage = Decontaminate(Index.build([known], DecontaminateConfig()), DecontaminateConfig())
+    assert bool(stage.decide(stage.summarise([other]))) == same

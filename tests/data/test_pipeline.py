@@ -11,10 +11,10 @@ import pytest
 from mcbench.data import Problem, storage
 from mcbench.data.audit import apply_rules
 from mcbench.data.pipeline import (
+    BatchStage,
     Decision,
     GlobalStage,
     Pipeline,
-    Stage,
     load_shard,
     read_audit,
     store_shard,
@@ -37,7 +37,7 @@ def source_shards(folder, sizes):
 
 
 @dataclass(frozen=True)
-class DropOdd(Stage):
+class DropOdd(BatchStage):
     word: str = "odd"
     log: str = ""
 

@@ -72,6 +72,40 @@ def _fractions(size: int) -> bytes:
     )
 
 
+def _decimals(exponent: int, other: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    """Decimals that hash as -1000003 does, each followed by another number that does."""
+
+    def fill(size: int) -> bytes:
+        found, room, place = [], size, 0
+        while room > 0:
+            digits = (-_HASH * pow(10, exponent, _PRIME)) % _PRIME + _PRIME * place
+            pair = b'["v","Decimal","-%dE-%d"],' % (digits, exponent) + other(place)
+            found.append(pair)
+            room, place = room - len(pair) - 1, place + 1
+        return b",".join(found[:-1])
+
+    return fill
+
+
+_PRIME, _HASH = (1 << 61) - 1, -1000003
+
+
+def _wide_integer(bits: int) -> Callable[[int], bytes]:
+    def of(place: int) -> bytes:
+        number = (1 << bits) + place * _PRIME
+        return b'["i","-%x"]' % (number - number % _PRIME - _HASH)
+
+    return of
+
+
+def _wide_fraction(bits: int) -> Callable[[int], bytes]:
+    def of(place: int) -> bytes:
+        bottom = (1 << bits) + 2 * place + 1
+        return b'["v","Fraction",["i","-%x"],["i","%x"]]' % (-_HASH * bottom % _PRIME, bottom)
+
+    return of
+
+
 def _repeated(item: bytes) -> Callable[[int], bytes]:
     return lambda size: b",".join([item] * (size // (len(item) + 1)))
 
@@ -90,6 +124,10 @@ FAMILIES: dict[str, tuple[bytes, Callable[[int], bytes], bytes]] = {
     "frozenset in a list": (b'["l",["z",', _numbered(b'["i","%x"]'), b"]]"),
     "set of alike tuples": (b'["s",', _numbered(b'["t",["i","%x"]]'), b"]"),
     "set of alike fractions": (b'["s",', _fractions, b"]"),
+    "decimals and long integers": (b'["s",', _decimals(0, _wide_integer(40_000)), b"]"),
+    "decimals and integers": (b'["s",', _decimals(0, _wide_integer(2000)), b"]"),
+    "decimals and long fractions": (b'["s",', _decimals(9999, _wide_fraction(16_000)), b"]"),
+    "decimals and fractions": (b'["s",', _decimals(390, _wide_fraction(2000)), b"]"),
     "dict of alike fractions": (
         b'["d",[',
         lambda s: _fractions(s).replace(b"],", b"],0],["),

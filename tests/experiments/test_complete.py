@@ -114,9 +114,9 @@ def test_repetition_is_counted_by_both_rules(tmp_path):
     assert json.dumps(rows)
 
 
-def test_an_unknown_experiment_is_an_error(tmp_path):
+def test_an_unknown_experiment_is_an_error():
     with pytest.raises(UserError, match="unknown experiment"):
-        complete.missing_of(tmp_path, tmp_path, ["temprature"])
+        experiments.planned_together(["results", "temprature"])
 
 
 def test_a_study_needs_a_profile_that_it_can_compare():

@@ -6,6 +6,7 @@ from fake_runs import make_curves, make_record
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import ARMS
+from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import missing_runs, planned_study, run_study, studies
 from mcbench.runs.place import in_project
 from mcbench.runs.records import read_records
@@ -109,3 +110,20 @@ def test_runs_of_the_protocol_go_before_more_runs_of_the_first_round(tmp_path):
     other = [made_record(arm, 10, 480, "nano-m") for arm in ("small", "large")]
     sizes = studies("batch_size", [*shared[:6], *other])
     assert [study.profile for study in sizes] == ["nano-m", "nano"]
+
+
+def test_arms_of_a_task_count_at_their_own_profile_and_seeds():
+    for name in ("retrieval", "recipes"):
+        arms, one = ARMS[name], EXPERIMENTS[name]
+        records = [
+            make_record(make_curves(config, np.random.default_rng(seed)), config, run_id=run_id)
+            for seed in (one.seeds[0], 10, 11)
+            for profile in (*one.profiles, "nano")
+            for place, arm in enumerate(list(arms)[:2])
+            for run_id in [f"{seed}-{profile}-{place}"]
+            for own in [{k: v for k, v in arms[arm].items() if k != "recipe"}]
+            for config in [described(profile, arms[arm]["recipe"], own, seed, {"steps": 8})]
+        ]
+        found = studies(name, records)
+        assert tuple(study.profile for study in found) == one.profiles
+        assert {record.seed for study in found for record in study.records} == {one.seeds[0]}

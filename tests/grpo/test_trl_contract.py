@@ -20,7 +20,8 @@ from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from mcbench.grpo import MicroCoderGRPOTrainer
-from mcbench.grpo.trl_compat import RepairedGRPOTrainer, log_prob_temperature_cell
+from mcbench.grpo.trl_compat import RepairedGRPOTrainer
+from mcbench.grpo.trl_sampling import log_prob_temperature_cell
 
 from .conftest import EOS, PAD, letter_reward, make_dataset, make_model
 from .test_continuous_batching import SMALL_CACHE

@@ -130,7 +130,7 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no finished run of base trained without traces",
     ),
     "23_multi_turn": (
-        {"arms": some("multi_turn", "rlef"), "settings": SHORT_EPISODES},
+        {"arms": some("multi_turn", "rlef"), "settings": SHORT_EPISODES, "search_seeds": []},
         "F1",
         "no finished run of independent attempts, told another problem",
     ),

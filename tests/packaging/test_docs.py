@@ -26,6 +26,9 @@ def test_the_settings_page_is_what_the_configuration_says(capsys):
     ]
     assert "| `mask_ratio` |" in page
     assert "number from 0 to 1" in page
+    for name, default in (("beta", "0.0"), ("temperature", "1.0"), ("checkpoint_generations", "1")):
+        (row,) = re.findall(rf"^\| `{name}`.*$", page, re.MULTILINE)
+        assert re.search(rf"\| (\w+: )?{re.escape(default)} \|", row), row
 
 
 def _family(name):

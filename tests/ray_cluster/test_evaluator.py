@@ -9,13 +9,17 @@ import pytest
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
 from mcbench.evaluator.ray_backend import RaySandboxes, _Call
-from mcbench.evaluator.suite import EXECUTIONS
+from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
 
 CASES = EXECUTIONS[::4]
 
 
 def ask(code, *answers, **limits):
     return Submission(code, [StdioTest("", answer) for answer in answers], **limits)
+
+
+def deciding(result):
+    return next((test for test in result.tests if test.verdict != "AC"), result.tests[-1])
 
 
 def explained(results):
@@ -29,17 +33,17 @@ def actors(cluster):
         yield evaluator
 
 
-class Observed(RaySandboxes):
-    """Does something once, when both actors have work."""
+class Killing(RaySandboxes):
+    """Kills one actor's process, once, when both have work."""
 
-    def on_work(self):
-        raise NotImplementedError
+    victim: int
+    done = False
 
     def _advance(self, call):
         assert all(len(actor.chunks) <= 2 for actor in self._actors)
-        if all(actor.chunks for actor in self._up) and not getattr(self, "done", False):
+        if all(actor.chunks for actor in self._up) and not self.done:
             self.done = True
-            self.on_work()
+            os.kill(self.victim, signal.SIGKILL)
         super()._advance(call)
 
 
@@ -56,15 +60,29 @@ def test_the_labelled_programs_get_the_same_verdicts_also_when_an_actor_dies(act
         expected = explained(local.evaluate(submissions))
     assert explained(actors.evaluate(submissions)) == expected
 
-    class Killing(Observed):
-        def on_work(self):
-            os.kill(victim, signal.SIGKILL)
-
     victim = pid_of(actors._sandboxes._actors[0])
+    monkeypatch.setattr(actors._sandboxes, "victim", victim, raising=False)
     monkeypatch.setattr(actors._sandboxes, "__class__", Killing)
     assert explained(actors.evaluate(submissions)) == expected
     assert actors._sandboxes.done
     assert victim not in [pid_of(actor) for actor in actors._sandboxes._actors]
+
+
+@pytest.mark.slow
+def test_no_attack_comes_through_and_none_harms_an_actor(actors):
+    """One after another, as what a test leaves may change what the next attack finds."""
+    pids, honest, wrong = (
+        {pid_of(actor) for actor in actors._sandboxes._actors},
+        ask("print(1)", "1"),
+        {},
+    )
+    for case in ATTACKS:
+        attack = deciding(actors.evaluate([case.submission])[0])
+        after = actors.evaluate([honest])[0]
+        if attack.verdict not in case.verdicts or not after.passed:
+            wrong[case.id] = attack, after
+    assert not wrong
+    assert {pid_of(actor) for actor in actors._sandboxes._actors} == pids
 
 
 @pytest.mark.slow

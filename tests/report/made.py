@@ -46,10 +46,11 @@ def study(name: str, effect: int = 1, seeds: int = 3) -> Study:
 
 def planned_records(name: str, seeds: Sequence[int] = (0,)) -> list[RunRecord]:
     """A finished run of every arm of an experiment, configured as the arm is defined."""
-    records = []
+    records, profiles = [], EXPERIMENTS[name].profiles
+    usual = "nano" if {"nano", "nano-steady"} & {*profiles} else profiles[0]
     for arm, settings in EXPERIMENTS[name].arms.items():
         own = {k: v for k, v in settings.items() if k not in ("recipe", "profile")}
-        profile = settings.get("profile", "nano")
+        profile = settings.get("profile", usual)
         profile = profile["nano"] if isinstance(profile, Mapping) else profile
         for seed in seeds:
             config = described(profile, settings["recipe"], own, seed)

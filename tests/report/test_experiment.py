@@ -15,10 +15,11 @@ from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
 from mcbench.report import experiment, paper, sections
+from mcbench.report.base import Figure
 from mcbench.report.experiment import block_of, experiment_page, frame
 from mcbench.report.own_panels import OWN_PANELS, grid_values
 from mcbench.report.page import Panel, build_page
-from mcbench.report.panels import PANELS
+from mcbench.report.panels import PANELS, constant
 from mcbench.report.site import comparison_of
 from mcbench.report.sources import Sources
 from mcbench.report.style import arm_styles, spoken
@@ -256,6 +257,18 @@ def test_what_never_changes_is_said_not_drawn() -> None:
     assert optimizer.missing == "Learning rate never changed: 0.0002."
 
 
+def test_values_that_never_change_are_told_apart_and_printed_plainly() -> None:
+    def flat(**values: float) -> Figure:
+        lines = [
+            {"x": [0, 1], "y": [value, value], "name": name, "meta": {"role": "seeds"}}
+            for name, value in values.items()
+        ]
+        return Figure(lines)
+
+    assert constant(flat(a=16384, b=16384)) == "16384"
+    assert constant(flat(a=0.12341, b=0.12344, c=0.12341)) == "0.12341 in a, c; 0.12344 in b"
+
+
 def test_equal_arms_are_said_to_be_equal_and_why() -> None:
     record = synthetic.make_record("grpo_plus", 0, steps=20)
     runs = {"none": [record], "all": [deepcopy(record)]}
@@ -284,7 +297,7 @@ def test_what_the_correction_leaves_stands_on_the_pages_of_mask_and_context(name
     html = build_page(experiment_page([made], "", correction=noisy), "plotly.js")
     assert str(escape(CLAIMS["Q14"].claim)) in html
     assert 'id="correction-1"' in html
-    assert "noise, sequence_mask (ours)" in html
+    assert "noise, sequences masked (ours)" in html
     assert "Q14" not in html_of(made)
     panel = panel_of(made, "correction")
     assert panel.missing == "Not recorded: the correction, which acts only where vLLM samples."

@@ -146,19 +146,21 @@ def test_one_seed_is_called_exploratory_and_has_no_interval() -> None:
 
 
 def test_the_difference_is_paired_over_the_shared_seeds() -> None:
-    arms = by_arm(make_records(seeds=3))
+    arms = by_arm(make_records(seeds=4))
     arms["microcoder"] = arms["microcoder"][1:]
     found = ends.ends(arms, 256)
     gap = ends.paired(found["grpo"].last, found["microcoder"].last)
     assert gap is not None
     assert gap.value == pytest.approx(
-        sum(found["grpo"].last[s] - found["microcoder"].last[s] for s in (1, 2)) / 2
+        sum(found["grpo"].last[s] - found["microcoder"].last[s] for s in (1, 2, 3)) / 3
     )
+    assert gap.high < 0
     sentence = ends.finding(arms, 256)
     assert sentence.startswith("MicroCoder-GRPO ends highest, at ")
-    told = f"GRPO by {ends.signed(gap.value)} points (95 % interval "
-    assert (told in sentence) == (gap.high < 0 or gap.low > 0)
-    assert "2 seeds)" in sentence or "No arm is clearly apart" in sentence
+    assert f"GRPO by {ends.signed(gap.value)} points (95 % interval " in sentence
+    assert "3 seeds)" in sentence
+    few = by_arm(make_records(seeds=2))  # two seeds have no interval
+    assert "% pass@1; no arm is clearly apart from it. " in ends.finding(few, 256)
     alone = ends.finding({"grpo": arms["grpo"]}, 128)
     assert alone == f"GRPO ends at {ends.ends(arms, 128)['grpo'].mean:.1f} % pass@1."
 

@@ -5,10 +5,10 @@ from typing import get_args
 import pytest
 
 from mcbench.files import read_lines
+from mcbench.runs.arguments import sampler_arguments, trainer_arguments
 from mcbench.runs.config import Backend
 from mcbench.runs.resolve import resolve
-from mcbench.runs.sampling import sampler_arguments
-from mcbench.runs.train import train, trainer_arguments
+from mcbench.runs.train import train
 
 
 @pytest.mark.slow

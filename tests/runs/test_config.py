@@ -12,20 +12,19 @@ from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS, planned_runs, planned_together
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
 from mcbench.nano.problems import load_split
+from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.compact import read_compact
 from mcbench.runs.config import (
     CHANGEABLE,
     SETTINGS,
     Config,
     family_of,
-    parse_settings,
     part_of,
     preset,
 )
 from mcbench.runs.presets import PROFILES
-from mcbench.runs.resolve import described, resolve
+from mcbench.runs.resolve import described, parse_settings, resolve
 from mcbench.runs.schedule import admitting_schedule, prompt_schedule
-from mcbench.runs.train import trainer_arguments
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
@@ -271,7 +270,11 @@ def test_every_profile_divides_and_updates_more_than_once_a_generation(profile):
     config = preset(profile)
     limit = config.max_completion_length
     assert config.batch().updates_per_generation >= 2
-    alone = profile in ("nano-turns", "nano-tab")  # episodes, and responses of two tokens
+    alone = profile in (
+        "nano-turns",
+        "nano-search",
+        "nano-tab",
+    )  # episodes, and responses of two tokens
     assert config.eval_lengths == ((limit,) if alone else (limit, 2 * limit))
     assert 2 * config.repeat_window <= limit
 
@@ -315,3 +318,31 @@ def test_kinds_of_problems_by_stage() -> None:
     assert prompt_schedule(problems, 40, 3, [(0.0, "all")]) == prompt_schedule(problems, 40, 3)
     with pytest.raises(UserError, match="no problems of kind 'trace'"):
         prompt_schedule(problems, 4, 0, [(0.0, "trace")])
+
+
+@pytest.mark.parametrize(
+    ("stages", "more"),
+    [
+        ([], {}),
+        ([[0]], {}),
+        (["0a"], {}),
+        ([["a", "all"], ["b", "all"]], {}),
+        ([["0", "all"], ["0.5", "all"]], {}),
+        ([[0, "induced"], [0.5, 1]], {}),
+        ([[0.5, "induced"], [0.7, "all"]], {}),
+        ([[0, "induced"], [0.7, "all"], [0.5, "all"]], {}),
+        ([[0, "induced"], [30, "described"]], {}),
+        ([[0, "induced"]], {"readmit": [16, 1]}),
+    ],
+)
+def test_stages_of_kinds_that_make_no_order_are_refused(stages, more) -> None:
+    message = "both choose" if more else r"not a list of \(share of the updates, kind\), from 0 on"
+    with pytest.raises(UserError, match=message) as caught:
+        resolve("nano", settings={"kind_stages": stages, **more})
+    assert "\n" not in str(caught.value)
+
+
+def test_stages_of_kinds_stay_as_they_were_written() -> None:
+    stages = [[0, "induced"], [0.5, "all"]]
+    config = resolve("nano", settings={"kind_stages": stages})
+    assert json.dumps(config.to_dict()["kind_stages"]) == json.dumps(stages)

@@ -10,11 +10,12 @@ from test_train_resume import assert_same_record
 from mcbench.errors import UserError
 from mcbench.files import read_lines
 from mcbench.grpo import RECIPES
+from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.config import CORRECTION
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.resolve import described, resolve
 from mcbench.runs.store import RunStore, read_run
-from mcbench.runs.train import train, trainer_arguments
+from mcbench.runs.train import train
 
 STEPS = 6
 

@@ -16,8 +16,9 @@ import torch
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
+from mcbench.files import read_lines
 from mcbench.runs import evaluate as module
-from mcbench.runs.evaluate import evaluate, read_samples, select_problems
+from mcbench.runs.evaluate import evaluate, select_problems
 from mcbench.runs.problems import load_problems, open_benchmark
 from mcbench.runs.sampling import (
     Policy,
@@ -28,6 +29,8 @@ from mcbench.runs.sampling import (
     transformers_sampler,
     vllm_engine_sampler,
 )
+from mcbench.runs.score_table import cells_of
+from mcbench.runs.scores import mean_pass_at
 
 
 @pytest.fixture(scope="module")
@@ -150,16 +153,18 @@ def test_responses_are_judged_at_every_length(tmp_path, evaluator):
     assert [row["passes"] for row in short.per_problem] == [1, 0, 2]
     assert [row["passes"] for row in long.per_problem] == [2, 0, 2]
     assert long.pass_at_1 == pytest.approx(4 / 6)
-    assert (short.pass_at(2), long.pass_at(2)) == pytest.approx((2 / 3, 2 / 3))
+    assert mean_pass_at(short.per_problem, 2) == mean_pass_at(long.per_problem, 2) == 2 / 3
     assert (short.truncated_share, long.truncated_share) == (pytest.approx(1 / 6), 0)
     lengths = [len(text) + 1 for text in (RIGHT, late, WRONG, "no code at all", CALL, CALL)]
     assert long.mean_length == pytest.approx(sum(lengths) / 6)
     assert short.mean_length == pytest.approx(sum(min(n, 100) for n in lengths) / 6)
-    assert long.by("kind") == {("atcoder",): 0.5, ("leetcode",): 1.0}
-    assert long.by("form", "difficulty") == {
-        ("call", "hard"): 1.0, ("stdin", "easy"): 1.0, ("stdin", "hard"): 0.0,
+    assert cells_of(long.per_problem, "kind", "both") == {
+        ("atcoder", "easy"): 100.0, ("atcoder", "hard"): 0.0, ("atcoder", "all"): 50.0,
+        ("leetcode", "hard"): 100.0, ("leetcode", "all"): 100.0,
+        ("both", "easy"): 100.0, ("both", "hard"): 50.0, ("both", "all"): pytest.approx(200 / 3),
     }  # fmt: skip
-    first, second, _ = read_samples(tmp_path / "e")
+    files = sorted((tmp_path / "e" / "samples").glob("*.jsonl"))
+    first, second, _ = [row for file in files for row in read_lines(file)]
     assert first["attempts"][1]["text"] == late
     assert first["attempts"][1]["verdicts"] == {"100": "no code", "1000": "AC,AC"}
     assert [a["verdicts"]["1000"] for a in second["attempts"]] == ["WA", "no code"]

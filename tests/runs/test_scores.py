@@ -89,9 +89,3 @@ def test_the_table_has_the_papers_shape():
 def test_forms_stand_for_the_platforms():
     cells = cells_of(ROWS, "form", "all")
     assert [source for source, level in cells if level == "all"] == ["stdin", "call", "all"]
-
-
-def test_a_result_groups_by_known_names_only():
-    assert result(ROWS[:3]).by("form") == {("call",): 1.0, ("stdin",): 0.25}
-    with pytest.raises(UserError, match="unknown grouping 'level'; allowed: difficulty"):
-        result(ROWS).by("level")

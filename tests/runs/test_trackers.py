@@ -1,12 +1,15 @@
 """report_to: Trackio, TensorBoard and Weights & Biases, each with its own package, offline."""
 
 import json
+import math
 import struct
 
+import pandas as pd
 import pytest
 
 from mcbench.cli import main
 from mcbench.errors import UserError
+from mcbench.experiments.study import run_study
 from mcbench.runs import trackers
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import Run, read_run
@@ -16,12 +19,17 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
-def tracked(tiny_settings, tmp_path, monkeypatch):
-    """Trains four updates that report to one tracker; skips where it is not installed."""
+def offline(tmp_path, monkeypatch):
+    """Trackers keep what they get in a folder of this test."""
     for name in ("TRACKIO_DIR", "WANDB_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
+
+
+@pytest.fixture
+def tracked(tiny_settings, tmp_path, offline):
+    """Trains four updates that report to one tracker; skips where it is not installed."""
 
     def run(name):
         pytest.importorskip(name, reason=f"{name} is not installed")
@@ -63,8 +71,8 @@ def test_what_is_recorded_is_sent(tmp_path):
         def log(self, values, step):
             sent.append((step, values))
 
-        def table(self, frame, step):
-            sent.append((step, frame))
+        def table(self, name, frame, step):
+            sent.append((step, name, frame))
 
         def close(self):
             sent.append("closed")
@@ -86,11 +94,49 @@ def test_what_is_recorded_is_sent(tmp_path):
         (8, {"eval/96/T=0.6/pass_at_1": 0.25}),
         (8, {"eval/96/part/pass_at_1": 0.25}),
     ]
-    step, frame = sent[4]
-    assert step == 9
+    step, name, frame = sent[4]
+    assert (step, name) == (9, "responses")
     assert frame.to_dict("list") == {
         "group": [0, 3], "completion": ["a", "b"], "verdicts": ["AC", "WA"],
     }  # fmt: skip
+
+
+def test_verdicts_are_a_run_of_their_own(tmp_path, monkeypatch):
+    """A claim's numbers where it has some, the table as it is, and an end also after an error."""
+    sent = []
+
+    class Recorder:
+        def __init__(self, name, folder, settings, label, id_):
+            sent.append((name, label, id_, folder.is_dir()))
+
+        def log(self, values, step):
+            sent.append((values, step))
+
+        def table(self, name, frame, step):
+            sent.append((name, frame.to_dict("list"), step))
+            if frame.empty:
+                raise OSError("full")
+
+        def close(self):
+            sent.append("closed")
+
+    monkeypatch.setattr(trackers, "_opened", Recorder)
+    rows = {
+        "id": ["B1", "B2"], "claim": ["more", "less"], "state": ["supported", "missing"],
+        "effect": [0.5, math.nan], "low": [0.25, math.nan], "high": [0.75, math.inf],
+    }  # fmt: skip
+    about = {"name": "batch_size", "id": "abc", "margin": 0.02}
+    verdicts = pd.DataFrame(rows)
+    trackers.send_verdicts(["trackio", "wandb"], tmp_path / "verdicts", about, verdicts)
+    numbers = {f"verdicts/B1/{part}": rows[part][0] for part in ("effect", "low", "high")}
+    one = [(numbers, None), ("verdicts", verdicts.to_dict("list"), None), "closed"]
+    begun = ("batch_size, verdicts", "abc", True)
+    assert [str(part) for part in sent] == [
+        str(part) for part in [("trackio", *begun), *one, ("wandb", *begun), *one]
+    ]
+    with pytest.raises(OSError, match="full"):
+        trackers.send_verdicts(["trackio"], tmp_path, about, verdicts[:0])
+    assert sent[-1] == "closed"
 
 
 @pytest.mark.slow
@@ -118,8 +164,7 @@ def test_trackio(tracked):
     record = tracked("trackio")
     from trackio.sqlite_storage import SQLiteStorage
 
-    (name,) = SQLiteStorage.get_runs(trackers.PROJECT)
-    assert record.run_id in str(name)
+    (name,) = (one for one in SQLiteStorage.get_runs(trackers.PROJECT) if record.run_id in str(one))
     logs = SQLiteStorage.get_logs(trackers.PROJECT, name)
     found = {one["step"]: one["reward"] for one in logs if "reward" in one}
     assert found == pytest.approx(numbers(record, "reward"))
@@ -127,6 +172,72 @@ def test_trackio(tracked):
     tables = [one["responses"] for one in logs if "responses" in one]
     assert len(tables) == len(record.completion_steps())
     assert {"prompt", "completion", "verdicts"} <= set(tables[0]["_value"][0])
+
+
+@pytest.fixture
+def decided(tmp_path, offline):
+    """Compares committed runs with the verdicts reported to one tracker, and says it twice."""
+
+    def study(name):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+        for _ in range(2):
+            found = run_study(
+                None, "batch_size", seeds=[0, 1, 2], settings={"report_to": [name]},
+                runs_dir=tmp_path, progress=lambda line: None,
+            )  # fmt: skip
+        rows = found.verdicts().set_index("id")
+        assert len(rows) > 1
+        assert rows["effect"].notna().any()
+        return rows
+
+    return study
+
+
+@pytest.mark.slow
+def test_verdicts_of_claims_reach_tensorboard(decided, tmp_path):
+    rows = decided("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (folder,) = tmp_path.glob("verdicts/batch_size-*/tensorboard")
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    for place, (claim, row) in enumerate(rows.iterrows()):
+        (*_, last) = events.Tensors(f"verdicts/{place}/text_summary")
+        told = last.tensor_proto.string_val[0].decode()
+        assert f"id {claim}, state {row['state']}" in told
+        assert row["claim"] in told
+        if row["effect"] == row["effect"]:
+            (*_, last) = events.Scalars(f"verdicts/{claim}/effect")
+            assert last.value == pytest.approx(row["effect"])
+
+
+@pytest.mark.slow
+def test_verdicts_of_claims_reach_trackio(decided):
+    rows = decided("trackio")
+    from trackio.sqlite_storage import SQLiteStorage
+
+    (name,) = (one for one in SQLiteStorage.get_runs(trackers.PROJECT) if "verdicts" in str(one))
+    logs = SQLiteStorage.get_logs(trackers.PROJECT, name)
+    *_, table = (one["verdicts"] for one in logs if "verdicts" in one)
+    assert [one["state"] for one in table["_value"]] == list(rows["state"])
+    *_, numbers = (one for one in logs if any(key.startswith("verdicts/") for key in one))
+    known = rows["effect"].dropna()
+    assert {c: numbers[f"verdicts/{c}/effect"] for c in known.index} == pytest.approx(dict(known))
+
+
+@pytest.mark.slow
+def test_verdicts_of_claims_reach_wandb(decided, tmp_path):
+    rows = decided("wandb")
+    *_, path = sorted(tmp_path.glob("verdicts/*/wandb/offline-run-*/files/media/table/*.json"))
+    table = json.loads(path.read_text())
+    states = [row[table["columns"].index("state")] for row in table["data"]]
+    assert states == list(rows["state"])
+
+
+def test_a_missing_tracker_is_said_before_anything_is_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="run pip install trackio"):
+        run_study(None, "batch_size", settings={"report_to": ["trackio"]}, runs_dir=tmp_path)
 
 
 def records_of(data):

@@ -17,7 +17,7 @@ def texts(found, state):
 )
 def test_vllm_is_held_against_the_range_of_trl(monkeypatch, version, state):
     installed = {"vllm": version, "trl": "1.16.0", "ray": None}
-    monkeypatch.setattr(doctor, "_version", installed.get)
+    monkeypatch.setattr(doctor, "version_of", installed.get)
     (line,) = [text for text in texts(doctor._engines(), state) if text.startswith("vllm")]
     assert version in line
     assert ("pip install" in line) == (state == "bad")
@@ -28,7 +28,7 @@ def profiles_on(monkeypatch, machine, free_gib=10_000):
     monkeypatch.setattr(doctor, "machine", lambda: machine)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage)
     monkeypatch.setattr(doctor, "_files_missing", lambda config: [])
-    monkeypatch.setattr(doctor, "_version", lambda name: "0.31.0")
+    monkeypatch.setattr(doctor, "version_of", lambda name: "0.31.0")
     found = list(doctor.profile_checks())
     return {check.text.partition(":")[0]: check for check in found}
 

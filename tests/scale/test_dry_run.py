@@ -21,7 +21,8 @@ def finished(root, seconds=2.0, **settings):
     meta = {"run_id": run.run_id, "config": config.to_dict(), "seed": config.seed, "started": 0.0}
     run.begin(meta)
     for step in range(1, config.steps + 1):
-        run.append_step({"step": step, "elapsed_s": seconds * step, "advantages": 0.0})
+        lengths = {"completions/mean_length": 12.0, "completions/clipped_ratio": 0.25}
+        run.append_step({"step": step, "elapsed_s": seconds * step, **lengths})
     run.finish(1.0)
     return run
 
@@ -57,17 +58,32 @@ def test_a_dry_run_measures_nothing_unless_asked(capsys, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_pace_of_finished_runs_is_scaled_to_the_length_and_the_batch(tmp_path):
+def test_the_pace_of_finished_runs_is_scaled_to_the_mean_length_and_the_batch(tmp_path):
     finished(tmp_path, 2.0, max_completion_length=24)
     finished(tmp_path, 3.0, max_completion_length=24, mask_ratio=0.5)
     finished(tmp_path, 50.0, model="nano-m")
     asked = {"steps": 10, "max_completion_length": 48}
     pace = recorded_pace(resolve("tiny", settings=asked), tmp_path)
-    assert pace.seconds == pytest.approx(2 * 2.5)
+    assert pace.seconds == pytest.approx(2.5 * (12 + 0.25 * 24) / 12)  # the cut ones fill it
+    shorter = resolve("tiny", settings={"max_completion_length": 9})
+    assert recorded_pace(shorter, tmp_path).seconds == pytest.approx(2.5 * 9 / 12)
     assert pace.source == f"by 2 finished runs of tiny in {tmp_path}"
-    wider = resolve("tiny", settings={"num_generations": 4, "per_device_batch_size": 8})
+    wide = {"num_generations": 4, "per_device_batch_size": 8, "max_completion_length": 24}
+    wider = resolve("tiny", settings=wide)
     assert recorded_pace(wider, tmp_path).seconds == pytest.approx(2 * 2.5)
     assert recorded_pace(resolve("nano"), tmp_path) is None
+
+
+def test_the_pace_of_a_longer_context_is_by_its_last_limit(tmp_path):
+    staged = {"max_completion_length": 6, "length_stages": "0:6,2:24"}
+    finished(tmp_path, 2.0, **staged)  # responses of 12 tokens in the mean, a quarter cut
+    for same in (staged, {"max_completion_length": 24}):
+        found = recorded_pace(resolve("tiny", settings=same), tmp_path)
+        assert found.seconds == pytest.approx(2.0)
+    other = resolve("tiny", settings={**staged, "length_stages": "0:6,2:48"})
+    assert recorded_pace(other, tmp_path).seconds == pytest.approx(2.0 * (12 + 0.25 * 24) / 12)
+    short = resolve("tiny", settings={"max_completion_length": 48, "length_stages": "0:8,2:8"})
+    assert recorded_pace(short, tmp_path).seconds == pytest.approx(2.0 * 8 / 12)
 
 
 def test_compact_records_have_a_pace_too(tmp_path):

@@ -2,7 +2,10 @@
 benchmarks/estimates.py.
 """
 
+import json
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -180,3 +183,11 @@ def test_every_gpu_profile_fits_somewhere(name):
     alone = estimate(config, small)
     assert node.time.total < alone.time.total / 5
     assert alone.fits or config.lora_rank is None
+
+
+def test_the_full_set_at_the_smaller_gpu_profile_is_what_the_benchmark_says():
+    folder = Path(__file__).parents[2] / "benchmarks"
+    benchmark = runpy.run_path(str(folder / "full_set.py"))
+    node = nominal_gpu("H100-80GB", 8, cores=64)
+    found = benchmark["full_set"]("qwen3-1.7b", node, benchmark["MEAN_SHARE"])
+    assert found == json.loads((folder / "full_set.json").read_text())["qwen3-1.7b"]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from mcbench.errors import UserError
@@ -76,6 +77,27 @@ def test_evaluations_play_the_same_episodes(whole: Any) -> None:
         assert parts["passed_3"] == pytest.approx(line["pass_at_1"])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("reward", ["f05", "tests"])
+def test_searches_log_what_every_turn_found(tmp_path: Path, reward: str) -> None:
+    sets = {"model": "nano-search", "train_set": "search:train", "test_set": "search:test"}
+    run = train(tiny(**sets, reward=reward, feedback="results"), tmp_path, quiet)
+    record = read_run(run.path)
+    names = {"f05", "f05_1", "f05_2", "f05_3", "files", "lines", "malformed", "turns"}
+    assert all(names <= line["parts"].keys() for line in record.eval_lines)
+    assert {f"task/{name}" for name in names} <= record.step_lines[0].keys()
+    ends = pd.concat([record.completions(step) for step in record.completion_steps()])
+    solved = ends["reward"][ends["verdicts"] == "AC"]
+    assert 0 < len(solved) < len(ends)
+    if reward == "tests":
+        assert ((ends["reward"] == 1.0) == (ends["verdicts"] == "AC")).all()
+        assert set(ends["reward"]) == {0.0, 1.0}
+    else:
+        assert 0 < min(solved) <= max(ends["reward"]) <= 1
+    with pytest.raises(UserError, match=r"search:train knows results"):
+        train(tiny(**sets, reward=reward, feedback="failing"), tmp_path, quiet)
+
+
 KILLED = """
 import json, os, signal, sys
 from mcbench.runs.config import Config
@@ -93,7 +115,7 @@ train(Config.from_dict(json.loads(sys.argv[1])), sys.argv[2])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("staleness", [None, 1])
+@pytest.mark.parametrize("staleness", [None, 2])
 def test_kill_9_in_a_turn_resumes_to_the_same_record(tmp_path: Path, staleness: int | None) -> None:
     config = tiny(steps=8, **({} if staleness is None else {"staleness": staleness}))
     run = train(config, tmp_path / "whole", quiet)
@@ -107,7 +129,18 @@ def test_kill_9_in_a_turn_resumes_to_the_same_record(tmp_path: Path, staleness: 
     assert_same_record(run.path, half.path)
 
 
-def test_feedback_needs_a_task_with_turns(tmp_path: Path) -> None:
-    config = resolve("tiny", "grpo_plus", {"feedback": "failing"}, steps=2)
-    with pytest.raises(UserError, match="task of several turns"):
-        train(config, tmp_path, quiet)
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"train_set": "nano:train", "reward": "tests"}, "not of several turns"),
+        ({"test_set": "search:test"}, "search:test is no test set of the task of turns:train"),
+        ({"test_set": "nano:test"}, "one of turns:train, turns:test is"),
+        ({"alarm_share": 0.5}, "leave out alarm_share or feedback"),
+        ({"reward": "tests"}, "are rewarded with rlef, got tests"),
+    ],
+)
+def test_episodes_need_turns_throughout_and_their_reward(
+    tmp_path: Path, settings: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        train(tiny(**settings), tmp_path, quiet)

@@ -8,6 +8,7 @@ import pytest
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Evaluator
 from mcbench.evaluator.reward import NO_CODE
+from mcbench.nano.problems import split_of
 from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.nano.turns import PUBLIC, TURNS, Turns, feedback, load_turns
 from mcbench.tasks.multi_turn import Step, play
@@ -113,13 +114,15 @@ def test_shuffled_feedback_is_another_problem_s(evaluator: Any) -> None:
 class Script:
     """A sampler that answers from a list of texts, episode by episode and turn by turn."""
 
-    def __init__(self, *turns: Sequence[str]) -> None:
+    def __init__(self, *turns: Sequence[str], tokenizer: Any = TOKENIZER) -> None:
         self.turns, self.contexts, self.calls = list(turns), [], 0
+        self.tokenizer = tokenizer
 
     def __call__(self, contexts: Sequence[list[int]], limit: int) -> Any:
         texts, self.calls = self.turns[self.calls], self.calls + 1
-        self.contexts.append(TOKENIZER.batch_decode(contexts))
-        ids = [[*TOKENIZER(text)["input_ids"], TOKENIZER.eos_token_id] for text in texts]
+        self.contexts.append(self.tokenizer.batch_decode(contexts))
+        end, read = self.tokenizer.eos_token_id, self.tokenizer
+        ids = [[*read(text)["input_ids"], end] for text in texts]
         return [(one[:limit], [-0.5] * len(one[:limit]), [0.1] * len(one[:limit])) for one in ids]
 
 
@@ -199,10 +202,20 @@ def test_hidden_tests_are_told_to_nobody(evaluator: Any) -> None:
 def test_problems_and_demonstrations() -> None:
     train, test = load_turns("train"), load_turns("test")
     names = [{one.metadata["program"] for one in split} for split in (train, test)]
+    shown = [
+        {
+            (one.metadata["program"], *(test["stdin"] for test in one.tests[:PUBLIC]))
+            for one in split
+        }
+        for split in (train, test)
+    ]
     assert len(train) == 1000
     assert len(test) == 120
-    assert not names[0] & names[1]
+    assert len(names[0] & names[1]) > 50  # else what training prefers is wrong in the other
+    assert not shown[0] & shown[1]
     for problem in test:
+        inputs = tuple(int(one["stdin"]) for one in problem.tests[:PUBLIC])
+        assert split_of(f"turns {problem.metadata['program']} {inputs}") == "test"
         assert len(problem.tests) == 10
         assert problem.metadata["public"] == PUBLIC
         assert problem.statement.count("\nin ") == 1

@@ -61,6 +61,8 @@ class Adapter:
         reads: columns that only ``tests`` reads.
         repo: the data set on the hub; empty for sets that only lie in folders.
         licence: of the set as its card says it, kept in every record.
+        time_limit_s: of a test, where a row states none: what the set's own judge allows, or more
+            where its own solutions need it.
         levels: the set's words for difficulty.
         belongs: whether a row is of a subset, for sets that also come as one file with all of them.
     """
@@ -75,6 +77,7 @@ class Adapter:
     reads: tuple[str, ...] = ()
     repo: str = ""
     licence: str = ""
+    time_limit_s: float | None = None
     levels: Mapping[str, str] = field(default_factory=lambda: LEVELS)
     belongs: Callable[[dict[str, Any], str], bool] | None = None
 
@@ -121,6 +124,7 @@ class Adapter:
         if reader.left_out:
             flags = ("tests_left_out", *flags)
             about["tests_left_out"] = [f"{len(reader.left_out)} in all", *reader.left_out[:_SHOWN]]
+        values["time_limit_s"] = values.get("time_limit_s") or self.time_limit_s
         key = values.pop("id", None)
         if key is None:
             key = f"{reader.subset}/{reader.index}" if reader.subset else reader.index

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -47,6 +48,7 @@ HUMANEVAL = Adapter(
     about="HumanEval (https://github.com/openai/human-eval, also openai/openai_humaneval)",
     repo="openai/openai_humaneval",
     licence="MIT",
+    time_limit_s=3.0,  # its own runner's
     subsets={"test": ("openai_humaneval/test-*.parquet", "HumanEval.jsonl.gz", "HumanEval.jsonl")},
     needs=("task_id", "prompt", "entry_point", "test"),
     reads=("canonical_solution",),
@@ -114,6 +116,7 @@ MBPP = Adapter(
     about="MBPP (https://huggingface.co/datasets/google-research-datasets/mbpp)",
     repo="google-research-datasets/mbpp",
     licence="CC-BY-4.0",
+    time_limit_s=10.0,  # the reference of mbpp/123 takes 3.8 s on a slow processor
     subsets={
         version if split == "test" else f"{version}-{split}": (
             f"{version}/{split}-*.parquet",
@@ -198,6 +201,7 @@ HUMANEVAL_PLUS, MBPP_PLUS = (
         about=f"{title} of EvalPlus (https://github.com/evalplus/{base}plus_release)",
         repo=f"evalplus/{base}plus",
         licence="Apache-2.0",
+        time_limit_s=6.0,
         subsets={"test": ("data/test-*.parquet", f"{stem}*.jsonl.gz", f"{stem}*.jsonl")},
         needs=("task_id", "prompt", solution, "test|base_input"),
         columns={"id": "task_id"},
@@ -219,7 +223,8 @@ def _kodcode(row: Row, reader: RowReader) -> Row:
     """The tests are a pytest module that imports from ``solution``; each function is one test.
 
     Modules that need pytest itself (raises, fixtures, parametrize) are refused: it is no part of
-    what judges submissions here.
+    what judges submissions here. So are those that look at what the solution prints or replace what
+    it calls: it runs in a process of its own.
     """
     setup, tests, imported = _pytest_module(text_field(row, "test|test_code"))
     info = row.get("test_info")
@@ -238,17 +243,26 @@ def _kodcode(row: Row, reader: RowReader) -> Row:
 def _pytest_module(source: str) -> tuple[str, list[str], str]:
     """A test module without its import of the solution, its test functions, the first import."""
     module = _parse(source, "test")
-    kept, imported = [], ""
+    rest, imported = [], ""
     for node in module.body:
         if isinstance(node, ast.ImportFrom) and node.module == "solution":
             if any(alias.name == "*" or alias.asname for alias in node.names):
                 raise Unusable("unsupported", "its tests rename what they import from solution")
             imported = imported or node.names[0].name
-        elif not (isinstance(node, ast.Import) and node.names[0].name in ("pytest", "solution")):
-            kept.append(node)
-    used = {node.id for node in ast.walk(ast.Module(kept, [])) if isinstance(node, ast.Name)}
-    if foreign := used & {"pytest", "solution"}:
+        else:
+            rest.append(node)
+    nodes = list(ast.walk(ast.Module(rest, [])))
+    modules = _imports(nodes)
+    used = {_dotted(node, modules) for node in nodes}
+    if foreign := {name.partition(".")[0] for name in used} & {"pytest", "solution"}:
         raise Unusable("unsupported", f"its tests need the module {sorted(foreign)[0]}")
+    if inner := used & _WITHIN | {_replaced(node, modules) for node in nodes} - {""}:
+        raise Unusable("unsupported", f"its tests reach into the solution ({sorted(inner)[0]})")
+    kept = [
+        node
+        for node in rest
+        if not (isinstance(node, ast.Import) and node.names[0].name in ("pytest", "solution"))
+    ]
     functions = [node for node in kept if isinstance(node, ast.FunctionDef)]
     tests = [node for node in functions if node.name.startswith("test")]
     for node in tests:
@@ -257,11 +271,49 @@ def _pytest_module(source: str) -> tuple[str, list[str], str]:
     return ast.unparse(ast.Module(kept, [])), [node.name for node in tests], imported
 
 
+# What tests see of a program only in its own process, or change only in theirs.
+_WITHIN = {
+    *("sys.stdin", "sys.stdout", "contextlib.redirect_stdout", "contextlib.redirect_stderr"),
+    *("unittest.mock.patch", "mock.patch"),
+}
+
+
+def _imports(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """What imported names stand for, with their modules: ``{"p": "unittest.mock.patch"}``."""
+    found = {"__builtins__": "builtins"}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            found |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+        elif isinstance(node, ast.Import):
+            roots = {one.name.partition(".")[0] for one in node.names if not one.asname}
+            found |= {root: root for root in roots}
+            found |= {one.asname: one.name for one in node.names if one.asname}
+    return found
+
+
+def _dotted(node: ast.AST, modules: dict[str, str]) -> str:
+    """The full name of what comes from an import; empty for all else."""
+    if isinstance(node, ast.Attribute):
+        of = _dotted(node.value, modules)
+        return of and f"{of}.{node.attr}"
+    return modules.get(node.id, "") if isinstance(node, ast.Name) else ""
+
+
+def _replaced(node: ast.AST, modules: dict[str, str]) -> str:
+    """What of an import an assignment, deletion or ``setattr`` changes; empty where nothing."""
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+        return _dotted(node if isinstance(node, ast.Attribute) else node.value, modules)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        return _dotted(node.args[0], modules) if node.func.id in ("setattr", "delattr") else ""
+    return ""
+
+
 KODCODE = Adapter(
     name="kodcode",
     about="KodCode-V1, synthetic (https://huggingface.co/datasets/KodCode/KodCode-V1)",
     repo="KodCode/KodCode-V1",
     licence="CC-BY-NC-4.0",
+    time_limit_s=10.0,  # its own judge gives all tests together 30 s
     subsets={part: (f"data/{part}-*.parquet",) for part in ("train", "use_with_caution")},
     needs=("question_id", "question", "test|test_code"),
     columns={
@@ -332,6 +384,7 @@ LEETCODE = Adapter(
     about="LeetCodeDataset (https://huggingface.co/datasets/newfacade/LeetCodeDataset)",
     repo="newfacade/LeetCodeDataset",
     licence="Apache-2.0",
+    time_limit_s=10.0,  # its own judge's
     subsets={
         part: (
             f"LeetCodeDataset-{part}.jsonl",

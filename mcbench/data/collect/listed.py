@@ -129,6 +129,7 @@ def _taco(row: Row, reader: RowReader) -> Row:
     }
 
 
+_TESTING_UTIL_S = 4.0  # TIMEOUT in testing_util.py, by which APPS, TACO and others judge
 _APPS_COLUMNS = {
     "statement": "question", "references": "solutions", "starter_code": "starter_code",
     "url": "url", "difficulty": "difficulty",
@@ -139,6 +140,7 @@ APPS = Adapter(
     about="APPS (https://huggingface.co/datasets/codeparrot/apps)",
     repo="codeparrot/apps",
     licence="MIT",
+    time_limit_s=_TESTING_UTIL_S,
     subsets={"train": ("train.jsonl",), "test": ("test.jsonl",)},
     needs=("question", "input_output"),
     columns=_APPS_COLUMNS,
@@ -150,6 +152,7 @@ TACO = Adapter(
     about="TACO, contest problems (https://huggingface.co/datasets/BAAI/TACO)",
     repo="BAAI/TACO",
     licence="Apache-2.0",
+    time_limit_s=_TESTING_UTIL_S,
     # The second pattern is that of the copy on BAAI's own DataHub, which `datasets` saved.
     subsets={
         part: (f"ALL/{part}-*.parquet", f"{part}/data-*.arrow") for part in ("train", "test")
@@ -187,6 +190,7 @@ DEEPCODER = Adapter(
     about=f"DeepCoder's training set ({_DEEPCODER})",
     repo="agentica-org/DeepCoder-Preview-Dataset",
     licence="MIT",
+    time_limit_s=6.0,  # LiveCodeBench's, which judged it
     subsets={
         "taco": ("taco/train-*.parquet",),
         "primeintellect": ("primeintellect/train-*.parquet",),
@@ -224,6 +228,7 @@ VERIFIABLE = Adapter(
     name="verifiable-coding-problems",
     about=f"open-r1's Python problems of PrimeIntellect's set ({_VERIFIABLE})",
     repo="open-r1/verifiable-coding-problems-python",
+    time_limit_s=_TESTING_UTIL_S,
     subsets={"train": ("data/train-*.parquet",)},
     needs=("problem_statement|problem|prompt", "verification_info"),
     columns={

@@ -60,6 +60,7 @@ LIVECODEBENCH = Adapter(
     about="LiveCodeBench (https://huggingface.co/datasets/livecodebench/code_generation_lite)",
     repo="livecodebench/code_generation_lite",
     licence="CC",
+    time_limit_s=6.0,  # its own runner's
     subsets={  # release n is the union of the first n files
         "release_v6": _FILES,
         **{f"release_v{n}": _FILES[:n] for n in range(1, 6)},

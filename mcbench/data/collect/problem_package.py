@@ -297,4 +297,5 @@ PROBLEM_PACKAGE = Adapter(
     about="Kattis/ICPC packages in a folder (https://www.kattis.com/problem-package-format)",
     subsets={"": ()},
     tests=_tests,
+    time_limit_s=10.0,  # a judge derives it from the slowest solution, often of another language
 )

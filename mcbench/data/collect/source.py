@@ -297,6 +297,7 @@ def describe_sources(name: str | None = None) -> str:
             f"on the hub: {adapter.repo or 'no; a path is needed'}",
             f"columns needed: {', '.join(needed) or 'none'}",
             f"columns used: {', '.join(used) or 'none'}",
+            f"seconds a test, unless a row says: {adapter.time_limit_s or 'as the build says'}",
             "subsets and their files, the first is the default:",
             *subsets,
             "in a build's configuration:",

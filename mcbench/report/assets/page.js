@@ -78,7 +78,7 @@
 
   // Figures -----------------------------------------------------------------------------------
 
-  const divs = typeof Plotly === "undefined" ? [] : [...document.querySelectorAll(".plot")];
+  const divs = [...document.querySelectorAll(".plot")];
   const onPaper = (div) => (div.style.height  // figures with many rows
     ? { width: 640, height: parseInt(div.style.height), autosize: false }
     : { width: 312, height: 230, autosize: false });
@@ -322,6 +322,7 @@
 
   function redraw(chosen = divs) {
     for (const div of chosen) waiting.add(div);
+    if (typeof Plotly === "undefined") return;
     for (const div of [...waiting].filter(onScreen)) { waiting.delete(div); draw(div); }
     if (!busy) { busy = true; later(next, { timeout: 200 }); }
   }
@@ -494,17 +495,38 @@
 
   // Paper has no resize event: two figures of fixed width side by side fit A4 and Letter.
   addEventListener("beforeprint", () => {
+    if (typeof Plotly === "undefined") return;
     boxes.disconnect();
     waiting.clear();
     paper = true;
     divs.forEach(draw);
   });
   addEventListener("afterprint", () => {
+    if (!paper) return;
     paper = false;
     divs.forEach(draw);
     divs.forEach((div) => boxes.observe(div));
   });
 
-  redraw();
-  document.body.dataset.ready = String(Math.round(performance.now()));
+  // Plotly's script takes most of a second to start: text, tables, the first screen's own charts and
+  // the controls are there before it.
+  const ready = () => { document.body.dataset.ready ??= String(Math.round(performance.now())); };
+  function start() {
+    redraw();
+    ready();
+    performance.mark("figures");
+  }
+  const held = $("plotly");
+  if (!held) start();
+  else {
+    redraw();
+    if (!divs.some(onScreen)) ready();
+    requestAnimationFrame(() => setTimeout(() => {
+      const { src } = held;
+      const script = el("script", src ? { src, onload: start } : { textContent: held.textContent });
+      script.onerror = () => { $("no-plotly").hidden = false; ready(); document.body.dataset.drawn = "0"; };
+      document.head.append(script);
+      if (!src) start();
+    }));
+  }
 })();

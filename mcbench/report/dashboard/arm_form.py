@@ -22,7 +22,7 @@ from IPython.display import display
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
-from mcbench.experiments.experiments import PlannedRun, plan_runs, planned_runs
+from mcbench.experiments.experiments import PlannedRun, plan_runs
 from mcbench.files import write_json
 from mcbench.grpo.recipes import RECIPES
 from mcbench.report.dashboard.dashboard import Dashboard
@@ -35,7 +35,7 @@ from mcbench.runs.reference import range_of
 from mcbench.runs.store import RunStore
 from mcbench.scale.launch import check_placed
 from mcbench.scale.machine import gpu_here, visible_gpus
-from mcbench.scale.pace import Pace, recorded_pace, tokens_of_update
+from mcbench.scale.pace import Pace, recorded_pace, responses_of_update
 from mcbench.scale.process import Ended
 from mcbench.scale.sweep import LocalPool, task_of
 
@@ -126,8 +126,8 @@ class Workbench(Dashboard):
         kept = json.loads(self._file.read_text()) if self._file.exists() else {}
         self._added = {name: one for name, one in kept.items() if name not in arms}
         self.own = {name: one["settings"] for name, one in self._added.items()}
-        self._paces: dict[tuple[str, str], Pace | None] = {}
-        plan = planned_runs(experiment, self.profiles, seeds, steps, arms, settings)
+        self._paces: dict[tuple[str, str, int], Pace | None] = {}
+        plan = plan_runs(self.arms_given, self.profiles, seeds, steps, settings)
         plan += [run for name in self._added for run in self._runs_of(name)]
         super().__init__(
             runs_dir, planned=[(one.arm, one.config) for one in plan], records=records, live=True
@@ -215,13 +215,13 @@ class Workbench(Dashboard):
             return "nothing to train: its runs are finished"
         seconds, source = 0.0, ""
         for config in missing:
-            key = config.profile, config.model
+            key = config.profile, config.model, config.max_completion_length
             if self._paces.get(key) is None:  # records do not change, runs may have finished since
                 folders = (self.folder, *(() if key in self._paces else records))
                 found = next(filter(None, (recorded_pace(config, one) for one in folders)), None)
                 self._paces[key] = found and replace(
                     found,
-                    seconds=found.seconds / tokens_of_update(config),
+                    seconds=found.seconds / responses_of_update(config),
                     source=found.source.partition(" in ")[0],
                 )
             if (pace := self._paces[key]) is None:
@@ -232,7 +232,7 @@ class Workbench(Dashboard):
                     f"{_counted(missing)}: how long is not known, as no run of "
                     f"{config.profile} is finished yet"
                 )
-            seconds += config.steps * tokens_of_update(config) * pace.seconds
+            seconds += config.steps * responses_of_update(config) * pace.seconds
             source = pace.source
         return f"{_counted(missing)}: about {span(seconds)}, {source}"
 
@@ -325,7 +325,8 @@ def workbench(
     runs_dir: str | Path = "runs",
     use_records: bool = True,
 ) -> Arms:
-    """Show an experiment's dashboard with a form that adds an arm.
+    """Show the dashboard of some arms with a form that adds one; it is remembered under the name of
+    the ``experiment``.
 
     Arguments as for :func:`mcbench.comparison.compare`; several profiles are several sizes.
 

@@ -34,9 +34,10 @@ from mcbench.runs.place import in_project
 FIRST_SECTIONS = ("Learning", "Truncation and mask")
 MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
 CURVES, RESPONSES = "Curves", "Responses"
-# Looking and drawing may each take this share of a processor. Nobody waits longer than this for the
-# table of runs after a step; the figures of many runs come less often, the last number at most.
-_SHARE, _REST_S, _LONGEST_REST_S, _LONGEST_UNDRAWN_S = 0.005, 0.25, 1.5, 20.0
+# Looking and drawing may each take this share of a processor: both, and what is beside them, stay
+# below one percent. Nobody waits longer than this for the table of runs after a step; the figures
+# of many runs come less often, the last number at most.
+_SHARE, _REST_S, _LONGEST_REST_S, _LONGEST_UNDRAWN_S = 0.0035, 0.25, 1.5, 20.0
 _FIRST = {"running": 0, "starting": 0, "planned": 1}
 
 _open: dict[str, Dashboard] = {}
@@ -176,7 +177,9 @@ class Dashboard:
         """The arms of the chosen model, with all their runs. A new one comes last, so that the
         others keep their colours.
         """
-        found = self.sizes.get(self.model.value or "", {})
+        return self._in_order(self.sizes.get(self.model.value or "", {}))
+
+    def _in_order(self, found: dict[str, list[RunFollower]]) -> dict[str, list[RunFollower]]:
         new = [arm for arm in found if arm not in self._arm_order]
         self._arm_order += sorted(new, key=lambda arm: min(map(_started, found[arm])))
         return {arm: found[arm] for arm in self._arm_order if arm in found}
@@ -228,7 +231,6 @@ class Dashboard:
                 self._show_status([])
                 return
             self._undrawn |= self.store.poll()
-            self._offer_models()
             lines = self._show_runs()
             self.problem = ""
             self._show_status(lines)
@@ -254,8 +256,7 @@ class Dashboard:
         if self._body.children != (box,):
             self._body.children = (box,)
 
-    def _offer_models(self) -> None:
-        sizes = self.sizes
+    def _offer_models(self, sizes: dict[str, dict[str, list[RunFollower]]]) -> None:
         if list(self.model.options) != list(sizes):
             chosen = self.model.value
             newest = {
@@ -268,7 +269,9 @@ class Dashboard:
         self.model.layout.display = None if len(sizes) > 1 else "none"
 
     def _show_runs(self) -> list[Progress]:
-        arms = self.arms
+        sizes = self.sizes
+        self._offer_models(sizes)
+        arms = self._in_order(sizes.get(self.model.value or "", {}))
         styles = arm_styles(arms)
         found = [(progress_of(run), arm, run) for arm, runs in arms.items() for run in runs]
         newest = {arm: max(map(_started, runs)) for arm, runs in arms.items()}

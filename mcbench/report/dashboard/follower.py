@@ -117,10 +117,13 @@ class Columns:
         self.count += 1
         self._table = None
 
+    def newest(self, name: str) -> Iterator[float]:
+        """The values of a column, from the newest on."""
+        return (v for v in reversed(self._columns.get(name, ())) if not math.isnan(v))
+
     def last(self, name: str) -> float | None:
         """The newest value of a column, None without one."""
-        column = self._columns.get(name)
-        return next((v for v in reversed(column or ()) if not math.isnan(v)), None)
+        return next(self.newest(name), None)
 
     def values(self, name: str) -> np.ndarray:
         """A column, (lines,)."""
@@ -143,7 +146,7 @@ class RunFollower:
     ``meta`` is the last known run.json, or ``planned`` until there is one: what a planned run will
     be. ``present``: there is a run.json now. ``label`` is the name of its arm; where it is empty,
     ``arm`` is named by recipe and settings. ``record`` is a compact record that stands in for the
-    directory as long as there is none.
+    directory as long as there is none. ``scores`` are the newest pass@1 by length and temperature.
     """
 
     has_all_responses = False  # histograms of old runs are not computed from responses while live
@@ -180,6 +183,7 @@ class RunFollower:
 
     def _forget_evals(self) -> None:
         self.eval_lines: list[dict[str, Any]] = []
+        self.scores: dict[tuple[int, float | None], float] = {}
         self._evals: pd.DataFrame | None = None
 
     def _forget_steps(self) -> None:
@@ -247,6 +251,9 @@ class RunFollower:
     def _take_evals(self, lines: Sequence[dict[str, Any]]) -> None:
         for line in lines:
             self.eval_lines.append({n: value for n, value in line.items() if n != "per_problem"})
+            if line.get("pass_at_1") is not None:
+                kind = line["max_completion_length"], line.get("temperature")
+                self.scores[kind] = line["pass_at_1"]
 
     def _poll_record(self, path: Path) -> bool:
         """Read the compact record, once: it does not change."""

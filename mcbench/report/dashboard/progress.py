@@ -6,9 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from mcbench.report.dashboard.follower import RunFollower
-from mcbench.runs.alarm import warning
+from mcbench.runs.alarm import WINDOW, warning
 
 STATES = ("planned", "starting", "running", "stopped", "failed", "finished", "deleted")
 _WINDOW = 48  # updates from which the speed is taken; several generations, so that it is steady
@@ -82,12 +83,12 @@ def _rate(run: RunFollower) -> float | None:
 
 
 def _accuracy(run: RunFollower) -> float | None:
-    """The newest pass@1 at the shortest length that was evaluated, the training length."""
-    found = [one for one in run.eval_lines if one.get("pass_at_1") is not None]
-    shortest = min((one["max_completion_length"] for one in found), default=None)
-    return next(
-        (e["pass_at_1"] for e in reversed(found) if e["max_completion_length"] == shortest), None
-    )
+    """The newest pass@1 at the shortest length that was evaluated, the training length, and at the
+    run's own temperature.
+    """
+    own = (None, run.config.eval_temperature)
+    found = {at: value for (at, kind), value in run.scores.items() if kind in own}
+    return found[min(found)] if found else None
 
 
 def _note(run: RunFollower, state: str, step: int, now: float) -> str:
@@ -102,7 +103,7 @@ def _note(run: RunFollower, state: str, step: int, now: float) -> str:
         quiet = now - (run.step_columns.last("time") or now)
         if quiet > max(_QUIET_S, 10 * (run.step_columns.last("step_time") or 0.0)):
             notes.append(f"no step for {span(quiet)}: evaluating, or stuck")
-    if alarm := warning(run.step_columns.values("alarm/gap")):
+    if alarm := warning(islice(run.step_columns.newest("alarm/gap"), WINDOW)):
         notes.append(alarm)
     resumes = int(run.meta.get("resumes") or 0)
     if resumes and state not in ("failed", "stopped"):

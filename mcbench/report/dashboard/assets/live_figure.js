@@ -5,8 +5,10 @@ const MESSAGES = ["addTraces", "deleteTraces", "moveTraces", "restyle", "relayou
 
 function shared(version) {
   const slots = (globalThis.mcbenchPlotly ??= new Map());
-  if (!slots.has(version)) slots.set(version, Promise.withResolvers());
-  return slots.get(version).promise;
+  if (!slots.has(version)) {
+    slots.set(version, { ...Promise.withResolvers(), wanted: Promise.withResolvers() });
+  }
+  return slots.get(version);
 }
 
 export default () => {
@@ -19,7 +21,7 @@ export default () => {
         model.on(`change:${name}`, keep);
         return () => model.off(`change:${name}`, keep);
       });
-      ready = shared(model.get("plotly_version")).then((plotly) => {
+      ready = shared(model.get("plotly_version")).promise.then((plotly) => {
         keepers.forEach((stop) => stop());
         const widget = plotly.default();
         widget.initialize({ model });
@@ -31,6 +33,7 @@ export default () => {
       });
     },
     async render({ model, el }) {
+      shared(model.get("plotly_version")).wanted.resolve();
       el.setAttribute("role", "img");
       el.setAttribute("aria-label", model.get("alt"));
       return (await ready).render({ model, el });

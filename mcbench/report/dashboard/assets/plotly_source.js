@@ -1,8 +1,15 @@
 // Brings plotly's widget code into the page once, for all figures of all dashboards in it.
-// A plain FigureWidget carries its own copy of these five megabytes.
+// A plain FigureWidget carries its own copy of these five megabytes. Running them holds the page for
+// a second, on a busy machine for more than the two after which anywidget gives up on a widget that
+// was just made and loses all its messages. So they wait for the first figure that is shown, when
+// the widgets around it are made, and a little longer, until those have loaded.
+const SETTLE_MS = 250;
+
 function shared(version) {
   const slots = (globalThis.mcbenchPlotly ??= new Map());
-  if (!slots.has(version)) slots.set(version, Promise.withResolvers());
+  if (!slots.has(version)) {
+    slots.set(version, { ...Promise.withResolvers(), wanted: Promise.withResolvers() });
+  }
   return slots.get(version);
 }
 
@@ -41,10 +48,7 @@ function adapt(view) {
   };
 }
 
-function load(model) {
-  const slot = shared(model.get("version"));
-  if (slot.taken) return;
-  slot.taken = true;
+function load(slot, model) {
   const url = URL.createObjectURL(new Blob([model.get("source")], { type: "text/javascript" }));
   import(url)
     .then((plotly) => {
@@ -54,4 +58,11 @@ function load(model) {
     .finally(() => URL.revokeObjectURL(url));
 }
 
-export default { initialize: ({ model }) => load(model) };
+function initialize({ model }) {
+  const slot = shared(model.get("version"));
+  if (slot.taken) return;
+  slot.taken = true;
+  slot.wanted.promise.then(() => setTimeout(() => load(slot, model), SETTLE_MS));
+}
+
+export default { initialize };

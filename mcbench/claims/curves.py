@@ -1,0 +1,163 @@
+"""What claims read of a run: its logged columns and its held-out pass rates, as curves.
+
+Axis letters: N points of a curve, P problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from mcbench.runs.store import RunRecord
+
+REWARD, LENGTH, DIVERSITY = "reward", "completions/mean_length", "diversity/distinct_4"
+HEAD_DIVERSITY, UNIQUE = "diversity/distinct_4_first", "diversity/unique_programs"
+CLIPPED, ENTROPY = "clip_ratio/region_mean", "entropy"
+ALL_ENTROPY = "entropy/all_responses"  # TRL's leaves out what is removed from the loss
+GROUPS = ("group/mixed", "group/all_fail")
+CUT, WRONG_LENGTH = "mask/truncated", "length/incorrect_mean"
+DIVERSITIES = (
+    *(f"diversity/distinct_{n}" for n in (1, 2, 3, 4)),
+    "diversity/self_bleu",
+    UNIQUE,
+)
+SHORT_WEIGHT, LONG_WEIGHT = "correction/weight_to_50", "correction/weight_to_100"
+LOGGED = (
+    *(REWARD, LENGTH, *DIVERSITIES, HEAD_DIVERSITY, CLIPPED, ENTROPY, ALL_ENTROPY, *GROUPS),
+    *(CUT, WRONG_LENGTH, SHORT_WEIGHT, LONG_WEIGHT),
+)
+LEVELS = ("easy", "medium", "hard")
+
+
+@dataclass(frozen=True)
+class PassRates:
+    """Held-out pass rates of a run at one maximum length and temperature.
+
+    ``values`` (N, P) is the share of attempts that passed, in percent, at ``steps`` (N,) and for
+    ``problems`` (P,), sorted, of these ``difficulties`` and ``kinds`` (P,).
+    """
+
+    steps: np.ndarray
+    problems: tuple[str, ...]
+    values: np.ndarray
+    difficulties: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
+
+
+How = tuple[int, float]
+"""How answers were drawn: the maximum length and the temperature."""
+
+
+@dataclass(frozen=True)
+class RunCurves:
+    """What claims read of one run.
+
+    ``logged`` maps a column to its steps and values, (N,) each. ``rates`` are the held-out pass
+    rates of the evaluations on all problems, by length and temperature; ``shapes`` those of all
+    evaluations, on the problems that every one of them has, where some have fewer.
+    """
+
+    logged: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    rates: Mapping[How, PassRates]
+    shapes: Mapping[How, PassRates] = field(default_factory=dict)
+
+
+def run_curves(record: RunRecord) -> RunCurves:
+    """The curves of a record; what it does not hold stays empty."""
+    logged = {}
+    told = {name for line in record.step_lines for name in line if name.startswith("task/")}
+    for column in (*LOGGED, *sorted(told)):
+        points = {
+            int(line["step"]): float(line[column])
+            for line in record.step_lines
+            if line.get(column) is not None
+        }
+        if points:
+            steps = sorted(points)
+            logged[column] = (np.array(steps, float), np.array([points[step] for step in steps]))
+    rates, shapes = {}, {}
+    for how in {_how(line) for line in record.eval_lines}:
+        lines = [line for line in record.eval_lines if _how(line) == how]
+        most = max(len(line["per_problem"]) for line in lines)
+        whole = [line for line in lines if len(line["per_problem"]) == most]
+        rates[how] = _pass_rates(whole)
+        if len(whole) < len(lines):
+            shapes[how] = _pass_rates(lines)
+    return RunCurves(logged | _parts(record), rates, shapes)
+
+
+def _parts(record: RunRecord) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """What evaluations of a task tell beside pass@1, as ``eval/NAME``; at the shortest length."""
+    lines = [line for line in record.eval_lines if line.get("parts")]
+    shortest = min((int(line["max_completion_length"]) for line in lines), default=0)
+    found: dict[str, dict[int, float]] = {}
+    for line in lines:
+        if int(line["max_completion_length"]) == shortest:
+            for name, value in line["parts"].items():
+                found.setdefault(f"eval/{name}", {})[int(line["step"])] = float(value)
+    return {
+        name: (np.array(sorted(at), float), np.array([at[step] for step in sorted(at)]))
+        for name, at in found.items()
+    }
+
+
+def _how(line: Mapping[str, Any]) -> How:
+    return int(line["max_completion_length"]), float(line.get("temperature", 1.0))
+
+
+def _pass_rates(lines: Sequence[Mapping[str, Any]]) -> PassRates:
+    judged = {
+        int(line["step"]): {row["id"]: row for row in line["per_problem"] if row["attempts"]}
+        for line in lines
+    }
+    steps = sorted(judged)
+    # A problem whose attempts were all lost to our own infrastructure is left out everywhere.
+    problems = sorted(set.intersection(*map(set, judged.values())))
+    values = [
+        [100 * judged[step][one]["passes"] / judged[step][one]["attempts"] for one in problems]
+        for step in steps
+    ]
+    first = judged[steps[0]]
+    return PassRates(
+        np.array(steps, float),
+        tuple(problems),
+        np.array(values).reshape(len(steps), -1),
+        *(tuple(str(first[one].get(name, "")) for one in problems) for name in _OF_PROBLEMS),
+    )
+
+
+_OF_PROBLEMS = ("difficulty", "kind")
+
+
+def duplicates(arms: Mapping[str, Mapping[int, RunCurves]]) -> dict[str, str]:
+    """Arms that trained exactly as an earlier one did: all that was logged is equal, for every seed
+    that both have.
+    """
+    found: dict[str, str] = {}
+    names = list(arms)
+    for place, arm in enumerate(names):
+        for earlier in names[:place]:
+            seeds = arms[arm].keys() & arms[earlier].keys()
+            if seeds and all(_logged_alike(arms[arm][s], arms[earlier][s]) for s in seeds):
+                found[arm] = found.get(earlier, earlier)
+                break
+    return found
+
+
+def _logged_alike(ours: RunCurves, other: RunCurves) -> bool:
+    if not ours.logged or ours.logged.keys() != other.logged.keys():
+        return False
+    return all(
+        np.array_equal(np.stack(ours.logged[name]), np.stack(other.logged[name]), equal_nan=True)
+        for name in ours.logged
+    )
+
+
+def alike(same: Mapping[str, str]) -> str:
+    """A sentence on duplicates; empty without any."""
+    told = [f"{arm} trained as {other} did" for arm, other in same.items()]
+    return f"{', '.join(told)}, update by update" if told else ""
