@@ -49,7 +49,10 @@ def test_verdicts(baseline):
         ("def g(a, b): return [a] + b", PAIR, ["RE"]),
         ("import sys\ndef f(a, b): sys.exit(0)", PAIR, ["RE"]),
     ]
-    submissions = [Submission(code, tests, time_limit_s=1) for code, tests, _ in cases]
+    submissions = [
+        Submission(code, tests, time_limit_s=1 if "TLE" in verdicts else 20)
+        for code, tests, verdicts in cases
+    ]
     results = baseline.evaluate(submissions, early_exit=True)
     assert [result.verdicts for result in results] == [verdicts for _, _, verdicts in cases]
     assert [result.passed for result in results] == [v == ["AC", "AC"] for _, _, v in cases]

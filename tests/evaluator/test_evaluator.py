@@ -128,7 +128,8 @@ with Evaluator(workers=2) as evaluator:
     cases = [("print(3)", "AC"), ("print(4)", "WA"), (spawn, "AC"), ("1/0", "RE"),
              ("while 1: pass", "TLE"), ("x = bytearray(10**9)", "MLE"),
              ("open('f', 'x')\\\\nprint(3)", "AC"), ("open('f', 'x')\\\\nprint(3) #", "AC")]
-    submissions = [Submission(code, [StdioTest("", "3")], 0.3, 100) for code, _ in cases]
+    limits = {"TLE": 0.3}
+    submissions = [Submission(c, [StdioTest("", "3")], limits.get(v, 20), 100) for c, v in cases]
     results = evaluator.evaluate(submissions)
     assert [r.verdicts[0] for r in results] == [v for _, v in cases], results
     sandboxes = descendants(os.getpid())
