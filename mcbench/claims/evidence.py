@@ -263,12 +263,12 @@ class Evidence:
         :meth:`accuracy`, and whether it is beside those that decide (all problems at the highest
         temperature, at the training length and at the longest).
         """
-        hows = [set(self.arms[arm][seed].rates) for arm in self.arms for seed in self.seeds]
+        runs = [self.arms[arm][seed] for arm in self.arms for seed in self.seeds]
+        hows = [set(run.rates) for run in runs]
         lengths, temperatures = (set.union(*({h[i] for h in one} for one in hows)) for i in (0, 1))
-        kinds = {k for a in self.arms for s in self.seeds for r in self.arms[a][s].rates.values()
-                 for k in r.kinds}  # fmt: skip
+        kinds = {kind for run in runs for rates in run.rates.values() for kind in rates.kinds}
         long: list[tuple[str, dict[str, Any]]] = [("", {})]
-        if len(lengths) > 1:
+        if len(lengths) > 1 and any(map(_longer_is_different, runs)):
             long.append((" at the longest length", {"longest": True}))
         beside: list[tuple[str, dict[str, Any]]] = []
         if len(kinds) > 1 and INDUCED in kinds:
@@ -393,6 +393,12 @@ def _chosen(run: RunCurves, longest: bool, cool: bool, shape: bool) -> PassRates
     temperatures = [temperature for at, temperature in run.rates if at == length]
     how = length, (min if cool else max)(temperatures)
     return run.shapes.get(how, run.rates[how]) if shape else run.rates[how]
+
+
+def _longer_is_different(run: RunCurves) -> bool:
+    """Whether any rate at the longest length is not that at the shortest."""
+    short, long = (_chosen(run, longest, cool=False, shape=False) for longest in (False, True))
+    return short is not None and long is not None and not np.array_equal(short.values, long.values)
 
 
 def _common_problems(rates: Collection[PassRates], wanted: Mapping[str, str]) -> list[str]:

@@ -157,6 +157,8 @@ def _effects(runs: Runs, rule: str) -> list[dict[str, Any]]:
         with suppress(UserError):
             parts = [one for one in evidence.accuracy_parts("", gap(rule, NONE)) if not one.beside]
     seeds = len(evidence.seeds) if evidence is not None else 0
+    if len(parts) == 1:  # no answer fares differently at the longest
+        parts *= len(lengths)
     told = [_told(one) for one in parts] or [{"state": UNDECIDED, "p": 1.0} for _ in lengths]
     return [{"length": n, "seeds": seeds, **one} for n, one in zip(lengths, told, strict=True)]
 

@@ -216,10 +216,17 @@ def distribution_curves(arms: Arms, name: str) -> list[Curve]:
 
 
 def eval_lengths(arms: Arms) -> list[int]:
-    """The maximum response lengths that were evaluated, shortest (the training length) first."""
-    frames = [record.evals for records in arms.values() for record in records]
-    found = [frame["max_completion_length"] for frame in frames if not frame.empty]
-    return sorted({int(value) for lengths in found for value in lengths})
+    """The maximum response lengths that were evaluated, shortest (the training length) first;
+    without those at which every evaluation gives what it gives at a shorter one.
+    """
+    found: dict[int, list[float]] = {}
+    for frame in [record.evals for records in arms.values() for record in records]:
+        if not frame.empty:
+            lengths = frame["max_completion_length"].astype(int)
+            for length in lengths.unique().tolist():
+                found.setdefault(length, []).extend(frame["pass_at_1"][lengths == length])
+    different = {tuple(found[length]): length for length in sorted(found, reverse=True)}
+    return sorted(different.values())
 
 
 def measure(arms: Arms) -> str:

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mcbench.report import ends, paper, table
 from mcbench.report.page import Page, Section, build_page
-from mcbench.report.series import comparable
+from mcbench.report.series import comparable, eval_lengths
 from mcbench.runs.score_table import cells_of, table_text
 from mcbench.runs.store import RunRecord
 
@@ -74,6 +75,16 @@ def test_a_run_ends_with_its_last_window_and_starts_before_training() -> None:
     assert end is not None
     assert start["Both", "all"] == pytest.approx(lines[0]["Both", "all"])
     assert end["Both", "all"] == pytest.approx(lines[40]["Both", "all"])
+
+
+def test_a_longer_limit_that_changes_no_answer_is_left_out() -> None:
+    record = make_record("grpo", 0)
+    assert eval_lengths({"grpo": [record]}) == [128, 256]
+    short = [line for line in record.eval_lines if line["max_completion_length"] == 128]
+    longer = [line | {"max_completion_length": 256} for line in short]
+    alike = replace(record, eval_lines=[*short, *longer])
+    assert eval_lengths({"grpo": [alike]}) == [128]
+    assert eval_lengths({"grpo": [alike, record]}) == [128, 256]
 
 
 def test_not_trained_is_the_mean_over_the_same_seeds_as_the_arms() -> None:
