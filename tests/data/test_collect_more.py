@@ -1,6 +1,7 @@
 """The sources of problems with other layouts, from row to reward."""
 
 import json
+from math import inf
 
 import pytest
 
@@ -82,6 +83,41 @@ def test_evalplus_compares_with_its_reference(tmp_path, evaluator):
     (problem,) = load_problems(f"mbppplus:{jsonl(tmp_path / 'MbppPlus.jsonl', row)}")
     assert problem.statement == "Half of every number.\n"
     assert rewards([problem], codes[:1], evaluator) == [1.0]
+
+
+def test_evalplus_inputs_have_the_types_that_json_lost(tmp_path, evaluator):
+    def problem(name, solution, shown, *inputs):
+        row = published.evalplus(
+            task_id=name, prompt=f"'''\nDo it.\n{shown}\n'''", entry_point=name,
+            canonical_solution=solution, base_input=[], plus_input=list(inputs),
+        )  # fmt: skip
+        path = jsonl(tmp_path / "MbppPlus.jsonl", row)
+        return load_problems(f"mbppplus:{path}")[0]
+
+    kinds = "def kinds(a, b): return repr((a, b))"
+    shown = "assert kinds((1, (2, (3,))), [{4}, 'x']) == ''"
+    one = problem("kinds", kinds, shown, [[1, [2, [3, [5]]]], [[4], "y"]])
+    assert "_given = [(1, (2, (3, (5,)))), [{4}, 'y']]\n" in one.tests[0]["code"]
+    phase = problem("phase", "def phase(a): return a.imag", "assert phase(1) == 0", ["2+3j"], [inf])
+    assert [t["code"].split("\n")[2] for t in phase.tests] == [
+        "_given = [(2+3j)]",
+        "_given = [inf]",
+    ]
+    code = "def ends(a): return list({0, *a})"
+    ends = problem("ends", code, "assert set(ends([1])) == {0, 1}", [[1, 2]])
+    find = "import re\ndef find(a): return re.search('b', a)"
+    found = problem("find", find, "assert not find('a')", ["b"], ["a"])
+    replies = [
+        (one, kinds), (phase, "def phase(a): return complex(a).imag"), (ends, code),
+        (ends, "def ends(a): return [*a, 0]"), (found, find),
+        (found, "def find(a): return 'b' in a"),
+        (ends, "def ends(a): return a"), (found, "def find(a): return True"),
+    ]  # fmt: skip
+    given = rewards([one for one, _ in replies], [code for _, code in replies], evaluator)
+    assert given == [1.0] * 6 + [0.0] * 2
+    row = published.evalplus(base_input=[3])
+    with pytest.raises(UserError, match="no problem"):
+        load_problems(f"evalplus:{jsonl(tmp_path / 'HumanEvalPlus.jsonl', row)}")
 
 
 def test_every_source_is_described(capsys):

@@ -1,5 +1,5 @@
-"""Sets whose tests are Python statements about a function: HumanEval, MBPP, both of EvalPlus,
-KodCode, and LeetCodeDataset with methods of ``class Solution``.
+"""Sets whose tests are Python statements about a function: HumanEval, MBPP, KodCode, and
+LeetCodeDataset with methods of ``class Solution``.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from mcbench.data.collect.adapter import Adapter, RowReader, text_field
@@ -17,7 +16,7 @@ from mcbench.data.programs import parsed
 Row = dict[str, Any]
 
 
-def _humaneval(row: Row, reader: RowReader) -> Row:
+def humaneval_row(row: Row, reader: RowReader) -> Row:
     """The prompt is a module that ends in the signature to complete.
 
     What it defines before that (imports, helper functions) is the tests' setup: some checks use it,
@@ -52,11 +51,11 @@ HUMANEVAL = Adapter(
     subsets={"test": ("openai_humaneval/test-*.parquet", "HumanEval.jsonl.gz", "HumanEval.jsonl")},
     needs=("task_id", "prompt", "entry_point", "test"),
     reads=("canonical_solution",),
-    tests=_humaneval,
+    tests=humaneval_row,
 )
 
 
-def _mbpp(row: Row, reader: RowReader) -> Row:
+def mbpp_row(row: Row, reader: RowReader) -> Row:
     """The tests of ``full`` (test_setup_code), ``sanitized`` (test_imports) and MBPP+ (test)."""
     asserts = names(row.get("test_list"))
     if not asserts:
@@ -128,93 +127,11 @@ MBPP = Adapter(
     needs=("task_id", "text|prompt", "code", "test_list"),
     columns={"id": "task_id"},
     reads=("test_setup_code", "test_imports"),
-    tests=_mbpp,
+    tests=mbpp_row,
     belongs=lambda row, subset: (
         row.get("task_id") in MBPP_SPLITS[subset.partition("-")[2] or "test"]
     ),
 )
-
-# EvalPlus -----------------------------------------------------------------------------------------
-
-# How EvalPlus compares, in short: equal, or floats that are near; a tuple is no list.
-_SAME = """
-
-def _same(expected, given, atol):
-    if isinstance(expected, float) or isinstance(given, float):
-        try:
-            near = abs(expected - given) <= max(atol, 1e-6 * max(1, abs(expected)))
-        except TypeError:
-            return False
-        return near or expected == given or (expected != expected and given != given)
-    if isinstance(expected, (list, tuple)):
-        alike = type(expected) is type(given) and len(expected) == len(given)
-        return alike and all(_same(e, g, atol) for e, g in zip(expected, given))
-    return expected == given
-
-_names = {}
-exec(_SOURCE, _names)
-"""
-_MAX_INPUTS = 60  # of EvalPlus' own that are kept; the set has up to thousands
-
-
-def _evalplus(row: Row, reader: RowReader, of_mbpp: bool) -> Row:
-    """A row from the hub has tests like HumanEval's or all in one module; one of a release lists
-    inputs, and its reference solution tells the answers, in the tests' own process.
-    """
-    if row.get("base_input") is None:
-        return _mbpp(row, reader) if of_mbpp else _humaneval(row, reader)
-    name, prompt = text_field(row, "entry_point"), text_field(row, "prompt")
-    solution = text_field(row, "canonical_solution")
-    if of_mbpp:
-        calls = [f"{name}(*{given!r})" for given in _listed(row, "base_input")[:3]]
-        shown = list(names(row.get("test_list"))) or calls
-        values: Row = {
-            "id": str(row.get("task_id")).rpartition("/")[2],
-            "statement": prompt.strip().strip("'\"").strip() + "\n",
-            "fn_name": name,
-            "language": "en",
-            "references": (solution,),
-            "metadata": {"entry_point": name, "shown_tests": shown},
-        }
-    else:
-        values = _humaneval({**row, "test": None}, reader)
-    setup = f"_SOURCE = {values['references'][0]!r}\n{_SAME}"
-    for given in [*_listed(row, "base_input"), *_listed(row, "plus_input")[:_MAX_INPUTS]]:
-        call = f"{name}(*copy.deepcopy(_given))"
-        code = (
-            f"import copy\n_given = {given!r}\n"
-            f"_expected = _names[{name!r}](*copy.deepcopy(_given))\n"
-            f"assert _same(_expected, {call}, {float(row.get('atol') or 0)!r})"
-        )
-        reader.check(code, setup=setup, entry_point=name)
-    return values
-
-
-def _listed(row: Row, name: str) -> list[Any]:
-    value = row.get(name)
-    return value if isinstance(value, list) else []
-
-
-HUMANEVAL_PLUS, MBPP_PLUS = (
-    Adapter(
-        name=f"{base}plus",
-        about=f"{title} of EvalPlus (https://github.com/evalplus/{base}plus_release)",
-        repo=f"evalplus/{base}plus",
-        licence="Apache-2.0",
-        time_limit_s=6.0,
-        subsets={"test": ("data/test-*.parquet", f"{stem}*.jsonl.gz", f"{stem}*.jsonl")},
-        needs=("task_id", "prompt", solution, "test|base_input"),
-        columns={"id": "task_id"},
-        reads=(
-            "canonical_solution", "entry_point", "test_list", "test_imports", "plus_input", "atol",
-        ),
-        tests=partial(_evalplus, of_mbpp=base == "mbpp"),
-    )
-    for base, title, stem, solution in (
-        ("humaneval", "HumanEval+", "HumanEvalPlus", "entry_point"),
-        ("mbpp", "MBPP+", "MbppPlus", "code|canonical_solution"),
-    )
-)  # fmt: skip
 
 # KodCode ------------------------------------------------------------------------------------------
 

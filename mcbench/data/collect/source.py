@@ -14,15 +14,9 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader
 from mcbench.data.collect.decode import MB, Unusable
+from mcbench.data.collect.evalplus import HUMANEVAL_PLUS, MBPP_PLUS
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
-from mcbench.data.collect.functions import (
-    HUMANEVAL,
-    HUMANEVAL_PLUS,
-    KODCODE,
-    LEETCODE,
-    MBPP,
-    MBPP_PLUS,
-)
+from mcbench.data.collect.functions import HUMANEVAL, KODCODE, LEETCODE, MBPP
 from mcbench.data.collect.listed import (
     APPS,
     CODE_CONTESTS,
