@@ -7,7 +7,7 @@ sources cannot be redistributed, so whatever is there is taken. For each source:
 dropped or flagged, with samples; the share of first references that get reward 1 as the trainer
 judges them; near-duplicates, with samples; and decontamination against rewordings of its own
 statements. Figures of the sources that were there before are compared with the committed ones;
-these hold counts only, no text.
+these hold counts only, no text, and keep those of the sources that are not there now.
 """
 
 import argparse
@@ -182,7 +182,9 @@ def main() -> None:
     if not figures:
         sys.exit("none of the folders holds a file that is read; see mcbench data sources")
     if options.output:
-        options.output.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+        kept = json.loads(options.output.read_text()) if options.output.exists() else {}
+        told = json.dumps(kept | figures, indent=1, sort_keys=True)
+        options.output.write_text(told + "\n")
 
 
 if __name__ == "__main__":
