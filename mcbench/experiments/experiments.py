@@ -101,7 +101,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "data_quality",
             "Fig. 5: training on a harder and on an easier set of equal size",
             "05_data_quality",
-            FIVE,
+            SEEDS,
+            ("nano-steady",),
         ),
         Experiment(
             "code_evaluator",

@@ -16,6 +16,7 @@ import pandas as pd
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study
+from mcbench.nano.saturated import measured
 from mcbench.report import claims, ends, paper
 from mcbench.report.base import add_reference
 from mcbench.report.data_panels import NAMES, REQUIRED
@@ -138,6 +139,8 @@ def paper_table(experiment: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["Arm", "Measure", "The paper"])
 
 
+SATURATED = "nano-saturated:train"
+
 # The headline ------------------------------------------------------------------------------------
 
 
@@ -161,10 +164,11 @@ def lead(sources: Sources) -> str:
         told.append(f"The first screen is about {size}.")
     if sources.data is not None:
         count = sum(sources.data.passes["harder"])
-        base = [f"{100 * sources.data.base[level]['pass@1']:.0f} %" for level in NAMES]
+        easier = "easier one" if not _saturated(sources) else f"easier one, which is {SATURATED}"
+        harder_rate, easier_rate = (f"{100 * rate:.0f} %" for rate, _ in _bases(sources).values())
         told.append(
             f"The pipeline turned a pool of {sources.data.pool} problems into sets of {count}; the "
-            f"base model solves {base[0]} of the harder and {base[1]} of the easier one."
+            f"base model solves {harder_rate} of the harder and {easier_rate} of the {easier}."
         )
     told.append(_counts(arms))
     if {one.basis for one in claims.papers(study.results).values()} & {"first round"}:
@@ -203,17 +207,36 @@ def _data_tiles(sources: Sources) -> list[Tile]:
     made = [
         Tile(
             f"Base pass@1, {name.lower()}",
-            f"{100 * record.base[level]['pass@1']:.1f}",
+            f"{100 * rate:.1f}",
             "%",
-            f"{sum(record.passes[level])} problems",
+            f"{count} problems",
             styles[name],
         )
-        for level, name in NAMES.items()
+        for name, (rate, count) in _bases(sources).items()
     ]
     scores = [one for found in record.scores.values() for one in found]
     lowest = min(min(one.precision, one.recall) for one in scores)
     under = f"required: {REQUIRED:g}"
     return [*made, Tile("Lowest precision or recall", f"{lowest:.3f}", "", under)]
+
+
+def _saturated(sources: Sources) -> bool:
+    """Whether the easier arm trained on no set of the pipeline's, but on the saturated one."""
+    runs = sources.arms.get(NAMES["easier"], ())
+    return {record.config.train_set for record in runs} == {SATURATED}
+
+
+def _bases(sources: Sources) -> dict[str, tuple[float, int]]:
+    """The base's pass@1 on the set of each arm, and how many problems that has."""
+    record = sources.data
+    assert record is not None  # asked for where there is one
+    found = {
+        name: (float(record.base[level]["pass@1"]), sum(record.passes[level]))
+        for level, name in NAMES.items()
+    }
+    if _saturated(sources):
+        found[NAMES["easier"]] = (measured()["pass@1"], len(measured()["ids"]))
+    return found
 
 
 def _suite_tiles(sources: Sources) -> list[Tile]:

@@ -280,12 +280,14 @@ def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
     if len(total) == 1:
         return kept, ""
     styles = arm_styles(arms)
-    others = [
-        f"{count} of {styles[arm].label} ({_measured(kind, kept)})"
-        for arm, found in counts.items()
-        for kind, count in found.items()
-        if kind != kept
-    ]
+    others = []
+    for kind in total:
+        of = {arm: found[kind] for arm, found in counts.items() if kind in found}
+        if len(of) == len(arms) > 1:
+            of = {"": total[kind]}
+        for arm, count in of.items() if kind != kept else ():
+            who = styles[arm].label if arm else "all arms"
+            others.append(f"{count} of {who} ({_measured(kind, kept)})")
     return kept, (
         f"Left out, because they were measured in another way than the {total[kept]} shown "
         f"({_measured(kept)}): {'; '.join(others)}."

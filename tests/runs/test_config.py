@@ -58,7 +58,11 @@ def test_the_ids_of_the_committed_records_follow_from_their_configurations():
 def test_the_arms_of_all_experiments_give_exactly_the_committed_records():
     names = [name for name, one in EXPERIMENTS.items() if one.recorded]
     planned = {one.config.run_id for one in planned_together(names)}
-    first_round = {one.config.run_id for one in planned_runs("code_evaluator", "nano", range(5))}
+    first_round = {
+        one.config.run_id
+        for name in ("code_evaluator", "data_quality")
+        for one in planned_runs(name, "nano", range(5))
+    }
     assert planned | first_round == {path.stem for path in RECORDS.glob("*.parquet")}
 
 
