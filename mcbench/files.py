@@ -269,3 +269,11 @@ class ProcessLock:
         if self._held:
             self.path.write_text("")
             self._held = False
+
+
+def json_or_text(value: str) -> Any:
+    """What JSON reads in ``value``; the text itself where that is no JSON."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

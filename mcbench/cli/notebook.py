@@ -34,7 +34,7 @@ def run(
         notebook_parameters,
         run_notebook,
     )
-    from mcbench.runs.config import json_or_text
+    from mcbench.files import json_or_text
 
     defaults = notebook_parameters(notebook)
     given = {

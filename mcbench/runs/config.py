@@ -495,11 +495,3 @@ def preset(profile: str, recipe: str = "microcoder", seed: int = 0) -> Config:
     algorithm.pop("repeat_window", None)
     scale = PROFILES[profile]
     return Config(**scale, **algorithm, profile=profile, recipe=recipe, seed=seed)
-
-
-def json_or_text(value: str) -> Any:
-    """What JSON reads in ``value``; the text itself where that is no JSON."""
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value

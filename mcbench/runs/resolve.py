@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.runs.config import Config, check_known, json_or_text, preset
+from mcbench.files import json_or_text
+from mcbench.runs.config import Config, check_known, preset
 from mcbench.runs.presets import (
     PAPER_TARGET_DIVERSITY,
     PROFILES,

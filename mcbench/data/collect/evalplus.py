@@ -53,7 +53,8 @@ def evalplus_row(row: Row, reader: RowReader, of_mbpp: bool) -> Row:
     solution = text_field(row, "canonical_solution")
     if of_mbpp:
         calls = [f"{name}(*{given!r})" for given in _listed(row, "base_input")[:3]]
-        shown = list(names(row.get("test_list"))) or calls
+        stated = _asserts(str(row.get("assertion") or "")).splitlines()
+        shown = list(names(row.get("test_list"))) or stated or calls
         values: Row = {
             "id": str(row.get("task_id")).rpartition("/")[2],
             "statement": prompt.strip().strip("'\"").strip() + "\n",
@@ -87,9 +88,9 @@ def _listed(row: Row, name: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _asserts(prompt: str) -> str:
-    """The assertions of a prompt, which is a docstring."""
-    lines = (line.strip() for line in prompt.splitlines())
+def _asserts(text: str) -> str:
+    """The assertions among the lines of a text."""
+    lines = (line.strip() for line in text.splitlines())
     return "\n".join(line for line in lines if line.startswith("assert "))
 
 
@@ -99,7 +100,7 @@ def _arguments(shown: Sequence[ast.AST], name: str) -> Iterator[list[Any]]:
         if _calls(node, name):
             try:
                 yield [ast.literal_eval(argument) for argument in node.args]
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
 
 

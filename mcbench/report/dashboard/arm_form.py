@@ -23,13 +23,13 @@ from IPython.display import display
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import PlannedRun, plan_runs
-from mcbench.files import write_json
+from mcbench.files import json_or_text, write_json
 from mcbench.grpo.recipes import RECIPES
 from mcbench.report.dashboard.dashboard import Dashboard
 from mcbench.report.dashboard.live_figure import ASSETS, answer_while_busy
 from mcbench.report.dashboard.progress import progress_of, span
 from mcbench.report.served import page_likely
-from mcbench.runs.config import CHANGEABLE, SETTINGS, Config, family_of, json_or_text
+from mcbench.runs.config import CHANGEABLE, SETTINGS, Config, family_of
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.reference import range_of
 from mcbench.runs.store import RunStore
