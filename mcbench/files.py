@@ -228,7 +228,7 @@ class ProcessLock:
 
     def _beat(self) -> None:
         """Renew the heartbeat until the lock is released: a long evaluation records no step."""
-        while not self._released.wait(BEAT_SECONDS) and not self.others():
+        while not self._released.wait(BEAT_SECONDS) and self._is_mine():
             try:
                 os.utime(self.path)
             except FileNotFoundError:
@@ -242,15 +242,24 @@ class ProcessLock:
         Raises:
             UserError: the lock is no longer this process's.
         """
-        if self._held and self.others():
+        if self._held and not self._is_mine():
             self._held = False
-            raise UserError("another process has taken over this run, and it goes on there")
+            raise UserError(
+                "another process has taken over this run: it goes on, or has ended, there"
+            )
 
     def others(self) -> bool:
         """Whether another live process holds the lock."""
         owner = self.owner()
         here = (os.getpid(), socket.gethostname())
         return owner is not None and (owner["pid"], owner["host"]) != here
+
+    def _is_mine(self) -> bool:
+        """Whether what the lock says last is this process, alive or not as others see it."""
+        owner = self._recorded()
+        pid = os.getpid()
+        mine = (pid, socket.gethostname(), _process_start(pid))
+        return owner is not None and (owner["pid"], owner["host"], owner["start"]) == mine
 
     def break_from(self, host: str) -> None:
         """Clear the lock if a process on ``host`` holds it, which is known to be gone: sooner than
@@ -266,9 +275,9 @@ class ProcessLock:
     def release(self) -> None:
         """Let go of the lock, if this process took it. Idempotent."""
         self._released.set()
-        if self._held:
+        if self._held and self._is_mine():
             self.path.write_text("")
-            self._held = False
+        self._held = False
 
 
 def json_or_text(value: str) -> Any:

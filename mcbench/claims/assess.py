@@ -124,6 +124,7 @@ def assess(
     runs: Mapping[str, Mapping[int, RunRecord]],
     measurements: Measurements = (),
     margins: float = 1.0,
+    profile: str | None = None,
 ) -> dict[str, Result]:
     """The results of all claims of an experiment, the paper's and ours, by id.
 
@@ -135,6 +136,8 @@ def assess(
             ``home/arm`` (:func:`mcbench.claims.claim.arms_elsewhere`), those of ``cross_model`` are
             the model generations ``older`` and ``newer``.
         margins: what every margin is multiplied by; a verdict has 1.
+        profile: that of the runs, where they are as long as it says; else None. The protocol names
+            the one that decides.
     """
     runs = {arm: protocol.counted(seeds) for arm, seeds in runs.items()}
     measurements = protocol.counted_rows(measurements)
@@ -145,7 +148,7 @@ def assess(
         for arm, of_arm in runs.items()
         if arm in needed
     }
-    findings = [measure(one, curves, measurements, margins) for one in claims]
+    findings = [measure(one, curves, measurements, margins, profile) for one in claims]
     family = [found for found in findings if found.claim.directed]
     corrected = holm([found.p for found in family])
     results = [
@@ -156,7 +159,11 @@ def assess(
 
 
 def measure(
-    claim: Claim, curves: Curves, measurements: Measurements = (), margins: float = 1.0
+    claim: Claim,
+    curves: Curves,
+    measurements: Measurements = (),
+    margins: float = 1.0,
+    profile: str | None = None,
 ) -> Finding:
     """The parts of a claim on the runs of one setting, or why there are none."""
     if absent := [arm for arm in claim.arms if not curves.get(arm)]:
@@ -164,7 +171,8 @@ def measure(
     evidence = Evidence({arm: curves[arm] for arm in claim.arms}, measurements, claim.experiment)
     if claim.arms and not evidence.seeds:
         return Finding(claim, (), 0, f"no seed was run in all of {_names(claim.arms)}")
-    basis = protocol.basis(evidence.seeds)
+    deciding = protocol.decides(profile or "", claim.experiment, claim.id)
+    basis = protocol.basis(evidence.seeds, deciding)
     try:
         parts = tuple(replace(part, margins=margins) for part in claim.statistic(evidence))
     except UserError as error:
@@ -192,16 +200,17 @@ def decide(found: Finding, p: float, claims: int) -> Result:
     if state != INCONCLUSIVE and p > ALPHA:
         reason = f"{state} but for Holm's correction over {claims} claims (p = {p:.3f})"
         state = INCONCLUSIVE
-    parts = tuple(_with_seeds(part, claims) for part in found.parts)
+    parts = tuple(_with_seeds(part, claims, 1) for part in found.parts)
     if state == INCONCLUSIVE and not found.missing:
         reason = "; ".join(filter(None, [reason, _seeds_needed(found.state, parts)]))
     decisive = next(part for part in parts if part.name == decisive.name)
     return Result(found.claim, found.n_seeds, state, reason, p, decisive, parts, found.basis)
 
 
-def _with_seeds(part: Part, tests: int) -> Part:
+def _with_seeds(part: Part, tests: int, sides: int) -> Part:
     """A part with the number of seeds that would decide it."""
-    return replace(part, seeds_needed=rules.seeds_to_decide(part.estimate, part.margin, tests))
+    needed = rules.seeds_to_decide(part.estimate, part.margin, tests, sides)
+    return replace(part, seeds_needed=needed)
 
 
 def _seeds_needed(state: str, parts: Sequence[Part]) -> str:
@@ -230,11 +239,11 @@ def answer(found: Finding) -> Result:
         one[NO_EFFECT] if kind == NO_EFFECT else two
         for kind, one, two in zip(kinds, ends, sided, strict=True)
     ]
-    p = holm(single)
+    p = _holm_of_distinct(single, found) if found.same else holm(single)
     tests = len(found.parts)
     parts = tuple(
         replace(
-            _with_seeds(part, tests),
+            _with_seeds(part, tests, 2),
             state=kind if not found.missing and corrected <= ALPHA else INCONCLUSIVE,
         )
         for part, kind, corrected in zip(found.parts, kinds, p, strict=True)
@@ -245,6 +254,20 @@ def answer(found: Finding) -> Result:
         found.missing or found.same, float(p[at]), parts[at], parts,
         found.basis,
     )  # fmt: skip
+
+
+def _holm_of_distinct(p: Sequence[float], found: Finding) -> np.ndarray:
+    """Holm's correction where some arms are one: parts that compare the same runs are one test, and
+    those that compare a run with itself are none.
+    """
+    shown = [(one.unit, one.estimate.value, one.estimate.p_below) for one in found.parts]
+    nothing = [one.estimate.value == 0 and np.isnan(one.estimate.low) for one in found.parts]
+    first = {key: at for at, key in reversed(list(enumerate(shown))) if not nothing[at]}
+    tested = sorted(first.values())
+    corrected = dict(zip(tested, holm([p[at] for at in tested]), strict=True))
+    return np.array([
+        1.0 if nothing[at] else corrected[first[key]] for at, key in enumerate(shown)
+    ])  # fmt: skip
 
 
 def digits_of(unit: str) -> int:

@@ -15,7 +15,6 @@ from mcbench.claims.curves import (
     ALL_ENTROPY,
     CLIPPED,
     DIVERSITIES,
-    ENTROPY,
     GROUPS,
     LENGTH,
     LEVELS,
@@ -135,7 +134,7 @@ def early_warning(evidence: Evidence) -> list[Part]:
     of diversity so far, after a quarter, half and three quarters of the training, with how far
     pass@1 ends below its peak.
     """
-    accuracies = [evidence.accuracy(arm) for arm in evidence.arms]
+    accuracies = [evidence.accuracy(arm, shape=True) for arm in evidence.arms]
     drops = np.stack([drop_from_peak(one.x, one.y) for one in accuracies])
     found = []
     for share in SO_FAR:
@@ -290,7 +289,7 @@ def off_policy(evidence: Evidence) -> list[Part]:
     """
     every, last = (dict(zip(SIZES, found, strict=True)) for found in zip(
         *(_clipped(evidence, arm) for arm in SIZES), strict=True))  # fmt: skip
-    entropy = {arm: evidence.logged(arm, ENTROPY) for arm in SIZES}
+    entropy = {arm: evidence.logged(arm, ALL_ENTROPY) for arm in SIZES}
     return [
         difference(f"{name}, {arm} to {larger}", unit, series[larger], series[arm], statistic)
         for name, unit, series, statistic in (

@@ -19,10 +19,21 @@ MAP_SEEDS = (30, 31, 32)
 """Of every cell of a map (``where_it_holds``) and of ``recipes``. No claim of the paper's, its
 rivals' or ours rests on them."""
 FIRST_ROUND = tuple(range(5))
+PROTOCOL, ELSEWHERE = "protocol", "seeds of the protocol"
+"""What a basis begins with, and what it is at another profile or length than the protocol names."""
 PILOTS = tuple(range(100, 104))
 """Looked at while the experiments were designed, and used for no verdict."""
 
+_DECIDING = {"kl_and_clip": "nano-clip", "Q13": "nano-clip"}
+"""The profile that decides an experiment's claims, or one claim, where it is not the usual one."""
+_USUAL = "nano-steady"
+
 Of = TypeVar("Of")
+
+
+def decides(profile: str, experiment: str, claim: str) -> bool:
+    """Whether runs at a profile are those that the protocol decides a claim by."""
+    return profile == _DECIDING.get(claim, _DECIDING.get(experiment, _USUAL))
 
 
 def counted(by_seed: Mapping[int, Of]) -> dict[int, Of]:
@@ -48,12 +59,18 @@ def needed(seeds: Collection[int], usual: int) -> int:
     return len(SEEDS) if usual and seeds and set(seeds) <= set(SEEDS) else usual
 
 
-def basis(seeds: Collection[int]) -> str:
-    """What a set of seeds is to the protocol, for people; empty where they are anyone's own."""
+def basis(seeds: Collection[int], deciding: bool = True) -> str:
+    """What a set of seeds is to the protocol, for people; empty where they are anyone's own.
+
+    Args:
+        deciding: whether the runs are at the profile, and as long, as the protocol says.
+    """
     used = set(seeds)
     if not used:
         return ""
     if used <= set(SEEDS):
+        if not deciding:
+            return ELSEWHERE
         done = used == set(SEEDS)
-        return "protocol" if done else f"protocol, {len(used)} of {len(SEEDS)} seeds"
+        return PROTOCOL if done else f"{PROTOCOL}, {len(used)} of {len(SEEDS)} seeds"
     return "first round" if used <= set(FIRST_ROUND) else "pilot" if used <= set(PILOTS) else ""

@@ -107,12 +107,15 @@ def decisive(state: str, parts: Sequence[Part]) -> Part:
     return max(parts, key=lambda one: p_values(one)[kind])
 
 
-def seeds_to_decide(found: Estimate, margin: float | None, tests: int = 1) -> int | None:
+def seeds_to_decide(
+    found: Estimate, margin: float | None, tests: int = 1, sides: int = 1
+) -> int | None:
     """How many seeds would decide a part with 80 % probability, in either direction or as no
     effect, if effect and scatter are what was observed.
 
     Args:
         tests: the claims that Holm's correction is over, at its strictest.
+        sides: 2 where no direction is predicted, so that a difference is corrected for both.
 
     Returns:
         None where no number up to :data:`MOST_SEEDS` would, because the choice of problems alone
@@ -123,7 +126,8 @@ def seeds_to_decide(found: Estimate, margin: float | None, tests: int = 1) -> in
     seeds = np.arange(max(found.seeds + 1, 2), MOST_SEEDS + 1)
     error = np.sqrt(found.seed_variance * found.seeds / seeds + found.problem_variance)
     strict = special.stdtrit(seeds - 1, 1 - ALPHA / tests)
-    sided = np.maximum(strict, special.stdtrit(seeds - 1, 1 - ALPHA / 2))
+    apart = special.stdtrit(seeds - 1, 1 - ALPHA / (sides * tests))
+    sided = np.maximum(apart, special.stdtrit(seeds - 1, 1 - ALPHA / 2))
     power = special.stdtr(seeds - 1, abs(found.value) / error - sided)
     if margin is not None:
         room = [special.stdtr(seeds - 1, (margin + side * found.value) / error - strict)

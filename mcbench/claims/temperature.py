@@ -150,13 +150,13 @@ def hot_is_stable(evidence: Evidence) -> list[Part]:
             threshold=True,
         ),
         *evidence.accuracy_parts(
-            "end of T = 1.8 is above T = 1.2 less 5 by",
+            "T = 1.8 above T = 1.2 less 5, at the end",
             gap(HOT, USUAL),
             constant=LITTLE,
             threshold=True,
         ),
         *evidence.accuracy_parts(
-            "end of T = 1.8 is under T = 1.2 plus 5 by",
+            "T = 1.8 under T = 1.2 plus 5, at the end",
             gap(USUAL, HOT),
             constant=LITTLE,
             threshold=True,

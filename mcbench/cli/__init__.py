@@ -58,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"mcbench: {error}", file=sys.stderr)
         return EXIT_FAILED
     except (KeyboardInterrupt, click.Abort):
-        print("mcbench: interrupted; the same command resumes", file=sys.stderr)
+        same = "the same command"
+        if "--fresh" in (sys.argv if arguments is None else arguments):
+            same += " without --fresh"
+        print(f"mcbench: interrupted; {same} resumes", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # `mcbench ... | head`: nobody reads on, and that is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -35,7 +35,7 @@ def runs(run: str | None, runs_dir: str, records: bool, **wanted: Any) -> None:
     where = parse_settings(wanted.pop("where"), "--where")
     where |= {name: value for name, value in wanted.items() if value and name != "state"}
     for one in found:
-        values = one.config.model_dump()
+        values = one.config.model_dump(mode="json")
         if unknown_names := where.keys() - values.keys():
             raise UserError(
                 f"--where: there is no setting {min(unknown_names)!r}; mcbench settings lists them"

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from mcbench.cli.options import FailedError, settings_options
-from mcbench.errors import UserError
+from mcbench.errors import UserError, unknown
 
 
 @click.command()
@@ -80,18 +81,33 @@ def _config(options: dict[str, Any]) -> Any:
     chosen = {"profile": options["profile"], "recipe": options["recipe"], "settings": {}}
     if options["config"] is not None:
         given = _read_config(options["config"])
-        if not given.keys() <= chosen.keys():
-            if options["changed"] or options["steps"] is not None:
-                raise UserError(
-                    "--config is a whole configuration; --set and --steps cannot change it"
-                )
+        whole = "model" in given  # as run.json has it
+        if whole and (
+            options["changed"] or options["steps"] is not None or _typed(*chosen, "seed")
+        ):
+            raise UserError(
+                "--config is a whole configuration; --profile, --recipe, --seed, --set and --steps "
+                "cannot change it"
+            )
+        if whole:
             return Config.from_dict(given)
+        for name in given:
+            if name not in chosen:
+                raise unknown(f"entry of {options['config']}", name, chosen)
+            if _typed(name):
+                raise UserError(f"--{name} and {options['config']} both name the {name}; drop one")
         chosen |= given
     if not isinstance(chosen["settings"], dict):
         raise UserError(f"configuration {options['config']}: settings map names to values")
     settings = chosen["settings"] | parse_settings(options["changed"], "--set")
     scale = {} if options["steps"] is None else {"steps": options["steps"]}
     return resolve(chosen["profile"], chosen["recipe"], settings, options["seed"], common=scale)
+
+
+def _typed(*names: str) -> bool:
+    """Whether any of these options stands in the command."""
+    command = click.get_current_context()
+    return any(command.get_parameter_source(n) is ParameterSource.COMMANDLINE for n in names)
 
 
 def _read_config(name: str) -> dict[str, Any]:
@@ -115,7 +131,8 @@ def _train_arguments(options: dict[str, Any]) -> list[str]:
     chosen = ["--profile", options["profile"], "--recipe", options["recipe"]]
     if options["config"] is not None:
         chosen = ["--config", options["config"]]
-    chosen += ["--seed", str(options["seed"])]
+    if options["config"] is None or _typed("seed"):
+        chosen += ["--seed", str(options["seed"])]
     for change in options["changed"]:
         chosen += ["--set", change]
     if options["steps"] is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
 from mcbench.claims.curves import duplicates, run_curves
 from mcbench.claims.measurements import GRID, SUITE, read_measurements
-from mcbench.claims.protocol import MAP_SEEDS, SEEDS
+from mcbench.claims.protocol import ELSEWHERE, MAP_SEEDS, PROTOCOL, SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import (
@@ -207,9 +207,9 @@ def studies(
 ) -> list[Study]:
     """An experiment as records of any experiments show it: a study for each of its sizes.
 
-    Those with seeds of the protocol come first, then the experiment's own profiles; others count
-    where two arms can be compared, but not for maps, whole recipes and tasks. Of each profile the
-    scope with the most runs is taken.
+    Those by which the protocol decides a claim come first, then those that can measure one, in the
+    order of the experiment's own profiles; others count where two arms can be compared, but not for
+    maps, whole recipes and tasks. Of each profile the scope with the most runs is taken.
 
     Raises:
         UserError: an unknown experiment.
@@ -228,7 +228,25 @@ def studies(
         if best and (profile in experiment.profiles or (len(best[1]) > 1 and not apart)):
             scope, runs = best
             found.append(_study(name, scope, runs, records, measurements))
-    return sorted(found, key=lambda study: not any(one.seed in SEEDS for one in study.records))
+    return sorted(found, key=lambda one: min(map(_rank, one.results.values()), default=0))
+
+
+def results_of(found: Sequence[Study]) -> dict[str, Result]:
+    """The results of the claims about one experiment, each from the study that decides it, or from
+    the first that measures it.
+    """
+    by_claim: dict[str, list[Result]] = {}
+    for name, result in (item for one in found for item in one.results.items()):
+        by_claim.setdefault(name, []).append(result)
+    return {name: min(results, key=_rank) for name, results in by_claim.items()}
+
+
+def _rank(result: Result) -> int:
+    if not result.parts:
+        return 3
+    if result.basis == ELSEWHERE:
+        return 2
+    return 0 if result.basis.startswith(PROTOCOL) else 1
 
 
 def _study(
@@ -245,7 +263,9 @@ def _study(
         for seeds in finished(there).values():
             done[other] = seeds
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
-    results = assess(name, done, measurements)
+    ids = {"", *(record.run_id for seeds in runs.values() for record in seeds.values())}
+    measurements = [row for row in measurements if row.get("run_id", "") in ids]
+    results = assess(name, done, measurements, profile=None if scope.common else scope.profile)
     return Study(name, scope.profile, arms, results, measurements, claimed={name: done})
 
 
@@ -314,7 +334,9 @@ def run_study(
     results = {
         name: result
         for home, runs in own.items()
-        for name, result in assess(home, runs, measurements).items()
+        for name, result in assess(
+            home, runs, measurements, profile=None if common else profile
+        ).items()
     }
     asked = {"experiment": experiment, "steps": steps, "settings": dict(settings or {})}
     study = Study(
@@ -403,11 +425,14 @@ def _claims_of(
 
 
 def _same_but_data(given: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """An arm may name another profile where the experiment's own does."""
+    free = {"profile"} & set(settings)
+
     def rest(arm: Mapping[str, Any]) -> dict[str, Any]:
         return {
             name: value
             for name, value in arm.items()
-            if name != "profile" and family_of(name) != "model and data"
+            if name not in free and (name == "profile" or family_of(name) != "model and data")
         }
 
     return rest(given) == rest(settings)

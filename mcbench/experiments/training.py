@@ -94,11 +94,14 @@ def _compact(planned: PlannedRun, folder: Path) -> Path:
 def _keep(planned: Sequence[PlannedRun], store: RunStore, folder: Path) -> None:
     """A compact record of each finished run that has none.
 
-    Responses are kept of the first seed: pages show those of one run an arm.
+    Responses are kept of an arm's first seed: pages show those of one run an arm.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    first = min((one.config.seed for one in planned), default=0)
+    first: dict[str, int] = {}
+    for one in planned:
+        seed = first.setdefault(one.config.computation, one.config.seed)
+        first[one.config.computation] = min(seed, one.config.seed)
     for one in planned:
         run, path = store.run(one.config), _compact(one, folder)
         if run.state == "finished" and not path.exists():
-            write_compact(run, path, samples=one.config.seed == first)
+            write_compact(run, path, samples=one.config.seed == first[one.config.computation])

@@ -340,7 +340,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
             raise UserError("soft_overlong is for one limit; leave out length_stages")
 
     def _check_credit(self) -> None:
-        for name in ("dynamic_sampling", "drop_above", "substitute_flat"):
+        for name in ("dynamic_sampling", "drop_above", "substitute_flat", "temperature_restore"):
             if getattr(self, name) and self.world_size > 1:
                 raise UserError(f"{name} is for one process, which sees whole groups")
         if self.kl_target is not None and not self.beta:
@@ -349,12 +349,24 @@ class MicroCoderGRPOConfig(GRPOConfig):
             self.world_size > 1
             or self.token_rule != "none"
             or self.substitute_flat is not None
+            or self.sampler_noise
             or self.loss_type not in _CLIPPED_LOSSES
         ):
             raise UserError(
                 "token_credit is for one process and one of the losses "
-                f"{', '.join(_CLIPPED_LOSSES)}, without token_rule and substitute_flat"
+                f"{', '.join(_CLIPPED_LOSSES)}, without token_rule, substitute_flat and "
+                "sampler_noise"
             )
+        # These two give tokens an advantage whatever that of their response is.
+        if self.token_credit in ("critic", "blame") and self.truncation_mask == "conditional":
+            raise UserError(
+                f"token_credit={self.token_credit!r} would undo the conditional mask; set "
+                "truncation_mask='none' (recipe grpo_plus)"
+            )
+        if self.token_credit == "critic" and self.advantage_rule != "group":
+            raise UserError("token_credit='critic' has advantages of its own: no advantage_rule")
+        if self.staleness and self.dynamic_sampling:
+            raise UserError("staleness does not go with dynamic_sampling, which samples anew")
         if self.substitute_flat is not None and (self.beta or self.truncation_mask != "none"):
             raise UserError("substitute_flat goes without KL term (beta=0) and truncation_mask")
 

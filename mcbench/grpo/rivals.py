@@ -278,9 +278,21 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
 
     def _change_tokens(self, inputs: dict[str, Any], log_probs: Tensor) -> None:
         """Puts the advantages of ``token_rule`` in the place of a forward pass's."""
-        advantages, mask = inputs["advantages"], loss_mask(inputs).bool()
-        if not mask.any():
-            return
+        _advantages, mask = inputs["advantages"], loss_mask(inputs).bool()
+        told = log_probs.new_zeros(3)  # of this pass; the last counts those with tokens in the loss
+        if mask.any():
+            chosen, covariances = self._chosen_tokens(inputs, log_probs, mask)
+            share = chosen.sum() / mask.sum()
+            told = torch.stack([share, covariances[mask].mean(), torch.ones_like(share)])
+        share, mean, passes = self.gather(told.unsqueeze(0)).sum(dim=0).tolist()
+        for name, value in (("chosen", share), ("mean", mean)) if passes else ():
+            self._metrics["train"][f"covariance/{name}"].append(value / passes)
+
+    def _chosen_tokens(
+        self, inputs: dict[str, Any], log_probs: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The (B, T) tokens that the rule acts on, which it does, and their covariances."""
+        advantages = inputs["advantages"]
         covariances = token_covariances(log_probs, advantages, mask)
         if self.args.token_rule == "clip_cov":
             # The tokens themselves are part of the key: every pass of an update has other draws,
@@ -294,7 +306,4 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
             chosen = kl_cov_tokens(covariances, self.args.token_share)
             old = inputs.get("old_per_token_logps", log_probs)
             inputs["advantages"] = with_kl_penalty(advantages, log_probs - old, chosen)
-        told = torch.stack([chosen.sum() / mask.sum(), covariances[mask].mean()])
-        share, mean = self.gather(told.unsqueeze(0)).mean(dim=0).tolist()
-        for name, value in (("chosen", share), ("mean", mean)):
-            self._metrics["train"][f"covariance/{name}"].append(value)
+        return chosen, covariances

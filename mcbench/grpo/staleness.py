@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from mcbench.errors import UserError
 from mcbench.grpo.trl_compat import RepairedGRPOTrainer
@@ -34,6 +33,12 @@ class StaleGRPOTrainer(RepairedGRPOTrainer):
                 "staleness needs sample_unfinished=True and float32: else the log-probabilities "
                 "of the policy that sampled are not known"
             )
+        accumulated, every = self.args.gradient_accumulation_steps, self.args.passes_per_generation
+        if self.args.staleness and accumulated % every == 0:
+            raise UserError(
+                "staleness needs several updates a generation: with one TRL takes the ratio to "
+                "the sampling policy for 1"
+            )
 
     def _generate(self, prompts: list[Any]) -> Any:
         if not (self.args.staleness and self.model.training):
@@ -53,11 +58,9 @@ class StaleGRPOTrainer(RepairedGRPOTrainer):
             _assign(weights, now)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
         if self._before and self.args.should_save:
-            folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            path = Path(self._get_output_dir(trial=trial)) / folder / WEIGHTS_FILE
-            torch.save(self._before, path)
+            torch.save(self._before, self._checkpoint_folder(trial) / WEIGHTS_FILE)
+        super()._save_checkpoint(model, trial)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

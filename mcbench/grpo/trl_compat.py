@@ -232,17 +232,22 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             self._scored = None
 
     def _keep_ratios(self, log_probs: Tensor) -> None:
-        """Takes note of log π - log π_old where TRL scores a batch for its loss."""
+        """Takes note of log π - log π_old where TRL scores a batch for its loss; of responses
+        without a token in it, which TRL scores as padding, there is nothing to note.
+        """
         inputs = self._scored or {}
         old = inputs.get("old_per_token_logps")
         if self._log_ratios is not None and old is not None and "place" in inputs:
             found = (log_probs.detach() - old).float().cpu()
-            self._log_ratios.update(zip(inputs["place"].tolist(), found, strict=True))
+            some = loss_mask(inputs).any(dim=1).tolist()
+            rows = [row if kept else row[:0] for row, kept in zip(found, some, strict=True)]
+            self._log_ratios.update(zip(inputs["place"].tolist(), rows, strict=True))
 
     def log_ratios(self) -> list[NDArray[Any]] | None:
         """log π - log π_old of each token of the batch generated last, in the update that used the
-        response last: (tokens,) for each of the B responses. None where some are not trained on
-        yet, or where TRL needs no π_old because π is the same. Every process must call.
+        response last: (tokens,) for each of the B responses, (0,) where it has no token in the
+        loss. None where some are not trained on yet, or where TRL needs no π_old because π is the
+        same. Every process must call.
         """
         found, own = self._log_ratios or {}, self.sampled_ids
         rows = [found[place].numpy()[: len(own[place])] for place in sorted(found)]
@@ -275,19 +280,27 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         return list(ids)
 
     def respond(
-        self, prompt_ids: list[list[int]], max_new_tokens: int, temperature: float
+        self,
+        prompt_ids: list[list[int]],
+        max_new_tokens: int,
+        temperature: float,
+        top_p: float | None = None,
     ) -> list[list[int]]:
         """One response to each prompt, from what samples the training responses, at another length
-        and temperature. Every process must call, each with as many prompts.
+        and temperature, and nucleus where one is given. Every process must call, each with as many
+        prompts.
         """
         before = self.temperature, self.max_completion_length
         self.set_temperature(temperature)
         self.set_max_completion_length(max_new_tokens)
+        nucleus = None if top_p is None else self._exchange_top_p(top_p)
         try:
             ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
         finally:
             self.set_temperature(before[0])
             self.set_max_completion_length(before[1])
+            if nucleus is not None:
+                self._exchange_top_p(nucleus)
         return [list(row) for row in ids]
 
     def sampler_log_probs(self, output: dict[str, Any]) -> Tensor | None:
@@ -447,6 +460,15 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             self.generation_kwargs["temperature"] = temperature
         for cell in self._temperature_cells:
             cell.cell_contents = temperature
+
+    def _exchange_top_p(self, top_p: float) -> float:
+        """Puts a nucleus in force and returns the one before."""
+        holder = self.vllm_generation if self.use_vllm else self.generation_config
+        before: float = holder.top_p
+        holder.top_p = top_p
+        if not self.use_vllm:
+            self.generation_kwargs["top_p"] = top_p
+        return before
 
     def set_max_completion_length(self, length: int) -> None:
         """L_max for sampling and for the constant in the ``dr_grpo`` loss."""

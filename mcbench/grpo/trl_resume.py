@@ -69,11 +69,18 @@ class ResumableGRPOTrainer(GRPOTrainer):
         return f"{below} and {above}"
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
+        # Before the rest: a checkpoint that has its weights and not this would resume otherwise.
         if self.checkpoint_state and self.args.should_save:
-            folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            path = Path(self._get_output_dir(trial=trial)) / folder / STATE_FILE
+            path = self._checkpoint_folder(trial) / STATE_FILE
             path.write_text(json.dumps(self.checkpoint_state))
+        super()._save_checkpoint(model, trial)
+
+    def _checkpoint_folder(self, trial: Any) -> Path:
+        """Where the checkpoint of this step is written; made if it is not there."""
+        folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        path = Path(self._get_output_dir(trial=trial)) / folder
+        path.mkdir(parents=True, exist_ok=True)
+        return path
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

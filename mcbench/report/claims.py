@@ -12,9 +12,10 @@ from mcbench.claims import CLAIMS, STATES, Result, assess, count_states, summary
 from mcbench.claims.assess import digits_of
 from mcbench.claims.evidence import Part
 from mcbench.claims.margins import MARGINS
+from mcbench.claims.protocol import ELSEWHERE
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, MOST_SEEDS
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.study import Study, studies
+from mcbench.experiments.study import Study, results_of, studies
 from mcbench.report.ends import interval, signed
 from mcbench.report.page import Block, Facts, Link, Section, Table, Track, Verdict
 from mcbench.report.rendering import on_track
@@ -52,6 +53,7 @@ BASES = {
     "protocol": "",
     "first round": "first round: seeds 0 to 4, looked at before the protocol; no verdict of it",
     "pilot": "pilot: seeds looked at while designing; no verdict of the protocol",
+    ELSEWHERE: "the protocol's seeds, at another profile or length than it names; no verdict of it",
 }
 """What is said of the seeds a result rests on, :func:`mcbench.claims.protocol.basis`."""
 Results = Mapping[str, Result]
@@ -218,15 +220,15 @@ def our_sections(results: Results) -> list[Section]:
 
 
 def all_results(found: Mapping[str, Sequence[Study]]) -> dict[str, Result]:
-    """The results of all claims, each experiment's at its first size."""
+    """The results of all claims, each by the study that decides it."""
     results: dict[str, Result] = {}
     for name in EXPERIMENTS:
         known = found.get(name)
-        results |= known[0].results if known else assess(name, {})
+        results |= results_of(known) if known else assess(name, {})
     return {name: results[name] for name in CLAIMS if name in results}
 
 
-def results_of(
+def results_on(
     records: Sequence[RunRecord], measurements: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Result]:
     """The results of all claims on records of any experiments."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 
 import numpy as np
 import pandas as pd
@@ -59,7 +59,8 @@ def _beside(found: Evidence) -> pd.DataFrame:
         return [float(statistic(one.x, one.y).mean()) for one in series]
 
     gains = both(found.accuracy, lambda x, y: last_window(x, y) - first_window(x, y))
-    rewards, rates = both(found.reward, growth), both(found.accuracy, growth)
+    rewards = both(found.reward, growth)
+    rates = both(partial(found.accuracy, shape=True), growth)  # as D3 has them
     start, end = (_pair(both(found.length, one), False) for one in (first_window, last_window))
     ratio = f" ({gains[0] / gains[1]:.1f} times)" if min(gains) > 0 else ""
     told = {

@@ -53,6 +53,12 @@ class Reached:
         """The last window, mean over seeds."""
         return float(np.mean(list(self.last.values())))
 
+    @property
+    def gain(self) -> float | None:
+        """Each seed's last window minus what it began with, mean; None where none was measured."""
+        gains = [self.last[seed] - value for seed, value in self.base.items()]
+        return float(np.mean(gains)) if gains else None
+
 
 def ends(arms: Arms, length: int) -> dict[str, Reached]:
     """By arm, of its finished runs; arms without an evaluation after step 0 are left out."""
@@ -72,14 +78,16 @@ def ends(arms: Arms, length: int) -> dict[str, Reached]:
 
 
 def chart(arms: Arms, length: int) -> Ends | None:
-    """Where every arm ends, beside the model before training, with the mean's 95 % interval over
-    seeds; an arm without a finished run has no mark. None where nothing was evaluated.
+    """Where every arm ends, with the mean's 95 % interval over seeds, beside the model before
+    training where all arms begin with one; an arm without a finished run has no mark. None where
+    nothing was evaluated.
     """
     found, styles = ends(arms, length), arm_styles(arms)
     if not found:
         return None
     by_seed: dict[int, list[float]] = {}
-    for end in found.values():
+    one_model = len({record.config.model for arm in found for record in arms[arm]}) == 1
+    for end in found.values() if one_model else ():
         for seed, value in end.base.items():
             by_seed.setdefault(seed, []).append(value)
     base = float(np.mean([np.mean(values) for values in by_seed.values()])) if by_seed else None
@@ -101,7 +109,7 @@ def chart(arms: Arms, length: int) -> Ends | None:
         mean, one = means[arm], found[arm]
         low_end, high_end = (None if np.isnan(x) else at(x) for x in (mean.low, mean.high))
         track = Track(at(mean.value), low_end, high_end, tuple(map(at, one.last.values())))
-        change = "" if base is None else f"{signed(one.mean - base)} points, "
+        change = "" if one.gain is None else f"{signed(one.gain)} points, "
         under = f"{change}peak {one.peak:.1f} %" + (f"; left out: {note}" if note else "")
         rows.append(End(styles[arm], f"{mean.value:.1f} %", under, track))
     told = "" if base is None else f"not trained {base:.1f} % ({plural(len(by_seed), 'seed')})"

@@ -4,7 +4,7 @@ to E4) and the time of a training step (E5); the paper's Fig. 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,6 @@ from mcbench.report.series import (
     Arms,
     Curve,
     Record,
-    eval_curves,
     make_curve,
     seed_of,
     smooth,
@@ -270,7 +269,8 @@ def paired_numbers(evidence: Evidence) -> pd.DataFrame:
     for which, longest in (("shortest", False), ("longest", True)):
         rate = partial(evidence.accuracy, longest=longest)
         name = f"Held-out pass@1, {which} test length"
-        measured.append((f"{name}, whole run", rate, area_under_curve))
+        every = partial(rate, shape=True)  # as E3 has it
+        measured.append((f"{name}, whole run (every evaluation)", every, area_under_curve))
         measured.append((f"{name}, at the end", rate, last_window))
     rows = []
     for name, read, statistic in measured:
@@ -292,17 +292,18 @@ def paired_numbers(evidence: Evidence) -> pd.DataFrame:
 def gap(sources: Sources) -> Panel:
     """The difference between the arms over training, seed by seed."""
     title, arms = "The gap over training", sources.arms
-    length = first_length(arms)
-    curves = {} if length is None else {"accuracy": eval_curves(arms, "pass_at_1", length, 100)}
-    curves["reward"] = step_curves(arms, "reward", scale=100)
+    curves = {
+        "accuracy": _accuracy_gap(sources.evidence),
+        "reward": gap_curve(step_curves(arms, "reward", scale=100)),
+    }
     captions = {
-        "accuracy": f"Held-out pass@1, up to {length} tokens",
+        "accuracy": f"Held-out pass@1, up to {first_length(arms)} tokens, at every evaluation",
         "reward": "Training reward",
     }
     plots = [
         Plot(f"rules-gap-{name}", captions[name], _gap_figure(found, name))
-        for name, both in curves.items()
-        if (found := gap_curve(both))
+        for name, found in curves.items()
+        if found
     ]
     if not plots:
         return Panel(title, missing="Not recorded: a seed under both sets of rules.")
@@ -316,14 +317,26 @@ def gap(sources: Sources) -> Panel:
 
 def gap_curve(curves: Sequence[Curve]) -> Curve | None:
     """The difference of two arms' curves, paired by seed; None where they share nothing."""
-    runs = {
-        curve.arm: {
-            seed: pd.Series(values, index=curve.x)
-            for seed, values in zip(curve.seeds, curve.runs, strict=True)
-        }
-        for curve in curves
-    }
-    ours, theirs = runs.get(OURS, {}), runs.get(THEIRS, {})
+    runs = {one.arm: _by_seed(one.seeds, one.x, one.runs) for one in curves}
+    return _gap(runs.get(OURS, {}), runs.get(THEIRS, {}))
+
+
+def _accuracy_gap(evidence: Evidence) -> Curve | None:
+    """The gap that E4 compares: evaluations of a few problems count, on the problems of all."""
+    if not evidence.seeds or not {OURS, THEIRS} <= set(evidence.arms):
+        return None
+    try:
+        both = [evidence.accuracy(arm, shape=True) for arm in (OURS, THEIRS)]
+    except UserError:
+        return None
+    return _gap(*(_by_seed(evidence.seeds, one.x, one.y) for one in both))
+
+
+def _by_seed(seeds: Sequence[int], x: np.ndarray, y: np.ndarray) -> dict[int, pd.Series]:
+    return {seed: pd.Series(row, index=x) for seed, row in zip(seeds, y, strict=True)}
+
+
+def _gap(ours: Mapping[int, pd.Series], theirs: Mapping[int, pd.Series]) -> Curve | None:
     return make_curve("gap", {seed: ours[seed] - theirs[seed] for seed in ours if seed in theirs})
 
 
@@ -415,7 +428,9 @@ def timing(sources: Sources) -> Panel:
         title,
         "Mean over generations and seeds. The dotted line is where the paper's claim would put "
         f"ours: about {PAPER_SAVING} % below single-threaded. How much an evaluator can save "
-        "depends on what the rest of the step costs, so the split says more than the total.",
+        "depends on what the rest of the step costs, so the split says more than the total. Ours "
+        "judges while the trainer computes log-probabilities: its reward is what was still waited "
+        "for, the rest is in other.",
         [Plot("step-split", "Seconds by part", _step_split(splits))],
         _step_table(arms, splits),
     )
@@ -446,7 +461,7 @@ def _step_table(arms: Arms, splits: dict[str, dict[str, float]]) -> pd.DataFrame
                 "Evaluator": styles[arm].label,
                 **{f"{part} (s)": round(value, 3) for part, value in split.items()},
                 "step (s)": round(total, 3),
-                "reward's share (%)": round(100 * split["reward"] / total, 1),
+                "waited for rewards (%)": round(100 * split["reward"] / total, 1),
                 "saved (%)": round(one.value, 1) if one else None,
                 "95 % interval": interval(one.low, one.high) if one else "–",
                 "Seeds": len(arms[arm]),

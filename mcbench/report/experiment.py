@@ -13,9 +13,10 @@ from typing import Any
 
 import pandas as pd
 
+from mcbench.claims.protocol import basis
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.study import Study
+from mcbench.experiments.study import Study, results_of
 from mcbench.nano.saturated import measured
 from mcbench.report import claims, ends, paper
 from mcbench.report.base import add_reference
@@ -151,7 +152,7 @@ def finding(sources: Sources) -> str:
         told.append(suite_sentence(sources.suite))
     if (length := ends.first_length(arms)) is not None:
         told.append(ends.finding(arms, length))
-    told.append(claims.states_sentence(sources.study.results))
+    told.append(claims.states_sentence(results_of(sources.studies)))
     return " ".join(filter(None, told))
 
 
@@ -163,20 +164,38 @@ def lead(sources: Sources) -> str:
         size = next(size for size, found in sources.sizes.items() if found == arms)
         told.append(f"The first screen is about {size}.")
     if sources.data is not None:
-        count = sum(sources.data.passes["harder"])
-        easier = "easier one" if not _saturated(sources) else f"easier one, which is {SATURATED}"
-        harder_rate, easier_rate = (f"{100 * rate:.0f} %" for rate, _ in _bases(sources).values())
-        told.append(
-            f"The pipeline turned a pool of {sources.data.pool} problems into sets of {count}; the "
-            f"base model solves {harder_rate} of the harder and {easier_rate} of the {easier}."
-        )
+        told += _of_sets(sources)
     told.append(_counts(arms))
-    if {one.basis for one in claims.papers(study.results).values()} & {"first round"}:
-        told.append("These are runs of the first round, before the protocol.")
+    told.append(_first_round(study))
     if absent := [arm for arm in _asked(study) if arm not in ends.finished(study.arms)]:
         labels = arm_styles(prose.styles.get(arm, arm) for arm in absent).values()
         told.append(f"Without a finished run: {', '.join(style.label for style in labels)}.")
     return " ".join(filter(None, told))
+
+
+def _first_round(study: Study) -> str:
+    """Says so where all runs of an experiment are of the first round; else empty."""
+    first = basis({record.seed for record in study.records}) == "first round"
+    told = "These are runs of the first round (seeds 0 to 4), before the protocol."
+    return told if first and study.name in EXPERIMENTS else ""
+
+
+def _of_sets(sources: Sources) -> list[str]:
+    """What the pipeline made, and what the easier arm trained on where that is another set."""
+    record = sources.data
+    assert record is not None  # asked for where there is one
+    rates = [f"{100 * record.base[level]['pass@1']:.0f} %" for level in NAMES]
+    told = [
+        f"The pipeline turned a pool of {record.pool} problems into a harder and an easier set of "
+        f"{sum(record.passes['harder'])} problems, of which the base model solves {rates[0]} and "
+        f"{rates[1]}."
+    ]
+    if _saturated(sources):
+        told.append(
+            f"The easier arm trains on another set, {SATURATED}, of which its base model solves "
+            f"{100 * measured()['pass@1']:.0f} %."
+        )
+    return told
 
 
 def _asked(study: Study) -> list[str]:
@@ -209,10 +228,10 @@ def _data_tiles(sources: Sources) -> list[Tile]:
             f"Base pass@1, {name.lower()}",
             f"{100 * rate:.1f}",
             "%",
-            f"{count} problems",
+            f"{count} problems{of}",
             styles[name],
         )
-        for name, (rate, count) in _bases(sources).items()
+        for name, (rate, count, of) in _bases(sources).items()
     ]
     scores = [one for found in record.scores.values() for one in found]
     lowest = min(min(one.precision, one.recall) for one in scores)
@@ -226,16 +245,19 @@ def _saturated(sources: Sources) -> bool:
     return {record.config.train_set for record in runs} == {SATURATED}
 
 
-def _bases(sources: Sources) -> dict[str, tuple[float, int]]:
-    """The base's pass@1 on the set of each arm, and how many problems that has."""
+def _bases(sources: Sources) -> dict[str, tuple[float, int, str]]:
+    """The base's pass@1 on the set of each arm, how many problems that has, and which it is where
+    the pipeline did not make it.
+    """
     record = sources.data
     assert record is not None  # asked for where there is one
     found = {
-        name: (float(record.base[level]["pass@1"]), sum(record.passes[level]))
+        name: (float(record.base[level]["pass@1"]), sum(record.passes[level]), "")
         for level, name in NAMES.items()
     }
     if _saturated(sources):
-        found[NAMES["easier"]] = (measured()["pass@1"], len(measured()["ids"]))
+        ids = measured()["ids"]
+        found[NAMES["easier"]] = (measured()["pass@1"], len(ids), f" of {SATURATED}")
     return found
 
 
@@ -326,6 +348,9 @@ def _alarms(arms: Arms) -> list[str]:
     ]
 
 
+_CHOOSES = {"temperature_target_diversity", "temperature_target_entropy", "temperature_restore"}
+
+
 def _duplicates(study: Study) -> list[str]:
     """A sentence for each arm that is the same computation as an earlier one, and why it is."""
     styles = prose_of(study).styles
@@ -342,7 +367,11 @@ def _duplicates(study: Study) -> list[str]:
         )
         masks = [run.steps["mask/share"] for run in study.arms[arm] if "mask/share" in run.steps]
         never = masks and all((share.dropna() == 0).all() for share in masks)
-        does = "never acted: no response met the mask's condition" if never else "changed no update"
+        does = "changed no update"
+        if never and "truncation_mask" in apart:
+            does = "never acted: no response met the mask's condition"
+        elif "temperature" in apart and _CHOOSES & set(apart):
+            does = "came to one temperature in every seed"
         told.append(
             f"{label[arm]} and {label[other]} are equal to the last digit. "
             f"{why} {does if apart else 'makes them one computation'}."
@@ -378,7 +407,9 @@ def _parts(sources: Sources) -> list[Section]:
             apart = part.every_size and several
             name = f"{prefix}-{part.id}" if apart else part.id
             title = f"{part.title}: {size}" if apart else part.title
-            made.append(Section(name, title, part.prose + not_there, blocks))
+            other = _first_round(view.study) if view.study is not sources.study else ""
+            prose = " ".join(filter(None, [other, part.prose])) + not_there
+            made.append(Section(name, title, prose, blocks))
     return made
 
 
@@ -405,11 +436,11 @@ def _papers_numbers(experiment: str, figure: str) -> list[Section]:
 
 
 def _samples(sources: Sources) -> list[Section]:
-    prose = prose_of(sources.study)
+    prose, views = prose_of(sources.study), _views(sources)
     shown = [
-        (size if prose.summed else prose.title.lower(), prefix, view.arms)
-        for size, prefix, view in _views(sources)
+        (size if prose.summed or len(views) > 1 else prose.title, prefix, view.arms)
+        for size, prefix, view in views
     ]
     if sources.search:
-        shown.append(("a sub-agent that searches", "search", arms_of(sources.search)))
+        shown.append(("A sub-agent that searches", "search", arms_of(sources.search)))
     return [section for one in shown if (section := samples_section(*one))]

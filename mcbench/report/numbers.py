@@ -12,6 +12,7 @@ from mcbench.report.base import Figure, seeds_of
 
 ROWS = 12  # a table shows so many places along x at most, the first and the last among them
 COLUMNS = 10  # and so many columns of a heatmap
+BREAK = "<br>"  # plotly's, in names and titles
 
 
 def figure_table(figure: Figure) -> pd.DataFrame:
@@ -41,7 +42,11 @@ def figure_table(figure: Figure) -> pd.DataFrame:
             )
             flat |= lying
         if len(series):
-            columns[_unique(str(trace.get("name") or "Value"), columns)] = series
+            name = str(trace.get("name") or "Value").replace(BREAK, " ")
+            if "xaxis2" in figure.layout:  # two plots side by side: which of them
+                axis = trace.get("xaxis", "x").replace("x", "xaxis")
+                name = ": ".join(filter(None, [_title(figure, axis), name]))
+            columns[_unique(name, columns)] = series
     if not columns:
         return pd.DataFrame()
     names = list(dict.fromkeys(x for series in columns.values() for x in series.index))
@@ -52,7 +57,7 @@ def figure_table(figure: Figure) -> pd.DataFrame:
     table = _thin(table.sort_index()) if numeric else table.reindex(names)
     title = _title(figure, "yaxis" if flat else "xaxis")
     table.insert(0, title or ("" if flat else "x"), table.index)
-    return table
+    return table.replace(BREAK, " ", regex=True)
 
 
 def _values(trace: Mapping[str, Any], name: str) -> list[Any]:
@@ -86,4 +91,4 @@ def _heat_table(figure: Figure, trace: Mapping[str, Any]) -> pd.DataFrame:
 
 def _title(figure: Figure, axis: str) -> str:
     text = figure.layout.get(axis, {}).get("title", {}).get("text")
-    return (text or "").replace("<br>", " ")
+    return (text or "").replace(BREAK, " ")

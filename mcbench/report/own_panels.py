@@ -58,7 +58,9 @@ def readings(sources: Sources) -> Panel:
 
 
 def repetition(sources: Sources) -> Panel:
-    """Truncated responses that repeat themselves by either rule, by arm, over all its runs."""
+    """Truncated responses that repeat themselves by either rule, by arm, over its runs whose
+    responses were counted.
+    """
     names = {record.meta["run_id"]: arm for arm, runs in sources.arms.items() for record in runs}
     rows = [
         {"arm": names[row["run_id"]], **row}
@@ -73,8 +75,9 @@ def repetition(sources: Sources) -> Panel:
     if not rows:
         missing = "Not recorded: repetition is counted from responses, which these runs lack."
         return Panel(title, prose, missing=missing)
-    counts = ["responses", "truncated", "window", "periodic"]
-    sums = pd.DataFrame(rows).groupby("arm", sort=False)[counts].sum().reset_index()
+    counts = dict.fromkeys(["responses", "truncated", "window", "periodic"], "sum")
+    by_arm = pd.DataFrame(rows).groupby("arm", sort=False)
+    sums = by_arm.agg({"run_id": "nunique", **counts}).reset_index()
     styles = arm_styles(sources.arms)
     sums["arm"] = sums["arm"].map(lambda arm: styles[arm].label)
     sums["found by the periodic rule alone"] = sums["periodic"] - sums["window"]
@@ -84,6 +87,7 @@ def repetition(sources: Sources) -> Panel:
         data=sums.rename(
             columns={
                 "arm": "Arm",
+                "run_id": "Runs counted",
                 "responses": "Responses",
                 "truncated": "cut at the limit",
                 "window": "repeating, window rule",

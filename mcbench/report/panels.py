@@ -50,11 +50,11 @@ def _lines(*names: str) -> Draw:
 
 def _accuracy(arms: Arms, smoothing: int) -> list[Plot]:
     lengths, name = eval_lengths(arms), measure(arms)
-    training = " (the training length)"
+    trained = None if _in_stages(arms) else _limit(arms)
     return [
         Plot(
             f"accuracy-{n}",
-            f"{name} with up to {n} tokens{training if n == lengths[0] else ''}",
+            f"{name} with up to {n} tokens{' (the training length)' if n == trained else ''}",
             figures.accuracy(arms, n),
         )
         for n in lengths
@@ -65,6 +65,11 @@ def _limit(arms: Arms) -> int | None:
     """The maximum response length, where it is the same in all runs."""
     found = {record.config.max_completion_length for runs in arms.values() for record in runs}
     return found.pop() if len(found) == 1 else None
+
+
+def _in_stages(arms: Arms) -> bool:
+    """Whether any run's maximum response length changes."""
+    return any(record.config.length_stages for runs in arms.values() for record in runs)
 
 
 def _each_arm(name: str, draw: Callable[..., Figure], limited: bool = False) -> Draw:

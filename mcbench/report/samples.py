@@ -73,9 +73,11 @@ def shown_runs(arms: Arms) -> dict[str, Record]:
 def sample_data(arms: Arms) -> dict[str, Any] | None:
     """A page's data for the browser; None where no responses are stored.
 
-    ``rows`` are those of :func:`row_of` with the texts of :func:`text_of`; prompts are kept once.
+    ``rows`` are those of :func:`row_of` with the texts of :func:`text_of`. Prompts and the pieces
+    of tokens are kept once: a row has their places.
     """
     prompts: dict[str, int] = {}
+    pieces: dict[str, int] = {}
     rows = []
     styles = arm_styles(arms)
     runs = shown_runs(arms)
@@ -85,14 +87,20 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
         for line, linked in zip(lines, linked_rows(lines), strict=True):
             prompt = prompts.setdefault(plain(str(line["prompt"])), len(prompts))
             row = row_of(line, arm, line["step"])
-            rows.append({"prompt": prompt, **row, **linked, **text_of(line, clip=clips[arm])})
+            if line["masked"] and _leaves_loss(record.config):
+                line = {**line, "log_ratios": None}  # scored as padding: no ratio of the policy's
+            text = text_of(line, clip=clips[arm])
+            if "pieces" in text:
+                text["pieces"] = [pieces.setdefault(one, len(pieces)) for one in text["pieces"]]
+            rows.append({"prompt": prompt, **row, **linked, **text})
     if not rows:
         return None
     named = {
         arm: {"label": styles[arm].label, "color": styles[arm].color, "seed": seed_of(record)}
         for arm, record in runs.items()
     }
-    return {"arms": named, "prompts": list(prompts), "rows": rows, "verdicts": VERDICTS}
+    once = {"prompts": list(prompts), "pieces": list(pieces)}
+    return {"arms": named, **once, "rows": rows, "verdicts": VERDICTS}
 
 
 def row_of(line: Mapping[str, Any], arm: str, step: int) -> dict[str, Any]:
@@ -143,6 +151,11 @@ def linked_rows(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else round(float(value), 3)
+
+
+def _leaves_loss(config: Config) -> bool:
+    """Whether the tokens of a masked response are in no term of the loss."""
+    return config.truncation_mask == "all" or config.masked_lose == "loss"
 
 
 _CLIPPING = (None, "grpo", "dapo", "bnpo", "dr_grpo")  # losses of Eq. 1

@@ -77,7 +77,7 @@ def group_runs(
     """model -> arm -> runs by seed, of pairs of an arm's name and a run.
 
     Models in the order of the records, under :func:`size_names`; arms in the order GRPO, GRPO+,
-    MicroCoder-GRPO, others.
+    MicroCoder-GRPO, others. Where runs of one arm share a seed, their settings tell them apart.
     """
     order = {arm: index for index, arm in enumerate(KNOWN)}
     named = list(named)
@@ -86,7 +86,21 @@ def group_runs(
     for arm, record in sorted(named, key=lambda n: (order.get(n[0], 99), n[0], seed_of(n[1]))):
         size = sizes[record.config.model, record.config.profile]
         grouped[size].setdefault(arm, []).append(record)
-    return grouped
+    return {size: _told_apart(arms) for size, arms in grouped.items()}
+
+
+def _told_apart(arms: Mapping[str, list[AnyRecord]]) -> dict[str, list[AnyRecord]]:
+    found: dict[str, list[AnyRecord]] = {}
+    for arm, records in arms.items():
+        if len({seed_of(record) for record in records}) == len(records):
+            found[arm] = records
+            continue
+        own = [record.config.model_dump(exclude={"seed"}) for record in records]
+        apart = [name for name in own[0] if any(one[name] != own[0][name] for one in own)]
+        for record, one in zip(records, own, strict=True):
+            told = ", ".join(f"{name} {one[name]}" for name in apart)
+            found.setdefault(f"{arm} ({told})", []).append(record)
+    return found
 
 
 def unfinished(records: Sequence[Record]) -> str:

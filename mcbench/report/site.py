@@ -26,7 +26,7 @@ from mcbench.experiments.where import recorded
 from mcbench.report.calibration import calibration_page
 from mcbench.report.claims import (
     all_results,
-    results_of,
+    results_on,
     states_sentence,
     summary_lines,
     summary_section,
@@ -263,7 +263,7 @@ def claims_table(names: Sequence[str | Path]) -> list[str]:
         names = [Path(names[0]) / "records"]
     folders = [Path(name) for name in names if Path(name).is_dir()]
     measurements = [row for folder in folders for row in read_measurements(folder)]
-    return summary_lines(results_of(read_records(*names), measurements))
+    return summary_lines(results_on(read_records(*names), measurements))
 
 
 def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> list[str]:

@@ -11,7 +11,7 @@ from mcbench.claims.curves import run_curves
 from mcbench.claims.evidence import Evidence
 from mcbench.experiments.graded_sets import DataRecord
 from mcbench.experiments.labelled import SuiteRecord
-from mcbench.experiments.study import OWN, Study
+from mcbench.experiments.study import OWN, Study, results_of
 from mcbench.report.sections import SECTIONS, Prose
 from mcbench.report.series import Arms, seed_of, size_names
 from mcbench.runs.store import RunRecord
@@ -63,9 +63,9 @@ class Sources:
 
     @property
     def results(self) -> dict[str, Result]:
-        """Of the claims about the first study, and about what is shown beside it."""
-        every = [self.studies[0], *filter(None, (self.correction, self.search))]
-        return {name: result for study in every for name, result in study.results.items()}
+        """Of the claims about the studies, and about what is shown beside them."""
+        every = [self.studies, *([one] for one in (self.correction, self.search) if one)]
+        return {name: result for found in every for name, result in results_of(found).items()}
 
     @property
     def evidence(self) -> Evidence:

@@ -6,7 +6,7 @@ their responses give the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,8 @@ def advantages(arm: str, records: Sequence[Record]) -> Figure:
 
 def advantage_frames(arms: Arms) -> Figure:
     """Advantages of all arms at one step, the last one; ``layout.meta`` has the other steps."""
-    return _frames(arms, ADVANTAGE, "Advantage after the mask", lambda _: middles(ADVANTAGE_EDGES))
+    title = "Advantage after the mask"
+    return _frames(arms, ADVANTAGE, title, lambda *_: middles(ADVANTAGE_EDGES))
 
 
 def length_frames(arms: Arms) -> Figure:
@@ -109,19 +110,15 @@ def length_frames(arms: Arms) -> Figure:
     return _frames(arms, RIGHT, "Length of right responses (tokens)", _length_middles)
 
 
-def _limit(records: Sequence[Record]) -> float:
-    """The longest response that any of the runs allowed."""
-    limits = [
-        found["length/max_allowed"] for record in records for found in record.distributions.values()
-    ]
-    return float(max(limits, default=0))
+def _length_middles(records: Sequence[Record], step: int) -> np.ndarray:
+    """The bins reach to the longest response that was allowed at the step."""
+    found = [one.distributions[step] for one in records if step in one.distributions]
+    return middles(length_edges(max(float(one["length/max_allowed"]) for one in found)))
 
 
-def _length_middles(records: Sequence[Record]) -> np.ndarray:
-    return middles(length_edges(_limit(records)))
-
-
-def _frames(arms: Arms, name: str, x_title: str, bins: Any) -> Figure:
+def _frames(
+    arms: Arms, name: str, x_title: str, bins: Callable[[Sequence[Record], int], np.ndarray]
+) -> Figure:
     figure = new_figure("", "Responses (%)", x_title=x_title)
     styles = arm_styles(arms)
     frames: list[dict[str, Any]] = []
@@ -132,11 +129,14 @@ def _frames(arms: Arms, name: str, x_title: str, bins: Any) -> Figure:
         shares = 100 * table.to_numpy() / np.maximum(1, table.to_numpy().sum(axis=1))[:, None]
         kept = np.unique(np.linspace(0, len(table) - 1, min(FRAMES, len(table))).astype(int))
         look = {"legendgroup": arm, "hovertemplate": "%{y:.1f} %"}
-        figure.line(bins(records), shares[kept[-1]], styles[arm].label, styles[arm], 2.2, **look)
+        steps = table.index.to_numpy()[kept].tolist()
+        places = [bins(records, step) for step in steps]
+        figure.line(places[-1], shares[kept[-1]], styles[arm].label, styles[arm], 2.2, **look)
         figure.data[-1]["line"]["shape"] = "hvh"
-        frames.append(
-            {"steps": table.index.to_numpy()[kept].tolist(), "y": shares[kept].round(2).tolist()}
-        )
+        frame = {"steps": steps, "y": shares[kept].round(2).tolist()}
+        if any(not np.array_equal(one, places[0]) for one in places):
+            frame["x"] = [one.round(2).tolist() for one in places]
+        frames.append(frame)
     return figure.update(yaxis={"rangemode": "tozero"}, meta={"frames": frames})
 
 

@@ -147,7 +147,7 @@ def results_table(sizes: Mapping[str, Arms]) -> ScoreTable | None:
         for length in lengths:
             kept, remark = comparable(arms, length)
             left_out += [remark] if remark else []
-            base: dict[int, list[Cells]] = {}
+            base: dict[str, dict[int, list[Cells]]] = {}
             trained = {}
             for arm, style in arm_styles(arms).items():
                 rows = []
@@ -155,11 +155,15 @@ def results_table(sizes: Mapping[str, Arms]) -> ScoreTable | None:
                     start, end = run_cells(record, length, kept)
                     if record.meta.get("state") == "finished" and end:
                         rows.append(end)
-                        base.setdefault(seed_of(record), []).extend([start] if start else [])
+                        if start:
+                            seeds = base.setdefault(record.config.model, {})
+                            seeds.setdefault(seed_of(record), []).append(start)
                 note = unfinished(arms[arm])
                 trained[arm] = over_seeds(f"{style.label} ({note})" if note else style.label, rows)
-            means = [over_seeds("", rows).values for rows in base.values() if rows]
-            untrained += [over_seeds(f"{size} ({length})", means)] if means else []
+            for model, seeds in base.items():
+                means = [over_seeds("", rows).values for rows in seeds.values()]
+                name = size if len(base) == 1 else model
+                untrained.append(over_seeds(f"{name} ({length})", means))
             heading = f"{size}, train on {lengths[0]}, test on {length} tokens"
             blocks.append(Rows(heading, list(trained.values()), delta_row(trained)))
     if not blocks:

@@ -271,6 +271,10 @@ class Config(Settings):
             check_kind_stages(self.kind_stages)
             if self.readmit is not None:
                 raise UserError("kind_stages and readmit both choose the prompts; leave one out")
+        others = "dynamic_sampling", *(["drop_above"] if self.readmit is not None else [])
+        for name in others if self.kind_stages or self.readmit else ():
+            if getattr(self, name):
+                raise UserError(f"{name} takes prompts of any time: no kind_stages, no readmit")
         return self
 
     @model_validator(mode="after")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _BENCHMARK_LENGTHS = (4096, 8192)  # what the paper tests at
 _CACHE = Path("runs/benchmarks")
+BATCH_SIZE = 256
 
 
 def evaluate_request(
@@ -50,7 +51,7 @@ def evaluate_request(
     prompt_style: str | None = None,
     enable_thinking: bool | None = None,
     backend: str = "transformers",
-    batch_size: int = 256,
+    batch_size: int = BATCH_SIZE,
     workers: int = 2,
     seed: int = 0,
     folder: str | None = None,
@@ -95,8 +96,7 @@ def evaluate_request(
     }
     environment, told_too = _environment(model, tested.problems)
     about |= told_too
-    if thinking is not None:
-        about["enable_thinking"] = str(thinking)
+    about |= _sampled_how(thinking, backend, batch_size)
     key = digest([json.dumps([about, lengths, attempts, temperature, seed, style])])[:12]
     where = Path(
         folder or _CACHE / "evaluations" / f"{Path(test_set).name.replace(':', '-')}-{key}"
@@ -149,6 +149,13 @@ def _style(asked: str | None, location: str) -> tuple[str, str]:
     if has_chat_template(location):
         return "chat", "its tokenizer has a chat template"
     return "plain", "its tokenizer has no chat template"
+
+
+def _sampled_how(thinking: bool | None, backend: str, batch_size: int) -> dict[str, str]:
+    """What else decides which responses are drawn, where it is not the usual."""
+    usual = {"enable_thinking": "None", "backend": "transformers", "batch_size": str(BATCH_SIZE)}
+    values = map(str, (thinking, backend, batch_size))
+    return {name: one for name, one in zip(usual, values, strict=True) if one != usual[name]}
 
 
 def _environment(model: str, problems: Any) -> tuple[partial[Environment] | None, dict[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcbench.data.schema import Problem
+from mcbench.errors import UserError
 from mcbench.tasks.multi_turn import Environment, Episode, Sampled, play
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def training_rollout(
         def sample(contexts: Sequence[list[int]], limit: int) -> list[Sampled]:
             ids = trainer.respond(list(contexts), limit, trainer.temperature)
             trace = trainer.trace
+            if trace is None:
+                raise UserError("feedback needs whole weights in each process: no fsdp2, no zero3")
             known = (one.tolist() for one in trace.log_probs), (e.tolist() for e in trace.entropies)
             return list(zip(ids, *known, strict=True))
 

@@ -263,7 +263,7 @@ def engine_sampler(trainer: Any) -> Sampler:
         rank, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
         padded = [*prompts, *list(prompts)[: -len(prompts) % processes]]
         with undisturbed(trainer.model, seed * processes + rank):
-            ids = trainer.respond(padded[rank::processes], max_new_tokens, temperature)
+            ids = trainer.respond(padded[rank::processes], max_new_tokens, temperature, 1.0)
         everywhere = gather_object(ids)
         share = len(padded) // processes
         return [everywhere[i % processes * share + i // processes] for i in range(len(prompts))]

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
@@ -363,8 +364,7 @@ class _Session:
         base model's are measured once for all runs.
         """
         cache = self.store.base_evals / f"{self._base_key()}.json"
-        cached = step == 0 and cache.exists()
-        PartialState().wait_for_everyone()  # all have looked before one of them writes
+        cached = broadcast_object_list([step == 0 and cache.exists()])[0]  # for all, as one saw it
         if cached:
             results = _read_evals(cache)
         elif small:

@@ -96,6 +96,7 @@ def measured_pace(config: Config, seconds: float = MEASURED_SECONDS) -> Pace:
         "eval_attempts": 1,
         "eval_lengths": [8],
         "eval_every": config.steps,
+        "report_to": [],
     }
     config = config.with_settings(shortest)
     with TemporaryDirectory(prefix="mcbench-measure-") as folder:

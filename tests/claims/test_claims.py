@@ -18,6 +18,7 @@ from mcbench.claims import (
 )
 from mcbench.claims.assess import Curves, answer, decide, measure
 from mcbench.claims.curves import duplicates, run_curves
+from mcbench.claims.rules import p_values
 from mcbench.runs.store import RunRecord
 
 from .effects import EFFECTS, OWN_SEEDS, arm_curves, make_measurements, make_runs
@@ -133,8 +134,8 @@ def test_parts_without_an_effect_stay_inconclusive() -> None:
 def test_a_part_has_its_own_state() -> None:
     """Pass@1 at T = 1.8 ends 16 points under T = 1.2: only the other side of the margin holds."""
     found = judged("T6", -1)
-    below, above = (states(found)[f"end of T = 1.8 is {end}"] for end in (
-        "above T = 1.2 less 5 by", "under T = 1.2 plus 5 by"))  # fmt: skip
+    below, above = (states(found)[f"T = 1.8 {end}, at the end"] for end in (
+        "above T = 1.2 less 5", "under T = 1.2 plus 5"))  # fmt: skip
     assert (below, above) == ("contradicted", "supported")
     assert found.state == "mixed"
 
@@ -349,3 +350,14 @@ def test_arms_that_trained_alike_are_said_and_not_compared() -> None:
         for arm, seeds in (("a", other["harder"]), ("b", other["easier"]), ("c", other["harder"]))
     }
     assert duplicates(curves) == {"c": "a"}
+
+
+def test_parts_that_compare_the_same_runs_are_one_test() -> None:
+    """Readings of the mask that masked nothing: Q2 has one comparison, told in three parts."""
+    runs = make_runs("Q2", 1)
+    runs["when_correct"] = runs["when_non_incorrect"] = runs["none"]
+    found = assess("truncation_mask", runs)["Q2"]
+    ends = p_values(found.decisive)
+    assert found.p == pytest.approx(2 * min(ends["supported"], ends["contradicted"]))
+    assert [part.state for part in found.parts].count(found.state) == 3
+    assert [part.state for part in found.parts].count("inconclusive") == 2

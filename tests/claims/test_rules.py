@@ -125,6 +125,12 @@ def test_seeds_that_would_decide() -> None:
     more = seeds_to_decide(found, None, tests=10)
     assert more is not None
     assert more > seeds
+    # A part of five of a question: each end has a tenth of 5 %.
+    sure = [stats.nct.sf(stats.t.ppf(0.995, n - 1), n - 1, np.sqrt(n) * 0.75) for n in (24, 25)]
+    assert sure[0] < 0.8 <= sure[1]
+    of_five = seeds_to_decide(Estimate(3.0, 12, 16.0 / 12), None, tests=5, sides=2)
+    assert of_five is not None
+    assert abs(of_five - 25) <= 1
     # No effect within 4: 90 % interval inside with 80 %, at an effect of 0: n with
     # 2 P(T < 4 / (2 / sqrt n) - t_.95) - 1 >= .8, for n = 4 2 P(T_3 < 1.647) - 1 = .801.
     assert seeds_to_decide(Estimate(0.0, 2, 4.0 / 2), 4.0) == 4
@@ -160,5 +166,11 @@ def test_a_verdict_of_the_protocol_needs_all_of_its_seeds() -> None:
     assert protocol.needed(range(10, 13), 3) == 12
     assert protocol.needed(range(3), 3) == 3
     assert protocol.needed(range(10, 13), 0) == 0
+    assert protocol.basis(protocol.SEEDS, deciding=False) == protocol.ELSEWHERE
+    deciding = [("nano-steady", "truncation_mask", "M1"), ("nano-clip", "kl_and_clip", "K1")]
+    deciding += [("nano-clip", "doses", "Q13"), ("nano-steady", "doses", "Q10")]
+    assert all(protocol.decides(*one) for one in deciding)
+    assert not protocol.decides("nano", "truncation_mask", "M1")
+    assert not protocol.decides("nano-steady", "kl_and_clip", "K1")
     told = [protocol.basis(seeds) for seeds in (range(10, 22), (10, 11), (0, 1), (7, 8), ())]
     assert told == ["protocol", "protocol, 2 of 12 seeds", "first round", "", ""]

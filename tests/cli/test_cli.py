@@ -161,6 +161,22 @@ def test_train_then_evaluate_then_train_from_the_record(settings, problem_file, 
     assert "finished before: reusing" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("text", "option", "message"),
+    [
+        ("setings: {steps: 4}", [], "unknown entry of run.yaml 'setings'; did you mean settings?"),
+        ("recipe: grpo", ["--recipe", "dapo"], "--recipe and run.yaml both name the recipe"),
+        ("model: nano-s", ["--seed", "5"], "--config is a whole configuration; --profile"),
+    ],
+)
+def test_a_configuration_that_an_option_cannot_change_says_so(
+    text, option, message, capsys, in_an_empty_folder
+):
+    Path("run.yaml").write_text(text)
+    assert main(["train", "--config", "run.yaml", *option, "--dry-run"]) == 2
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_sweep_is_planned_trained_kept_and_reported(settings, capsys):
     sweep = ["sweep", "results", *settings, "--seeds", "0", "--arms", "grpo", "--steps", "2"]

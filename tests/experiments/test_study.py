@@ -4,10 +4,21 @@ import numpy as np
 import pytest
 from fake_runs import make_curves, make_record
 
+from mcbench.claims import CLAIMS, Result
+from mcbench.claims.evidence import Part
+from mcbench.claims.protocol import ELSEWHERE
+from mcbench.claims.statistics import Estimate
 from mcbench.errors import UserError
 from mcbench.experiments.arms import ARMS
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.study import missing_runs, planned_study, run_study, studies
+from mcbench.experiments.study import (
+    Study,
+    missing_runs,
+    planned_study,
+    results_of,
+    run_study,
+    studies,
+)
 from mcbench.runs.place import in_project
 from mcbench.runs.records import read_records
 from mcbench.runs.resolve import described
@@ -99,17 +110,21 @@ def test_arms_have_to_be_a_mapping_or_names_of_the_experiment():
 
 
 def test_runs_of_the_protocol_go_before_more_runs_of_the_first_round(tmp_path):
-    """By seed, whatever their number and profile; the others stay a study of their own."""
+    """Whatever their number, at the profile that decides; the others stay a study of their own."""
     shared = [
         record
         for seed, steps in ((0, 160), (1, 160), (2, 160), (10, 480))
-        for record in (made_record("small", seed, steps), made_record("large", seed, steps))
+        for record in (made_record(arm, seed, steps) for arm in ("small", "medium", "large"))
     ]
     (found,) = studies("batch_size", shared)
     assert {one.seed for one in found.records} == {10}
-    other = [made_record(arm, 10, 480, "nano-m") for arm in ("small", "large")]
-    sizes = studies("batch_size", [*shared[:6], *other])
-    assert [study.profile for study in sizes] == ["nano-m", "nano"]
+    for profile, order in (
+        ("nano-steady", ["nano-steady", "nano"]),
+        ("nano-m", ["nano", "nano-m"]),
+    ):
+        other = [made_record(arm, 10, 480, profile) for arm in ("small", "medium", "large")]
+        sizes = studies("batch_size", [*shared[:9], *other])
+        assert [study.profile for study in sizes] == order
 
 
 def test_arms_of_a_task_count_at_their_own_profile_and_seeds():
@@ -127,3 +142,25 @@ def test_arms_of_a_task_count_at_their_own_profile_and_seeds():
         found = studies(name, records)
         assert tuple(study.profile for study in found) == one.profiles
         assert {record.seed for study in found for record in study.records} == {one.seeds[0]}
+
+
+def test_a_claim_is_decided_by_the_study_that_the_protocol_names():
+    def study(profile, basis, *parts):
+        result = Result(CLAIMS["K1"], 12, parts=parts, basis=basis)
+        return Study("kl_and_clip", profile, {}, {"K1": result})
+
+    part = Part("pass@1", Estimate(1.0, 12), "points")
+    first, steady = study("nano", "first round", part), study("nano-steady", ELSEWHERE, part)
+    clip, without = study("nano-clip", "protocol", part), study("nano-clip", "")
+    told = [[steady, first, clip], [steady, first, without], [without, steady], [without]]
+    found = [results_of(one)["K1"].basis for one in told]
+    assert found == ["protocol", "first round", ELSEWHERE, ""]
+
+
+def test_measurements_of_other_runs_do_not_count(recorded):
+    study, _ = recorded(None, experiment="temperature", seeds=[0, 1, 2])
+    rows = study.measurements
+    assert study.results["T2"].parts
+    others = [{**row, "run_id": "of another profile"} for row in rows]
+    (found,) = studies("temperature", study.records, others)
+    assert not found.results["T2"].parts

@@ -134,6 +134,10 @@ def test_a_reward_that_tells_nothing_is_refused(make_trainer):
         ({"token_credit": "best"}, "allowed: blame, critic, executed, none"),
         ({"kl_target": 1.0}, "must be above 0 at the start"),
         ({"token_credit": "blame", "loss_type": "cispo", "epsilon_high": 5.0}, "one of the losses"),
+        ({"token_credit": "blame", "truncation_mask": "conditional"}, "undo the conditional mask"),
+        ({"token_credit": "critic", "advantage_rule": "uncut"}, "advantages of its own"),
+        ({"token_credit": "executed", "sampler_noise": 0.1}, "sampler_noise"),
+        ({"staleness": 1, "dynamic_sampling": 2}, "samples anew"),
     ],
 )
 def test_wrong_options_are_refused(config, changes, message):

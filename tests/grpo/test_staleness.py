@@ -12,7 +12,7 @@ from mcbench.errors import UserError
     ("staleness", "used"), [(1, [0, 0, 1, 2]), (2, [0, 0, 0, 1]), (-1, [0] * 4)]
 )
 def test_the_weights_that_sample(make_trainer: Any, staleness: int, used: list[int]) -> None:
-    trainer = make_trainer(staleness=staleness, sample_unfinished=True)
+    trainer = make_trainer(staleness=staleness, sample_unfinished=True, steps_per_generation=2)
     trainer.model.train()
     weight = next(trainer.model.parameters())
     seen: list[float] = []
@@ -29,6 +29,11 @@ def test_the_weights_that_sample(make_trainer: Any, staleness: int, used: list[i
         trainer._generate(["a b"] * 2)
         assert weight.flatten()[0] == number  # the policy's own again
     assert seen == used
+
+
+def test_one_update_a_generation_has_no_ratio_to_what_sampled(make_trainer: Any) -> None:
+    with pytest.raises(UserError, match="needs several updates a generation"):
+        make_trainer(staleness=1, sample_unfinished=True)
 
 
 def test_half_precision_cannot_know_what_sampled(make_trainer: Any) -> None:

@@ -80,7 +80,7 @@ def set_value(control: str, value: object, event: str = "input") -> str:
     ],
 )
 def test_committed_pages_open_from_disk_and_work(tab: Tab, path: Path) -> None:
-    assert path.stat().st_size < 2_200_000  # the page of two tasks has nine arms of episodes
+    assert path.stat().st_size < 2_000_000
     tab.errors.clear()
     tab.requests.clear()
     tab.open(path)

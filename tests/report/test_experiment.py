@@ -124,7 +124,7 @@ def test_repetition_by_both_rules_is_counted_by_arm() -> None:
     rows = [{**row, "step": 80}, {**row, "step": 160}, {**row, "run_id": "other", "step": 160}]
     table = panel_of(study_of("truncation_mask", only, rows), "repetition").data
     assert table is not None
-    assert table.to_numpy().tolist() == [["mask all (DeepCoder)", 200, 40, 6, 10, 4]]
+    assert table.to_numpy().tolist() == [["mask all (DeepCoder)", 1, 200, 40, 6, 10, 4]]
     assert panel_of(study_of("truncation_mask", only), "repetition").missing
 
 
@@ -277,6 +277,14 @@ def test_equal_arms_are_said_to_be_equal_and_why() -> None:
     assert note.startswith("mask all (DeepCoder) and no mask are equal to the last digit.")
     assert "They differ only in truncation_mask (all against none), which" in note
     assert note.endswith("never acted: no response met the mask's condition.")
+
+
+def test_the_first_round_is_called_so_wherever_it_is_shown() -> None:
+    first = Study("truncation_mask", "nano", {"none": [synthetic.make_record("grpo_plus", 0)]})
+    own = Study("comparison", "nano", {"none": [synthetic.make_record("grpo_plus", 0)]})
+    told = "These are runs of the first round (seeds 0 to 4), before the protocol."
+    assert told in experiment_page([first], "").lead
+    assert told not in experiment_page([own], "").lead
 
 
 def test_arms_have_names_for_people_in_every_sentence() -> None:

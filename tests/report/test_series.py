@@ -178,3 +178,10 @@ def test_a_panel_shows_what_its_name_says(name: str, captions: list[str]) -> Non
 def test_an_unknown_panel_is_refused_with_what_it_resembles() -> None:
     with pytest.raises(UserError, match="did you mean diversity"):
         panels.panel("divresity", {})
+
+
+def test_runs_of_one_arm_and_seed_are_told_apart_by_their_settings() -> None:
+    runs = [make_record("grpo", 0), make_record("grpo", 0, steps=20), make_record("grpo_plus", 0)]
+    grouped = series.group_runs((series.arm_of(one), one) for one in runs)["nano-s"]
+    assert list(grouped) == ["grpo (steps 60)", "grpo (steps 20)", "grpo_plus"]
+    assert [one.config.steps for (one,) in grouped.values()][:2] == [60, 20]

@@ -10,7 +10,7 @@ from mcbench.experiments.graded_sets import DATA_FILE
 from mcbench.experiments.labelled import SUITE_FILE, LabelledCase, SuiteRecord
 from mcbench.report import site
 from mcbench.report.base import Figure
-from mcbench.report.claims import results_of, summary_lines, summary_section
+from mcbench.report.claims import results_on, summary_lines, summary_section
 from mcbench.report.page import Link, Page, Panel, Plot, Section, Table, build_index
 from mcbench.runs.compact import write_compact
 
@@ -131,7 +131,7 @@ def test_the_table_of_claims_is_printed(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
-    results = results_of(planned_records("kl_and_clip"))
+    results = results_on(planned_records("kl_and_clip"))
     lines = summary_lines(results)
     (line,) = [line for line in lines if line.startswith("K1 ")]
     assert "1 of the 3 seeds it needs" in line

@@ -188,3 +188,23 @@ def test_the_chart_of_ends_is_in_order_and_on_one_axis() -> None:
     best = max(one.mean for one in found.values())
     assert track.value == pytest.approx(100 * (best - low) / (high - low), abs=0.01)
     assert len(track.points) == 3
+
+
+def test_a_gain_is_over_the_arms_own_start_and_two_models_share_no_base() -> None:
+    arms = by_arm(make_records(seeds=3))
+    arms["grpo"] = arms["grpo"][:2]
+    reached = ends.ends(arms, 128)["grpo"]
+    gain = sum(reached.last[seed] - reached.base[seed] for seed in (0, 1)) / 2
+    assert reached.gain == pytest.approx(gain)
+    chart = ends.chart(arms, 128)
+    assert chart is not None
+    assert chart.base is not None
+    (under,) = [row.under for row in chart.rows if row.style.label == "GRPO"]
+    assert under.startswith(f"{ends.signed(gain)} points, ")
+    arms["grpo"] = [make_record("grpo", seed, model="nano-m") for seed in (0, 1)]
+    chart, made = ends.chart(arms, 128), table.results_table({"two": arms})
+    assert chart is not None
+    assert chart.base is None
+    assert chart.base_text == ""
+    assert made is not None
+    assert {row.label for row in made.blocks[0].rows} >= {"nano-s (128)", "nano-m (128)"}

@@ -84,7 +84,7 @@ def test_a_process_that_was_taken_for_dead_stops(path, held):
     ProcessLock(path).acquire()
     os.kill(process.pid, signal.SIGCONT)
     pipe.send("go on")
-    assert pipe.recv() == "another process has taken over this run, and it goes on there"
+    assert pipe.recv() == "another process has taken over this run: it goes on, or has ended, there"
 
 
 def test_a_lock_of_this_machine_needs_no_heartbeat(path, held):
@@ -127,6 +127,24 @@ def test_the_owner_renews_the_heartbeat_until_it_lets_go(path, monkeypatch):
         assert time.monotonic() < deadline
     lock.release()
     assert lock.owner() is None
+
+
+def test_a_lock_that_another_took_and_let_go_is_lost_too(path):
+    """Suspended, taken for dead, awake again after the other one has finished."""
+    ours = ProcessLock(path)
+    ours.acquire()
+    path.write_text("")
+    with pytest.raises(UserError, match="taken over this run"):
+        ours.check()
+
+
+def test_only_one_s_own_lock_is_let_go(path):
+    ours = ProcessLock(path)
+    ours.acquire()
+    theirs = json.dumps({"pid": os.getpid(), "host": "elsewhere", "start": "1"})
+    path.write_text(theirs)
+    ours.release()
+    assert path.read_text() == theirs
 
 
 def test_a_released_or_damaged_lock_is_free(path):

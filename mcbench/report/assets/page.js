@@ -129,10 +129,11 @@
     const frames = figure.layout.meta?.frames;
     if (!frames) return;
     let shown = null;
-    frames.forEach(({ steps, y }, i) => {
+    frames.forEach(({ steps, x, y }, i) => {
       const after = steps.findIndex((step) => step > (state.step ?? Infinity));
       const at = after < 0 ? steps.length - 1 : Math.max(0, after - 1);
       figure.data[i].y = y[at];
+      if (x) figure.data[i].x = x[at];
       shown = steps[at];
     });
     const caption = div.closest("figure").querySelector("figcaption");
@@ -253,18 +254,19 @@
     const figure = figureOf(div), full = div._fullLayout;
     let box = div.querySelector(":scope > .labels");
     if (!sided(div, figure) || !full?.yaxis) { box?.remove(); return; }
-    if (!box) { box = el("div", { className: "labels" }); div.append(box); }
+    if (!box) { box = el("div", { className: "labels", ariaHidden: "true" }); div.append(box); } // the strip below names them too
     const shown = figure.told.filter((trace) => trace.visible !== false && trace.xaxis === undefined);
     const ends = shown.map((trace) => {
       const last = trace.y.findLastIndex(isKnown);
       return { trace, y: last < 0 ? NaN : full.yaxis._offset + full.yaxis.l2p(trace.y[last]) };
     }).filter(({ y }) => isKnown(y)).sort((a, b) => a.y - b.y);
     box.replaceChildren(...ends.map((end) => (end.node = named(end.trace))));
+    for (const { node } of ends) node.tabIndex = -1;
     const top = full._size.t - 8, bottom = full._size.t + full._size.h + 26;
     for (const end of ends) {
       Object.assign(end.node.style, {
         left: `${full._size.l + full._size.w + 8}px`,
-        color: arms.has(end.trace.legendgroup) ? `color-mix(in srgb, ${end.trace.line.color} 72%, var(--fg))` : "var(--muted)",
+        color: arms.has(end.trace.legendgroup) ? `color-mix(in srgb, ${end.trace.line.color} 55%, var(--fg))` : "var(--muted)",
       });
       end.height = end.node.offsetHeight + 1;
     }
@@ -368,7 +370,7 @@
     }
     if (!figure.linked) return;
     div.on("plotly_click", ({ points: [one] }) => document.dispatchEvent(
-      new CustomEvent("open", { detail: { step: one.x, arm: one.data.legendgroup } })));
+      new CustomEvent("open", { detail: { step: one.x, arm: one.data.legendgroup, figure: div.id } })));
     div.on("plotly_relayout", (change) => {
       const zoomed = "xaxis.range[0]" in change;
       if (zoomed) state.range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];

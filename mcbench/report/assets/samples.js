@@ -148,7 +148,7 @@ function linkedViews(brushed) {
   colour.addEventListener("change", draw);
   return {
     node,
-    clear: () => { chosen = null; },
+    clear: () => { chosen = null; mark(); drawWeights(); },
     show(given, known) {
       const look = JSON.stringify(given.map(({ arm, step, group, length, masked }) => [arm, step, group, length, masked]));
       if (look === node.dataset.look) return;
@@ -204,7 +204,7 @@ function offer(select, options, otherwise = options[0]?.[0]) {
 // that is asked for), the meaning of verdicts. `text(row)`: prompt, text, and pieces with levels of
 // improbability where they were recorded; undefined while it is on its way. `finds(row, words)`.
 // `ask(wanted)` and `follow(call)` do something only in a notebook.
-function pageSource({ arms, prompts, rows, verdicts }) {
+function pageSource({ arms, prompts, pieces, rows, verdicts }) {
   rows.forEach((row, index) => { row.id = index; });
   const probable = rows.some((row) => row.levels), uncertain = rows.some((row) => row.entropy);
   const moved = rows.some((row) => row.ratio);
@@ -213,7 +213,9 @@ function pageSource({ arms, prompts, rows, verdicts }) {
     live: false,
     asked: () => ({}),
     data: () => ({ arms, rows, verdicts, probable, uncertain, moved }),
-    text: (row) => ({ ...row, prompt: prompts[row.prompt] }),
+    text: (row) => ({
+      ...row, prompt: prompts[row.prompt], pieces: row.pieces?.map((place) => pieces[place]),
+    }),
     finds: (row, words) => has(row.text, words) || has(prompts[row.prompt], words),
     ask: () => {},
     follow: () => {},
@@ -235,6 +237,12 @@ function widgetSource(model) {
     },
     follow: (call) => { for (const name of ["data", "texts"]) model.on(`change:${name}`, call); },
   };
+}
+
+// Whether a figure is of the runs that another browser of the page shows: ids begin with the runs' name.
+function isOfAnother(root, figure) {
+  const owns = ({ dataset: { samples } }) => figure.startsWith(samples.replace(/samples$/, ""));
+  return !owns(root) && [...document.querySelectorAll(".browser[data-samples]")].some(owns);
 }
 
 function browse(root, source) {
@@ -461,7 +469,7 @@ function browse(root, source) {
     again();
   });
   document.addEventListener("open", ({ detail }) => { // a click on a curve's point
-    if (source.live) return;
+    if (source.live || isOfAnother(root, detail.figure)) return;
     const steps = [...step.options].map((option) => Number(option.value));
     step.value = steps.reduce((best, one) => (Math.abs(one - detail.step) < Math.abs(best - detail.step) ? one : best));
     if (Object.hasOwn(source.data().arms, detail.arm)) arm.value = detail.arm;
