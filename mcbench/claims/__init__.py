@@ -16,7 +16,7 @@ from mcbench.claims import rivals, ours, landscape, dense, feedback, recipes  # 
 # isort: on
 from mcbench.claims.assess import Result, assess, count_states, summary_rows
 from mcbench.claims.claim import CLAIMS, Claim, arms_elsewhere, claims_of
-from mcbench.claims.measurements import grid_measurements, read_measurements, write_measurements
+from mcbench.claims.measurements import add_measurements, grid_measurements, read_measurements
 from mcbench.claims.rules import STATES
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "STATES",
     "Claim",
     "Result",
+    "add_measurements",
     "arms_elsewhere",
     "assess",
     "claims_of",
@@ -31,5 +32,4 @@ __all__ = [
     "grid_measurements",
     "read_measurements",
     "summary_rows",
-    "write_measurements",
 ]

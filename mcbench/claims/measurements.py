@@ -65,18 +65,20 @@ def check_measurement(row: Mapping[str, Any]) -> None:
             raise UserError(f"a {kind} measurement needs {name}, got {value!r}")
 
 
-def write_measurements(rows: Iterable[Mapping[str, Any]], path: str | Path) -> Path:
-    """Write all rows to a file, sorted, so that equal measurements give equal bytes.
+def add_measurements(rows: Iterable[Mapping[str, Any]], path: str | Path) -> Path:
+    """Add rows to a file, also to what others have added since it was read. It is kept sorted, so
+    that equal measurements give equal bytes.
 
     Raises:
         UserError: a row that :func:`check_measurement` refuses.
     """
-    lines = []
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = set(path.read_text(encoding="utf-8").splitlines()) if path.exists() else set()
     for row in rows:
         check_measurement(row)
-        lines.append(json.dumps(row, sort_keys=True) + "\n")
-    path = Path(path)
-    write_atomic(path, "".join(sorted(lines)))
+        lines.add(json.dumps(row, sort_keys=True))
+    write_atomic(path, "".join(f"{line}\n" for line in sorted(lines)))
     return path
 
 

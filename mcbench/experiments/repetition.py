@@ -15,8 +15,8 @@ import numpy as np
 from mcbench.claims.measurements import (
     FILE,
     REPETITION,
+    add_measurements,
     read_measurements,
-    write_measurements,
 )
 from mcbench.runs.say import Say
 from mcbench.runs.store import RunRecord
@@ -78,8 +78,8 @@ def measure_repetition(
     new = [one for one in records if one.run_id not in done and one.has_all_responses]
     if new:
         progress(f"repetition: counting in {len(new)} runs")
-        rows += [row for one in new for row in repetition_rows(one, experiment)]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_measurements(rows, path)
+        counted = [row for one in new for row in repetition_rows(one, experiment)]
+        add_measurements(counted, path)
+        rows += counted
     ids = {one.run_id for one in records}
     return [row for row in rows if row["kind"] == REPETITION and row["run_id"] in ids]

@@ -16,9 +16,9 @@ from typing import Any
 from mcbench.claims.measurements import (
     FILE,
     GRID,
+    add_measurements,
     grid_measurements,
     read_measurements,
-    write_measurements,
 )
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import PlannedRun, planned_runs
@@ -121,8 +121,7 @@ def measure_grid(
         )
         for row in _measure(one, wanted, store):
             rows.append(row)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_measurements(rows, path)
+            add_measurements([row], path)
     ids = {one.run_id for one in checkpoints}
     return [row for row in (*rows, *known) if row["kind"] == GRID and row["run_id"] in ids]
 

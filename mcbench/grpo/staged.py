@@ -87,6 +87,9 @@ class StagedGRPOTrainer(RivalGRPOTrainer):
         super().__init__(model, args, **kwargs)
         if self.args.drop_above is not None and not hasattr(self.train_dataset, "__getitem__"):
             raise UserError("drop_above draws other prompts, so not from a streamed set")
+        names = getattr(self.train_dataset, "column_names", None) or ()
+        if self.args.drop_above is not None and "problem_id" not in names:
+            raise UserError("drop_above knows prompts by the set's column problem_id; add one")
         if self.args.substitute_flat is not None:
             self.add_callback(_SkipUpdates(self))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcbench.claims import assess, grid_measurements, read_measurements, write_measurements
+from mcbench.claims import add_measurements, assess, grid_measurements, read_measurements
 from mcbench.claims.measurements import SUITE_FILE
 from mcbench.errors import UserError
 from mcbench.runs.evaluate import EvalResult
@@ -15,19 +15,22 @@ from .effects import make_measurements
 
 def test_measurements_come_back_from_their_file(tmp_path: Path) -> None:
     rows = make_measurements(1, seeds=1)
-    path = write_measurements(rows, tmp_path / "measurements.jsonl")
-    again = write_measurements(reversed(rows), tmp_path / "again.jsonl")
+    path = add_measurements(rows, tmp_path / "measurements.jsonl")
+    again = add_measurements(reversed(rows), tmp_path / "again.jsonl")
+    assert path.read_bytes() == again.read_bytes()
+    for row in rows[5::-1]:  # one after another, some of them twice: what is there stays
+        add_measurements([row], tmp_path / "again.jsonl")
     assert path.read_bytes() == again.read_bytes()
     found = read_measurements(tmp_path)
     assert len(found) == len(rows)
     assert all(row in found for row in rows)
     assert read_measurements(tmp_path / "absent.jsonl") == []
     with pytest.raises(UserError, match="temperature_grid measurement needs accuracy, got None"):
-        write_measurements([{**rows[0], "accuracy": None}], path)
+        add_measurements([{**rows[0], "accuracy": None}], path)
     with pytest.raises(UserError, match="temperature_grid measurement needs seed, got True"):
-        write_measurements([{**rows[0], "seed": True}], path)
+        add_measurements([{**rows[0], "seed": True}], path)
     with pytest.raises(UserError, match="unknown kind of measurement"):
-        write_measurements([{"kind": "guess"}], path)
+        add_measurements([{"kind": "guess"}], path)
 
 
 def test_the_labelled_suite_beside_the_records_counts(tmp_path: Path) -> None:
