@@ -162,3 +162,26 @@ def test_ratios_of_a_batch_are_those_of_its_updates(make_trainer):
     logged = [line["clip_ratio/region_mean"] for line in trainer.state.log_history[:-1]]
     assert shares == pytest.approx(logged)
     assert shares[0] == 0.0 < shares[-1]  # the first update's policy is the one that sampled
+
+
+def test_responses_without_a_token_in_the_loss_have_no_ratios(make_trainer):
+    """TRL scores them as padding: what comes of it is no ratio of the policy's."""
+    batches, told = [], []
+    trainer = make_trainer(
+        trainer={"on_generation": batches.append},
+        steps_per_generation=4,
+        max_steps=4,
+        length_groups=2,
+        loss_type="dapo",
+        truncation_mask="all",
+    )
+
+    class Ends(TrainerCallback):
+        def on_step_end(self, *args, **kwargs):
+            told.append(trainer.log_ratios())
+
+    trainer.add_callback(Ends())
+    trainer.train()
+    (batch,), ratios = batches, told[-1]
+    assert 0 < batch.masked.sum() < len(batch.masked)
+    assert [len(row) for row in ratios] == (batch.lengths * ~batch.masked).tolist()
