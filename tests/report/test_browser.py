@@ -377,3 +377,24 @@ def test_a_dark_page_is_printed_dark_on_white(opened: Tab) -> None:
     assert opened.evaluate("window.printed") == [312, "#444"]
     opened.wait("document.getElementById('nano-s-reward').layout.font.color !== '#444'")
     assert opened.errors == []
+
+
+@pytest.mark.slow
+def test_a_point_opens_the_responses_of_its_own_runs(tab: Tab) -> None:
+    """A page with two sizes has two browsers; a point of a figure belongs to one of them."""
+    tab.open(REPORTS / "05_data_quality.html")
+    sizes = tab.evaluate(
+        "[...document.querySelectorAll('.browser')].map((b) => b.dataset.samples)"
+        ".map((name) => name.replace(/samples$/, ''))"
+    )
+    assert len(sizes) == 2
+    summaries = "[...document.querySelectorAll('.browser .summary')].map((one) => one.textContent)"
+    for at, size in enumerate(sizes):
+        before = tab.evaluate(summaries)
+        figure = tab.evaluate(
+            f"[...document.querySelectorAll('.plot')].find((p) => p.id.startsWith('{size}')).id"
+        )
+        detail = f"{{ step: 100, arm: 'harder', figure: '{figure}' }}"
+        tab.evaluate(f"document.dispatchEvent(new CustomEvent('open', {{ detail: {detail} }}))")
+        changed = [one != two for one, two in zip(before, tab.evaluate(summaries), strict=True)]
+        assert changed == [number == at for number in range(2)]
