@@ -52,7 +52,7 @@ def test_the_page_shows_results_beside_the_papers_numbers(effect: int, record: D
     for text in ("three times the easier", "contaminated", "required: 0.95", "Harder set"):
         assert text in html
     assert page.tiles[0].name == "Base pass@1, harder set"
-    assert "into sets of 176;" in page.lead
+    assert "a harder and an easier set of 176 problems" in page.lead
 
 
 def test_what_is_not_recorded_is_said() -> None:

@@ -33,11 +33,10 @@ def folder_of(tmp_path: Path, *experiments: str) -> Path:
 
 
 def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
-    folder_of(tmp_path, "results", "kl_and_clip")
+    folder_of(tmp_path, "results", "kl_and_clip", "batch_size")
     (tmp_path / "other.html").write_text("<title>A &amp; B</title>")
     paths = site.build_site(tmp_path)
-    pages = ["02_truncation_mask.html", "04_kl_and_clip.html", "07_results.html"]
-    pages += ["13_doses.html"]  # 02 and 13 share arms
+    pages = ["04_kl_and_clip.html", "07_results.html", "08_batch_size.html"]
     assert [path.name for path in paths] == ["index.html", *pages]
     index = paths[0].read_text(encoding="utf-8")
     assert '<a href="other.html">A &amp; B</a>' in index
@@ -46,11 +45,11 @@ def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in site.build_site(tmp_path)] == first
     assert all(len(page) < 2_000_000 for page in first)
     assert (tmp_path / site.PLOTLY).is_file()
-    text = paths[3].read_text(encoding="utf-8")
+    text = paths[2].read_text(encoding="utf-8")
     assert "mcbench run notebooks/07_results.ipynb -p profiles" in text
     assert '<a href="index.html">All pages</a>' in text
     assert 'rel="prev" href="04_kl_and_clip.html"' in text
-    assert 'rel="next" href="13_doses.html"' in text
+    assert 'rel="next" href="08_batch_size.html"' in text
 
 
 def test_what_was_measured_beside_runs_is_on_their_pages(tmp_path: Path) -> None:
