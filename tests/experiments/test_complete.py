@@ -69,7 +69,7 @@ def test_checkpoints_are_measured_once_and_go_on_where_interrupted(
             settings,
         )  # fmt: skip
 
-    real, made = temperature_grid.write_measurements, []
+    real, made = temperature_grid.add_measurements, []
 
     def interrupted(rows, path):
         made.append(len(rows))
@@ -77,10 +77,10 @@ def test_checkpoints_are_measured_once_and_go_on_where_interrupted(
             raise KeyboardInterrupt
         return real(rows, path)
 
-    monkeypatch.setattr(temperature_grid, "write_measurements", interrupted)
+    monkeypatch.setattr(temperature_grid, "add_measurements", interrupted)
     with pytest.raises(KeyboardInterrupt):
         measure()
-    monkeypatch.setattr(temperature_grid, "write_measurements", real)
+    monkeypatch.setattr(temperature_grid, "add_measurements", real)
     rows = measure()
     assert "temperature grid: 6 measurements, 3 made before, 3 to make" in lines
     assert sorted((r["step"], r["temperature"]) for r in rows) == [
