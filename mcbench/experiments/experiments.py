@@ -130,7 +130,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             ("nano", "nano-m"),
         ),
         Experiment(
-            "batch_size", "Fig. 8: problems a generation at one mini batch", "08_batch_size"
+            "batch_size",
+            "Fig. 8: problems a generation at one mini batch",
+            "08_batch_size",
+            SEEDS,
+            ("nano-steady",),
         ),
         Experiment(
             "context_length",
