@@ -10,7 +10,7 @@ from typing import Any
 
 from mcbench.claims.measurements import FILE, REPETITION, SUITE_FILE, read_measurements
 from mcbench.experiments.arms import TIMING
-from mcbench.experiments.experiments import EXPERIMENTS, recorded_runs
+from mcbench.experiments.experiments import EXPERIMENTS, planned_together
 from mcbench.experiments.graded_sets import DATA_FILE, data_record
 from mcbench.experiments.labelled import judge_suite
 from mcbench.experiments.match import largest, scopes
@@ -51,7 +51,7 @@ def missing_of(records: str | Path, runs_dir: str | Path = "runs") -> Missing:
     """
     folder = Path(records)
     # A finished run is no record yet: `plan` counts it as finished, and its record is written.
-    plan = make_plan(recorded_runs(_names()), RunStore(runs_dir), [folder])
+    plan = make_plan(planned_together(_names()), RunStore(runs_dir), [folder])
     lacking = _lacking(folder, Path(runs_dir), 1)
     return Missing(plan, tuple(told for told, _ in lacking))
 
@@ -75,7 +75,7 @@ def complete(records: str | Path, runs_dir: str | Path = "runs", workers: int = 
         (TIMING, [name for name in _names() if name == TIMING], 1),
     ):
         if group:
-            train_missing(title, recorded_runs(group), runs_dir, say, count, keep=folder)
+            train_missing(title, planned_together(group), runs_dir, say, count, keep=folder)
     for _, measure in _lacking(folder, Path(runs_dir), workers):
         measure()
 

@@ -21,10 +21,9 @@ class Experiment:
 
     ``notebook`` is the name of its notebook and page, without the ending. ``ours`` names the arms
     that answer a question which the paper leaves open. What is not ``recorded`` yet is trained by a
-    sweep or its notebook alone, not to complete the committed pages; so are the arms ``underway``,
-    which the notebook does without. What is ``beside`` others has no page of its own: theirs show
-    it. ``cells`` are settings that all arms have in common, where they are compared under several
-    conditions.
+    sweep or its notebook alone, not to complete the committed pages. What is ``beside`` others has
+    no page of its own: theirs show it. ``cells`` are settings that all arms have in common, where
+    they are compared under several conditions.
     """
 
     name: str
@@ -34,7 +33,6 @@ class Experiment:
     profiles: tuple[str, ...] = ("nano",)
     ours: tuple[str, ...] = ()
     recorded: bool = True
-    underway: tuple[str, ...] = ()
     beside: bool = False
     cells: tuple[Mapping[str, Any], ...] = ()
 
@@ -88,7 +86,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             SEEDS,
             ("nano-steady",),
             ours=("when_correct", "when_non_incorrect"),
-            underway=("when_correct", "when_non_incorrect"),
         ),
         Experiment(
             "temperature",
@@ -346,17 +343,6 @@ def chosen_arms(experiment: Experiment, arms: Arms | Sequence[str] | None) -> Ar
         if arm not in experiment.arms:
             raise unknown(f"arm of experiment {experiment.name!r}", arm, experiment.arms)
     return {arm: experiment.arms[arm] for arm in arms}
-
-
-def recorded_runs(names: Sequence[str]) -> list[PlannedRun]:
-    """The runs that the committed pages have, or are to have, of some experiments."""
-    found = []
-    for name in names:
-        one = experiment_named(name)
-        arms = [arm for arm in one.arms if arm not in one.underway]
-        runs = planned_runs(name, arms=arms)
-        found += [PlannedRun(run.arm, f"{name} {run.label}", run.config) for run in runs]
-    return found
 
 
 def planned_together(names: Sequence[str], **options: Any) -> list[PlannedRun]:

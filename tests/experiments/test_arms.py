@@ -105,7 +105,7 @@ def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(recor
         for profile in experiment.profiles:
             scope, runs = largest({s: r for s, r in known.items() if s.profile == profile})
             assert scope.common == () or experiment.cells
-            assert set(runs) == {*experiment.arms} - {*experiment.underway}
+            assert list(runs) == list(experiment.arms)
             assert all(len(seeds) >= 3 for seeds in runs.values())
         whole = (runs for scope, runs in known.items() if not scope.common or experiment.cells)
         found |= {one.run_id for runs in whole for seeds in runs.values() for one in seeds.values()}

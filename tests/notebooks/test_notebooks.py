@@ -289,8 +289,7 @@ def test_maps_train_their_cells_say_what_is_decided_and_name_their_page(executed
 @pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if not one.beside])
 def test_the_parameters_of_a_notebook_hold_the_paper_s_arms(name: str) -> None:
     found = notebook_parameters(NOTEBOOKS / f"{EXPERIMENTS[name].notebook}.ipynb")
-    underway = EXPERIMENTS[name].underway
-    assert found["arms"] == {arm: own for arm, own in ARMS[name].items() if arm not in underway}
+    assert found["arms"] == ARMS[name]
     assert tuple(found["seeds"]) == EXPERIMENTS[name].seeds
     profiles = found.get("profiles", [found.get("profile")])
     assert next(iter(profiles)) == EXPERIMENTS[name].profiles[0]

@@ -9,7 +9,7 @@ from typing import get_type_hints
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.experiments.experiments import EXPERIMENTS, planned_runs, recorded_runs
+from mcbench.experiments.experiments import EXPERIMENTS, planned_runs, planned_together
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
 from mcbench.nano.problems import load_split
 from mcbench.runs.arguments import trainer_arguments
@@ -57,7 +57,7 @@ def test_the_ids_of_the_committed_records_follow_from_their_configurations():
 
 def test_the_arms_of_all_experiments_give_exactly_the_committed_records():
     names = [name for name, one in EXPERIMENTS.items() if one.recorded]
-    planned = {one.config.run_id for one in recorded_runs(names)}
+    planned = {one.config.run_id for one in planned_together(names)}
     first_round = {
         one.config.run_id
         for name in ("code_evaluator", "data_quality", "truncation_mask", "batch_size")
