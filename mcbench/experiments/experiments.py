@@ -96,6 +96,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "kl_and_clip",
             "Fig. 4: KL term and upper clip",
             "04_kl_and_clip",
+            SEEDS,
+            ("nano-clip",),
             ours=("kl_high_clip", "no_kl_low_clip"),
         ),
         Experiment(

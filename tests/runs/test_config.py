@@ -58,10 +58,12 @@ def test_the_ids_of_the_committed_records_follow_from_their_configurations():
 def test_the_arms_of_all_experiments_give_exactly_the_committed_records():
     names = [name for name, one in EXPERIMENTS.items() if one.recorded]
     planned = {one.config.run_id for one in planned_together(names)}
+    seeds = {"code_evaluator": 5, "data_quality": 5, "truncation_mask": 5}
+    seeds |= {"batch_size": 3, "kl_and_clip": 3}
     first_round = {
         one.config.run_id
-        for name in ("code_evaluator", "data_quality", "truncation_mask", "batch_size")
-        for one in planned_runs(name, "nano", range(3 if name == "batch_size" else 5))
+        for name, count in seeds.items()
+        for one in planned_runs(name, "nano", range(count))
     }
     assert planned | first_round == {path.stem for path in RECORDS.glob("*.parquet")}
 
