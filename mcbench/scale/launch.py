@@ -231,6 +231,9 @@ def train_launched(
             raise
     if reason is None:
         return run
+    if run.state == "finished":
+        print(f"the run is finished; a process failed after that ({reason})")
+        return run
     if chosen.machine_rank == 0:
         _mark_failed(run, reason)
     raise LaunchFailedError(f"{reason}; the same command resumes")
@@ -297,6 +300,8 @@ def launched() -> bool:
 def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
     """Train in this process, which may be one of several; raises as `mcbench.runs.train.train`."""
     # TRL takes seconds to load, and who only starts processes does without.
+    from accelerate import PartialState
+
     from mcbench.runs.train import train
 
     if not launched():
@@ -308,6 +313,8 @@ def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     run = record(train)(config, runs_dir, label=label)
     assert run is not None
+    # gloo's threads may still let go of tensors, which aborts an interpreter that ends meanwhile.
+    PartialState().destroy_process_group()
     return run
 
 

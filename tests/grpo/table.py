@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from accelerate import PartialState
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
@@ -127,3 +128,4 @@ if __name__ == "__main__":
     result = run(output_dir, per_device)
     if int(os.environ.get("RANK", "0")) == 0:
         Path(output_dir, "result.json").write_text(json.dumps(result))
+    PartialState().destroy_process_group()  # as `mcbench.scale.launch.train_here` does, and why

@@ -29,6 +29,9 @@ def train(config, runs_dir, label):
             raise UserError("the model is not there")
         if label == "is killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        if label == "aborts at its end":
+            run.finish(time.time())
+            os.abort()
     signal.pause()
 
 

@@ -108,6 +108,16 @@ def test_the_first_failure_ends_all_and_is_recorded(label, status, error, last, 
         assert (run.state, run.meta["error"]) == ("failed", error)
 
 
+@pytest.mark.slow
+def test_a_process_that_fails_after_the_run_fails_no_run(tmp_path):
+    command, run = ranks("aborts at its end", tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, run.state) == (0, "finished")
+    assert done.stdout.splitlines()[-1] == (
+        "the run is finished; a process failed after that (process 1: killed by signal 6 (SIGABRT))"
+    )
+
+
 def test_the_process_that_failed_first_is_the_cause(tmp_path):
     """Within one second, and whatever the ranks."""
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
