@@ -197,7 +197,7 @@ def train_launched(
     Raises:
         UserError: there are fewer GPUs than processes, the batch does not divide by them, what the
             configuration needs is not installed, or the processes refused the run.
-        LaunchFailedError: a process crashed; the record holds the reason.
+        LaunchFailedError: a process crashed before the run was finished; the record holds why.
         KeyboardInterrupt: interrupted or asked to end; no process is left.
     """
     gpus, asked = len(visible_gpus()), chosen.processes // chosen.machines
