@@ -139,6 +139,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "context_length",
             "Fig. 9: maximum response length and its extension",
             "09_context_length",
+            SEEDS,
+            ("nano-steady",),
             ours=("short_masked",),
         ),
         Experiment(
