@@ -40,7 +40,8 @@ ALL = "all"
 @click.option(
     "--keep",
     metavar="DIR",
-    help="Also write a compact record of each run here; runs that have one are finished.",
+    help="Also write a compact record of each run here; runs that have one here or in the "
+    "project's reports/records are finished.",
 )
 @settings_options
 def sweep(experiments: tuple[str, ...], **options: Any) -> None:
@@ -50,6 +51,7 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     from mcbench.experiments.experiments import EXPERIMENTS, planned_together
     from mcbench.experiments.plan import make_plan
     from mcbench.experiments.training import train_missing
+    from mcbench.runs.place import committed_records
     from mcbench.runs.resolve import parse_settings
     from mcbench.runs.store import RunStore
 
@@ -65,13 +67,14 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
         settings=parse_settings(options["changed"], "--set"),
     )
     keep, runs_dir = options["keep"], options["runs_dir"]
+    committed = committed_records() if keep and not options["fresh"] else []
     if options["dry_run"]:
-        plan = make_plan(asked, RunStore(runs_dir), [keep] if keep else [])
+        plan = make_plan(asked, RunStore(runs_dir), [*committed, keep] if keep else [])
         _print_plan(plan, runs_dir, options["workers"] or 1)
         return
     train_missing(
         ", ".join(names), asked, runs_dir, workers=options["workers"], fresh=options["fresh"],
-        keep=keep, address=options["address"], retries=options["retries"],
+        records=committed, keep=keep, address=options["address"], retries=options["retries"],
         launch=options["launch"],
     )  # fmt: skip
     if keep:

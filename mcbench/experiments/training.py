@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,9 +43,9 @@ def train_missing(
     progress = progress or say
     check_numbers(workers, retries)
     store = RunStore(runs_dir)
+    records = () if fresh else records
     folders = [Path(folder) for folder in (*records, *([keep] if keep else []))]
     if fresh:
-        folders = [Path(keep)] if keep else []
         for one in asked:
             store.run(one.config).delete()
             if keep:
@@ -59,7 +60,7 @@ def train_missing(
         )  # fmt: skip
     finally:  # interrupted or failed: what was finished is kept
         if keep:
-            _keep(plan.distinct, store, Path(keep))
+            _keep(plan.distinct, store, Path(keep), records)
     if plan.missing:
         progress(f"{name}: all runs finished, {clock(time.monotonic() - started)}")
     return [found for one in asked if (found := find_record(one, store, folders)) is not None]
@@ -91,8 +92,10 @@ def _compact(planned: PlannedRun, folder: Path) -> Path:
     return folder / f"{planned.config.run_id}.parquet"
 
 
-def _keep(planned: Sequence[PlannedRun], store: RunStore, folder: Path) -> None:
-    """A compact record of each finished run that has none.
+def _keep(
+    planned: Sequence[PlannedRun], store: RunStore, folder: Path, records: Sequence[str | Path]
+) -> None:
+    """A compact record of each finished run that has none, copied where ``records`` hold it.
 
     Responses are kept of an arm's first seed: pages show those of one run an arm.
     """
@@ -103,5 +106,10 @@ def _keep(planned: Sequence[PlannedRun], store: RunStore, folder: Path) -> None:
         first[one.config.computation] = min(seed, one.config.seed)
     for one in planned:
         run, path = store.run(one.config), _compact(one, folder)
-        if run.state == "finished" and not path.exists():
+        if path.exists():
+            continue
+        known = [_compact(one, Path(other)) for other in records]
+        if found := next(filter(Path.exists, known), None):
+            shutil.copy(found, path)
+        elif run.state == "finished":
             write_compact(run, path, samples=one.config.seed == first[one.config.computation])

@@ -64,10 +64,13 @@ def test_a_record_stands_in_for_a_run_that_is_not_in_the_folder(plan, tmp_path):
     kept, lines = tmp_path / "kept", []
     train_missing("one", plan()[:1], tmp_path / "runs", lines.append, keep=kept)
     elsewhere = tmp_path / "elsewhere"
-    found = train_missing("both", plan(), elsewhere, lines.append, records=[kept])
+    both = tmp_path / "both"
+    found = train_missing("both", plan(), elsewhere, lines.append, records=[kept], keep=both)
     assert "both: 2 runs, 1 from records, 1 to train" in lines
     assert [one.config.run_id for one in plan()] == [one.run_id for one in found]
-    assert len(list(kept.iterdir())) == 1  # only `keep` adds records
+    (record,) = kept.iterdir()  # only `keep` adds records
+    assert (both / record.name).read_bytes() == record.read_bytes()
+    assert len(list(both.iterdir())) == 2
     assert len(list(elsewhere.glob("*/run.json"))) == 1
 
 
