@@ -67,7 +67,7 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
         settings=parse_settings(options["changed"], "--set"),
     )
     keep, runs_dir = options["keep"], options["runs_dir"]
-    committed = committed_records() if keep and not options["fresh"] else []
+    committed = committed_records() if keep else []
     if options["dry_run"]:
         plan = make_plan(asked, RunStore(runs_dir), [*committed, keep] if keep else [])
         _print_plan(plan, runs_dir, options["workers"] or 1)
