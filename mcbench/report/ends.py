@@ -133,36 +133,40 @@ def finding(arms: Arms, length: int) -> str:
     """Which arm ends highest, and which are clearly apart from the one they are compared with:
     MicroCoder-GRPO, or else the first. Empty where nothing was evaluated.
     """
-    found, styles = ends(arms, length), arm_styles(arms)
+    found = ends(arms, length)
+    names = {arm: _in_a_sentence(style.label) for arm, style in arm_styles(arms).items()}
     if not found:
         return ""
     best = max(found, key=lambda arm: found[arm].mean)
     first = " highest, at" if len(found) > 1 else " at"
-    told = f"{_capital(styles[best].label)} ends{first} {found[best].mean:.1f} % {measure(arms)}"
+    told = f"{_capital(names[best])} ends{first} {found[best].mean:.1f} % {measure(arms)}"
     ours = OURS if OURS in found else next(iter(found))
     gaps = {arm: paired(found[arm].last, found[ours].last) for arm in found if arm != ours}
     known = {arm: gap for arm, gap in gaps.items() if gap is not None}
     if best in known:
-        told += f": {_gap(known[best])} against {styles[ours].label}"
+        told += f": {_gap(known[best])} against {names[ours]}"
     # Interval of the difference over seeds; an arm that trained exactly as ours has none.
     clear = [arm for arm, gap in known.items() if gap.low > 0 or gap.high < 0]
     if known and not clear and known.keys() == {best}:
         told += ", not clearly apart"
     elif known and not clear:
         which = "no arm is" if len(known) > 1 else "the other arm is not"
-        told += f"; {which} clearly apart from {'it' if best == ours else styles[ours].label}"
+        told += f"; {which} clearly apart from {'it' if best == ours else names[ours]}"
     told += "."
     if others := [arm for arm in clear if arm != best]:
         others.sort(key=lambda arm: abs(known[arm].value))
-        by = [f"{styles[arm].label} by {_gap(known[arm])}" for arm in others]
+        by = [f"{names[arm]} by {_gap(known[arm])}" for arm in others]
         many = f"{len(by)} arms, from {by[0]} to {by[-1]}"
         named = many if len(by) > 2 else ", ".join(by)
-        told += (
-            f" Clearly apart from {styles[ours].label}{' too' if best in clear else ''}: {named}."
-        )
+        told += f" Clearly apart from {names[ours]}{' too' if best in clear else ''}: {named}."
     if known and min(gap.seeds for gap in known.values()) < FULL_SEEDS:
         told += f" With fewer than {FULL_SEEDS} seeds in an arm this is exploratory."
     return told
+
+
+def _in_a_sentence(label: str) -> str:
+    """A name with a comma of its own would read as two."""
+    return f"“{label}”" if "," in label else label
 
 
 def _capital(text: str) -> str:

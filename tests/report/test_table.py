@@ -174,6 +174,8 @@ def test_the_difference_is_paired_over_the_shared_seeds() -> None:
     assert "% pass@1; no arm is clearly apart from it. " in ends.finding(few, 256)
     alone = ends.finding({"grpo": arms["grpo"]}, 128)
     assert alone == f"GRPO ends at {ends.ends(arms, 128)['grpo'].mean:.1f} % pass@1."
+    late = ends.finding({"short_late": arms["grpo"]}, 128)  # its name has a comma of its own
+    assert late.startswith("“half, extended late” ends at ")
 
 
 def test_the_chart_of_ends_is_in_order_and_on_one_axis() -> None:
