@@ -22,8 +22,9 @@ class Experiment:
     ``notebook`` is the name of its notebook and page, without the ending. ``ours`` names the arms
     that answer a question which the paper leaves open. What is not ``recorded`` yet is trained by a
     sweep or its notebook alone, not to complete the committed pages. What is ``beside`` others has
-    no page of its own: theirs show it. ``cells`` are settings that all arms have in common, where
-    they are compared under several conditions.
+    no page of its own: theirs show it. The notebook of ``several`` takes several profiles at once.
+    ``cells`` are settings that all arms have in common, where they are compared under several
+    conditions.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Experiment:
     ours: tuple[str, ...] = ()
     recorded: bool = True
     beside: bool = False
+    several: bool = False
     cells: tuple[Mapping[str, Any], ...] = ()
 
     @property
@@ -91,6 +93,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "temperature",
             "Fig. 3: constant, staged, ramped and chosen temperature",
             "03_temperature",
+            SEEDS,
+            ("nano-steady",),
         ),
         Experiment(
             "kl_and_clip",
@@ -127,6 +131,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "07_results",
             FIVE,
             ("nano", "nano-m"),
+            several=True,
         ),
         Experiment(
             "batch_size",
@@ -180,6 +185,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "25_recipes",
             MAP_SEEDS,
             ("nano-steady", "nano-stress"),
+            several=True,
             cells=(SHORT,),
         ),
         Experiment(

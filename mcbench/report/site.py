@@ -208,16 +208,24 @@ def _entry(path: Path) -> Entry:
 
 
 def reproduce(known: Sequence[Study], more: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """The command that runs an experiment's notebook at the profiles and seeds of its studies."""
-    profiles = [study.profile for study in known]
-    scale: dict[str, Any] = {"profile": profiles[0]}
-    if len(EXPERIMENTS[known[0].name].profiles) > 1 or len(profiles) > 1:
-        scale = {"profiles": profiles}
-    seeds = sorted({record.seed for study in known for record in study.records})
+    """The commands that run an experiment's notebook at the profiles of its studies, with the seeds
+    that all arms have there, so that nothing is trained for it.
+    """
+    experiment = EXPERIMENTS[known[0].name]
+    by_seeds: dict[tuple[int, ...], list[str]] = {}
+    for study in known:
+        by_arm = [{record.seed for record in runs} for runs in study.arms.values() if runs]
+        seeds = tuple(sorted(set.intersection(*by_arm) or set.union(*by_arm)))
+        by_seeds.setdefault(seeds, []).append(study.profile)
     data = more.get("data")
     planted = sorted(map(int, data.scores)) if data else None
-    notebook = f"{EXPERIMENTS[known[0].name].notebook}.ipynb"
-    return command(notebook, **scale, seeds=seeds, pool_seeds=planted)
+    lines: list[str] = []
+    for seeds, profiles in by_seeds.items():
+        sizes: list[dict[str, Any]] = [{"profile": profile} for profile in profiles]
+        for size in [{"profiles": profiles}] if experiment.several else sizes:
+            scale = {**size, "seeds": seeds, "pool_seeds": planted}
+            lines.append(command(f"{experiment.notebook}.ipynb", **scale))
+    return "\n".join(lines)
 
 
 def calibrated_page(record: CalibrationRecord, pilots: Sequence[RunRecord] = ()) -> Page:

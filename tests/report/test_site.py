@@ -1,5 +1,8 @@
 """Folders of reports rebuilt from records, single files, and what the command line prints."""
 
+import re
+import shlex
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,8 @@ from mcbench.cli import main
 from mcbench.errors import UserError
 from mcbench.experiments.graded_sets import DATA_FILE
 from mcbench.experiments.labelled import SUITE_FILE, LabelledCase, SuiteRecord
+from mcbench.experiments.notebook import check_parameters, notebook_parameters
+from mcbench.files import json_or_text
 from mcbench.report import site
 from mcbench.report.base import Figure
 from mcbench.report.claims import results_on, summary_lines, summary_section
@@ -157,6 +162,16 @@ def test_command_quotes_lists_and_leaves_out_what_is_default() -> None:
     assert line == (
         "mcbench run notebooks/07_results.ipynb -p profiles '[\"nano\"]' -p seeds '[0, 1]'"
     )
+
+
+@pytest.mark.parametrize("page", sorted(COMMITTED.parent.glob("[0-9]*.html")), ids=lambda p: p.stem)
+def test_the_commands_on_a_committed_page_are_what_its_notebook_takes(page: Path) -> None:
+    lines = re.findall(r"mcbench run (notebooks/[^<\n]*)", page.read_text(encoding="utf-8"))
+    assert lines
+    for line in lines:
+        notebook, *words = shlex.split(unescape(line))
+        given = {name: json_or_text(text) for _, name, text in zip(*[iter(words)] * 3, strict=True)}
+        check_parameters(notebook_parameters(COMMITTED.parents[1] / notebook), given)
 
 
 def test_settings_that_older_records_lack_are_shown_with_what_they_meant(tmp_path: Path) -> None:

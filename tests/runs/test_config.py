@@ -59,7 +59,7 @@ def test_the_arms_of_all_experiments_give_exactly_the_committed_records():
     names = [name for name, one in EXPERIMENTS.items() if one.recorded]
     planned = {one.config.run_id for one in planned_together(names)}
     seeds = {"code_evaluator": 5, "data_quality": 5, "truncation_mask": 5}
-    seeds |= {"batch_size": 3, "kl_and_clip": 3, "context_length": 3}
+    seeds |= {"batch_size": 3, "kl_and_clip": 3, "context_length": 3, "temperature": 3}
     first_round = {
         one.config.run_id
         for name, count in seeds.items()
