@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,9 @@ def shown_runs(arms: Arms) -> dict[str, Record]:
 def sample_data(arms: Arms) -> dict[str, Any] | None:
     """A page's data for the browser; None where no responses are stored.
 
-    ``rows`` are those of :func:`row_of` with the texts of :func:`text_of`. Prompts and the pieces
-    of tokens are kept once: a row has their places.
+    ``columns`` are the rows of :func:`row_of` with the texts of :func:`text_of`, null where a row
+    lacks one. Prompts and the pieces of tokens are kept once: a row has their places. A text that
+    its first pieces make up is their number.
     """
     prompts: dict[str, int] = {}
     pieces: dict[str, int] = {}
@@ -91,6 +93,7 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
                 line = {**line, "log_ratios": None}  # scored as padding: no ratio of the policy's
             text = text_of(line, clip=clips[arm])
             if "pieces" in text:
+                text["text"] = _pieces_of(text["text"], text["pieces"]) or text["text"]
                 text["pieces"] = [pieces.setdefault(one, len(pieces)) for one in text["pieces"]]
             rows.append({"prompt": prompt, **row, **linked, **text})
     if not rows:
@@ -100,7 +103,15 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
         for arm, record in runs.items()
     }
     once = {"prompts": list(prompts), "pieces": list(pieces)}
-    return {"arms": named, **once, "rows": rows, "verdicts": VERDICTS}
+    columns = {name: [row.get(name) for row in rows] for name in {n: 0 for row in rows for n in row}}
+    return {"arms": named, **once, "columns": columns, "verdicts": VERDICTS}
+
+
+def _pieces_of(text: str, pieces: Sequence[str]) -> int | None:
+    """How many of the first pieces make up the text; None where none do (a byte of a letter)."""
+    ends = list(accumulate(map(len, pieces)))
+    count = ends.index(len(text)) + 1 if len(text) in ends else 0
+    return count if count and "".join(pieces[:count]) == text else None
 
 
 def row_of(line: Mapping[str, Any], arm: str, step: int) -> dict[str, Any]:

@@ -80,7 +80,6 @@ def set_value(control: str, value: object, event: str = "input") -> str:
     ],
 )
 def test_committed_pages_open_from_disk_and_work(tab: Tab, path: Path) -> None:
-    assert path.stat().st_size < 2_000_000
     tab.errors.clear()
     tab.requests.clear()
     tab.open(path)
@@ -319,9 +318,10 @@ def test_a_brush_over_groups_filters_the_responses(tab: Tab) -> None:
     chosen = tab.evaluate(f"{dots}.filter((one) => Number(one.getAttribute('cx')) >= 230).length")
     assert tab.evaluate(inside) == chosen > 0
     responses = tab.evaluate("JSON.parse(document.getElementById('sample-data').textContent)")
-    rows = responses[tab.evaluate("document.querySelector('.browser').dataset.samples")]["rows"]
-    each = len(rows) // everything
-    assert tab.evaluate(summary).startswith(f"{chosen * each} responses of {len(rows)} match")
+    held = responses[tab.evaluate("document.querySelector('.browser').dataset.samples")]
+    count = len(held["columns"]["text"])
+    each = count // everything
+    assert tab.evaluate(summary).startswith(f"{chosen * each} responses of {count} match")
     assert tab.evaluate("document.querySelector('.weights').ariaLabel") != before
     tab.evaluate("document.querySelector('.views button').click()")
     assert tab.evaluate(inside) == everything

@@ -62,14 +62,14 @@ def test_arms_of_one_seed_are_shown_side_by_side(tmp_path: Path) -> None:
     assert data is not None
     assert {name: arm["seed"] for name, arm in data["arms"].items()} == {"grpo": 1, "microcoder": 1}
     assert data["prompts"] == ["<i>a</i>"]  # once, though four responses have it
-    assert [row["reward"] for row in data["rows"]] == [1, 0, 1, 1]
+    assert data["columns"]["reward"] == [1, 0, 1, 1]
 
 
 def test_the_selection_is_bounded_and_the_same_from_a_compact_record(tmp_path: Path) -> None:
     names = [str(i) for i in range(2 * SAMPLE_GROUPS)]
     record = with_responses(tmp_path, "grpo", [1, 0] * len(names), names)
     data = browser_of(record)
-    assert len(data["rows"]) == 2 * SAMPLE_GROUPS
+    assert len(data["columns"]["text"]) == 2 * SAMPLE_GROUPS
     assert browser_of(read_compact(write_compact(record, tmp_path / "c.parquet"))) == data
 
 
@@ -84,14 +84,15 @@ def test_what_a_model_wrote_is_shown_as_text(tmp_path: Path) -> None:
 
 def test_tokens_carry_how_probable_they_were(tmp_path: Path) -> None:
     record = with_responses(tmp_path, "grpo", [1, 0], ["a"])
-    lines: list[Any] = [
-        {**line, "logprobs": [-0.01, -2.0, -99.0], "pieces": ["a", "\x00", "b"]}
-        for line in record.completions(5).assign(step=5, completion="ab").to_dict("records")
-    ]
+    rows = record.completions(5).assign(step=5, completion=["a\x00", "ab"]).to_dict("records")
+    tokens = {"logprobs": [-0.01, -2.0, -99.0], "pieces": ["a", "\x00", "b"]}
+    lines: list[Any] = [{**line, **tokens} for line in rows]
     data = browser_of(replace(record, sample_lines=lines))
-    row = data["rows"][0]
-    assert [data["pieces"][place] for place in row["pieces"]] == ["a", "␀", "b"]
-    assert (len(data["pieces"]), row["levels"]) == (3, "06f")  # once, whatever responses have them
+    columns = data["columns"]
+    assert [data["pieces"][place] for place in columns["pieces"][0]] == ["a", "␀", "b"]
+    assert len(data["pieces"]) == 3  # once, whatever responses have them
+    assert columns["levels"] == ["06f", "06f"]
+    assert columns["text"] == [2, "ab"]  # its first two pieces; no number of them
 
 
 def test_cut_text_says_how_much_is_missing() -> None:

@@ -174,6 +174,11 @@ def test_the_commands_on_a_committed_page_are_what_its_notebook_takes(page: Path
         check_parameters(notebook_parameters(COMMITTED.parents[1] / notebook), given)
 
 
+def test_committed_pages_are_small() -> None:
+    pages = COMMITTED.parent.glob("*.html")
+    assert {page.name for page in pages if page.stat().st_size >= 2_000_000} == set()
+
+
 def test_settings_that_older_records_lack_are_shown_with_what_they_meant(tmp_path: Path) -> None:
     records = [make_record(arm, 0, steps=20) for arm in ("grpo", "grpo_plus")]
     del records[0].meta["config"]["reward_rules"]

@@ -204,8 +204,14 @@ function offer(select, options, otherwise = options[0]?.[0]) {
 // that is asked for), the meaning of verdicts. `text(row)`: prompt, text, and pieces with levels of
 // improbability where they were recorded; undefined while it is on its way. `finds(row, words)`.
 // `ask(wanted)` and `follow(call)` do something only in a notebook.
-function pageSource({ arms, prompts, pieces, rows, verdicts }) {
-  rows.forEach((row, index) => { row.id = index; });
+function pageSource({ arms, prompts, pieces, columns, verdicts }) {
+  const names = Object.keys(columns);
+  const rows = columns.text.map((text, id) => {
+    const row = Object.fromEntries(names.map((name) => [name, columns[name][id]]));
+    const own = row.pieces?.map((place) => pieces[place]);
+    const written = typeof text === "number" ? own.slice(0, text).join("") : text;
+    return { ...row, id, pieces: own, text: written };
+  });
   const probable = rows.some((row) => row.levels), uncertain = rows.some((row) => row.entropy);
   const moved = rows.some((row) => row.ratio);
   const has = (text, words) => text.toLowerCase().includes(words);
@@ -213,9 +219,7 @@ function pageSource({ arms, prompts, pieces, rows, verdicts }) {
     live: false,
     asked: () => ({}),
     data: () => ({ arms, rows, verdicts, probable, uncertain, moved }),
-    text: (row) => ({
-      ...row, prompt: prompts[row.prompt], pieces: row.pieces?.map((place) => pieces[place]),
-    }),
+    text: (row) => ({ ...row, prompt: prompts[row.prompt] }),
     finds: (row, words) => has(row.text, words) || has(prompts[row.prompt], words),
     ask: () => {},
     follow: () => {},
