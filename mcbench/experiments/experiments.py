@@ -12,7 +12,7 @@ from mcbench.experiments.arms import ARMS, CORRECTION, SEARCH, TIMING, Arms, arm
 from mcbench.runs.config import Config
 
 LANDSCAPE_SEEDS = (30, 31, 32, 33, 34)
-THREE, FIVE = (0, 1, 2), (0, 1, 2, 3, 4)
+THREE = (0, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,13 @@ def grid(
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
-        Experiment("cross_model", "Fig. 1: two model generations", "01_cross_model"),
+        Experiment(
+            "cross_model",
+            "Fig. 1: two model generations",
+            "01_cross_model",
+            SEEDS,
+            ("nano-steady",),
+        ),
         Experiment(
             "truncation_mask",
             "Fig. 2: which truncated responses are masked",
@@ -129,8 +135,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "results",
             "Fig. 7 and Table 1: three recipes, two model sizes",
             "07_results",
-            FIVE,
-            ("nano", "nano-m"),
+            SEEDS,
+            ("nano-steady",),
             several=True,
         ),
         Experiment(

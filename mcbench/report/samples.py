@@ -103,7 +103,8 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
         for arm, record in runs.items()
     }
     once = {"prompts": list(prompts), "pieces": list(pieces)}
-    columns = {name: [row.get(name) for row in rows] for name in {n: 0 for row in rows for n in row}}
+    names = {name: None for row in rows for name in row}
+    columns = {name: [row.get(name) for row in rows] for name in names}
     return {"arms": named, **once, "columns": columns, "verdicts": VERDICTS}
 
 

@@ -78,12 +78,16 @@ class Sources:
 
     @property
     def sizes(self) -> dict[str, Arms]:
-        """model -> arms; with the profile's name where several studies train one model."""
+        """model -> arms; with the profile's name where several studies train one model, under that
+        name alone where a study's arms train models of their own.
+        """
         sizes = [(_model(study), study.profile) for study in self.studies]
         names = size_names(sizes)
         return {names[size]: arms_of(one) for size, one in zip(sizes, self.studies, strict=True)}
 
 
 def _model(study: Study) -> str:
-    models = Counter(record.config.model for record in study.records)
-    return models.most_common(1)[0][0] if models else study.profile
+    models = (runs[0].config.model for runs in study.arms.values() if runs)
+    counts = Counter(models).most_common(2)
+    alone = len({count for _, count in counts}) == len(counts) > 0
+    return counts[0][0] if alone else study.profile

@@ -59,11 +59,15 @@ def test_the_arms_of_all_experiments_give_exactly_the_committed_records():
     names = [name for name, one in EXPERIMENTS.items() if one.recorded]
     planned = {one.config.run_id for one in planned_together(names)}
     seeds = {"code_evaluator": 5, "data_quality": 5, "truncation_mask": 5}
-    seeds |= {"batch_size": 3, "kl_and_clip": 3, "context_length": 3, "temperature": 3}
+    three = ("cross_model", "batch_size", "kl_and_clip", "context_length", "temperature")
+    seeds |= {**dict.fromkeys(three, 3), "results": 5}
     first_round = {
         one.config.run_id
-        for name, count in seeds.items()
-        for one in planned_runs(name, "nano", range(count))
+        for name, profile, count in [
+            *((name, "nano", count) for name, count in seeds.items()),
+            ("results", "nano-m", 5),
+        ]
+        for one in planned_runs(name, profile, range(count))
     }
     assert planned | first_round == {path.stem for path in RECORDS.glob("*.parquet")}
 
