@@ -107,7 +107,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Fig. 4: KL term and upper clip",
             "04_kl_and_clip",
             SEEDS,
-            ("nano-clip",),
+            ("nano-clip", "nano-steady"),
             ours=("kl_high_clip", "no_kl_low_clip"),
         ),
         Experiment(
