@@ -31,7 +31,8 @@ SCALES = {
 }
 FIGURES = {"cross_model", "results"}  # Fig. 1 and 7, which none of the 34 claims rests on
 COUNTED = FIGURES | {claim.experiment for claim in CLAIMS.values() if claim.whose == "paper"}
-ONLY_AT = {"cross_model": ["qwen3-4b"]}  # the older model is of its size
+# The older model is of this size; the recipes are compared at both.
+SIZES = {"cross_model": ["qwen3-4b"], "results": list(SCALES)}
 SEEDS = 5
 
 
@@ -72,7 +73,7 @@ def full_set(scale: str, node: Machine, share: float) -> dict[str, Any]:
         if name not in COUNTED:
             continue
         profiles = [SCALES[scale][profile] for profile in experiment.profiles]
-        profiles = ONLY_AT.get(name, profiles)
+        profiles = SIZES.get(name, profiles)
         runs = {run.config.run_id: run.config for run in planned_runs(name, profiles, seeds=[0])}
         new = {key: config for key, config in runs.items() if key not in counted}
         counted |= new.keys()
