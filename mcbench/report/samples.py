@@ -93,7 +93,7 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
                 line = {**line, "log_ratios": None}  # scored as padding: no ratio of the policy's
             text = text_of(line, clip=clips[arm])
             if "pieces" in text:
-                text["text"] = _pieces_of(text["text"], text["pieces"]) or text["text"]
+                text["text"] = _leading_pieces(text["text"], text["pieces"]) or text["text"]
                 text["pieces"] = [pieces.setdefault(one, len(pieces)) for one in text["pieces"]]
             rows.append({"prompt": prompt, **row, **linked, **text})
     if not rows:
@@ -103,12 +103,12 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
         for arm, record in runs.items()
     }
     once = {"prompts": list(prompts), "pieces": list(pieces)}
-    names = {name: None for row in rows for name in row}
+    names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
     return {"arms": named, **once, "columns": columns, "verdicts": VERDICTS}
 
 
-def _pieces_of(text: str, pieces: Sequence[str]) -> int | None:
+def _leading_pieces(text: str, pieces: Sequence[str]) -> int | None:
     """How many of the first pieces make up the text; None where none do (a byte of a letter)."""
     ends = list(accumulate(map(len, pieces)))
     count = ends.index(len(text)) + 1 if len(text) in ends else 0

@@ -209,7 +209,7 @@ def _entry(path: Path) -> Entry:
 
 def reproduce(known: Sequence[Study], more: Mapping[str, Any] = MappingProxyType({})) -> str:
     """The commands that run an experiment's notebook at the profiles of its studies, with the seeds
-    that all arms have there, so that nothing is trained for it.
+    that all arms have there, so that nothing is trained for it (all seeds, where they share none).
     """
     experiment = EXPERIMENTS[known[0].name]
     by_seeds: dict[tuple[int, ...], list[str]] = {}
@@ -222,9 +222,10 @@ def reproduce(known: Sequence[Study], more: Mapping[str, Any] = MappingProxyType
     lines: list[str] = []
     for seeds, profiles in by_seeds.items():
         sizes: list[dict[str, Any]] = [{"profile": profile} for profile in profiles]
-        for size in [{"profiles": profiles}] if experiment.several else sizes:
-            scale = {**size, "seeds": seeds, "pool_seeds": planted}
-            lines.append(command(f"{experiment.notebook}.ipynb", **scale))
+        if experiment.several:
+            sizes = [{"profiles": profiles}]
+        shared = {"seeds": seeds, "pool_seeds": planted}
+        lines += [command(f"{experiment.notebook}.ipynb", **size, **shared) for size in sizes]
     return "\n".join(lines)
 
 

@@ -79,7 +79,7 @@ class Sources:
     @property
     def sizes(self) -> dict[str, Arms]:
         """model -> arms; with the profile's name where several studies train one model, under that
-        name alone where a study's arms train models of their own.
+        name alone where a study's arms are of two models alike.
         """
         sizes = [(_model(study), study.profile) for study in self.studies]
         names = size_names(sizes)
@@ -89,5 +89,5 @@ class Sources:
 def _model(study: Study) -> str:
     models = (runs[0].config.model for runs in study.arms.values() if runs)
     counts = Counter(models).most_common(2)
-    alone = len({count for _, count in counts}) == len(counts) > 0
-    return counts[0][0] if alone else study.profile
+    tied = len(counts) == 2 and counts[0][1] == counts[1][1]
+    return study.profile if tied or not counts else counts[0][0]
