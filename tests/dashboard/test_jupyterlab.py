@@ -107,6 +107,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     for name, sources in (
         ("watch", [DASHBOARD, THREADS]),
+        ("cleared", [DASHBOARD, THREADS]),
         ("ablation", [COMPARE]),
         ("what_if", asked),
     ):
@@ -309,6 +310,23 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
     check_again(lab, "notebook:run-all-cells")
     assert lab.errors == [], sorted(set(lab.errors))[:8]
     check_again(lab, "notebook:restart-run-all")
+    assert lab.errors == [], sorted(set(lab.errors))[:8]
+
+
+def test_a_dashboard_may_be_cleared_while_its_figures_load(lab: Lab, folder: Path) -> None:
+    finished(folder / "runs", "other", "microcoder", 3, 40)
+    lab.open("cleared.ipynb")
+    lab.command("notebook:run-all-cells")
+    clear = "panel.content.widgets[0].model.outputs.clear()"
+    drawn = lab.tab.evaluate(
+        "new Promise(done => { const look = () => {"
+        " if (!document.querySelector('.mcb-figures [role=img]')) return setTimeout(look, 1);"
+        " done(document.querySelectorAll('.mcb-figures .main-svg').length);"
+        f" {clear}; }}; look(); }})"
+    )
+    assert drawn == 0
+    lab.until_done()
+    check_again(lab, "notebook:run-all-cells")
     assert lab.errors == [], sorted(set(lab.errors))[:8]
 
 

@@ -44,7 +44,8 @@ function adapt(view) {
   view.remove = function () {
     this.gone = true;
     this.observer?.disconnect();
-    remove.call(this);
+    // A figure may leave as soon as it came; plotly fails where its drawing ends on a purged plot.
+    setTimeout(() => remove.call(this));
   };
 }
 
