@@ -168,7 +168,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             SEEDS,
             ("nano-steady",),
             ours=tuple(ARMS["doses"]),
-            recorded=False,
         ),
         Experiment(
             "rivals",
