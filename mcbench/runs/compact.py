@@ -2,9 +2,9 @@
 
 A parquet table with two columns, ``table`` and ``row``. Rows of the tables ``meta`` and ``eval``
 are JSON lines as the run recorded them, reals with six digits. A row of ``column`` is what all
-updates logged under one name, reals with four digits (times three): about half of what the lines
-would take, which older files hold in ``step``. What evaluations know of their problems beside the
-passes stands once, in rows of the table ``problems``. ``sample`` are a few whole groups of the
+updates logged under one name, reals with four digits (times three): about half of what lines would
+take. What evaluations know of their problems beside the passes stands once, in rows of the table
+``problems``. ``sample`` are a few whole groups of the
 stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last
 generation, chosen without a look at what they hold. ``distribution`` is counted from all stored
 responses where the run itself logged none. Equal records give equal bytes.
@@ -138,10 +138,10 @@ def _without_problems(
 def _with_problems(
     line: dict[str, Any], known: Sequence[Sequence[dict[str, Any]]]
 ) -> dict[str, Any]:
-    """A line as it was recorded; older files hold it so."""
-    found = line.get("per_problem")
-    if not isinstance(found, dict):
+    """A line as it was recorded."""
+    if "per_problem" not in line:
         return line
+    found = line["per_problem"]
     counts = (found[name] for name in _COUNTS)
     rows = zip(known[found["problems"]], *counts, strict=True)
     whole = [{**row, "passes": passes, "attempts": attempts} for row, passes, attempts in rows]
@@ -213,7 +213,7 @@ def read_compact(path: str | Path) -> RunRecord:
     problems = [row["problems"] for row in rows["problems"]]
     return RunRecord(
         meta=meta,
-        step_lines=rows["step"] or _lines(rows["column"]),
+        step_lines=_lines(rows["column"]),
         eval_lines=[_with_problems(row, problems) for row in rows["eval"]],
         path=Path(path),
         sample_lines=rows["sample"],
