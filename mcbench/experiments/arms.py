@@ -175,8 +175,9 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "kl_cov": {"recipe": "kl_cov"},
         "pass_at_k": {"recipe": "grpo_plus", "advantage_rule": "pass_at_k", "pass_k": 4},
     },
-    # Whole recipes beside MicroCoder-GRPO (mcbench/grpo/staged.py, claims/recipes.py). DeepCoder's
-    # limit is doubled after two thirds; Polaris has three stages and raises T in steps of .05.
+    # Whole recipes beside MicroCoder-GRPO (grpo/resampling.py, grpo/stages.py, claims/recipes.py).
+    # DeepCoder's limit is doubled after two thirds; Polaris has three stages and raises T in steps
+    # of .05.
     "recipes": {
         "none": {"recipe": "grpo_plus"},
         "microcoder": {"recipe": "microcoder"},

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.staged import StagedGRPOTrainer
+from mcbench.grpo.resampling import ResamplingGRPOTrainer
 
 BLAME = 0.3
 OUTCOMES, RIGHT = 4, 3
@@ -126,7 +126,7 @@ def _highest(states: Tensor, mask: Tensor) -> Tensor:
     return states.masked_fill(~mask.unsqueeze(2), -torch.inf).amax(dim=1).nan_to_num(neginf=0.0)
 
 
-class DenseGRPOTrainer(StagedGRPOTrainer):
+class DenseGRPOTrainer(ResamplingGRPOTrainer):
     """The trainer with credit for tokens and an adaptive KL term."""
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:

@@ -259,7 +259,7 @@ class _Session:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     def _on_generation(self, trainer: Any, batch: Any) -> None:
-        choice = trainer.temperature_choice
+        choice = trainer.stages.choice
         if choice is not None and "temperature_choice" not in self.run.meta:
             self.run.note(temperature_choice=asdict(choice))
             self.progress(f"[{self.label}] {choice.explanation}")

@@ -123,3 +123,8 @@ def make_trainer(config: Callable[..., MicroCoderGRPOConfig]) -> Callable[..., A
         return cls(args=config(**changes), **{**defaults, **(trainer or {})})
 
     return make
+
+
+def logged(trainer: Any, name: str) -> list[float]:
+    """What a trainer logged under a name, in order."""
+    return [line[name] for line in trainer.state.log_history if name in line]

@@ -9,7 +9,7 @@ import torch
 from mcbench.errors import UserError
 from mcbench.grpo import dense
 
-from .conftest import make_model
+from .conftest import logged, make_model
 
 
 def test_lines_of_tokens():
@@ -63,10 +63,6 @@ def noted(notes):
         return [float(text.split().count("a") % 2) for text in completions]
 
     return reward
-
-
-def logged(trainer, name):
-    return [line[name] for line in trainer.state.log_history if name in line]
 
 
 def trained(make_trainer, notes, **options):

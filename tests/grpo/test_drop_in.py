@@ -15,6 +15,7 @@ from mcbench.errors import UserError
 from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
 from mcbench.grpo.diversity import program_key
 from mcbench.grpo.generation import completion_text
+from mcbench.grpo.stages import Stages
 
 from . import table
 from .conftest import letter_reward, make_dataset, make_model, make_tokenizer
@@ -189,7 +190,7 @@ def test_diversity_cannot_be_measured_with_an_environment(make_trainer):
     trainer.environment_factories = {None: Counting}
     trainer.args.temperature_target_diversity = 0.5
     with pytest.raises(UserError, match="cannot be measured with environment_factories"):
-        trainer._check_settings()
+        Stages(trainer)
 
 
 # Training -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from mcbench.errors import UserError
 from mcbench.grpo import rivals
 from mcbench.grpo.temperature import nearest_temperature
 
-from .conftest import make_dataset
+from .conftest import logged, make_dataset
 
 NAN = float("nan")
 
@@ -108,10 +108,6 @@ def test_the_nearest_temperature_is_taken():
 
 
 # In training -------------------------------------------------------------------------------------
-
-
-def logged(trainer, name):
-    return [line[name] for line in trainer.state.log_history if name in line]
 
 
 def test_uncut_advantages_reach_the_loss_and_the_record(make_trainer):
@@ -217,7 +213,7 @@ def test_a_temperature_is_chosen_by_the_sampler_s_entropy(make_trainer):
     options = {"temperature_grid": [0.3, 1.0, 2.5], "temperature_probe_prompts": 8, "max_steps": 1}
     trainer = make_trainer(temperature_target_entropy=1.4, sample_unfinished=True, **options)
     trainer.train()
-    choice = trainer.temperature_choice
+    choice = trainer.stages.choice
     nearest = min(choice.measured, key=lambda t: abs(choice.measured[t] - 1.4))
     assert choice.temperature == float(nearest)
     assert choice.measured["0.3"] < choice.measured["1"] < choice.measured["2.5"]

@@ -153,12 +153,12 @@ def test_lowest_temperature_that_reaches_the_target():
 def test_measured_diversity_rises_with_temperature(make_trainer):
     trainer = make_trainer(temperature_probe_prompts=8, max_completion_length=16)
     before = torch.get_rng_state()
-    measured = trainer.measure_diversity([0.2, 1.0, 2.0])
+    measured = trainer.stages.measure_diversity([0.2, 1.0, 2.0])
     assert list(measured) == [0.2, 1.0, 2.0]
     assert measured[0.2] < measured[1.0] < measured[2.0]
     assert torch.equal(before, torch.get_rng_state())
     with pytest.raises(UserError, match="greater than 0"):
-        trainer.measure_diversity([0.0])
+        trainer.stages.measure_diversity([0.0])
 
 
 def test_chosen_temperature_is_used_and_kept_with_the_checkpoint(make_trainer, tmp_path):
@@ -172,15 +172,15 @@ def test_chosen_temperature_is_used_and_kept_with_the_checkpoint(make_trainer, t
     }
     trainer = make_trainer(max_steps=1, **options)
     trainer.train()
-    choice = trainer.temperature_choice
+    choice = trainer.stages.choice
     below = [t for t, d in choice.measured.items() if float(t) < choice.temperature]
     assert all(choice.measured[t] < 0.8 for t in below)
     assert choice.reached
     assert trainer.state.log_history[0]["temperature"] == choice.temperature > 0.1
     resumed = make_trainer(max_steps=2, **options)
-    resumed.measure_diversity = None  # must not be measured again
+    resumed.stages.measure_diversity = None  # must not be measured again
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
-    assert resumed.temperature_choice == choice
+    assert resumed.stages.choice == choice
     assert resumed.temperature == choice.temperature
     (tmp_path / "checkpoint-1" / "microcoder_state.json").unlink()
     with pytest.raises(UserError, match=r"microcoder_state\.json"):

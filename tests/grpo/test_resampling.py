@@ -4,43 +4,32 @@ import pytest
 import torch
 
 from mcbench.errors import UserError
-from mcbench.grpo import staged
+from mcbench.grpo import resampling
 
-from .conftest import make_dataset
+from .conftest import logged, make_dataset
 
 NAN = float("nan")
 
 
-def test_distinct_4_of_words_counts_words_and_not_tokens():
-    # Five words: two 4-grams, both new; the second response has the same two.
-    assert staged.distinct_4_words(["a b  c d e", "a b c\nd e"], 2) == pytest.approx(2 / 4)
-    # Mean over prompts: 1/2 and 1.
-    texts = ["a b c d", "a b c d", "a b c d", "e f g h"]
-    assert staged.distinct_4_words(texts, 2) == pytest.approx(0.75)
-    assert staged.distinct_4_words(["too short", ""], 2) != staged.distinct_4_words([], 2)  # NaN
-
-
 def test_share_right_is_of_scored_responses():
     rewards = torch.tensor([1.0, 1, 1, 0, NAN, 1, NAN, NAN])
-    assert staged.share_right(rewards, 1.0, 2) == [1.0, 0.5, 1.0, None]
+    assert resampling.share_right(rewards, 1.0, 2) == [1.0, 0.5, 1.0, None]
 
 
 def test_other_rows_are_drawn_from_what_is_kept():
-    found = [staged.other_row([True, False, True, False], draw) for draw in (0, 0.49, 0.5, 0.99)]
+    found = [
+        resampling.other_row([True, False, True, False], draw) for draw in (0, 0.49, 0.5, 0.99)
+    ]
     assert found == [1, 1, 3, 3]
-    assert [staged.other_row([True, True], draw) for draw in (0.49, 0.5)] == [0, 1]
+    assert [resampling.other_row([True, True], draw) for draw in (0.49, 0.5)] == [0, 1]
 
 
 def test_flat_groups_are_replaced_only_if_more_than_a_third_are_good():
     draws = torch.tensor([0.0, 0.9, 0.6])
-    assert staged.substitutes([True, False, False], 1 / 3, draws) == [1, 1, 2]
-    assert staged.substitutes([True, True, False], 1 / 3, draws) is None  # a third is not more
-    assert staged.substitutes([False] * 3, 1 / 3, draws) == [0, 1, 2]
-    assert staged.substitutes([True] * 3, 0.0, draws) is None
-
-
-def logged(trainer, name):
-    return [line[name] for line in trainer.state.log_history if name in line]
+    assert resampling.substitutes([True, False, False], 1 / 3, draws) == [1, 1, 2]
+    assert resampling.substitutes([True, True, False], 1 / 3, draws) is None  # a third is not more
+    assert resampling.substitutes([False] * 3, 1 / 3, draws) == [0, 1, 2]
+    assert resampling.substitutes([True] * 3, 0.0, draws) is None
 
 
 def weights(trainer):
@@ -116,19 +105,6 @@ def _rows():
     return rows["problem_id"], rows["prompt"]
 
 
-def test_the_temperature_of_a_stage_restores_the_first_one_s_diversity(make_trainer):
-    grid = [0.5, 1.0, 1.5, 2.0]
-    options = {"temperature_grid": grid, "temperature_probe_prompts": 4}
-    trainer = make_trainer(temperature_restore=[2, 4], max_steps=5, **options)
-    measured = iter([{1.0: 0.5}, {1.0: 0.3, 1.5: 0.5, 2.0: 0.9}, {1.5: 0.2, 2.0: 0.4}])
-    asked = []
-    trainer.measure_words = lambda grid: asked.append(list(grid)) or next(measured)
-    trainer.train()
-    assert asked == [[1.0], [1.0, 1.5, 2.0], [1.5, 2.0]]
-    assert logged(trainer, "temperature") == [1, 1, 1.5, 1.5, 2]  # the last does not reach it
-    assert len(logged(trainer, "task/distinct_4_words")) == 5
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -141,8 +117,3 @@ def test_the_temperature_of_a_stage_restores_the_first_one_s_diversity(make_trai
 def test_wrong_options_are_refused(config, changes, message):
     with pytest.raises(UserError, match=message):
         config(**changes)
-
-
-def test_stages_start_where_a_batch_begins(make_trainer):
-    with pytest.raises(UserError, match="step 3 is inside a generated batch"):
-        make_trainer(temperature_restore=[3], steps_per_generation=2, gradient_accumulation_steps=1)

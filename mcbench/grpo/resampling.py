@@ -1,13 +1,10 @@
-"""What whole recipes do to the course of a training, as options of the same trainer; all off by
-default.
+"""Which prompts and groups a batch is trained on, as whole recipes choose them; off by default.
 
-- **Polaris** (An et al. 2025): the temperature is raised at the start of a stage so that
-  Distinct-4 of the responses' words returns to that of the first stage (``temperature_restore``);
-  groups that fare alike are replaced by copies of the others of their batch, and where too few are
-  left the whole step is skipped (``substitute_flat``).
 - **Polaris and SRPO** (Zhang et al. 2025, section 3.3): prompts that are solved too often are
   dropped when they come again (``drop_above``; SRPO's history resampling drops what all responses
   solved, Polaris what more than 0.9 of them did: with 8 responses the same).
+- **Polaris** (An et al. 2025): groups that fare alike are replaced by copies of the others of their
+  batch, and where too few are left the whole step is skipped (``substitute_flat``).
 
 Shapes: B = P·G responses, T tokens.
 """
@@ -22,19 +19,9 @@ from transformers import TrainerCallback
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.diversity import distinct_n, grouped
 from mcbench.grpo.masking import uniform_draws
 from mcbench.grpo.rivals import RivalGRPOTrainer, flat_groups
 from mcbench.grpo.trl_correction import loss_mask
-
-
-def distinct_4_words(texts: Sequence[str], group_size: int) -> float:
-    """Distinct-4 as Polaris counts it: of words between white space and not of tokens, pooled over
-    a prompt's responses, mean over prompts (``evaluation`` of its repository).
-    """
-    numbers: dict[str, int] = {}
-    words = [[numbers.setdefault(word, len(numbers)) for word in text.split()] for text in texts]
-    return distinct_n(grouped(words, group_size), (4,))[4]
 
 
 def share_right(rewards: Tensor, right: float, group_size: int) -> list[float | None]:
@@ -74,12 +61,8 @@ def substitutes(flat: Sequence[bool], least: float, draws: Tensor) -> list[int] 
     ]
 
 
-class StagedGRPOTrainer(RivalGRPOTrainer):
-    """The trainer with what whole recipes change between batches.
-
-    What is remembered (solved prompts, temperatures that were chosen) is kept with every
-    checkpoint.
-    """
+class ResamplingGRPOTrainer(RivalGRPOTrainer):
+    """The trainer with those choices. Which prompts are solved is kept with every checkpoint."""
 
     _skipped = False
 
@@ -170,15 +153,6 @@ class StagedGRPOTrainer(RivalGRPOTrainer):
         output["num_items_in_batch"] = loss_mask(output).sum()
         return output
 
-    # -- words
-
-    def words_metrics(self) -> dict[str, float]:
-        """Distinct-4 of the batch's words, to be read beside that of token ids."""
-        if self.args.temperature_restore is None:
-            return {}
-        texts = self.texts(self.sampled_ids)
-        return {"task/distinct_4_words": distinct_4_words(texts, self.num_generations)}
-
     def texts(self, ids: list[list[int]]) -> list[str]:
         """Responses as text, without special tokens."""
         processor: Any = self.processing_class
@@ -190,7 +164,7 @@ class _SkipUpdates(TrainerCallback):
     optimizer changes neither weights nor moments.
     """
 
-    def __init__(self, trainer: StagedGRPOTrainer) -> None:
+    def __init__(self, trainer: ResamplingGRPOTrainer) -> None:
         self.trainer = trainer
 
     def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None:

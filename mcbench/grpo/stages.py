@@ -1,0 +1,213 @@
+"""The temperature and the response length in force: fixed stages, T(D), and what papers do instead.
+
+Both change only where a batch is generated, for sampling and for the log-probabilities of the old,
+new and reference policy together (``temperature.py`` has the rules as pure functions):
+
+- **stages** (``temperature_stages``, ``length_stages``): values from given steps on;
+- **T(D)** (``temperature_target_diversity``): before the first update, D is measured on a
+  temperature grid with the current model, and the chosen temperature is kept;
+- **T by entropy** (``temperature_target_entropy``; AceReason), in the same way;
+- **restored diversity** (``temperature_restore``; Polaris, An et al. 2025, section 3): at the start
+  of a stage the temperature rises so that Distinct-4 of the responses' words returns to that of the
+  first stage.
+
+What was chosen is kept with every checkpoint.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import torch
+
+from mcbench.errors import UserError
+from mcbench.grpo.diversity import distinct_n, grouped
+from mcbench.grpo.temperature import (
+    Choice,
+    check_grid,
+    nearest_temperature,
+    select_temperature,
+    stage_value,
+)
+from mcbench.grpo.trl_resume import STATE_FILE
+
+if TYPE_CHECKING:
+    from mcbench.grpo.resampling import ResamplingGRPOTrainer
+
+logger = logging.getLogger(__name__)
+
+
+def distinct_4_words(texts: Sequence[str], group_size: int) -> float:
+    """Distinct-4 as Polaris counts it: of words between white space and not of tokens, pooled over
+    a prompt's responses, mean over prompts (``evaluation`` of its repository).
+    """
+    numbers: dict[str, int] = {}
+    words = [[numbers.setdefault(word, len(numbers)) for word in text.split()] for text in texts]
+    return distinct_n(grouped(words, group_size), (4,))[4]
+
+
+class Stages:
+    """Sets the temperature and the response length of a trainer.
+
+    Raises:
+        UserError: a stage begins inside a generated batch, or a temperature has a target that the
+            trainer's way of responding does not let it measure.
+    """
+
+    def __init__(self, trainer: ResamplingGRPOTrainer) -> None:
+        self.trainer = trainer
+        args = trainer.args
+        measures = self._chooses or args.temperature_restore
+        for name in ("rollout_func", "environment_factories"):
+            if measures and getattr(trainer, name) is not None:
+                raise UserError(f"the target of a temperature cannot be measured with {name}")
+        starts = {
+            "temperature_stages": [start for start, _ in args.temperature_points],
+            "length_stages": [start for start, _ in args.length_points],
+            "temperature_restore": args.temperature_restore or [],
+        }
+        for option, steps in starts.items():
+            for start in steps:
+                if not trainer.is_boundary(start):
+                    raise UserError(
+                        f"{option}: step {start} is inside a generated batch; the nearest allowed "
+                        f"start steps are {trainer.near_boundaries(start)}"
+                    )
+
+    @property
+    def _chooses(self) -> bool:
+        args = self.trainer.args
+        targets = args.temperature_target_diversity, args.temperature_target_entropy
+        return targets != (None, None)
+
+    def enter(self) -> None:
+        """Puts temperature and length of the current step in force, before a batch is generated."""
+        args, step = self.trainer.args, self.trainer.state.global_step
+        if self._chooses:
+            self.trainer.set_temperature(self._chosen().temperature)
+        elif args.temperature_restore is not None:
+            self.trainer.set_temperature(self._restored())
+        elif args.temperature_points:
+            temperature = stage_value(args.temperature_points, step) or args.temperature
+            self.trainer.set_temperature(temperature)
+        if args.length_points:
+            length = stage_value(args.length_points, step)
+            self.trainer.set_max_completion_length(int(length or args.max_completion_length or 0))
+
+    @property
+    def choice(self) -> Choice | None:
+        """What T(D) or T by entropy chose, None before or without it."""
+        chosen = self.trainer.checkpoint_state.get("temperature_choice")
+        return Choice(**chosen) if chosen else None
+
+    def _chosen(self) -> Choice:
+        """T(D), or by entropy: chosen before the first update, then kept."""
+        if self.choice is not None:
+            return self.choice
+        args, step = self.trainer.args, self.trainer.state.global_step
+        if step:
+            raise UserError(
+                f"the checkpoint of step {step} has no {STATE_FILE} with the chosen temperature"
+            )
+        if args.temperature_target_entropy is not None:
+            choice = nearest_temperature(self.measure_entropy(), args.temperature_target_entropy)
+        else:
+            assert args.temperature_target_diversity is not None  # _chooses
+            choice = select_temperature(self.measure_diversity(), args.temperature_target_diversity)
+        self.trainer.checkpoint_state["temperature_choice"] = asdict(choice)
+        report = logger.info if choice.reached else logger.warning
+        report(choice.explanation)
+        return choice
+
+    def _restored(self) -> float:
+        """The temperature of the stage: the first one's is ``temperature``; a later stage takes the
+        lowest of the grid, from the one before on, at which Distinct-4 of words is that of the
+        first stage again, measured as T(D) is.
+        """
+        args, state = self.trainer.args, self.trainer.checkpoint_state
+        known: list[float] = state.setdefault("stage_temperatures", [])
+        if not known:
+            known.append(args.temperature)
+            state["stage_diversity"] = self.measure_words(known)[known[0]]
+        starts, step = args.temperature_restore or [], self.trainer.state.global_step
+        begun = sum(start <= step for start in starts)
+        while len(known) < 1 + begun:
+            grid = [t for t in args.temperature_grid if t >= known[-1]] or known[-1:]
+            choice = select_temperature(self.measure_words(grid), state["stage_diversity"])
+            logger.info("stage %d: %s", len(known) + 1, choice.explanation)
+            known.append(choice.temperature)
+        return known[-1]
+
+    # -- measuring, on the first training prompts and without a trace in the training that follows
+
+    def measure_diversity(self, grid: Sequence[float] | None = None) -> dict[float, float]:
+        """D(T), Distinct-4 of the current model's responses, for each T of ``grid``."""
+        trainer = self.trainer
+
+        def distinct_4(responses: list[list[int]]) -> float:
+            groups = grouped(responses, trainer.num_generations)
+            values = torch.tensor([distinct_n([group], (4,))[4] for group in groups])
+            return trainer.gather(values).nanmean().item()
+
+        return self._over(grid, distinct_4)
+
+    def measure_words(self, grid: Sequence[float] | None = None) -> dict[float, float]:
+        """D(T) of words in the place of tokens."""
+        return self._over(grid, self._distinct_4_words)
+
+    def measure_entropy(self, grid: Sequence[float] | None = None) -> dict[float, float]:
+        """The sampler's entropy (nats a token) in the place of D(T).
+
+        Raises:
+            UserError: the sampler does not tell it.
+        """
+        if not self.trainer.args.sample_unfinished:
+            raise UserError(
+                "temperature_target_entropy needs sample_unfinished=True: no other sampler tells "
+                "the entropy of its tokens"
+            )
+        return self._over(grid, lambda _: self.trainer.sampled_entropy()["entropy/all_responses"])
+
+    def metrics(self, ids: list[list[int]]) -> dict[str, float]:
+        """Distinct-4 of a batch's words where temperatures are chosen by it, to be read beside that
+        of token ids.
+        """
+        if self.trainer.args.temperature_restore is None:
+            return {}
+        return {"task/distinct_4_words": self._distinct_4_words(ids)}
+
+    def _distinct_4_words(self, ids: list[list[int]]) -> float:
+        return distinct_4_words(self.trainer.texts(ids), self.trainer.num_generations)
+
+    def _over(
+        self, grid: Sequence[float] | None, measure: Callable[[list[list[int]]], float]
+    ) -> dict[float, float]:
+        """``measure`` of responses to the first training prompts, at each temperature.
+
+        Samples through the trainer's own backend, each process its share of the prompts; the global
+        random state is left as it was.
+        """
+        trainer, args = self.trainer, self.trainer.args
+        grid = args.temperature_grid if grid is None else grid
+        check_grid(grid)
+        count = args.temperature_probe_prompts
+        prompts = [row["prompt"] for row in itertools.islice(iter(trainer.train_dataset), count)]
+        if len(prompts) < count:
+            raise UserError(
+                f"temperature_probe_prompts is {count}, but the training set has {len(prompts)} "
+                f"rows"
+            )
+        share = prompts[trainer.accelerator.process_index :: trainer.accelerator.num_processes]
+        before, measured = trainer.temperature, {}
+        device = trainer.accelerator.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(args.seed + trainer.accelerator.process_index)
+            for temperature in grid:
+                trainer.set_temperature(temperature)
+                measured[float(temperature)] = measure(trainer.sample(share))
+        trainer.set_temperature(before)
+        return measured
