@@ -37,6 +37,28 @@ def _family(name):
     return family_of(name).lower()
 
 
+def test_the_readme_tells_the_states_that_the_committed_pages_show():
+    index = (ROOT / "reports" / "index.html").read_text()
+    shown = dict.fromkeys(("supported", "contradicted", "mixed", "inconclusive"), frozenset())
+    for state, claim in re.findall(r'<li data-state="([a-z ]+)".*?<small>(\w+)</small>', index):
+        shown[state] |= {claim}
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    counts = [f"{len(claims)} {state}" for state, claims in shown.items()]
+    assert ", ".join(counts).replace(" supported", " are supported") in readme
+    told = re.findall(r"- \*(Held|Did not|Decided|Nobody)[^*]*:\*(.*?)(?= - \*)", readme)
+    assert [_claims(text) for _, text in told] == list(shown.values())
+
+
+def _claims(text):
+    """The ids of claims in a text, where "M1 to M3" are three."""
+    text = re.sub(
+        r"([A-Z])(\d+) to \1(\d+)",
+        lambda m: " ".join(f"{m[1]}{n}" for n in range(int(m[2]), int(m[3]) + 1)),
+        text,
+    )
+    return set(re.findall(r"\b[A-Z]\d+\b", text))
+
+
 @pytest.mark.slow
 def test_the_site_builds_strictly_and_asks_for_nothing_from_a_network(tmp_path):
     if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
