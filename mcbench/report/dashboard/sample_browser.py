@@ -13,6 +13,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from mcbench.errors import UserError
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.report.rendering import asset
 from mcbench.report.samples import VERDICTS, clip_range, linked_rows, plain, row_of, text_of
@@ -149,7 +150,7 @@ class SampleBrowser(anywidget.AnyWidget):
         if (key not in self._kept or self._versions[key] != version) and version is not None:
             try:
                 table = run.completions(step).drop(columns="tokens", errors="ignore")
-            except OSError:  # removed between the listing and now
+            except (OSError, UserError):  # removed between the listing and now
                 return []
             table = table.assign(place=range(len(table)))
             if over:
