@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,7 +20,8 @@ from mcbench.experiments.regimes import (
 from mcbench.report.bars import add_bars
 from mcbench.report.base import Figure, new_figure
 from mcbench.report.mechanisms import mechanism_section
-from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction
+from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction, slug
+from mcbench.report.spread import middles
 from mcbench.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, ArmStyle
 from mcbench.runs.store import RunRecord
 
@@ -61,17 +61,9 @@ def over_temperature(reports: Sequence[CalibrationReport], column: str) -> Figur
     figure = new_figure(f"{title} by temperature", y_title, x_title="Sampling temperature")
     for model, style in model_styles(reports).items():
         grid = next(report.grid for report in reports if report.model == model)
-        figure.add(
-            "scatter",
-            x=grid["temperature"].to_numpy(),
-            y=grid[column].to_numpy(),
-            name=model,
-            legendgroup=model,
-            mode="lines+markers",
-            line={"color": style.color, "width": 2.4, "dash": style.dash},
-            marker={"size": 6},
-            hovertemplate="%{y:.3f}",
-        )
+        look = {"mode": "lines+markers", "marker": {"size": 6}, "hovertemplate": "%{y:.3f}"}
+        x, y = grid["temperature"], grid[column]
+        figure.line(x, y, model, style, 2.4, legendgroup=model, **look)
     return figure.update(yaxis={"rangemode": "tozero"})
 
 
@@ -79,11 +71,10 @@ def lengths(report: CalibrationReport) -> Figure:
     """Response lengths at T = 1, right and wrong ones stacked; the last bin holds those cut."""
     figure = new_figure(f"{report.model}: response length", "Responses", x_title="Length (tokens)")
     edges = np.linspace(0, report.limit, 33)
-    middles = (edges[1:] + edges[:-1]) / 2
     for passed, name, color in ((True, "right", GREEN), (False, "wrong or cut", VERMILLION)):
         rows = report.samples[report.samples["passed"] == passed]
         counts, _ = np.histogram(rows["length"], bins=edges)
-        add_bars(figure, name, middles, counts, color, "%{y}", opacity=0.85)
+        add_bars(figure, name, middles(edges), counts, color, "%{y}", opacity=0.85)
     figure.rule("x", report.limit)
     return figure.update(barmode="stack", bargap=0.05)
 
@@ -164,9 +155,9 @@ def _range(low: float, high: float) -> str:
 
 
 def _model_section(report: CalibrationReport) -> Section:
-    slug = re.sub(r"[^a-z0-9]+", "-", report.model.lower()).strip("-")
+    name = slug(report.model)
     return Section(
-        slug,
+        name,
         report.model,
         f"{report.samples['problem'].nunique()} held-out problems, {ATTEMPTS} responses each, at "
         f"most {report.limit} tokens.",
@@ -176,7 +167,7 @@ def _model_section(report: CalibrationReport) -> Section:
                 "The distance between pass@1 and pass@8 is what reinforcement learning can turn "
                 "into reliable answers without learning anything new.",
                 [
-                    Plot(f"{slug}-{by}", f"By {by}", pass_rates(report, by))
+                    Plot(f"{name}-{by}", f"By {by}", pass_rates(report, by))
                     for by in ("difficulty", "kind")
                 ],
                 report.pass_at(1, "kind", "difficulty"),
@@ -187,8 +178,8 @@ def _model_section(report: CalibrationReport) -> Section:
                 "finished response should be right more often, or length growth would mean "
                 "nothing.",
                 [
-                    Plot(f"{slug}-length", "Response lengths", lengths(report)),
-                    Plot(f"{slug}-terciles", "Hard problems, by length", terciles(report)),
+                    Plot(f"{name}-length", "Response lengths", lengths(report)),
+                    Plot(f"{name}-terciles", "Hard problems, by length", terciles(report)),
                 ],
                 report.terciles(),
             ),

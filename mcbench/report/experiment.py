@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,7 @@ import pandas as pd
 from mcbench.claims.protocol import basis
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.study import Study, results_of
+from mcbench.experiments.study import OWN, Study, results_of
 from mcbench.nano.saturated import measured
 from mcbench.report import claims, ends, paper
 from mcbench.report.base import add_reference
@@ -29,8 +28,8 @@ from mcbench.report.evaluator_panels import (
     suite_sentence,
 )
 from mcbench.report.figures import LINES
-from mcbench.report.own_panels import OWN_PANELS
-from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Table, Tile
+from mcbench.report.own_panels import own_panels
+from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Table, Tile, slug
 from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance, settings
 from mcbench.report.samples import samples_section
@@ -54,7 +53,7 @@ def block_of(sources: Sources, name: str, prefix: str = "", claim: str = "") -> 
         UserError: no such panel; the message names those there are.
     """
     study = sources.study
-    own = OWN_PANELS.get(study.name if study.name in EXPERIMENTS else "comparison", {})
+    own = own_panels(study.name if study.name in EXPERIMENTS else OWN)
     if name in own:
         made = own[name](sources)
         if isinstance(made, Panel) and len(sources.studies) > 1:
@@ -381,11 +380,6 @@ def _duplicates(study: Study) -> list[str]:
             f"{why} {does if apart else 'makes them one computation'}."
         )
     return told
-
-
-def slug(name: str) -> str:
-    """A name as part of an HTML id."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def _views(sources: Sources) -> list[tuple[str, str, Sources]]:

@@ -6,6 +6,7 @@ is in ``templates/``, drawn by :mod:`mcbench.report.rendering`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,6 +213,11 @@ class Place:
     home: str
     before: Entry | None = None
     after: Entry | None = None
+
+
+def slug(name: str) -> str:
+    """A name as part of an HTML id."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def flat(value: object) -> str:
