@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 STEPS = "Training step (optimizer updates)"
 SMOOTHING = 5  # steps; per-step measurements come from one batch and are noisy
 ROLES = ("seeds", "band", "mean")
+BREAK = "<br>"  # plotly's, in names and titles
 
 
 def _axis(**look: Any) -> dict[str, Any]:
@@ -112,6 +113,16 @@ class Figure:
         _merge(self.layout, layout)
         return self
 
+    def axis_title(self, axis: str) -> str:
+        """What is written at an axis such as ``xaxis``, on one line."""
+        text = self.layout.get(axis, {}).get("title", {}).get("text")
+        return (text or "").replace(BREAK, " ")
+
+    @property
+    def over_steps(self) -> bool:
+        """Whether its x axis is the training."""
+        return self.axis_title("xaxis") == STEPS
+
     def rule(self, axis: str, value: float, label: str = "") -> None:
         """A dotted line across the figure at a value of the ``x`` or ``y`` axis."""
         other = "y" if axis == "x" else "x"
@@ -139,7 +150,7 @@ class Figure:
         import plotly.graph_objects as go
 
         with_stills()
-        return go.Figure(_listed(self.data), _listed(self.layout))
+        return go.Figure(plain(self.data), plain(self.layout))
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
         return self.plotly()._repr_mimebundle_(*args, **options)
@@ -163,17 +174,25 @@ def with_stills() -> None:
         pio.renderers.default = "+".join([*shown, "still"])
 
 
-def _listed(value: Any) -> Any:
-    """With lists in place of arrays, which plotly would pack so that only its script can read them;
-    numbers with six digits, which no screen tells apart.
+def plain(value: Any) -> Any:
+    """As JSON data that any program reads: lists in place of arrays, which plotly would pack;
+    numbers with six digits, which no screen tells apart, and None in place of NaN.
     """
     if isinstance(value, dict):
-        return {name: _listed(item) for name, item in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_listed(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, (float, np.floating)):
-        return float(f"{value:.6g}")
+        if not np.isfinite(value):
+            return None
+        whole = value.is_integer() and abs(value) < 1e15
+        return int(value) if whole else float(f"{value:.6g}")
     return value.item() if isinstance(value, np.generic) else value
+
+
+def role_of(trace: Mapping[str, Any]) -> str:
+    """Which part of an arm's curve a trace is (:data:`ROLES`); empty for any other."""
+    return str((trace.get("meta") or {}).get("role", ""))
 
 
 def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from mcbench.errors import unknown
 from mcbench.report import figures, spread
-from mcbench.report.base import ROLES, SMOOTHING, Figure
+from mcbench.report.base import ROLES, SMOOTHING, Figure, role_of
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import Arms, eval_lengths, measure, unfinished_runs
 from mcbench.report.style import arm_styles
@@ -402,7 +402,7 @@ def constant(figure: Figure) -> str:
     """The value of every arm in a figure in which all curves are flat; empty for any other."""
     values: dict[float, list[str]] = {}
     for trace in figure.data:
-        if (trace.get("meta") or {}).get("role") != "seeds":
+        if role_of(trace) != "seeds":
             continue
         known = np.asarray(trace["y"], dtype=float)
         steps = np.asarray(trace["x"], dtype=float)[~np.isnan(known)]
@@ -410,7 +410,7 @@ def constant(figure: Figure) -> str:
         if np.unique(steps).size < 2 or known.min() != known.max():  # of one step nothing is known
             return ""
         values.setdefault(float(known[0]), []).append(str(trace["name"]))
-    if any((t.get("meta") or {}).get("role") not in ROLES for t in figure.data):
+    if any(role_of(trace) not in ROLES for trace in figure.data):
         return ""
     told = [f"{value:.0f}" if value.is_integer() else f"{value:.6g}" for value in values]
     if len(values) == 1:
