@@ -64,6 +64,16 @@ _LAYOUT: dict[str, Any] = {
 }
 
 
+STACKED: dict[str, Any] = {
+    "barmode": "stack",
+    "hovermode": "y unified",
+    "bargap": 0.45,
+    "xaxis": {"showgrid": True},
+    "yaxis": {"showgrid": False, "autorange": "reversed"},
+}
+"""The layout of stacked lying bars, the first on top."""
+
+
 @dataclass
 class Figure:
     """A figure as plotly's JSON: a list of traces and a layout, plain dictionaries.
@@ -108,6 +118,25 @@ class Figure:
             **more,
         )
 
+    def bars(
+        self,
+        name: str,
+        labels: Any,
+        values: Any,
+        color: Any,
+        hover: str,
+        lying: bool = False,
+        **more: Any,
+    ) -> None:
+        """Add a bar for each label; ``hover`` is the text at it, in which ``%{y}`` is the value,
+        ``%{x}`` where bars lie.
+        """
+        ends = {"x": labels, "y": values}
+        if lying:
+            ends = {"x": values, "y": labels, "orientation": "h"}
+        look = {"marker": {"color": color}, "hovertemplate": hover}
+        self.add("bar", name=name, **ends, **look, **more)
+
     def update(self, **layout: Any) -> Figure:
         """Change the layout; nested dictionaries are merged. Returns the figure."""
         _merge(self.layout, layout)
@@ -150,7 +179,7 @@ class Figure:
         import plotly.graph_objects as go
 
         with_stills()
-        return go.Figure(plain(self.data), plain(self.layout))
+        return go.Figure(rounded(self.data), rounded(self.layout))
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
         return self.plotly()._repr_mimebundle_(*args, **options)
@@ -174,14 +203,14 @@ def with_stills() -> None:
         pio.renderers.default = "+".join([*shown, "still"])
 
 
-def plain(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """As JSON data that any program reads: lists in place of arrays, which plotly would pack;
     numbers with six digits, which no screen tells apart, and None in place of NaN.
     """
     if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): rounded(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain(item) for item in value]
+        return [rounded(item) for item in value]
     if isinstance(value, (float, np.floating)):
         if not np.isfinite(value):
             return None

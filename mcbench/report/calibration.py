@@ -17,7 +17,6 @@ from mcbench.experiments.regimes import (
     regime_table,
     stress_rate,
 )
-from mcbench.report.bars import add_bars
 from mcbench.report.base import Figure, new_figure
 from mcbench.report.mechanisms import mechanism_section
 from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction, slug
@@ -44,7 +43,7 @@ def pass_rates(report: CalibrationReport, by: str) -> Figure:
         order = [level for level in LEVELS if level in set(table[by])]
         table = table.set_index(by).loc[order or sorted(table[by])]
         rates = 100 * table[f"pass@{k}"].to_numpy()
-        add_bars(figure, f"pass@{k}", list(table.index), rates, color, "%{y:.1f} %")
+        figure.bars(f"pass@{k}", list(table.index), rates, color, "%{y:.1f} %")
     return figure.update(barmode="group", bargap=0.35, yaxis={"rangemode": "tozero"})
 
 
@@ -74,7 +73,7 @@ def lengths(report: CalibrationReport) -> Figure:
     for passed, name, color in ((True, "right", GREEN), (False, "wrong or cut", VERMILLION)):
         rows = report.samples[report.samples["passed"] == passed]
         counts, _ = np.histogram(rows["length"], bins=edges)
-        add_bars(figure, name, middles(edges), counts, color, "%{y}", opacity=0.85)
+        figure.bars(name, middles(edges), counts, color, "%{y}", opacity=0.85)
     figure.rule("x", report.limit)
     return figure.update(barmode="stack", bargap=0.05)
 
@@ -90,7 +89,7 @@ def terciles(report: CalibrationReport) -> Figure:
         for name, length in zip(table["tercile"], table["mean length"], strict=True)
     ]
     rates = 100 * table["pass rate"].to_numpy()
-    add_bars(figure, "", labels, rates, BLUE, "%{y:.1f} %")
+    figure.bars("", labels, rates, BLUE, "%{y:.1f} %")
     return figure.update(bargap=0.45, yaxis={"rangemode": "tozero"})
 
 

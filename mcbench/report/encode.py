@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.report.base import ROLES, Figure, plain, role_of, seeds_of
+from mcbench.report.base import ROLES, Figure, role_of, rounded, seeds_of
 from mcbench.report.series import MIN_SEEDS_FOR_BAND, t_quantile
 
 LONG = 16  # numbers; shorter arrays stay as they are
@@ -52,7 +52,7 @@ def _trace(trace: dict[str, Any]) -> dict[str, Any]:
         return rest
     x, values = _thinned(*seeds_of(trace))
     t = t_quantile(len(values)) if len(values) >= MIN_SEEDS_FOR_BAND else None
-    return {**rest, "curve": {"x": _numbers(x), "runs": _numbers(values), "t": plain(t)}}
+    return {**rest, "curve": {"x": _numbers(x), "runs": _numbers(values), "t": rounded(t)}}
 
 
 def _thinned(x: np.ndarray, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +82,7 @@ def encoded(value: Any) -> Any:
         if len(value) > LONG and numeric:
             return _numbers(np.asarray(value, dtype=float))
         return [encoded(item) for item in value]
-    return plain(value)
+    return rounded(value)
 
 
 def _numbers(values: np.ndarray) -> Any:
@@ -90,9 +90,9 @@ def _numbers(values: np.ndarray) -> Any:
     if values.ndim == 1 and flat.size > 2:
         gaps = np.diff(flat)
         if np.allclose(gaps, gaps[0], rtol=1e-9, atol=0) and gaps[0] != 0:
-            return {"evenly": [*plain([flat[0], gaps[0]]), int(flat.size)]}
+            return {"evenly": [*rounded([flat[0], gaps[0]]), int(flat.size)]}
     if flat.size <= LONG:
-        return plain(values.astype(float))
+        return rounded(values.astype(float))
     known = flat[np.isfinite(flat)]
     low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
     scale = (high - low) / 65534 or 1.0

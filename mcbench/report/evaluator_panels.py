@@ -16,8 +16,7 @@ from mcbench.claims.statistics import Estimate, Statistic, area_under_curve, est
 from mcbench.errors import UserError
 from mcbench.experiments.labelled import METHOD, PARTS, SuiteRecord
 from mcbench.report import figures
-from mcbench.report.bars import STACKED, add_bars
-from mcbench.report.base import SMOOTHING, Figure, add_curve, new_figure, pair_figure
+from mcbench.report.base import SMOOTHING, STACKED, Figure, add_curve, new_figure, pair_figure
 from mcbench.report.ends import first_length, interval, signed
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import (
@@ -164,8 +163,8 @@ def _suite_bars(table: pd.DataFrame, names: Sequence[str], height: int) -> Figur
             labels, values = list(rows["judge"].map(judge_name)), shares[rows.index].to_numpy()
             look = {"text": counts, "textposition": "outside", "cliponaxis": False}
             look |= {"xaxis": f"x{number}", "yaxis": f"y{number}"}
-            add_bars(
-                figure, part, labels, values, color, "%{y}: %{x:.1f} % (%{text})",
+            figure.bars(
+                part, labels, values, color, "%{y}: %{x:.1f} % (%{text})",
                 lying=True, showlegend=not number, **look,
             )  # fmt: skip
         room = 1.2 * max(1.0, float(np.nan_to_num(shares.max())))  # for the counts beside the bars
@@ -434,7 +433,7 @@ def _step_split(splits: dict[str, dict[str, float]]) -> Figure:
     colors = {name: color for name, (_, color) in SPLIT.items()}
     for part, color in {**colors, "other": "rgba(128,134,144,.35)"}.items():
         values = [split[part] for split in splits.values()]
-        add_bars(figure, part, names, values, color, "%{x:.2f} s", lying=True)
+        figure.bars(part, names, values, color, "%{x:.2f} s", lying=True)
     if "single_threaded" in splits:
         paper = sum(splits["single_threaded"].values()) * (1 - PAPER_SAVING / 100)
         figure.rule("x", paper, f"the paper: −{PAPER_SAVING} %")

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mcbench.errors import unknown
-from mcbench.report.bars import STACKED, add_bars
-from mcbench.report.base import SMOOTHING, Figure, compare, new_figure
+from mcbench.report.base import SMOOTHING, STACKED, Figure, compare, new_figure
 from mcbench.report.series import (
     Arms,
     Curve,
@@ -272,7 +271,7 @@ def time_split(arms: Arms) -> Figure:
             labels = [styles[arm].label for arm in split]
             values = [own[part] for own in split.values()]
             colors = [styles[arm].fill(alpha) for arm in split]
-            add_bars(figure, part, labels, values, colors, "%{x:.2f} s", lying=True)
+            figure.bars(part, labels, values, colors, "%{x:.2f} s", lying=True)
     return figure.update(**STACKED, legend={"traceorder": "normal"})
 
 

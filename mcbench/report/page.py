@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from mcbench.errors import UserError
+from mcbench.files import write_atomic
 from mcbench.report.base import SMOOTHING, Figure
 from mcbench.report.encode import figure_spec
 from mcbench.report.rendering import Link as Link
@@ -310,14 +311,11 @@ def write_page(
     page: Page, path: Path, plotly_src: str | None = None, place: Place | None = None
 ) -> Path:
     """Write the page, its folder too, and return the absolute path."""
-    html = build_page(page, plotly_src, place)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    write_atomic(path, build_page(page, plotly_src, place))
     return path.resolve()
 
 
 def write_plotly(path: Path) -> Path:
     """Write the copy of plotly's script that several pages share."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_plotly(), encoding="utf-8")
+    write_atomic(path, _plotly())
     return path
