@@ -9,6 +9,7 @@ place, because every curve has all three.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -212,10 +213,11 @@ def rounded(value: Any) -> Any:
     if isinstance(value, (list, tuple, np.ndarray)):
         return [rounded(item) for item in value]
     if isinstance(value, (float, np.floating)):
-        if not np.isfinite(value):
+        number = float(value)
+        if not math.isfinite(number):
             return None
-        whole = value.is_integer() and abs(value) < 1e15
-        return int(value) if whole else float(f"{value:.6g}")
+        whole = number.is_integer() and abs(number) < 1e15
+        return int(number) if whole else float(f"{number:.6g}")
     return value.item() if isinstance(value, np.generic) else value
 
 

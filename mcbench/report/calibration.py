@@ -30,9 +30,8 @@ LEVELS = ("easy", "medium", "hard")
 
 def model_styles(reports: Sequence[CalibrationReport]) -> dict[str, ArmStyle]:
     """A colour and dash for each model, in the order given."""
-    models = [report.model for report in reports]
-    looks = [LOOKS[index % len(LOOKS)] for index in range(len(models))]
-    return {model: ArmStyle(model, *look) for model, look in zip(models, looks, strict=True)}
+    looks = zip(reports, itertools.cycle(LOOKS))
+    return {report.model: ArmStyle(report.model, *look) for report, look in looks}
 
 
 def pass_rates(report: CalibrationReport, by: str) -> Figure:

@@ -122,10 +122,10 @@ def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> Figure:
     )
 
 
-def logged(arms: Arms, column: str, name: str, smoothing: int = SMOOTHING) -> Figure:
-    """A column of a task over training."""
-    curves = step_curves(arms, column, 1.0)
-    return compare(curves, arms, name, name, hover="%{y:.3f}", smoothing=smoothing)
+def logged(arms: Arms, name: str, title: str, smoothing: int = SMOOTHING) -> Figure:
+    """What a task tells over training beside the reward."""
+    curves = step_curves(arms, f"task/{name}")
+    return compare(curves, arms, title, title, hover="%{y:.3f}", smoothing=smoothing)
 
 
 def told(arms: Arms, name: str, title: str) -> Figure:

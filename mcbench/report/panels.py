@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 from mcbench.errors import unknown
 from mcbench.report import figures, spread
@@ -111,27 +112,20 @@ def _temperature(arms: Arms, smoothing: int) -> list[Plot]:
 def _task(arms: Arms, smoothing: int) -> list[Plot]:
     """A figure for every part that a task logged, and for what its evaluations told."""
     every = [record for runs in arms.values() for record in runs]
-    logged = dict.fromkeys(c for r in every for c in r.steps.columns if c.startswith("task/"))
-    told = dict.fromkeys(
-        c.removeprefix("parts/") for r in every for c in r.evals.columns if c.startswith("parts/")
-    )
-    plots = [
-        Plot(
-            f"task-{name}",
-            f"Training: {_measure(name)}",
-            figures.logged(arms, column, _measure(name), smoothing),
-        )
-        for column in sorted(logged)
-        for name in [column.removeprefix("task/")]
-    ]
-    return plots + [
-        Plot(
-            f"task-held-out-{name}",
-            f"Held out: {_measure(name)}",
-            figures.told(arms, name, _measure(name)),
-        )
-        for name in sorted(told)
-    ]
+    plots = []
+    for name in _columns((record.steps for record in every), "task/"):
+        figure = figures.logged(arms, name, _measure(name), smoothing)
+        plots.append(Plot(f"task-{name}", f"Training: {_measure(name)}", figure))
+    for name in _columns((record.evals for record in every), "parts/"):
+        figure = figures.told(arms, name, _measure(name))
+        plots.append(Plot(f"task-held-out-{name}", f"Held out: {_measure(name)}", figure))
+    return plots
+
+
+def _columns(tables: Iterable[pd.DataFrame], prefix: str) -> list[str]:
+    """The names behind a prefix, in order."""
+    every = {column for table in tables for column in table.columns}
+    return sorted(name.removeprefix(prefix) for name in every if name.startswith(prefix))
 
 
 # What a name alone does not say; any other is written with spaces.

@@ -170,12 +170,12 @@ def build_site(folder: str | Path) -> list[Path]:
     entries += [Entry(name, page.title, page.finding) for name, page in pages.items()]
     entries.sort(key=lambda one: one.href)
     built = []
-    for name, page in pages.items():
-        at = [one.href for one in entries].index(name)
-        before = entries[at - 1] if at else None
-        after = entries[at + 1] if at + 1 < len(entries) else None
-        place = Place(INDEX, before, after)
-        built.append(write_page(page, folder / name, PLOTLY, place))
+    neighbours = zip([None, *entries[:-1]], entries, [*entries[1:], None], strict=True)
+    for before, entry, after in neighbours:
+        if entry.href in pages:
+            place = Place(INDEX, before, after)
+            path = folder / entry.href
+            built.append(write_page(pages[entry.href], path, PLOTLY, place))
     results = all_results(found)
     html = build_index(
         entries,
