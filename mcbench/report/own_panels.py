@@ -75,26 +75,18 @@ def repetition(sources: Sources) -> Panel:
     if not rows:
         missing = "Not recorded: repetition is counted from responses, which these runs lack."
         return Panel(title, prose, missing=missing)
-    counts = dict.fromkeys(["responses", "truncated", "window", "periodic"], "sum")
-    by_arm = pd.DataFrame(rows).groupby("arm", sort=False)
-    sums = by_arm.agg({"run_id": "nunique", **counts}).reset_index()
-    styles = arm_styles(sources.arms)
-    sums["arm"] = sums["arm"].map(lambda arm: styles[arm].label)
-    sums["found by the periodic rule alone"] = sums["periodic"] - sums["window"]
-    return Panel(
-        title,
-        prose,
-        data=sums.rename(
-            columns={
-                "arm": "Arm",
-                "run_id": "Runs counted",
-                "responses": "Responses",
-                "truncated": "cut at the limit",
-                "window": "repeating, window rule",
-                "periodic": "repeating, periodic rule",
-            }
-        ),
-    )
+    counted: dict[str, Any] = {
+        "Runs counted": ("run_id", "nunique"),
+        "Responses": ("responses", "sum"),
+        "cut at the limit": ("truncated", "sum"),
+        "repeating, window rule": ("window", "sum"),
+        "repeating, periodic rule": ("periodic", "sum"),
+        "found by the periodic rule alone": ("alone", "sum"),
+    }
+    frame = pd.DataFrame(rows).assign(alone=lambda found: found["periodic"] - found["window"])
+    table = frame.groupby("arm", sort=False).agg(**counted)
+    labels = {arm: style.label for arm, style in arm_styles(sources.arms).items()}
+    return Panel(title, prose, data=table.rename(labels).rename_axis("Arm").reset_index())
 
 
 # 03: checkpoints over temperature -----------------------------------------------------------------
