@@ -14,7 +14,7 @@ from mcbench.claims import evaluator, temperature, data, context, mask, batch, k
 from mcbench.claims import rivals, ours, landscape, dense, feedback, recipes  # noqa: F401
 
 # isort: on
-from mcbench.claims.assess import Result, assess, count_states, summary_rows
+from mcbench.claims.assess import Result, assess
 from mcbench.claims.claim import CLAIMS, Claim, arms_elsewhere, claims_of
 from mcbench.claims.measurements import add_measurements, grid_measurements, read_measurements
 from mcbench.claims.rules import STATES
@@ -28,8 +28,6 @@ __all__ = [
     "arms_elsewhere",
     "assess",
     "claims_of",
-    "count_states",
     "grid_measurements",
     "read_measurements",
-    "summary_rows",
 ]

@@ -9,14 +9,14 @@ otherwise.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mcbench.claims import protocol, rules
-from mcbench.claims.claim import CLAIMS, Claim, claims_of
+from mcbench.claims.claim import Claim, claims_of
 from mcbench.claims.curves import RunCurves, alike, duplicates, run_curves
 from mcbench.claims.evidence import Evidence, Part
 from mcbench.claims.margins import POINTS, TOKENS, UPDATES
@@ -286,43 +286,3 @@ def describe(part: Part) -> str:
 
 def _names(arms: Sequence[str]) -> str:
     return ("arm " if len(arms) == 1 else "arms ") + ", ".join(arms)
-
-
-def summary_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
-    """Rows for a summary table, in the order of :data:`CLAIMS`: one for a claim of a paper's, one
-    a part (``part`` names it) for a question of ours, or one where there is no part.
-    """
-    rows = []
-    for one in (results[name] for name in CLAIMS if name in results):
-        shared = {
-            "id": one.claim.id,
-            "section": one.claim.section,
-            "claim": one.claim.claim,
-            "experiment": one.claim.experiment,
-            "whose": one.claim.whose,
-            "seeds": one.n_seeds,
-            "note": one.note,
-            "reason": one.reason,
-            "basis": one.basis,
-            "parts": one.part_states,
-        }
-        whole = one.claim.directed or not one.parts
-        rows += [
-            {
-                **shared,
-                "part": part.name,
-                "state": part.state,
-                "effect": part.estimate.value,
-                "low": part.estimate.low,
-                "high": part.estimate.high,
-                "unit": part.unit,
-            }
-            for part in ([replace(one.decisive, name="", state=one.state)] if whole else one.parts)
-        ]
-    return rows
-
-
-def count_states(rows: Iterable[Mapping[str, Any]], whose: str = "paper") -> dict[str, int]:
-    """How many of the paper's claims in a summary are in each state, all five of them."""
-    found = Counter(row["state"] for row in rows if row["whose"] == whose)
-    return {state: found[state] for state in STATES}

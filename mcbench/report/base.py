@@ -9,6 +9,7 @@ place, because every curve has all three.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 STEPS = "Training step (optimizer updates)"
 SMOOTHING = 5  # steps; per-step measurements come from one batch and are noisy
 ROLES = ("seeds", "band", "mean")
+BREAK = "<br>"  # plotly's, in names and titles
 
 
 def _axis(**look: Any) -> dict[str, Any]:
@@ -61,6 +63,16 @@ _LAYOUT: dict[str, Any] = {
     "xaxis": _axis(showgrid=False),
     "yaxis": _axis(nticks=6),
 }
+
+
+STACKED: dict[str, Any] = {
+    "barmode": "stack",
+    "hovermode": "y unified",
+    "bargap": 0.45,
+    "xaxis": {"showgrid": True},
+    "yaxis": {"showgrid": False, "autorange": "reversed"},
+}
+"""The layout of stacked lying bars, the first on top."""
 
 
 @dataclass
@@ -107,10 +119,39 @@ class Figure:
             **more,
         )
 
+    def bars(
+        self,
+        name: str,
+        labels: Any,
+        values: Any,
+        color: Any,
+        hover: str,
+        lying: bool = False,
+        **more: Any,
+    ) -> None:
+        """Add a bar for each label; ``hover`` is the text at it, in which ``%{y}`` is the value,
+        ``%{x}`` where bars lie.
+        """
+        ends = {"x": labels, "y": values}
+        if lying:
+            ends = {"x": values, "y": labels, "orientation": "h"}
+        look = {"marker": {"color": color}, "hovertemplate": hover}
+        self.add("bar", name=name, **ends, **look, **more)
+
     def update(self, **layout: Any) -> Figure:
         """Change the layout; nested dictionaries are merged. Returns the figure."""
         _merge(self.layout, layout)
         return self
+
+    def axis_title(self, axis: str) -> str:
+        """What is written at an axis such as ``xaxis``, on one line."""
+        text = self.layout.get(axis, {}).get("title", {}).get("text")
+        return (text or "").replace(BREAK, " ")
+
+    @property
+    def over_steps(self) -> bool:
+        """Whether its x axis is the training."""
+        return self.axis_title("xaxis") == STEPS
 
     def rule(self, axis: str, value: float, label: str = "") -> None:
         """A dotted line across the figure at a value of the ``x`` or ``y`` axis."""
@@ -139,7 +180,7 @@ class Figure:
         import plotly.graph_objects as go
 
         with_stills()
-        return go.Figure(_listed(self.data), _listed(self.layout))
+        return go.Figure(rounded(self.data), rounded(self.layout))
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
         return self.plotly()._repr_mimebundle_(*args, **options)
@@ -163,17 +204,26 @@ def with_stills() -> None:
         pio.renderers.default = "+".join([*shown, "still"])
 
 
-def _listed(value: Any) -> Any:
-    """With lists in place of arrays, which plotly would pack so that only its script can read them;
-    numbers with six digits, which no screen tells apart.
+def rounded(value: Any) -> Any:
+    """As JSON data that any program reads: lists in place of arrays, which plotly would pack;
+    numbers with six digits, which no screen tells apart, and None in place of NaN.
     """
     if isinstance(value, dict):
-        return {name: _listed(item) for name, item in value.items()}
+        return {str(name): rounded(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_listed(item) for item in value]
+        return [rounded(item) for item in value]
     if isinstance(value, (float, np.floating)):
-        return float(f"{value:.6g}")
+        number = float(value)
+        if not math.isfinite(number):
+            return None
+        whole = number.is_integer() and abs(number) < 1e15
+        return int(number) if whole else float(f"{number:.6g}")
     return value.item() if isinstance(value, np.generic) else value
+
+
+def role_of(trace: Mapping[str, Any]) -> str:
+    """Which part of an arm's curve a trace is (:data:`ROLES`); empty for any other."""
+    return str((trace.get("meta") or {}).get("role", ""))
 
 
 def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,10 +17,10 @@ from mcbench.experiments.regimes import (
     regime_table,
     stress_rate,
 )
-from mcbench.report.bars import add_bars
 from mcbench.report.base import Figure, new_figure
 from mcbench.report.mechanisms import mechanism_section
-from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction
+from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction, slug
+from mcbench.report.spread import middles
 from mcbench.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, ArmStyle
 from mcbench.runs.store import RunRecord
 
@@ -31,9 +30,8 @@ LEVELS = ("easy", "medium", "hard")
 
 def model_styles(reports: Sequence[CalibrationReport]) -> dict[str, ArmStyle]:
     """A colour and dash for each model, in the order given."""
-    models = [report.model for report in reports]
-    looks = [LOOKS[index % len(LOOKS)] for index in range(len(models))]
-    return {model: ArmStyle(model, *look) for model, look in zip(models, looks, strict=True)}
+    looks = zip(reports, itertools.cycle(LOOKS))
+    return {report.model: ArmStyle(report.model, *look) for report, look in looks}
 
 
 def pass_rates(report: CalibrationReport, by: str) -> Figure:
@@ -44,7 +42,7 @@ def pass_rates(report: CalibrationReport, by: str) -> Figure:
         order = [level for level in LEVELS if level in set(table[by])]
         table = table.set_index(by).loc[order or sorted(table[by])]
         rates = 100 * table[f"pass@{k}"].to_numpy()
-        add_bars(figure, f"pass@{k}", list(table.index), rates, color, "%{y:.1f} %")
+        figure.bars(f"pass@{k}", list(table.index), rates, color, "%{y:.1f} %")
     return figure.update(barmode="group", bargap=0.35, yaxis={"rangemode": "tozero"})
 
 
@@ -61,17 +59,9 @@ def over_temperature(reports: Sequence[CalibrationReport], column: str) -> Figur
     figure = new_figure(f"{title} by temperature", y_title, x_title="Sampling temperature")
     for model, style in model_styles(reports).items():
         grid = next(report.grid for report in reports if report.model == model)
-        figure.add(
-            "scatter",
-            x=grid["temperature"].to_numpy(),
-            y=grid[column].to_numpy(),
-            name=model,
-            legendgroup=model,
-            mode="lines+markers",
-            line={"color": style.color, "width": 2.4, "dash": style.dash},
-            marker={"size": 6},
-            hovertemplate="%{y:.3f}",
-        )
+        look = {"mode": "lines+markers", "marker": {"size": 6}, "hovertemplate": "%{y:.3f}"}
+        x, y = grid["temperature"], grid[column]
+        figure.line(x, y, model, style, 2.4, legendgroup=model, **look)
     return figure.update(yaxis={"rangemode": "tozero"})
 
 
@@ -79,11 +69,10 @@ def lengths(report: CalibrationReport) -> Figure:
     """Response lengths at T = 1, right and wrong ones stacked; the last bin holds those cut."""
     figure = new_figure(f"{report.model}: response length", "Responses", x_title="Length (tokens)")
     edges = np.linspace(0, report.limit, 33)
-    middles = (edges[1:] + edges[:-1]) / 2
     for passed, name, color in ((True, "right", GREEN), (False, "wrong or cut", VERMILLION)):
         rows = report.samples[report.samples["passed"] == passed]
         counts, _ = np.histogram(rows["length"], bins=edges)
-        add_bars(figure, name, middles, counts, color, "%{y}", opacity=0.85)
+        figure.bars(name, middles(edges), counts, color, "%{y}", opacity=0.85)
     figure.rule("x", report.limit)
     return figure.update(barmode="stack", bargap=0.05)
 
@@ -99,7 +88,7 @@ def terciles(report: CalibrationReport) -> Figure:
         for name, length in zip(table["tercile"], table["mean length"], strict=True)
     ]
     rates = 100 * table["pass rate"].to_numpy()
-    add_bars(figure, "", labels, rates, BLUE, "%{y:.1f} %")
+    figure.bars("", labels, rates, BLUE, "%{y:.1f} %")
     return figure.update(bargap=0.45, yaxis={"rangemode": "tozero"})
 
 
@@ -164,9 +153,9 @@ def _range(low: float, high: float) -> str:
 
 
 def _model_section(report: CalibrationReport) -> Section:
-    slug = re.sub(r"[^a-z0-9]+", "-", report.model.lower()).strip("-")
+    name = slug(report.model)
     return Section(
-        slug,
+        name,
         report.model,
         f"{report.samples['problem'].nunique()} held-out problems, {ATTEMPTS} responses each, at "
         f"most {report.limit} tokens.",
@@ -176,7 +165,7 @@ def _model_section(report: CalibrationReport) -> Section:
                 "The distance between pass@1 and pass@8 is what reinforcement learning can turn "
                 "into reliable answers without learning anything new.",
                 [
-                    Plot(f"{slug}-{by}", f"By {by}", pass_rates(report, by))
+                    Plot(f"{name}-{by}", f"By {by}", pass_rates(report, by))
                     for by in ("difficulty", "kind")
                 ],
                 report.pass_at(1, "kind", "difficulty"),
@@ -187,8 +176,8 @@ def _model_section(report: CalibrationReport) -> Section:
                 "finished response should be right more often, or length growth would mean "
                 "nothing.",
                 [
-                    Plot(f"{slug}-length", "Response lengths", lengths(report)),
-                    Plot(f"{slug}-terciles", "Hard problems, by length", terciles(report)),
+                    Plot(f"{name}-length", "Response lengths", lengths(report)),
+                    Plot(f"{name}-terciles", "Hard problems, by length", terciles(report)),
                 ],
                 report.terciles(),
             ),

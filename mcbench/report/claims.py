@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mcbench.claims import CLAIMS, STATES, Result, assess, count_states, summary_rows
+from mcbench.claims import CLAIMS, STATES, Result, assess
 from mcbench.claims.assess import digits_of
+from mcbench.claims.claim import Claim
 from mcbench.claims.evidence import Part
 from mcbench.claims.margins import MARGINS
 from mcbench.claims.protocol import ELSEWHERE
@@ -67,6 +69,12 @@ def papers(results: Results) -> dict[str, Result]:
 def ours(results: Results) -> dict[str, Result]:
     """The results of our questions."""
     return {name: one for name, one in results.items() if not CLAIMS[name].directed}
+
+
+def place_of(claim: Claim) -> str:
+    """Where a page explains a claim or question, relative to the index."""
+    part = "verdicts" if claim.directed else "beyond"
+    return f"{EXPERIMENTS[claim.experiment].notebook}.html#{part}"
 
 
 def numbers(value: float, low: float, high: float, unit: str) -> dict[str, str]:
@@ -144,11 +152,10 @@ def verdicts(results: Results) -> list[Verdict]:
         shown = numbers(found.value, *one.interval, one.unit)
         text = f"{shown['Effect']} [{shown['95 % interval']}]" if known else spoken(one.reason)
         track = Track(on_track(size), on_track(low), on_track(high)) if known else None
-        home = f"{EXPERIMENTS[one.claim.experiment].notebook}.html"
         made.append(
             Verdict(
                 name, one.claim.claim, one.state, spoken(one.decisive.name), text, side,
-                0.0 if np.isnan(size) else round(size, 3), track, f"{home}#verdicts",
+                0.0 if np.isnan(size) else round(size, 3), track, place_of(one.claim),
                 one.claim.section.replace("_", " "),
             )
         )  # fmt: skip
@@ -239,29 +246,42 @@ def summary_tables(results: Results) -> dict[str, pd.DataFrame]:
     """By whose they are: claims of the ``paper``, ``rival`` and ``landscape``, one row each, and
     questions of ``ours``, one row a part; an id links to the place on the page that explains it.
     """
-    claims: dict[str, list[dict[str, Any]]] = {"paper": [], "rival": [], "landscape": []}
-    questions = []
-    for row in summary_rows(results):
-        page = f"{EXPERIMENTS[row['experiment']].notebook}.html"
-        found = {"State": row["state"]}
-        found |= numbers(row["effect"], row["low"], row["high"], row["unit"])
-        found["Seeds"] = str(row["seeds"] or "–")
-        if row["whose"] in claims:
-            first = {"Id": Link(row["id"], f"{page}#verdicts"), "Claim": row["claim"]}
-            found = {"State": row["state"], "Parts": row["parts"] or "–", **found}
-            found["Rests on"] = row["basis"] or "–"
-            reason = spoken(row["reason"])
-            claims[row["whose"]].append({**first, **found, "Why there is no decision": reason})
-        else:
-            first = {"Id": Link(row["id"], f"{page}#beyond"), "Question": row["claim"]}
-            questions.append({**first, "What": spoken(row["part"] or row["note"]), **found})
-    return {whose: pd.DataFrame(rows) for whose, rows in {**claims, "ours": questions}.items()}
+    rows: dict[str, list[dict[str, Any]]] = {"paper": [], "rival": [], "landscape": [], "ours": []}
+    for one in (results[name] for name in CLAIMS if name in results):
+        link, seeds = Link(one.claim.id, place_of(one.claim)), str(one.n_seeds or "–")
+        if one.claim.directed:
+            rows[one.claim.whose].append(
+                {
+                    "Id": link,
+                    "Claim": one.claim.claim,
+                    "State": one.state,
+                    "Parts": one.part_states or "–",
+                    **numbers(one.effect, *one.interval, one.unit),
+                    "Seeds": seeds,
+                    "Rests on": one.basis or "–",
+                    "Why there is no decision": spoken(one.reason),
+                }
+            )
+            continue
+        for part in one.parts or [one.decisive]:
+            found = part.estimate
+            rows["ours"].append(
+                {
+                    "Id": link,
+                    "Question": one.claim.claim,
+                    "What": spoken(part.name or one.note),
+                    "State": part.state,
+                    **numbers(found.value, found.low, found.high, part.unit),
+                    "Seeds": seeds,
+                }
+            )
+    return {whose: pd.DataFrame(found) for whose, found in rows.items()}
 
 
 def _told(results: Results, whose: str = "paper") -> str:
     """How many of the claims of one kind are in each state."""
-    counts = count_states(summary_rows(results), whose)
-    return ", ".join(f"{count} {state}" for state, count in counts.items())
+    counts = Counter(one.state for one in results.values() if one.claim.whose == whose)
+    return ", ".join(f"{counts[state]} {state}" for state in STATES)
 
 
 def whole_sentence(results: Results) -> str:

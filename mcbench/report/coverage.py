@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mcbench.report.page import Panel
-from mcbench.report.series import Record, comparable, eval_lengths, measured_how
+from mcbench.report.series import Record, comparable, eval_lengths, evaluations
 from mcbench.report.sources import Sources
 from mcbench.report.style import arm_styles
 from mcbench.runs.scores import mean_pass_at
@@ -55,12 +55,11 @@ def reach(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]
 
 def _of_run(record: Record, length: int, kept: tuple[object, ...] | None) -> Reach | None:
     """The first evaluation of a run against its last, of those with the most problems."""
-    places = [place for place, kind in enumerate(measured_how(record, length)) if kind == kept]
-    if kept is None or not places:
+    rows = evaluations(record, length, kept)
+    if rows.empty:
         return None
-    rows = record.evals.iloc[places].sort_values("step")
-    most = rows["per_problem"].map(len).max()
-    whole = rows[rows["per_problem"].map(len) == most]
+    problems = rows["per_problem"].map(len)
+    whole = rows[problems == problems.max()].sort_values("step")
     steps = whole["step"].tolist()
     if steps[0] != 0 or len(steps) < 2:
         return None

@@ -21,8 +21,7 @@ from mcbench.claims.statistics import (
 )
 from mcbench.errors import UserError
 from mcbench.experiments.graded_sets import BOUNDS, DataRecord
-from mcbench.report.bars import STACKED, add_bars
-from mcbench.report.base import Figure, new_figure
+from mcbench.report.base import STACKED, Figure, new_figure
 from mcbench.report.ends import signed
 from mcbench.report.page import Panel, Plot
 from mcbench.report.sources import Sources
@@ -109,7 +108,7 @@ def funnel(record: DataRecord) -> Panel:
         ("dropped by the stage", [row["in"] - row["out"] for row in record.funnel], VERMILLION),
     ):
         look = {"text": [str(value or "") for value in values], "textposition": "inside"}
-        add_bars(figure, name, stages, values, color, "%{x} problems", lying=True, **look)
+        figure.bars(name, stages, values, color, "%{x} problems", lying=True, **look)
     figure.update(**STACKED)
     words = {"drop": "dropped", "change": "changed", "flag": "flagged"}
     rules = [
@@ -232,7 +231,7 @@ def difficulty(record: DataRecord) -> Panel:
     for key, name in (("pool", "verified pool"), *NAMES.items()):
         counts = np.array(record.passes[key])
         shares = 100 * counts / max(counts.sum(), 1)
-        add_bars(figure, name, list(range(len(counts))), shares, colors[key], "%{y:.1f} %")
+        figure.bars(name, list(range(len(counts))), shares, colors[key], "%{y:.1f} %")
     bounds = "; ".join(
         f"{kind} problems are hard below {100 * hard:.3g} % and easy from {100 * easy:.3g} %"
         for kind, (hard, easy) in BOUNDS.items()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.report.base import ROLES, STEPS, Figure, seeds_of
+from mcbench.report.base import ROLES, Figure, role_of, rounded, seeds_of
 from mcbench.report.series import MIN_SEEDS_FOR_BAND, t_quantile
 
 LONG = 16  # numbers; shorter arrays stay as they are
@@ -35,7 +35,7 @@ def figure_spec(figure: Figure) -> dict[str, Any]:
     return {
         "data": [_trace(trace) for trace in figure.data],
         "layout": encoded(layout),
-        "linked": layout.get("xaxis", {}).get("title", {}).get("text") == STEPS,
+        "linked": figure.over_steps,
     }
 
 
@@ -44,15 +44,15 @@ def _is_strip(shape: dict[str, Any]) -> bool:
 
 
 def _trace(trace: dict[str, Any]) -> dict[str, Any]:
-    meta = trace.get("meta") or {}
-    if meta.get("role") not in ROLES:
+    role = role_of(trace)
+    if role not in ROLES:
         return encoded(trace)
     rest = encoded({key: value for key, value in trace.items() if key not in ("x", "y")})
-    if meta["role"] != "seeds":
+    if role != "seeds":
         return rest
     x, values = _thinned(*seeds_of(trace))
     t = t_quantile(len(values)) if len(values) >= MIN_SEEDS_FOR_BAND else None
-    return {**rest, "curve": {"x": _numbers(x), "runs": _numbers(values), "t": _short(t)}}
+    return {**rest, "curve": {"x": _numbers(x), "runs": _numbers(values), "t": rounded(t)}}
 
 
 def _thinned(x: np.ndarray, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,17 +82,7 @@ def encoded(value: Any) -> Any:
         if len(value) > LONG and numeric:
             return _numbers(np.asarray(value, dtype=float))
         return [encoded(item) for item in value]
-    if isinstance(value, (float, np.floating)):
-        return _short(float(value))
-    if isinstance(value, np.integer):
-        return int(value)
-    return value
-
-
-def _short(value: float | None) -> float | int | None:
-    if value is None or not np.isfinite(value):
-        return None
-    return int(value) if value.is_integer() and abs(value) < 1e15 else float(f"{value:.6g}")
+    return rounded(value)
 
 
 def _numbers(values: np.ndarray) -> Any:
@@ -100,9 +90,9 @@ def _numbers(values: np.ndarray) -> Any:
     if values.ndim == 1 and flat.size > 2:
         gaps = np.diff(flat)
         if np.allclose(gaps, gaps[0], rtol=1e-9, atol=0) and gaps[0] != 0:
-            return {"evenly": [_short(flat[0]), _short(gaps[0]), int(flat.size)]}
+            return {"evenly": [*rounded([flat[0], gaps[0]]), int(flat.size)]}
     if flat.size <= LONG:
-        return [_short(item) for item in flat] if values.ndim == 1 else _rows(values)
+        return rounded(values.astype(float))
     known = flat[np.isfinite(flat)]
     low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
     scale = (high - low) / 65534 or 1.0
@@ -111,7 +101,3 @@ def _numbers(values: np.ndarray) -> Any:
     packed = base64.b64encode(levels.astype("<u2").tobytes()).decode("ascii")
     found: dict[str, Any] = {"u16": packed, "low": float(low), "scale": float(scale)}
     return found if values.ndim == 1 else {**found, "shape": list(values.shape)}
-
-
-def _rows(values: np.ndarray) -> list[list[float | int | None]]:
-    return [[_short(item) for item in row] for row in values.astype(float)]

@@ -16,8 +16,7 @@ from mcbench.claims.statistics import Estimate, Statistic, area_under_curve, est
 from mcbench.errors import UserError
 from mcbench.experiments.labelled import METHOD, PARTS, SuiteRecord
 from mcbench.report import figures
-from mcbench.report.bars import STACKED, add_bars
-from mcbench.report.base import SMOOTHING, Figure, add_curve, new_figure, pair_figure
+from mcbench.report.base import SMOOTHING, STACKED, Figure, add_curve, new_figure, pair_figure
 from mcbench.report.ends import first_length, interval, signed
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import (
@@ -51,8 +50,8 @@ JUDGES = {
     "sandbox_fusion": "SandboxFusion",
 }
 ERRORS = {
-    "rejected": ("right", "Right ones refused"),
-    "accepted": ("wrong", "Wrong ones accepted"),
+    "rejected": ("right", "Right ones refused", "Right cases refused, by group"),
+    "accepted": ("wrong", "Wrong ones accepted", "Wrong cases accepted, by group"),
 }
 SUITE_COLUMNS = {
     "judge": "Rules",
@@ -133,7 +132,7 @@ def suite(sources: Sources) -> Panel:
         return Panel(title, missing=NO_SUITE)
     table = misjudged(record, "part")
     frame = table.assign(judge=table["judge"].map(judge_name))
-    for errors, (label, _) in ERRORS.items():
+    for errors, (label, *_) in ERRORS.items():
         frame[f"% {errors}"] = 100 * table[errors] / table[label].where(table[label] > 0)
     height = 90 + 62 * len(record.judges)
     figure = _suite_bars(table, [judge_name(judge) for judge in record.judges], height)
@@ -155,7 +154,7 @@ def _suite_bars(table: pd.DataFrame, names: Sequence[str], height: int) -> Figur
         barmode="group", bargap=0.3, hovermode="closest", height=height
     )
     order: dict[str, Any] = {"categoryorder": "array", "categoryarray": names[::-1]}
-    for number, (errors, (label, title)) in zip(("", "2"), ERRORS.items(), strict=True):
+    for number, (errors, (label, title, _)) in zip(("", "2"), ERRORS.items(), strict=True):
         given = table[table[label] > 0]
         shares = 100 * given[errors] / given[label]
         for part, color in PART_COLORS.items():
@@ -164,8 +163,8 @@ def _suite_bars(table: pd.DataFrame, names: Sequence[str], height: int) -> Figur
             labels, values = list(rows["judge"].map(judge_name)), shares[rows.index].to_numpy()
             look = {"text": counts, "textposition": "outside", "cliponaxis": False}
             look |= {"xaxis": f"x{number}", "yaxis": f"y{number}"}
-            add_bars(
-                figure, part, labels, values, color, "%{y}: %{x:.1f} % (%{text})",
+            figure.bars(
+                part, labels, values, color, "%{y}: %{x:.1f} % (%{text})",
                 lying=True, showlegend=not number, **look,
             )  # fmt: skip
         room = 1.2 * max(1.0, float(np.nan_to_num(shares.max())))  # for the counts beside the bars
@@ -178,21 +177,13 @@ def _suite_bars(table: pd.DataFrame, names: Sequence[str], height: int) -> Figur
     return figure
 
 
-def refused(sources: Sources) -> Panel:
-    """Right cases that were refused, by group of cases."""
-    return _by_group(sources.suite, "rejected", "Right cases refused, by group")
-
-
-def accepted(sources: Sources) -> Panel:
-    """Wrong cases that were accepted, by group of cases."""
-    return _by_group(sources.suite, "accepted", "Wrong cases accepted, by group")
-
-
-def _by_group(record: SuiteRecord | None, errors: str, title: str) -> Panel:
-    """Errors by group of cases and judge, in percent; groups without any are left out."""
+def errors_by_group(errors: str, sources: Sources) -> Panel:
+    """Errors of one kind of :data:`ERRORS` by group of cases and judge, in percent; groups without
+    any are left out.
+    """
+    record, (label, words, title) = sources.suite, ERRORS[errors]
     if record is None:
         return Panel(title, missing=NO_SUITE)
-    label, words = ERRORS[errors]
     table = misjudged(record, "part", "group")
     table = table[table[label] > 0]
     table["name"] = table["part"] + ": " + table["group"]
@@ -442,7 +433,7 @@ def _step_split(splits: dict[str, dict[str, float]]) -> Figure:
     colors = {name: color for name, (_, color) in SPLIT.items()}
     for part, color in {**colors, "other": "rgba(128,134,144,.35)"}.items():
         values = [split[part] for split in splits.values()]
-        add_bars(figure, part, names, values, color, "%{x:.2f} s", lying=True)
+        figure.bars(part, names, values, color, "%{x:.2f} s", lying=True)
     if "single_threaded" in splits:
         paper = sum(splits["single_threaded"].values()) * (1 - PAPER_SAVING / 100)
         figure.rule("x", paper, f"the paper: −{PAPER_SAVING} %")
@@ -472,8 +463,8 @@ def _step_table(arms: Arms, splits: dict[str, dict[str, float]]) -> pd.DataFrame
 
 PANELS: dict[str, Callable[[Sources], Panel]] = {
     "suite": suite,
-    "refused": refused,
-    "accepted": accepted,
+    "refused": partial(errors_by_group, "rejected"),
+    "accepted": partial(errors_by_group, "accepted"),
     "pairs": pairs,
     "gap": gap,
     "group-shares": group_shares,

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,10 +15,10 @@ import pandas as pd
 from mcbench.claims.protocol import basis
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.study import Study, results_of
+from mcbench.experiments.study import OWN, Study, results_of
 from mcbench.nano.saturated import measured
 from mcbench.report import claims, ends, paper
-from mcbench.report.base import add_reference
+from mcbench.report.base import add_reference, role_of
 from mcbench.report.data_panels import NAMES, REQUIRED
 from mcbench.report.evaluator_panels import (
     OURS,
@@ -29,8 +28,8 @@ from mcbench.report.evaluator_panels import (
     suite_sentence,
 )
 from mcbench.report.figures import LINES
-from mcbench.report.own_panels import OWN_PANELS
-from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Table, Tile
+from mcbench.report.own_panels import own_panels
+from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Table, Tile, slug
 from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance, settings
 from mcbench.report.samples import samples_section
@@ -54,7 +53,7 @@ def block_of(sources: Sources, name: str, prefix: str = "", claim: str = "") -> 
         UserError: no such panel; the message names those there are.
     """
     study = sources.study
-    own = OWN_PANELS.get(study.name if study.name in EXPERIMENTS else "comparison", {})
+    own = own_panels(study.name if study.name in EXPERIMENTS else OWN)
     if name in own:
         made = own[name](sources)
         if isinstance(made, Panel) and len(sources.studies) > 1:
@@ -120,7 +119,7 @@ def frame(study: Study, name: str, **beside: Any) -> pd.DataFrame:
             {
                 "figure": plot.caption,
                 "series": str(trace.get("name") or ""),
-                "part": (trace.get("meta") or {}).get("role", ""),
+                "part": role_of(trace),
                 "x": list(trace["x"]),
                 "y": list(trace["y"]),
             }
@@ -213,26 +212,18 @@ def _counts(arms: Arms) -> str:
     return f"{ends.plural(len(arms), 'arm')} with {many}{each}: {runs}."
 
 
-def tiles(sources: Sources) -> list[Tile]:
-    """The numbers at the top of a page that are not of runs."""
-    return [*_data_tiles(sources), *_suite_tiles(sources)]
-
-
 def _data_tiles(sources: Sources) -> list[Tile]:
+    """What the base solves of either set, and the pipeline at its worst."""
     record = sources.data
     if record is None:
         return []
-    styles = arm_styles(NAMES.values())
-    made = [
-        Tile(
-            f"Base pass@1, {name.lower()}",
-            f"{100 * rate:.1f}",
-            "%",
-            f"{count} problems{of}",
-            styles[name],
-        )
-        for name, (rate, count, of) in _bases(sources).items()
-    ]
+    styles, made = arm_styles(NAMES.values()), []
+    for level, name in NAMES.items():
+        rate, count, of = record.base[level]["pass@1"], sum(record.passes[level]), ""
+        if level == "easier" and _saturated(sources):
+            rate, count, of = measured()["pass@1"], len(measured()["ids"]), f" of {SATURATED}"
+        title, under = f"Base pass@1, {name.lower()}", f"{count} problems{of}"
+        made.append(Tile(title, f"{100 * rate:.1f}", "%", under, styles[name]))
     scores = [one for found in record.scores.values() for one in found]
     lowest = min(min(one.precision, one.recall) for one in scores)
     under = f"required: {REQUIRED:g}"
@@ -243,22 +234,6 @@ def _saturated(sources: Sources) -> bool:
     """Whether the easier arm trained on no set of the pipeline's, but on the saturated one."""
     runs = sources.arms.get(NAMES["easier"], ())
     return {record.config.train_set for record in runs} == {SATURATED}
-
-
-def _bases(sources: Sources) -> dict[str, tuple[float, int, str]]:
-    """The base's pass@1 on the set of each arm, how many problems that has, and which it is where
-    the pipeline did not make it.
-    """
-    record = sources.data
-    assert record is not None  # asked for where there is one
-    found = {
-        name: (float(record.base[level]["pass@1"]), sum(record.passes[level]), "")
-        for level, name in NAMES.items()
-    }
-    if _saturated(sources):
-        ids = measured()["ids"]
-        found[NAMES["easier"]] = (measured()["pass@1"], len(ids), f" of {SATURATED}")
-    return found
 
 
 def _suite_tiles(sources: Sources) -> list[Tile]:
@@ -315,7 +290,7 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
         kicker=prose.figure or "comparison",
         lead=lead(sources),
         finding=finding(sources),
-        tiles=tiles(sources),
+        tiles=[*_data_tiles(sources), *_suite_tiles(sources)],
         ends=None if length is None else ends.chart(sources.arms, length),
         verdicts=claims.verdicts(results),
         notebook=EXPERIMENTS[own].notebook if (own := studies[0].name) in EXPERIMENTS else "",
@@ -381,11 +356,6 @@ def _duplicates(study: Study) -> list[str]:
             f"{why} {does if apart else 'makes them one computation'}."
         )
     return told
-
-
-def slug(name: str) -> str:
-    """A name as part of an HTML id."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def _views(sources: Sources) -> list[tuple[str, str, Sources]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from IPython.display import HTML
 
 from mcbench.errors import UserError
 from mcbench.report.rendering import render
@@ -161,16 +162,22 @@ def responses(generation: Generation, group: int) -> pd.DataFrame:
     """
     batch, rows = generation.batch, generation.rows(group)
     verdicts = batch.columns.get("verdicts", [""] * len(batch.masked))
+    table = weighed(generation, rows)
+    table.insert(1, "verdicts", [verdicts[i] for i in rows])
+    return table.set_index(pd.Index(range(1, len(rows) + 1), name="response"))
+
+
+def weighed(generation: Generation, rows: np.ndarray) -> pd.DataFrame:
+    """What some responses weigh in the update before and after the mask, and why; one row each."""
+    batch = generation.batch
     return pd.DataFrame(
         {
             "tokens": batch.lengths[rows],
-            "verdicts": [verdicts[i] for i in rows],
             "reward": batch.rewards[rows],
             "advantage": raw_advantages(generation)[rows].round(3),
             "after mask": batch.advantages[rows].round(3),
             "mask": [reason(generation, i) for i in rows],
-        },
-        index=pd.Index(range(1, len(rows) + 1), name="response"),
+        }
     )
 
 
@@ -201,24 +208,14 @@ def telling_group(generation: Generation) -> int:
     return int((4 * (mixed & masked) + 2 * mixed + masked).to_numpy().argmax())
 
 
-@dataclass(frozen=True)
-class Html:
-    """Markup that a notebook shows as it is; its text was escaped when it was made."""
-
-    markup: str
-
-    def _repr_html_(self) -> str:
-        return self.markup
-
-
-def show_prompt(generation: Generation, group: int) -> Html:
+def show_prompt(generation: Generation, group: int) -> HTML:
     """The prompt of one group, escaped."""
     prompt = generation.batch.prompts[generation.rows(group)[0]]
     text = prompt if isinstance(prompt, str) else "\n\n".join(m["content"] for m in prompt)
-    return Html(render("responses.html", prompt=text, responses=()))
+    return HTML(render("responses.html", prompt=text, responses=()))
 
 
-def show_responses(generation: Generation, group: int) -> Html:
+def show_responses(generation: Generation, group: int) -> HTML:
     """The responses of one group (their first :data:`LONGEST` characters), escaped."""
     shown = []
     lines = responses(generation, group).to_dict("records")
@@ -227,4 +224,4 @@ def show_responses(generation: Generation, group: int) -> Html:
         more = f" … ({len(text)} characters)" if len(text) > LONGEST else ""
         head = f"{number} · {line['verdicts']} · {line['tokens']} tokens · {line['mask']}"
         shown.append({"head": head, "text": text[:LONGEST] + more, "right": line["reward"] >= 1})
-    return Html(render("responses.html", prompt="", responses=shown))
+    return HTML(render("responses.html", prompt="", responses=shown))

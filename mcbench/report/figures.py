@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mcbench.errors import unknown
-from mcbench.report.bars import STACKED, add_bars
-from mcbench.report.base import SMOOTHING, Figure, compare, new_figure
+from mcbench.report.base import SMOOTHING, STACKED, Figure, compare, new_figure
 from mcbench.report.series import (
     Arms,
     Curve,
@@ -123,10 +122,10 @@ def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> Figure:
     )
 
 
-def logged(arms: Arms, column: str, name: str, smoothing: int = SMOOTHING) -> Figure:
-    """A column of a task over training."""
-    curves = step_curves(arms, column, 1.0)
-    return compare(curves, arms, name, name, hover="%{y:.3f}", smoothing=smoothing)
+def logged(arms: Arms, name: str, title: str, smoothing: int = SMOOTHING) -> Figure:
+    """What a task tells over training beside the reward."""
+    curves = step_curves(arms, f"task/{name}")
+    return compare(curves, arms, title, title, hover="%{y:.3f}", smoothing=smoothing)
 
 
 def told(arms: Arms, name: str, title: str) -> Figure:
@@ -272,7 +271,7 @@ def time_split(arms: Arms) -> Figure:
             labels = [styles[arm].label for arm in split]
             values = [own[part] for own in split.values()]
             colors = [styles[arm].fill(alpha) for arm in split]
-            add_bars(figure, part, labels, values, colors, "%{x:.2f} s", lying=True)
+            figure.bars(part, labels, values, colors, "%{x:.2f} s", lying=True)
     return figure.update(**STACKED, legend={"traceorder": "normal"})
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from mcbench.claims import CLAIMS
-from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.report.claims import Results, numbers
+from mcbench.report.claims import Results, numbers, place_of
 from mcbench.report.page import Link, Section, Table
 
 
@@ -96,7 +95,6 @@ def landscape_section(results: Results) -> Section:
         for name in system.claims:
             claim = CLAIMS[name]
             found = results.get(name)
-            page = f"{EXPERIMENTS[claim.experiment].notebook}.html"
             told = {"State": found.state if found else "not run"}
             if found and found.parts:
                 told |= numbers(found.effect, *found.interval, found.unit)
@@ -105,7 +103,7 @@ def landscape_section(results: Results) -> Section:
                     "System": system.name,
                     "Source": system.source,
                     "Adds": system.adds,
-                    "Claim": Link(f"{name}: {claim.claim}", f"{page}#verdicts"),
+                    "Claim": Link(f"{name}: {claim.claim}", place_of(claim)),
                     **told,
                     "Seeds": str(found.n_seeds) if found else "–",
                 }

@@ -27,16 +27,20 @@ from mcbench.runs.store import RunRecord
 MODEL = "nano-s2"
 
 
+def _kinds(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    """The pilots by how much they train on a batch."""
+    twice = [record for record in records if is_clip_pilot(record)]
+    return {"one pass over 16 prompts": steady(records), "two passes over 32": twice}
+
+
 def clip_figure(records: Sequence[RunRecord]) -> Figure:
     """Tokens outside the clip range by update within a generation, a line a kind of pilot."""
     figure = new_figure("Clipped tokens", "Clipped tokens (%)", x_title="Update of the generation")
-    for label, color, dash, found in (
-        ("one pass over 16 prompts", BLUE, "solid", steady(records)),
-        ("two passes over 32", ORANGE, "dash", [r for r in records if is_clip_pilot(r)]),
-    ):
+    looks = (BLUE, "solid"), (ORANGE, "dash")
+    for (label, found), look in zip(_kinds(records).items(), looks, strict=True):
         if found:
             mean = pd.concat([clipped_by_update(r) for r in found], axis=1).mean(axis=1)
-            style = ArmStyle(label, color, dash)
+            style = ArmStyle(label, *look)
             figure.line(mean.index.to_numpy(), 100 * mean.to_numpy(), label, style, 2.4)
     return figure
 
@@ -45,9 +49,8 @@ def mechanism_table(
     records: Sequence[RunRecord], reports: Sequence[CalibrationReport]
 ) -> pd.DataFrame:
     """One row a mechanism: what was asked of it beforehand, what was measured."""
-    plain, twice = steady(records), [r for r in records if is_clip_pilot(r)]
-    rows = []
-    for name, found in (("one pass over 16 prompts", plain), ("two passes over 32", twice)):
+    plain, rows = steady(records), []
+    for name, found in _kinds(records).items():
         last = [100 * clipped_by_update(record).iloc[-1] for record in found]
         wanted = f"at least {100 * LEAST_CLIPPED:g} % of tokens in the last update"
         rows.append((f"clip, {name}", wanted, f"{np.mean(last):.2f} %" if last else "–"))

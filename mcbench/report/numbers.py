@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mcbench.report.base import Figure, seeds_of
+from mcbench.report.base import BREAK, Figure, role_of, seeds_of
 
 ROWS = 12  # a table shows so many places along x at most, the first and the last among them
 COLUMNS = 10  # and so many columns of a heatmap
-BREAK = "<br>"  # plotly's, in names and titles
 
 
 def figure_table(figure: Figure) -> pd.DataFrame:
@@ -27,7 +26,7 @@ def figure_table(figure: Figure) -> pd.DataFrame:
             return _heat_table(figure, trace)
         if trace["type"] not in ("scatter", "bar") or trace.get("fill"):
             continue
-        role = (trace.get("meta") or {}).get("role")
+        role = role_of(trace)
         if role in ("band", "mean"):
             continue
         if role == "seeds":
@@ -45,7 +44,7 @@ def figure_table(figure: Figure) -> pd.DataFrame:
             name = str(trace.get("name") or "Value").replace(BREAK, " ")
             if "xaxis2" in figure.layout:  # two plots side by side: which of them
                 axis = trace.get("xaxis", "x").replace("x", "xaxis")
-                name = ": ".join(filter(None, [_title(figure, axis), name]))
+                name = ": ".join(filter(None, [figure.axis_title(axis), name]))
             columns[_unique(name, columns)] = series
     if not columns:
         return pd.DataFrame()
@@ -55,7 +54,7 @@ def figure_table(figure: Figure) -> pd.DataFrame:
         {name: s.groupby(level=0, sort=False).last() for name, s in columns.items()}
     )
     table = _thin(table.sort_index()) if numeric else table.reindex(names)
-    title = _title(figure, "yaxis" if flat else "xaxis")
+    title = figure.axis_title("yaxis" if flat else "xaxis")
     table.insert(0, title or ("" if flat else "x"), table.index)
     return table.replace(BREAK, " ", regex=True)
 
@@ -85,10 +84,5 @@ def _heat_table(figure: Figure, trace: Mapping[str, Any]) -> pd.DataFrame:
         return pd.DataFrame()
     kept = np.unique(np.linspace(0, len(x) - 1, min(COLUMNS, len(x))).astype(int))
     table = pd.DataFrame(z[:, kept], columns=[str(x[i]) for i in kept])
-    table.insert(0, _title(figure, "yaxis") or "Row", _values(trace, "y"))
+    table.insert(0, figure.axis_title("yaxis") or "Row", _values(trace, "y"))
     return table
-
-
-def _title(figure: Figure, axis: str) -> str:
-    text = figure.layout.get(axis, {}).get("title", {}).get("text")
-    return (text or "").replace(BREAK, " ")

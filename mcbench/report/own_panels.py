@@ -75,26 +75,18 @@ def repetition(sources: Sources) -> Panel:
     if not rows:
         missing = "Not recorded: repetition is counted from responses, which these runs lack."
         return Panel(title, prose, missing=missing)
-    counts = dict.fromkeys(["responses", "truncated", "window", "periodic"], "sum")
-    by_arm = pd.DataFrame(rows).groupby("arm", sort=False)
-    sums = by_arm.agg({"run_id": "nunique", **counts}).reset_index()
-    styles = arm_styles(sources.arms)
-    sums["arm"] = sums["arm"].map(lambda arm: styles[arm].label)
-    sums["found by the periodic rule alone"] = sums["periodic"] - sums["window"]
-    return Panel(
-        title,
-        prose,
-        data=sums.rename(
-            columns={
-                "arm": "Arm",
-                "run_id": "Runs counted",
-                "responses": "Responses",
-                "truncated": "cut at the limit",
-                "window": "repeating, window rule",
-                "periodic": "repeating, periodic rule",
-            }
-        ),
-    )
+    counted: dict[str, Any] = {
+        "Runs counted": ("run_id", "nunique"),
+        "Responses": ("responses", "sum"),
+        "cut at the limit": ("truncated", "sum"),
+        "repeating, window rule": ("window", "sum"),
+        "repeating, periodic rule": ("periodic", "sum"),
+        "found by the periodic rule alone": ("alone", "sum"),
+    }
+    frame = pd.DataFrame(rows).assign(alone=lambda found: found["periodic"] - found["window"])
+    table = frame.groupby("arm", sort=False).agg(**counted)
+    labels = {arm: style.label for arm, style in arm_styles(sources.arms).items()}
+    return Panel(title, prose, data=table.rename(labels).rename_axis("Arm").reset_index())
 
 
 # 03: checkpoints over temperature -----------------------------------------------------------------
@@ -211,30 +203,21 @@ def papers_table_one(sources: Sources) -> ScoreTable:
 
 Draw = Callable[[Sources], Panel | ScoreTable]
 _TABLES: dict[str, Draw] = {"table-1": table_one, "table-1-paper": papers_table_one}
-_EVERY: dict[str, Draw] = {"coverage": coverage}
-OWN_PANELS: dict[str, Mapping[str, Draw]] = {
-    "cross_model": _EVERY,
-    "truncation_mask": {
-        **_EVERY,
-        "readings": readings,
-        "repetition": repetition,
-        "correction": correction,
-    },
-    "temperature": {**_EVERY, "grid": grid},
-    "kl_and_clip": _EVERY,
-    "data_quality": {**_EVERY, **data_panels.PANELS},
-    "code_evaluator": {**_EVERY, **evaluator_panels.PANELS},
-    "results": {**_EVERY, **_TABLES},
-    "batch_size": {**_EVERY, "clip-by-update": clip_by_update},
-    "context_length": {**_EVERY, "correction": correction},
-    "doses": _EVERY,
-    "rivals": _EVERY,
-    "dense_rewards": _EVERY,
-    "recipes": _EVERY,
-    "repair": _EVERY,
-    "execution_traces": _EVERY,
-    "multi_turn": {**_EVERY, "search": search},
-    "online_feedback": _EVERY,
-    OWN: {**_EVERY, **_TABLES},
+_OWN: dict[str, Mapping[str, Draw]] = {
+    "truncation_mask": {"readings": readings, "repetition": repetition, "correction": correction},
+    "temperature": {"grid": grid},
+    "data_quality": data_panels.PANELS,
+    "code_evaluator": evaluator_panels.PANELS,
+    "results": _TABLES,
+    "batch_size": {"clip-by-update": clip_by_update},
+    "context_length": {"correction": correction},
+    "multi_turn": {"search": search},
+    OWN: _TABLES,
 }
-"""By experiment and name."""
+
+
+def own_panels(experiment: str) -> dict[str, Draw]:
+    """By name: how often problems are solved, which is asked of all, and what is the experiment's
+    alone.
+    """
+    return {"coverage": coverage, **_OWN.get(experiment, {})}

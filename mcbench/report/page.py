@@ -6,6 +6,7 @@ is in ``templates/``, drawn by :mod:`mcbench.report.rendering`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from mcbench.errors import UserError
+from mcbench.files import write_atomic
 from mcbench.report.base import SMOOTHING, Figure
 from mcbench.report.encode import figure_spec
 from mcbench.report.rendering import Link as Link
@@ -214,6 +216,11 @@ class Place:
     after: Entry | None = None
 
 
+def slug(name: str) -> str:
+    """A name as part of an HTML id."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
 def flat(value: object) -> str:
     """A nested value on one line, for :class:`Facts`."""
     if isinstance(value, Mapping):
@@ -304,14 +311,11 @@ def write_page(
     page: Page, path: Path, plotly_src: str | None = None, place: Place | None = None
 ) -> Path:
     """Write the page, its folder too, and return the absolute path."""
-    html = build_page(page, plotly_src, place)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    write_atomic(path, build_page(page, plotly_src, place))
     return path.resolve()
 
 
 def write_plotly(path: Path) -> Path:
     """Write the copy of plotly's script that several pages share."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_plotly(), encoding="utf-8")
+    write_atomic(path, _plotly())
     return path

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 from mcbench.errors import unknown
 from mcbench.report import figures, spread
-from mcbench.report.base import ROLES, SMOOTHING, Figure
+from mcbench.report.base import ROLES, SMOOTHING, Figure, role_of
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import Arms, eval_lengths, measure, unfinished_runs
 from mcbench.report.style import arm_styles
@@ -111,27 +112,20 @@ def _temperature(arms: Arms, smoothing: int) -> list[Plot]:
 def _task(arms: Arms, smoothing: int) -> list[Plot]:
     """A figure for every part that a task logged, and for what its evaluations told."""
     every = [record for runs in arms.values() for record in runs]
-    logged = dict.fromkeys(c for r in every for c in r.steps.columns if c.startswith("task/"))
-    told = dict.fromkeys(
-        c.removeprefix("parts/") for r in every for c in r.evals.columns if c.startswith("parts/")
-    )
-    plots = [
-        Plot(
-            f"task-{name}",
-            f"Training: {_measure(name)}",
-            figures.logged(arms, column, _measure(name), smoothing),
-        )
-        for column in sorted(logged)
-        for name in [column.removeprefix("task/")]
-    ]
-    return plots + [
-        Plot(
-            f"task-held-out-{name}",
-            f"Held out: {_measure(name)}",
-            figures.told(arms, name, _measure(name)),
-        )
-        for name in sorted(told)
-    ]
+    plots = []
+    for name in _columns((record.steps for record in every), "task/"):
+        figure = figures.logged(arms, name, _measure(name), smoothing)
+        plots.append(Plot(f"task-{name}", f"Training: {_measure(name)}", figure))
+    for name in _columns((record.evals for record in every), "parts/"):
+        figure = figures.told(arms, name, _measure(name))
+        plots.append(Plot(f"task-held-out-{name}", f"Held out: {_measure(name)}", figure))
+    return plots
+
+
+def _columns(tables: Iterable[pd.DataFrame], prefix: str) -> list[str]:
+    """The names behind a prefix, in order."""
+    every = {column for table in tables for column in table.columns}
+    return sorted(name.removeprefix(prefix) for name in every if name.startswith(prefix))
 
 
 # What a name alone does not say; any other is written with spaces.
@@ -402,7 +396,7 @@ def constant(figure: Figure) -> str:
     """The value of every arm in a figure in which all curves are flat; empty for any other."""
     values: dict[float, list[str]] = {}
     for trace in figure.data:
-        if (trace.get("meta") or {}).get("role") != "seeds":
+        if role_of(trace) != "seeds":
             continue
         known = np.asarray(trace["y"], dtype=float)
         steps = np.asarray(trace["x"], dtype=float)[~np.isnan(known)]
@@ -410,7 +404,7 @@ def constant(figure: Figure) -> str:
         if np.unique(steps).size < 2 or known.min() != known.max():  # of one step nothing is known
             return ""
         values.setdefault(float(known[0]), []).append(str(trace["name"]))
-    if any((t.get("meta") or {}).get("role") not in ROLES for t in figure.data):
+    if any(role_of(trace) not in ROLES for trace in figure.data):
         return ""
     told = [f"{value:.0f}" if value.is_integer() else f"{value:.6g}" for value in values]
     if len(values) == 1:

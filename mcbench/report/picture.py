@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from mcbench.report.style import DASHES
+
 WIDTH, HEIGHT = 760, 320
 LEFT, RIGHT, TOP, BOTTOM, ROW = 62, 14, 44, 50, 18
 INK, GRID = "#555b63", "#d9dbde"
-DASHES = {"dot": "2 4", "dash": "8 5", "dashdot": "8 4 2 4", "longdash": "14 5"}
-DASHES["longdashdot"] = "14 4 3 4"
 CIVIDIS = ("#00204c", "#213d6b", "#555b6c", "#7b7a77", "#a59c74", "#d3c064", "#ffe945")
 
 

@@ -22,18 +22,10 @@ from mcbench.claims.rules import HIGHER, LOWER, STATES
 from mcbench.report import paper
 from mcbench.report.base import Figure
 from mcbench.report.numbers import figure_table
-from mcbench.report.style import NEUTRAL_TEXT, ArmStyle
+from mcbench.report.style import DASHES, NEUTRAL_TEXT, ArmStyle
 
 COLOURED = {*STATES, HIGHER, LOWER}
 LONG_TEXT = 32  # characters; longer cells of a table are broken into lines
-_DASHES = {
-    "solid": "",
-    "dot": "2 3",
-    "dash": "7 4",
-    "dashdot": "7 3 2 3",
-    "longdash": "11 4",
-    "longdashdot": "11 3 2 3",
-}
 
 
 def render(template: str, **values: Any) -> str:
@@ -54,7 +46,7 @@ def environment() -> Environment:
     found.globals.update(asset=lambda name: Markup(asset(name)), paper=paper.PAPER)
     found.tests["a"] = lambda value, name: type(value).__name__ == name
     found.filters.update(
-        dashes=lambda style: _DASHES[style.dash],
+        dashes=lambda style: DASHES[style.dash],
         heads=heads,
         in_words=in_words,
         kind=kind,

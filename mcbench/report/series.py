@@ -321,6 +321,14 @@ def _measured(kind: tuple[Any, ...], unlike: tuple[Any, ...] | None = None) -> s
     return ", ".join(told) or "not recorded how"
 
 
+def evaluations(record: Record, length: int, kept: tuple[Any, ...] | None) -> pd.DataFrame:
+    """The run's evaluations at one maximum response length (tokens) that were measured as ``kept``,
+    which :func:`comparable` gave; a frame without rows where there are none.
+    """
+    kinds = measured_how(record, length) if kept is not None else []
+    return record.evals.iloc[[place for place, kind in enumerate(kinds) if kind == kept]]
+
+
 def eval_curves(arms: Arms, column: str, length: int, scale: float = 1.0) -> list[Curve]:
     """Curves of a column of ``evals.jsonl`` at one maximum response length (tokens), of those
     evaluations that :func:`comparable` keeps.
@@ -328,10 +336,8 @@ def eval_curves(arms: Arms, column: str, length: int, scale: float = 1.0) -> lis
     kept, _ = comparable(arms, length)
 
     def values(record: Record) -> pd.Series | None:
-        rows = [place for place, kind in enumerate(measured_how(record, length)) if kind == kept]
-        if kept is None or not rows or column not in record.evals.columns:
-            return None
-        return by_step(record.evals.iloc[rows], column, scale)
+        rows = evaluations(record, length, kept)
+        return by_step(rows, column, scale) if len(rows) and column in rows.columns else None
 
     return _curves(arms, values)
 

@@ -23,6 +23,7 @@ from mcbench.experiments.regimes import FOLDER as PILOTS
 from mcbench.experiments.study import OWN, Study, studies
 from mcbench.experiments.where import NAME as WHERE
 from mcbench.experiments.where import recorded
+from mcbench.files import write_atomic
 from mcbench.report.calibration import calibration_page
 from mcbench.report.claims import (
     all_results,
@@ -92,8 +93,7 @@ def as_single_file(page: Path, output: Path) -> Path:
         inside = f"{found[1]}>{script.read_text(encoding='utf-8')}</script>"
         html = html[: found.start()] + inside + html[found.end() :]
     html = re.sub('<nav class="site".*?</nav>', "", html, count=1, flags=re.S)  # not sent along
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(html, encoding="utf-8")
+    write_atomic(output, html)
     return output.resolve()
 
 
@@ -170,12 +170,12 @@ def build_site(folder: str | Path) -> list[Path]:
     entries += [Entry(name, page.title, page.finding) for name, page in pages.items()]
     entries.sort(key=lambda one: one.href)
     built = []
-    for name, page in pages.items():
-        at = [one.href for one in entries].index(name)
-        before = entries[at - 1] if at else None
-        after = entries[at + 1] if at + 1 < len(entries) else None
-        place = Place(INDEX, before, after)
-        built.append(write_page(page, folder / name, PLOTLY, place))
+    neighbours = zip([None, *entries[:-1]], entries, [*entries[1:], None], strict=True)
+    for before, entry, after in neighbours:
+        if entry.href in pages:
+            place = Place(INDEX, before, after)
+            path = folder / entry.href
+            built.append(write_page(pages[entry.href], path, PLOTLY, place))
     results = all_results(found)
     html = build_index(
         entries,
@@ -183,7 +183,7 @@ def build_site(folder: str | Path) -> list[Path]:
         verdicts({name: one for name, one in results.items() if one.claim.whose == "paper"}),
         states_sentence(results),
     )
-    index.write_text(html, encoding="utf-8")
+    write_atomic(index, html)
     return [index.resolve(), *built]
 
 

@@ -17,6 +17,16 @@ BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#8A9099"
 NEUTRAL_TEXT = "#7A8089"
 NEUTRAL_GRID = "rgba(128,134,144,0.22)"
 
+DASHES = {
+    "solid": "",
+    "dot": "2 3",
+    "dash": "7 4",
+    "dashdot": "7 3 2 3",
+    "longdash": "11 4",
+    "longdashdot": "11 3 2 3",
+}
+"""plotly's dashes as SVG has them."""
+
 
 @dataclass(frozen=True)
 class ArmStyle:

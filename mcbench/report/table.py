@@ -20,7 +20,7 @@ from mcbench.report.series import (
     Record,
     comparable,
     eval_lengths,
-    measured_how,
+    evaluations,
     seed_of,
     unfinished,
 )
@@ -114,10 +114,9 @@ def run_cells(
         kept: how the evaluations that count were measured
             (:func:`mcbench.report.series.comparable`).
     """
-    places = [place for place, kind in enumerate(measured_how(record, length)) if kind == kept]
-    if kept is None or not places:
+    rows = evaluations(record, length, kept)
+    if rows.empty:
         return None, None
-    rows = record.evals.iloc[places]
     rows = rows.drop_duplicates("step", keep="last").sort_values("step")
     cells = [
         {(SOURCES.get(source, source), level): value for (source, level), value in one.items()}

@@ -7,6 +7,7 @@ which of them lose their advantage is asked again. How training would have gone 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -23,7 +24,7 @@ from mcbench.experiments.study import Study
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.temperature import select_temperature
 from mcbench.nano import MODEL_NAMES, model_path
-from mcbench.report.explain import Generation, raw_advantages, reason
+from mcbench.report.explain import Generation, raw_advantages, weighed
 from mcbench.report.own_panels import grid_values
 from mcbench.report.spread import chosen_temperatures
 from mcbench.report.style import arm_styles, spoken
@@ -54,11 +55,8 @@ def under(
     draws = masking.uniform_draws((seed, batch.step, 0), len(lengths))
     masked = masking.conditional_mask(able, draws, mask_ratio)
     raw = torch.tensor(raw_advantages(recorded))
-    other: Any = SimpleNamespace(
-        truncation_mask="conditional", mask_ratio=mask_ratio, mask_when=mask_when,
-        scale_rewards=given.scale_rewards, repeat_rule=given.repeat_rule,
-        correct_threshold=given.correct_threshold, incorrect_threshold=given.incorrect_threshold,
-    )  # fmt: skip
+    other = copy(given)
+    other.truncation_mask, other.mask_ratio, other.mask_when = "conditional", mask_ratio, mask_when
     changed = replace(
         batch,
         repeating=repeating.numpy(),
@@ -212,27 +210,19 @@ MOST_ROWS = 16  # cut responses that are listed
 
 
 def _told(generation: Generation) -> str:
-    batch, raw = generation.batch, raw_advantages(generation)
+    batch = generation.batch
     cut = np.flatnonzero(batch.truncated)
     table = survival(generation)
     share = table["weight left (%)"].iloc[-1]
-    rows = pd.DataFrame(
-        {
-            "prompt": batch.group[cut],
-            "tokens": batch.lengths[cut],
-            "reward": batch.rewards[cut],
-            "advantage": raw[cut].round(3),
-            "after mask": batch.advantages[cut].round(3),
-            "mask": [reason(generation, int(i)) for i in cut],
-        }
-    )
+    rows = weighed(generation, cut[:MOST_ROWS])
+    rows.insert(0, "prompt", batch.group[cut[:MOST_ROWS]])
     left = "nothing to weigh" if np.isnan(share) else f"{share:.1f} % of the gradient's weight left"
     more = f"; the first {MOST_ROWS} of them" if len(cut) > MOST_ROWS else ""
     return (
         f"<p><b>What if:</b> {int(batch.masked.sum())} of {len(cut)} cut responses spared, "
         f"{escape(left)}. Of this batch alone: no training follows from it.</p>"
         f"{table.to_html(na_rep='–')}<p>Cut responses{more}:</p>"
-        f"{rows.head(MOST_ROWS).to_html(index=False)}"
+        f"{rows.to_html(index=False)}"
     )
 
 

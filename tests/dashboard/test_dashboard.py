@@ -29,6 +29,10 @@ def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "dashboard"]
 
 
+def figures_of(dashboard: Dashboard) -> list[Any]:
+    return [figure for view in dashboard.curves.children for figure in view.figures.values()]
+
+
 def states(dashboard: Dashboard) -> dict[str, str]:
     return {row["id"]: row["state"] for row in dashboard.list.rows}
 
@@ -43,14 +47,14 @@ def test_new_runs_join_and_deleted_ones_are_said(tmp_path: Path, still: None) ->
     for line in lines()[:20]:
         run.append_step(line)
     dashboard.refresh()
-    titles = [figure.layout.title.text for figure in dashboard.curves.figures]
+    titles = [figure.layout.title.text for figure in figures_of(dashboard)]
     assert "Training reward" in titles
     assert "1 running" in dashboard.status.value
     assert "step 20 of 40 · 2.0 steps/s · 10 s left" in dashboard.status.value
     shutil.rmtree(run.path)
     dashboard.refresh()
     assert states(dashboard) == {"a": "deleted"}
-    assert dashboard.curves.figures == []
+    assert figures_of(dashboard) == []
     dashboard.close()
 
 
@@ -183,7 +187,7 @@ def test_a_click_on_a_curve_opens_the_responses_of_its_step(tmp_path: Path, stil
         for step in (1, 21):
             run.write_completions(step, responses(["one", "two", "three", "four"]))
     dashboard = Dashboard(tmp_path, live=True)
-    figure = next(f for f in dashboard.curves.figures if f.layout.title.text == "Training reward")
+    figure = next(f for f in figures_of(dashboard) if f.layout.title.text == "Training reward")
     index = next(i for i, one in enumerate(figure.data) if one.legendgroup == "microcoder")
     points = {"trace_indexes": [index], "point_indexes": [0], "xs": [25], "ys": [0.5]}
     figure._js2py_pointsCallback = {"event_type": "plotly_click", "points": points}

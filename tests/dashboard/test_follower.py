@@ -51,6 +51,16 @@ def test_a_resumed_run_forgets_the_steps_that_it_trains_again(tmp_path: Path) ->
     assert follower.steps["entropy"].iloc[13] == lines(seed=1)[13]["entropy"]
 
 
+def test_what_a_task_s_evaluations_tell_has_columns_of_its_own(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    follower = RunFollower(run.path)
+    for step in (0, 4):
+        line = {"step": step, "max_completion_length": 64, "pass_at_1": 0.5, "per_problem": []}
+        run.append_eval({**line, "parts": {"f05": 0.1 * step}})
+        follower.poll()
+    assert follower.evals["parts/f05"].tolist() == [0.0, 0.4]
+
+
 def test_a_rewritten_file_of_the_same_inode_is_noticed(tmp_path: Path) -> None:
     run = begin(tmp_path)
     path = run.path / "steps.jsonl"

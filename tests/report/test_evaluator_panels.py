@@ -109,14 +109,14 @@ def test_errors_are_counted_in_both_directions() -> None:
 
 
 def test_groups_without_an_error_are_left_out_of_the_figure() -> None:
-    panel = panels.refused(sources(both_arms(0.1, seeds=1), suite=SUITE))
+    panel = panels.PANELS["refused"](sources(both_arms(0.1, seeds=1), suite=SUITE))
     (plot,) = panel.plots
     (heat,) = plot.figure.data
     assert heat["y"] == ["comparisons: g<b>", "programs: g<b>"]
     assert heat["text"].tolist() == [["0/1", "1/1", ""], ["0/1", "0/1", "1/1"]]
     assert plot.height == plot.figure.layout["height"]
     none = judged({"microcoder": "1010"})
-    assert panels.refused(sources(both_arms(0.1, seeds=1), suite=none)).prose == "None."
+    assert panels.PANELS["refused"](sources(both_arms(0.1, seeds=1), suite=none)).prose == "None."
 
 
 def test_a_suite_record_survives_its_file(tmp_path: Path) -> None:

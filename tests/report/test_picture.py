@@ -10,7 +10,6 @@ import plotly.io as pio
 import pytest
 from nbconvert import HTMLExporter
 
-from mcbench.report.bars import add_bars
 from mcbench.report.base import Figure
 from mcbench.report.experiment import block_of
 from mcbench.report.page import Panel
@@ -39,7 +38,7 @@ def test_a_line_is_drawn_to_scale_with_gaps() -> None:
 def test_bars_start_at_zero_and_stand_beside_each_other() -> None:
     figure = Figure()
     for name, values in (("a", [1.0, 2.0]), ("b", [3.0, 4.0])):
-        add_bars(figure, name, ["x", "y"], values, "#123456", "")
+        figure.bars(name, ["x", "y"], values, "#123456", "")
     bars = [one for one in drawn(figure).iter(f"{SPACE}rect") if one.get("fill") == "#123456"]
     heights = [float(one.get("height", "")) for one in bars[:4]]
     assert heights[1] / heights[0] == pytest.approx(2, rel=0.01)

@@ -8,7 +8,7 @@ from textwrap import wrap
 
 import ipywidgets as widgets
 
-from mcbench.report.base import ROLES, STEPS, Figure
+from mcbench.report.base import ROLES, Figure, role_of
 from mcbench.report.dashboard.live_figure import LiveFigure, answer_while_busy
 from mcbench.report.panels import PANELS, drawn, left_out
 from mcbench.report.series import Arms
@@ -36,7 +36,7 @@ def draw(section: str, arms: Arms, smoothing: int) -> tuple[dict[str, Figure], l
 
 def _furnished(figure: Figure, title: str) -> Figure:
     """Size and title for a grid; the list of runs is the legend of what compares arms."""
-    compares = all(trace.get("meta", {}).get("role") in ROLES for trace in figure.data)
+    compares = all(role_of(trace) in ROLES for trace in figure.data)
     below = 0 if compares else LEGEND_ROW * _legend_rows(figure)
     lines = [part for line in title.split("<br>") for part in wrap(line, _TITLE_CHARACTERS)]
     figure.layout["title"] = {"x": 0, "xanchor": "left"}
@@ -84,8 +84,7 @@ class SectionView(widgets.VBox):
             live = self.figures.get(id_)
             if live is None or not live.follow(figure):
                 title = figure.layout["title"]["text"].replace("<br>", ", ")
-                over_steps = figure.layout.get("xaxis", {}).get("title", {}).get("text") == STEPS
-                opened = self._opened if over_steps else None
+                opened = self._opened if figure.over_steps else None
                 live = LiveFigure(figure, f"{title}: {arm_names(arms)}", opened)
                 answer_while_busy(live)
             kept[id_] = live
@@ -133,8 +132,3 @@ class CurvesView(widgets.VBox):
     def sections(self) -> dict[str, SectionView]:
         """Those that are shown, by name."""
         return {view.name: view for view in self.children}
-
-    @property
-    def figures(self) -> list[LiveFigure]:
-        """All that are shown."""
-        return [figure for view in self.children for figure in view.figures.values()]

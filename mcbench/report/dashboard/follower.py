@@ -7,9 +7,9 @@ read anew. Nothing is ever written.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -145,8 +145,9 @@ class RunFollower:
 
     ``meta`` is the last known run.json, or ``planned`` until there is one: what a planned run will
     be. ``present``: there is a run.json now. ``label`` is the name of its arm; where it is empty,
-    ``arm`` is named by recipe and settings. ``record`` is a compact record that stands in for the
-    directory as long as there is none. ``scores`` are the newest pass@1 by length and temperature.
+    ``arm`` is named by recipe and settings. ``record`` is a compact record that is read in place
+    of the directory as long as there is none. ``scores`` are the newest pass@1 by length and
+    temperature.
     """
 
     has_all_responses = False  # histograms of old runs are not computed from responses while live
@@ -159,8 +160,7 @@ class RunFollower:
         record: Path | None = None,
     ) -> None:
         self.path = path
-        self._record_path = record
-        self._record: RunRecord | None = None
+        self._stand_in, self._stands_in = record, False
         self.lock = ProcessLock(path / "lock")
         self.label = label
         self.meta: dict[str, Any] = {}
@@ -182,9 +182,8 @@ class RunFollower:
         self.arm = self.label or arm_of(self)
 
     def _forget_evals(self) -> None:
-        self.eval_lines: list[dict[str, Any]] = []
         self.scores: dict[tuple[int, float | None], float] = {}
-        self._evals: pd.DataFrame | None = None
+        self._hold_evals([])
 
     def _forget_steps(self) -> None:
         self.step_columns = Columns()
@@ -201,10 +200,8 @@ class RunFollower:
 
     @property
     def evals(self) -> pd.DataFrame:
-        """One row per evaluation and length, without ``per_problem``."""
-        if self._evals is None:
-            self._evals = pd.DataFrame(self.eval_lines)
-        return self._evals
+        """One row per evaluation and length."""
+        return self._record.evals
 
     @property
     def damaged(self) -> str:
@@ -221,25 +218,23 @@ class RunFollower:
 
     def poll(self) -> bool:
         """Read what is new; whether anything was."""
-        if self._record_path and not (self.path / "run.json").exists():
-            return self._poll_record(self._record_path)
-        if self._record is not None:  # trained anew
-            self._record = None
+        if self._stand_in and not (self.path / "run.json").exists():
+            return self._read_stand_in(self._stand_in)
+        if self._stands_in:  # trained anew
+            self._stands_in = False
             self._forget_steps()
             self._forget_evals()
         changed = self._poll_meta()
-        restarted, lines = self._step_file.read()
-        if restarted:
-            self._forget_steps()
-        self._take_steps(lines)
-        changed |= restarted or bool(lines)
-        restarted, lines = self._eval_file.read()
-        if restarted:
-            self._forget_evals()
-        if lines:
-            self._evals = None
-        self._take_evals(lines)
-        return changed or restarted or bool(lines)
+        for file, forget, take in (
+            (self._step_file, self._forget_steps, self._take_steps),
+            (self._eval_file, self._forget_evals, self._take_evals),
+        ):
+            restarted, lines = file.read()
+            if restarted:
+                forget()
+            take(lines)
+            changed |= restarted or bool(lines)
+        return changed
 
     def _take_steps(self, lines: Sequence[dict[str, Any]]) -> None:
         for line in lines:
@@ -250,21 +245,26 @@ class RunFollower:
 
     def _take_evals(self, lines: Sequence[dict[str, Any]]) -> None:
         for line in lines:
-            self.eval_lines.append({n: value for n, value in line.items() if n != "per_problem"})
             if line.get("pass_at_1") is not None:
                 kind = line["max_completion_length"], line.get("temperature")
                 self.scores[kind] = line["pass_at_1"]
+        if lines:
+            short = [{n: v for n, v in line.items() if n != "per_problem"} for line in lines]
+            self._hold_evals([*self._record.eval_lines, *short])
 
-    def _poll_record(self, path: Path) -> bool:
+    def _hold_evals(self, lines: list[dict[str, Any]]) -> None:
+        self._record = RunRecord({"run_id": self.run_id}, [], lines, self.path)
+
+    def _read_stand_in(self, path: Path) -> bool:
         """Read the compact record, once: it does not change."""
-        if self._record is not None:
+        if self._stands_in:
             return False
-        self._record = read_compact(path)
-        self._take(self._record.meta)
-        self._take_steps(self._record.step_lines)
-        self._take_evals(self._record.eval_lines)
-        self.distributions = self._record.distributions
-        self.present = self.was_there = True
+        record = read_compact(path)
+        self._take(record.meta)
+        self._take_steps(record.step_lines)
+        self._take_evals(record.eval_lines)
+        self.distributions, self._record = record.distributions, record
+        self._stands_in = self.present = self.was_there = True
         return True
 
     def _poll_meta(self) -> bool:
@@ -292,21 +292,14 @@ class RunFollower:
 
     def completion_steps(self) -> list[int]:
         """The updates that began a generation whose responses are stored."""
-        if self._record is not None:
-            return self._record.completion_steps()
-        try:
-            names = [entry.stem for entry in (self.path / "completions").iterdir()]
-        except OSError:
-            return []
-        whole = [name.partition("_")[2] for name in names if name.startswith("step_")]
-        return sorted({int(step) for step in whole if step.isdigit()})
+        return self._record.completion_steps()
 
     def version_of(self, step: int) -> int | None:
         """Another number once the stored responses have changed, as they do when the last update of
         their generation is made; None where none are stored.
         """
-        if self._record is not None:
-            return 0 if step in self._record.completion_steps() else None
+        if self._stands_in:
+            return 0 if step in self.completion_steps() else None
         try:
             return Run(self.path).completions_path(step).stat().st_mtime_ns
         except OSError:
@@ -316,11 +309,9 @@ class RunFollower:
         """The responses of the generation that ``step`` began.
 
         Raises:
-            OSError: they were removed.
+            UserError, OSError: they were removed.
         """
-        if self._record is not None:
-            return self._record.completions(step)
-        return pd.read_parquet(Run(self.path).completions_path(step))
+        return self._record.completions(step)
 
 
 Planned = Sequence[tuple[str, Config]]
@@ -356,23 +347,11 @@ class StoreFollower:
 
     def poll(self) -> bool:
         """Read what is new in all runs; whether anything was."""
-        changed = False
         if self.all:
-            for path in self._directories():
-                if path.name not in self.runs:
-                    self.runs[path.name] = RunFollower(path)
-        for run in self.runs.values():
-            changed |= run.poll()
-        return changed
-
-    def _directories(self) -> list[Path]:
-        try:
-            with os.scandir(self.root) as entries:
-                names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=True))
-        except OSError:
-            return []
-        return [p for n in names if (p := self.root / n).name in self.runs or _is_run(p)]
-
-
-def _is_run(path: Path) -> bool:
-    return (path / "run.json").exists()
+            with contextlib.suppress(OSError):  # there is no such folder yet
+                found = {path.name for path in self.root.iterdir()}
+                for name in sorted(found - self.runs.keys()):
+                    if (self.root / name / "run.json").exists():
+                        self.runs[name] = RunFollower(self.root / name)
+        changed = [run.poll() for run in self.runs.values()]
+        return any(changed)

@@ -13,6 +13,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from mcbench.errors import UserError
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.report.rendering import asset
 from mcbench.report.samples import VERDICTS, clip_range, linked_rows, plain, row_of, text_of
@@ -34,6 +35,8 @@ NOTHING: dict[str, Any] = {
 
 Named = Mapping[str, tuple[ArmStyle, RunFollower]]
 """Name of a run for people -> how its arm looks, and the run."""
+Responses = list[tuple[dict[str, Any], dict[str, Any]]]
+"""Stored responses, each with what links it to the others of its group (:func:`linked_rows`)."""
 
 
 class SampleBrowser(anywidget.AnyWidget):
@@ -54,9 +57,7 @@ class SampleBrowser(anywidget.AnyWidget):
         super().__init__()
         self._named = named
         self._lock = lock
-        self._kept: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-        self._versions: dict[tuple[str, int, str], int] = {}
-        self._links: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+        self._kept: dict[tuple[str, int, str], tuple[int, Responses]] = {}
         self.observe(lambda change: self.refresh(), "asked")
 
     def refresh(self) -> None:
@@ -72,19 +73,19 @@ class SampleBrowser(anywidget.AnyWidget):
             at = {run_id: self._step(asked["step"], steps[run_id]) for run_id in shown}
             over = str(asked["over"])
             found = {
-                (run_id, step): self._lines(runs[run_id], step, over)
+                (run_id, step): self._responses(runs[run_id], step, over)
                 for run_id in shown
                 for step in (steps[run_id] if over else [at[run_id]])
             }
             lines = {
                 f"{run_id}/{step}/{line['place']}": (run_id, line)
                 for (run_id, step), responses in found.items()
-                for line in responses
+                for line, _ in responses
             }
             rows = [
                 {"id": f"{r}/{step}/{line['place']}", **row_of(line, r, step), **linked}
                 for (r, step), responses in found.items()
-                for line, linked in zip(responses, self._linked(r, step, over), strict=True)
+                for line, linked in responses
             ]
             message = ""
             if not stored:
@@ -132,33 +133,24 @@ class SampleBrowser(anywidget.AnyWidget):
     def _step(self, wanted: str, steps: list[int]) -> int:
         return steps[-1] if wanted == LATEST else int(wanted)
 
-    def _linked(self, run_id: str, step: int, over: str) -> list[dict[str, Any]]:
-        """:func:`linked_rows` of responses that are in memory, measured once."""
-        key = (run_id, step, over)
-        if key not in self._kept:
-            return []
-        if key not in self._links:
-            self._links = {one: self._links[one] for one in self._links.keys() & self._kept.keys()}
-            self._links[key] = linked_rows(self._kept[key])
-        return self._links[key]
-
-    def _lines(self, run: RunFollower, step: int, over: str = "") -> list[dict[str, Any]]:
+    def _responses(self, run: RunFollower, step: int, over: str) -> Responses:
         """The responses of a generation, or those to one problem; none where there are none."""
-        key = (run.run_id, step, over)
-        version = run.version_of(step)
-        if (key not in self._kept or self._versions[key] != version) and version is not None:
+        key, version = (run.run_id, step, over), run.version_of(step)
+        kept = self._kept.get(key)
+        if version is not None and (kept is None or kept[0] != version):
             try:
                 table = run.completions(step).drop(columns="tokens", errors="ignore")
-            except OSError:  # removed between the listing and now
+            except (OSError, UserError):  # removed between the listing and now
                 return []
             table = table.assign(place=range(len(table)))
             if over:
                 table = table[table["problem_id"].astype(str) == over]
             while len(self._kept) >= (MOST_FOLLOWED if over else KEPT):
                 del self._kept[next(iter(self._kept))]
-            rows: list[Any] = table.to_dict("records")
-            self._kept[key], self._versions[key] = rows, version
-        return self._kept.get(key, [])
+            lines: list[Any] = table.to_dict("records")
+            kept = version, list(zip(lines, linked_rows(lines), strict=True))
+            self._kept[key] = kept
+        return kept[1] if kept else []
 
 
 def _hits(lines: Mapping[str, tuple[str, Mapping[str, Any]]], words: str) -> list[str] | None:
