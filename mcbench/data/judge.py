@@ -11,7 +11,7 @@ from mcbench.data.audit import StageFailed
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Evaluator, Submission
 from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
-from mcbench.evaluator.submission import TestResult, make_test
+from mcbench.evaluator.submission import Result, TestResult, make_test
 
 _MAX_ANSWER = 1 << 20  # characters of an answer that are kept; no test wants more
 
@@ -122,14 +122,17 @@ class Judge:
         Raises:
             StageFailed: it failed on all of them.
         """
-        found = self._answers(jobs)
-        failed = [number for number, answers in enumerate(found) if failure(answers)]
-        if not failed:
-            return found
-        again = self._answers([jobs[number] for number in failed])
-        for number, answers in zip(failed, again, strict=True):
-            found[number] = answers
-        if all(map(failure, found)):
+        captures = [[_Capture() for _ in job.tests] for job in jobs]
+        numbered = enumerate(zip(jobs, captures, strict=True))
+        results = self._judged([job.submission(number, kept) for number, (job, kept) in numbered])
+        found = [
+            [
+                capture.answer(one, job.problem)
+                for one, capture in zip(result.tests, kept, strict=True)
+            ]
+            for job, result, kept in zip(jobs, results, captures, strict=True)
+        ]
+        if jobs and all(map(failure, found)):
             raise StageFailed(
                 f"the evaluator failed on all of {len(jobs)} programs ({failure(found[0])}), which "
                 "says nothing about them; see mcbench doctor, then run the same command again"
@@ -141,31 +144,19 @@ class Judge:
 
         Submissions on which the evaluator itself failed are run a second time.
         """
-        start = time.monotonic()
-        results = self.evaluator.evaluate(submissions, early_exit=True)
-        failed = [n for n, result in enumerate(results) if "IE" in result.verdicts]
-        again = self.evaluator.evaluate([submissions[n] for n in failed], early_exit=True)
-        for number, result in zip(failed, again, strict=True):
-            results[number] = result
-        self.seconds += time.monotonic() - start
-        self.tests += sum(len(result.tests) for result in results)
+        results = self._judged(submissions, early_exit=True)
         return [None if result.passed else result.tests[-1] for result in results]
 
-    def _answers(self, jobs: Sequence[Job]) -> list[list[Answer]]:
-        captures = [[_Capture() for _ in job.tests] for job in jobs]
-        numbered = enumerate(zip(jobs, captures, strict=True))
-        submissions = [job.submission(number, kept) for number, (job, kept) in numbered]
+    def _judged(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
         start = time.monotonic()
-        results = self.evaluator.evaluate(submissions)
+        results = self.evaluator.evaluate(submissions, early_exit)
+        failed = [n for n, result in enumerate(results) if "IE" in result.verdicts]
+        again = self.evaluator.evaluate([submissions[n] for n in failed], early_exit)
         self.seconds += time.monotonic() - start
-        self.tests += sum(len(job.tests) for job in jobs)
-        return [
-            [
-                capture.answer(one, job.problem)
-                for one, capture in zip(result.tests, kept, strict=True)
-            ]
-            for job, result, kept in zip(jobs, results, captures, strict=True)
-        ]
+        self.tests += sum(len(result.tests) for result in [*results, *again])
+        for number, result in zip(failed, again, strict=True):
+            results[number] = result
+        return results
 
 
 def failure(answers: Sequence[Answer]) -> str:
