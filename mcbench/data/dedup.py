@@ -102,9 +102,6 @@ class Dedup(GlobalStage):
     config: DedupConfig = field(default_factory=DedupConfig)
 
     name: ClassVar[str] = "dedup"
-    modules: ClassVar[tuple[str, ...]] = tuple(
-        f"mcbench.data.{name}" for name in ("dedup", "words", "programs")
-    )
     libraries: ClassVar[tuple[str, ...]] = ("datasketch", "numpy")
 
     def summarise(self, batch: list[Problem]) -> pa.Table:

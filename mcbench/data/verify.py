@@ -106,13 +106,7 @@ class Verify(BatchStage):
     told: Callable[[int], None] = field(default=lambda done: None, repr=False)
 
     name: ClassVar[str] = "verify"
-    modules: ClassVar[tuple[str, ...]] = tuple(
-        [f"mcbench.data.{name}" for name in ("verify", "answers", "judge", "mutants", "programs")]
-        + [
-            f"mcbench.evaluator.{name}"
-            for name in ("compare", "checking", "evaluator", "child", "encoding")
-        ]
-    )
+    modules: ClassVar[tuple[str, ...]] = ("mcbench.evaluator.child", "mcbench.evaluator.link")
     in_workers: ClassVar[bool] = False
     batch_rows: ClassVar[int | None] = 64
 
