@@ -24,7 +24,6 @@ import numpy as np
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mcbench.data.benchmarks import BenchmarkSet
-from mcbench.data.judge import submission
 from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
@@ -346,7 +345,7 @@ def judge(
         if (problems[index].id, code) in known
     }
     new = [key for key in programs if key not in found]
-    submissions = [submission(problems[index], code or "") for index, code in new]
+    submissions = [problems[index].submission(code or "") for index, code in new]
     results = evaluator.evaluate(submissions, early_exit=True) if submissions else []
     for (index, code), result in zip(new, results, strict=True):
         found[index, code] = ",".join(result.verdicts)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcbench.data.judge import submission
 from mcbench.data.schema import Problem
 from mcbench.errors import unknown
 from mcbench.evaluator import Submission
@@ -90,7 +89,7 @@ def run_programs(
 ) -> list[Result | None]:
     """Every program on the tests of its problem, in one call; None where there is no program."""
     pairs = zip(problems, programs, strict=True)
-    given = [None if code is None else submission(problem, code) for problem, code in pairs]
+    given = [None if code is None else problem.submission(code) for problem, code in pairs]
     return run_submissions(given, evaluator)
 
 

@@ -39,7 +39,6 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.data.judge import submission
 from mcbench.data.mutants import mutants
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Submission
@@ -208,7 +207,7 @@ def _submission(problem: Problem, answer: Answer) -> Submission | None:
     if answer.error:
         return None
     if answer.test is None:
-        return submission(problem, answer.program)
+        return problem.submission(answer.program)
     right = right_output(problem, answer.test.stdin)
     if right.split() != answer.test.expected.split():
         return None
@@ -274,7 +273,7 @@ def summary(
         programs = [problem.metadata["buggy"], *(one.program for one in answers if not one.error)]
         places.append((len(programs), len(tests), len(answers)))
         for program in programs:
-            hidden = submission(problem, program)
+            hidden = problem.submission(program)
             runs.append(replace(hidden, tests=[*hidden.tests, *tests]))
     results = iter(evaluator.evaluate(runs) if runs else [])
     found = []
