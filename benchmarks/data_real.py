@@ -25,7 +25,7 @@ from mcbench.data.collect import ADAPTERS, OpenSource, Source
 from mcbench.data.decontaminate import Decontaminate, DecontaminateConfig, Index
 from mcbench.data.dedup import Dedup
 from mcbench.data.filter import Filter
-from mcbench.data.judge import Judge, submission
+from mcbench.data.judge import Judge
 from mcbench.data.process import Process
 from mcbench.data.programs import is_python, missing_module
 from mcbench.data.schema import Problem
@@ -96,7 +96,7 @@ def references(problems: list[Problem], samples: int, workers: int) -> dict[str,
         else:
             given.append((problem, programs[0]))
     with Evaluator(workers) as evaluator:
-        jobs = [submission(problem, code, TIME_LIMIT_S) for problem, code in given]
+        jobs = [problem.submission(code, TIME_LIMIT_S) for problem, code in given]
         endings = Judge(evaluator).endings(jobs)
     failed = [(p, end) for (p, _), end in zip(given, endings, strict=True) if end is not None]
     for problem, end in failed[:samples]:

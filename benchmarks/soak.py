@@ -305,9 +305,9 @@ def determinism(options: argparse.Namespace) -> list[str]:
     cases = [
         case
         for case in COMPARISONS
-        if outputs_match(case.expected, case.actual, **case.options) != case.match
+        if outputs_match(case.expected, case.actual, **case.options) != case.right
     ]
-    problems = [f"comparison {case.id}: not {case.match}" for case in cases]
+    problems = [f"comparison {case.id}: not {case.right}" for case in cases]
     items = attack_items(options.hostile_seconds)
     items += [Item(f"program {case.id}", case.submission, case=case) for case in EXECUTIONS]
     judged: list[list[Result]] = [[] for _ in items]

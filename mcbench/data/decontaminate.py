@@ -137,9 +137,6 @@ class Decontaminate(GlobalStage):
     config: DecontaminateConfig = field(default_factory=DecontaminateConfig)
 
     name: ClassVar[str] = "decontaminate"
-    modules: ClassVar[tuple[str, ...]] = tuple(
-        f"mcbench.data.{name}" for name in ("decontaminate", "words", "programs")
-    )
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")
 
     def configuration(self) -> Any:

@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import datasketch  # type: ignore[import-untyped]
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
@@ -102,10 +103,7 @@ class Dedup(GlobalStage):
     config: DedupConfig = field(default_factory=DedupConfig)
 
     name: ClassVar[str] = "dedup"
-    modules: ClassVar[tuple[str, ...]] = tuple(
-        f"mcbench.data.{name}" for name in ("dedup", "words", "programs")
-    )
-    libraries: ClassVar[tuple[str, ...]] = ("datasketch", "numpy")
+    libraries: ClassVar[tuple[str, ...]] = ("datasketch", "numpy", "pandas")
 
     def summarise(self, batch: list[Problem]) -> pa.Table:
         """Signature, hashed tests, and what ranks a record."""
@@ -199,15 +197,14 @@ def _candidates(
 ) -> Iterator[tuple[int, int, float]]:
     """Pairs that share a band and reach the lower threshold, or all tests; each once."""
     count = len(signatures)
-    found = [np.empty(0, dtype=np.int64)]
+    found: list[NDArray[np.int64]] = []
     for start in range(0, signatures.shape[1] - _ROWS + 1, _ROWS):
         band = np.ascontiguousarray(signatures[:, start : start + _ROWS])
-        found += _alike(band.view([("", band.dtype)] * _ROWS).ravel(), rank)
+        found.append(_alike(band.view([("", band.dtype)] * _ROWS).ravel(), rank))
         if sum(map(len, found)) > 1 << 22:
             found = [np.unique(np.concatenate(found))]
     alone = -1 - np.arange(count)  # nobody's tests are those of a record without any
-    same_tests = _alike(np.where(whole == 0, alone, whole), rank)
-    tested = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *same_tests]))
+    tested = np.unique(_alike(np.where(whole == 0, alone, whole), rank))
     codes = np.unique(np.concatenate([*found, tested]))
     for part in np.array_split(codes, max(len(codes) // 65536, 1)):
         first, second = part // count, part % count
@@ -217,18 +214,15 @@ def _candidates(
             yield int(first[i]), int(second[i]), float(similarity[i])
 
 
-def _alike(keys: NDArray[Any], rank: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Codes of the pairs of records with equal keys."""
+def _alike(keys: NDArray[Any], rank: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Codes first * count + second of the pairs of records with equal keys."""
     _, buckets = np.unique(keys, return_inverse=True)
-    order = np.lexsort((rank, buckets))
-    edges = np.flatnonzero(np.diff(buckets[order])) + 1
-    return [_pairs(b, len(keys)) for b in np.split(order, edges) if len(b) > 1]
-
-
-def _pairs(bucket: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Codes first * count + second of the pairs of a bucket that is sorted by rank."""
-    leaders = bucket[:_MANY] if len(bucket) > _MANY else bucket
-    i, j = np.meshgrid(np.arange(len(leaders)), np.arange(len(bucket)), indexing="ij")
-    a, b = leaders[i[i < j]], bucket[j[i < j]]
-    codes: NDArray[np.int64] = np.minimum(a, b) * count + np.maximum(a, b)
+    records = pd.DataFrame({"bucket": buckets, "record": np.arange(len(keys))})
+    records = records.iloc[np.argsort(rank)]
+    records = records[records.bucket.duplicated(keep=False)]
+    records["place"] = records.groupby("bucket").cumcount()
+    pairs = records[records.place < _MANY].merge(records, on="bucket")
+    pairs = pairs[pairs.place_x < pairs.place_y]
+    both = pairs[["record_x", "record_y"]].to_numpy()
+    codes: NDArray[np.int64] = both.min(axis=1) * len(keys) + both.max(axis=1)
     return codes

@@ -133,7 +133,6 @@ class Predict(BatchStage):
     answers: Path = Path("answers")
 
     name: ClassVar[str] = "predict"
-    modules: ClassVar[tuple[str, ...]] = ("mcbench.data.difficulty", "mcbench.data.features")
 
     def configuration(self) -> Any:
         """Only what the prediction depends on."""
@@ -237,7 +236,6 @@ class Difficulty(GlobalStage):
     measured: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     name: ClassVar[str] = "difficulty"
-    modules: ClassVar[tuple[str, ...]] = ("mcbench.data.difficulty",)
     libraries: ClassVar[tuple[str, ...]] = ("scipy", "numpy", "pandas")
 
     def configuration(self) -> Any:

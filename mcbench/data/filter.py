@@ -88,7 +88,6 @@ class Filter(BatchStage):
     config: FilterConfig = field(default_factory=FilterConfig)
 
     name: ClassVar[str] = "filter"
-    modules: ClassVar[tuple[str, ...]] = ("mcbench.data.filter", "mcbench.data.programs")
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Apply the rules to every problem; what is cheap and certain comes first."""

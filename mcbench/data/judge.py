@@ -1,8 +1,10 @@
-"""Judging programs for a problem, and running programs on its tests without judging them."""
+"""What programs answer to the tests of a problem, and what that says of both."""
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,26 +13,9 @@ from mcbench.data.audit import StageFailed
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Evaluator, Submission
 from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
-from mcbench.evaluator.submission import TestResult, make_test
+from mcbench.evaluator.submission import Result, TestResult
 
 _MAX_ANSWER = 1 << 20  # characters of an answer that are kept; no test wants more
-
-
-def submission(
-    problem: Problem, code: str, time_limit_s: float = 2.0, memory_limit_mb: float = 512
-) -> Submission:
-    """A program with all tests of a problem; the limits are for problems that set none."""
-    limits = problem.time_limit_s or time_limit_s, problem.memory_limit_mb or memory_limit_mb
-    return _submission(problem, code, problem.tests, *limits)
-
-
-def _submission(
-    problem: Problem, code: str, tests: Sequence[dict[str, Any]], *limits: float
-) -> Submission:
-    about = problem.form, problem.fn_name
-    checker = problem.checker, problem.checker_protocol
-    made = [make_test(*about, test, *checker) for test in tests]
-    return Submission(f"{problem.preamble}\n{code}" if problem.preamble else code, made, *limits)
 
 
 @dataclass(frozen=True)
@@ -76,26 +61,22 @@ class _Capture:
 
 @dataclass(frozen=True)
 class Job:
-    """One program and the inputs it is to answer."""
+    """One program and the problem whose tests it is to answer, under the problem's limits."""
 
     code: str
     problem: Problem
-    tests: Sequence[dict[str, Any]]
-    time_limit_s: float
-    memory_limit_mb: float
 
     def submission(self, number: int, captures: Sequence[_Capture]) -> Submission:
         """The job for the evaluator; what the program answers goes to ``captures``."""
-        code, tests = self.code, self.tests
+        code, tests = self.code, self.problem.tests
         if _is_judged(self.problem):  # equal submissions are run once, a repetition runs again
             code = f"{code}\n# {number}\n"
         else:
-            tests = [
+            tests = tuple(
                 {**test, "expected": "", "checker": capture}
                 for test, capture in zip(tests, captures, strict=True)
-            ]
-        limits = self.time_limit_s, self.memory_limit_mb
-        return _submission(self.problem, code, tests, *limits)
+            )
+        return self.problem.submission(code, tests=tests)
 
 
 def _is_judged(problem: Problem) -> bool:
@@ -122,14 +103,17 @@ class Judge:
         Raises:
             StageFailed: it failed on all of them.
         """
-        found = self._answers(jobs)
-        failed = [number for number, answers in enumerate(found) if failure(answers)]
-        if not failed:
-            return found
-        again = self._answers([jobs[number] for number in failed])
-        for number, answers in zip(failed, again, strict=True):
-            found[number] = answers
-        if all(map(failure, found)):
+        captures = [[_Capture() for _ in job.problem.tests] for job in jobs]
+        numbered = enumerate(zip(jobs, captures, strict=True))
+        results = self._judged([job.submission(number, kept) for number, (job, kept) in numbered])
+        found = [
+            [
+                capture.answer(one, job.problem)
+                for one, capture in zip(result.tests, kept, strict=True)
+            ]
+            for job, result, kept in zip(jobs, results, captures, strict=True)
+        ]
+        if jobs and all(map(failure, found)):
             raise StageFailed(
                 f"the evaluator failed on all of {len(jobs)} programs ({failure(found[0])}), which "
                 "says nothing about them; see mcbench doctor, then run the same command again"
@@ -141,31 +125,19 @@ class Judge:
 
         Submissions on which the evaluator itself failed are run a second time.
         """
-        start = time.monotonic()
-        results = self.evaluator.evaluate(submissions, early_exit=True)
-        failed = [n for n, result in enumerate(results) if "IE" in result.verdicts]
-        again = self.evaluator.evaluate([submissions[n] for n in failed], early_exit=True)
-        for number, result in zip(failed, again, strict=True):
-            results[number] = result
-        self.seconds += time.monotonic() - start
-        self.tests += sum(len(result.tests) for result in results)
+        results = self._judged(submissions, early_exit=True)
         return [None if result.passed else result.tests[-1] for result in results]
 
-    def _answers(self, jobs: Sequence[Job]) -> list[list[Answer]]:
-        captures = [[_Capture() for _ in job.tests] for job in jobs]
-        numbered = enumerate(zip(jobs, captures, strict=True))
-        submissions = [job.submission(number, kept) for number, (job, kept) in numbered]
+    def _judged(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
         start = time.monotonic()
-        results = self.evaluator.evaluate(submissions)
+        results = self.evaluator.evaluate(submissions, early_exit)
+        failed = [n for n, result in enumerate(results) if "IE" in result.verdicts]
+        again = self.evaluator.evaluate([submissions[n] for n in failed], early_exit)
         self.seconds += time.monotonic() - start
-        self.tests += sum(len(job.tests) for job in jobs)
-        return [
-            [
-                capture.answer(one, job.problem)
-                for one, capture in zip(result.tests, kept, strict=True)
-            ]
-            for job, result, kept in zip(jobs, results, captures, strict=True)
-        ]
+        self.tests += sum(len(result.tests) for result in [*results, *again])
+        for number, result in zip(failed, again, strict=True):
+            results[number] = result
+        return results
 
 
 def failure(answers: Sequence[Answer]) -> str:
@@ -191,3 +163,100 @@ def accepts(test: dict[str, Any], expected: Any, value: Any) -> bool:
     if "stdin" in test:
         return isinstance(value, str) and compare_text(expected, value, rules).accepted
     return compare_values(expected, value, rules).accepted
+
+
+def holds(test: dict[str, Any], answer: Answer) -> bool:
+    """Whether an answer is what the test wants."""
+    return answer.ended_well and accepts(test, expected_of(test), answer.value)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference and its answers: for every test those of the repetitions."""
+
+    code: str
+    answers: Sequence[Sequence[Answer]]
+
+    def passes(self, number: int, test: dict[str, Any]) -> bool:
+        return all(holds(test, answer) for answer in self.answers[number])
+
+    def _passed(self, problem: Problem) -> tuple[int, int]:
+        """Tests that it passes, of those whose output the source tells."""
+        known = [(n, test) for n, test in enumerate(problem.tests) if is_told(test)]
+        return sum(self.passes(n, test) for n, test in known), len(known)
+
+    def may_be_right(self, problem: Problem) -> bool:
+        """A source calls it right; one that fails most of the tests is not."""
+        passed, known = self._passed(problem)
+        return 2 * passed >= known and any(column[0].ended_well for column in self.answers)
+
+    def slowest(self) -> float:
+        """Seconds of its slowest test."""
+        return max(answer.time_s for column in self.answers for answer in column)
+
+    def answers_otherwise(self, kept: dict[int, dict[str, Any]]) -> int:
+        """Tests that it does not pass, of a program that ends well on all and passes most."""
+        if not all(column[0].ended_well for column in self.answers):
+            return 0
+        failed = sum(not self.passes(number, test) for number, test in kept.items())
+        return failed if 2 * failed <= len(kept) else 0
+
+    def endings(self, problem: Problem) -> str:
+        passed, known = self._passed(problem)
+        verdicts = Counter(answer.verdict for column in self.answers for answer in column)
+        ended = ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items()))
+        return f"passes {passed} of {known} tests (endings: {ended.replace('AC', 'well')})"
+
+
+def disagreement(references: Sequence[Reference], kept: dict[int, dict[str, Any]]) -> str:
+    """Says so where a reference that ends well everywhere answers some tests otherwise."""
+    if any("code" in test for test in kept.values()):
+        return ""
+    other = max((reference.answers_otherwise(kept) for reference in references), default=0)
+    return f"a reference gives other answers to {other} of {len(kept)} tests" if other else ""
+
+
+def varies(test: dict[str, Any], answers: Sequence[Answer]) -> bool:
+    """Whether one program answered a test in several ways."""
+    first = answers[0]
+    return any(
+        answer.ended_well != first.ended_well
+        or (answer.ended_well and not accepts(test, first.value, answer.value))
+        for answer in answers[1:]
+    )
+
+
+def is_json(value: Any) -> bool:
+    """Whether a value is the same after JSON."""
+    try:
+        return bool(json.loads(json.dumps(value)) == value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def most_trivial(record: Problem) -> tuple[str, float]:
+    """The trivial program that passes most tests, and the share that it passes.
+
+    Candidates: one that answers always the same (the most frequent answer), one that answers its
+    input (its first argument), and, for ``stdin``, its last line. Assertions are not looked into.
+    """
+    tests = record.tests
+    if record.form == "assert":
+        return "none", 0.0
+    keys = Counter(json.dumps(expected_of(test), sort_keys=True) for test in tests)
+    constant = json.loads(keys.most_common(1)[0][0])
+    candidates = {f"a constant program ({str(constant).strip()[:40]!r})": [constant] * len(tests)}
+    if record.form == "stdin":
+        candidates["an echo program"] = [test["stdin"] for test in tests]
+        candidates["an echo of the last line"] = [
+            (test["stdin"].strip().rsplit("\n", 1))[-1] for test in tests
+        ]
+    else:
+        candidates["an echo program"] = [next(iter(test["args"]), None) for test in tests]
+    shares = {
+        name: sum(accepts(t, expected_of(t), v) for t, v in zip(tests, values, strict=True))
+        / len(tests)
+        for name, values in candidates.items()
+    }
+    name = max(shares, key=lambda candidate: shares[candidate])
+    return name, shares[name]

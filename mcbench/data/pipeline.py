@@ -13,6 +13,7 @@ import importlib
 import json
 import multiprocessing
 import os
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,8 +44,10 @@ Progress = Callable[[str, int, int], None]
 class Stage:
     """One stage: what identifies it.
 
-    ``modules`` and ``libraries`` are the code that decides the outcome: their source and versions
-    are part of the cache key. Subclasses hold their configuration in fields that JSON can write.
+    The code that decides the outcome is part of the cache key: the source of its module and of
+    those whose functions and classes this uses, of ``modules``, which run in other processes, and
+    the versions of ``libraries``. Subclasses hold their configuration in fields that JSON can
+    write.
     """
 
     name: ClassVar[str] = ""
@@ -62,7 +65,8 @@ class Stage:
     def key(self) -> str:
         """Hash of code and configuration."""
         configuration = json.dumps(self.configuration(), sort_keys=True)
-        return digest([self.name, code_version(self.modules, self.libraries), configuration])
+        version = code_version((type(self).__module__, *self.modules), self.libraries)
+        return digest([self.name, version, configuration])
 
 
 @dataclass(frozen=True)
@@ -104,25 +108,38 @@ class GlobalStage(Stage, ABC):
 
 @dataclass(frozen=True)
 class Shard:
-    """A cached shard and what is known of it."""
+    """A cached shard and what is known of it.
+
+    ``after`` is, of what is read from a source, the rows until its end; None: the source ends.
+    """
 
     path: Path
     sha256: str
     rows: int
     audit: Path
+    after: int | None = None
 
 
 @cache
 def code_version(modules: tuple[str, ...], libraries: tuple[str, ...]) -> str:
-    """Hash of the source of ``modules`` (and of this machinery) and the libraries' versions."""
-    shared = ("mcbench.data.schema", "mcbench.data.storage", "mcbench.data.audit", __name__)
-    parts: list[str | bytes] = []
-    for name in (*shared, *modules):
-        file = importlib.import_module(name).__file__
-        assert file is not None
-        parts.append(Path(file).read_bytes())
-    parts += [f"{name} {metadata.version(name)}" for name in ("pyarrow", *libraries)]
-    return digest(parts)
+    """Hash of the source of ``modules``, of this machinery and of the modules of mcbench whose
+    functions and classes these use, and the libraries' versions.
+    """
+    found: set[str] = set()
+    waiting = [__name__, *modules]
+    while waiting:
+        name = waiting.pop()
+        if name.startswith("mcbench.") and name not in found:
+            found.add(name)
+            waiting += map(_module_of, vars(importlib.import_module(name)).values())
+    files = [str(sys.modules[name].__file__) for name in sorted(found)]
+    versions = [f"{name} {metadata.version(name)}" for name in ("pyarrow", *libraries)]
+    return digest([*(Path(file).read_bytes() for file in files), *versions])
+
+
+def _module_of(value: Any) -> str:
+    """Where a function or class is defined; of a module its name."""
+    return str(getattr(value, "__module__", None) or getattr(value, "__name__", ""))
 
 
 class Pipeline:
@@ -252,14 +269,16 @@ def _summarise(stage: GlobalStage, shard: Shard, cache: Path) -> Path:
     return path
 
 
-def store_shard(base: Path, records: list[Problem], entries: list[AuditEntry]) -> Shard:
+def store_shard(
+    base: Path, records: list[Problem], entries: list[AuditEntry], after: int | None = None
+) -> Shard:
     """Write records and audit log, and last the file that makes them count."""
     path, log = base.with_suffix(".parquet"), base.with_suffix(".audit.parquet")
     write_problems(path, records)
     write_table(log, audit.to_table(entries))
-    shard = Shard(path, file_digest(path), len(records), log)
+    shard = Shard(path, file_digest(path), len(records), log, after)
     about = {"sha256": shard.sha256, "audit_sha256": file_digest(log), "rows": shard.rows}
-    write_atomic(base.with_suffix(".json"), json.dumps(about, sort_keys=True))
+    write_atomic(base.with_suffix(".json"), json.dumps({**about, "after": after}, sort_keys=True))
     return shard
 
 
@@ -271,7 +290,7 @@ def load_shard(base: Path) -> Shard | None:
         intact = (file_digest(path), file_digest(log)) == (about["sha256"], about["audit_sha256"])
     except (OSError, ValueError, KeyError):
         return None
-    return Shard(path, about["sha256"], about["rows"], log) if intact else None
+    return Shard(path, about["sha256"], about["rows"], log, about["after"]) if intact else None
 
 
 def read_audit(shard: Shard) -> list[AuditEntry]:

@@ -68,10 +68,6 @@ class Process(BatchStage):
     answers: Path = Path("answers")
 
     name: ClassVar[str] = "process"
-    modules: ClassVar[tuple[str, ...]] = tuple(
-        f"mcbench.data.{name}"
-        for name in ("process", "text", "latex", "programs", "language", "translate")
-    )
     libraries: ClassVar[tuple[str, ...]] = ("ftfy", "markdownify", "pylatexenc", "py3langid")
 
     def configuration(self) -> Any:

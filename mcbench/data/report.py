@@ -38,19 +38,6 @@ def check_files(out: Path, manifest: dict[str, Any]) -> None:
     dataset_shards(out)
 
 
-def funnel_rows(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """One row per rule: stage, rule, in (records that reached the stage), drop, change, flag, keep.
-
-    Rules of a stage run one after another; ``in`` is what the stage got.
-    """
-    rows = []
-    for stage in manifest["funnel"]:
-        rows.append({"stage": stage["stage"], "rule": "", "in": stage["in"], "out": stage["out"]})
-        for rule, actions in sorted(stage["rules"].items()):
-            rows.append({"stage": stage["stage"], "rule": rule, "in": stage["in"], **actions})
-    return rows
-
-
 def examples(out: Path, per_rule: int = 2, action: str = "drop") -> list[dict[str, str]]:
     """The first entries of every rule that dropped something: record, rule, detail, excerpt."""
     log = pd.read_parquet(out / "audit.parquet", filters=[("action", "==", action)])
@@ -91,14 +78,16 @@ def summary_text(manifest: dict[str, Any], full: bool = False) -> str:
     """The funnel as a table for a terminal; ``full`` also lists what only changed or flagged."""
     lines = [f"{manifest['name']}: {manifest['rows']} problems ({manifest['digest']})", ""]
     lines.append(f"{'stage':<14} {'rule':<18} {'in':>8} {'out':>8} {'dropped':>8}  other")
-    for row in funnel_rows(manifest):
-        other = ", ".join(f"{row[a]} {a}" for a in ("change", "flag", "keep") if row.get(a))
-        if not row["rule"]:
-            dropped = row["in"] - row["out"]
-            lines.append(f"{row['stage']:<14} {'':<18} {row['in']:>8} {row['out']:>8} {dropped:>8}")
-        elif full or row.get("drop"):
-            told = f"{'':<14} {row['rule']:<18} {'':>8} {'':>8} {row.get('drop', 0):>8}  {other}"
-            lines.append(told.rstrip())
+    for stage in manifest["funnel"]:
+        into, out = stage["in"], stage["out"]
+        lines.append(f"{stage['stage']:<14} {'':<18} {into:>8} {out:>8} {into - out:>8}")
+        for rule, actions in sorted(stage["rules"].items()):
+            dropped = actions.get("drop", 0)
+            if full or dropped:
+                others = [a for a in ("change", "flag", "keep") if actions.get(a)]
+                other = ", ".join(f"{actions[action]} {action}" for action in others)
+                told = f"{'':<14} {rule:<18} {'':>8} {'':>8} {dropped:>8}  {other}"
+                lines.append(told.rstrip())
     for name, counter in manifest["counts"].items():
         lines.append(f"{name}: " + ", ".join(f"{n} {label}" for label, n in counter.items()))
     if before := manifest.get("difficulty", {}).get("before"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from pydantic import AfterValidator, Field, create_model
 
 from mcbench.errors import UserError, unknown
-from mcbench.evaluator.submission import CHECKER_PROTOCOLS
+from mcbench.evaluator.submission import CHECKER_PROTOCOLS, Submission, make_test
 from mcbench.settings import Settings, Share
 
 Form = Literal["stdin", "call", "assert"]
@@ -156,6 +156,28 @@ class Problem:
         """Whether it has a checker that the evaluator can run."""
         known = self.checker_protocol in CHECKER_PROTOCOLS and self.form == "stdin"
         return bool(self.checker) and known and self.checker_language == "python"
+
+    def submission(
+        self,
+        code: str,
+        time_limit_s: float = 2.0,
+        memory_limit_mb: float = 512,
+        tests: Sequence[Mapping[str, Any]] | None = None,
+    ) -> Submission:
+        """A program for the evaluator, with all tests of the problem or those that are given; the
+        limits are for a problem that sets none.
+        """
+        about = self.form, self.fn_name
+        checker = self.checker, self.checker_protocol
+        return Submission(
+            f"{self.preamble}\n{code}" if self.preamble else code,
+            [
+                make_test(*about, test, *checker)
+                for test in (self.tests if tests is None else tests)
+            ],
+            self.time_limit_s or time_limit_s,
+            self.memory_limit_mb or memory_limit_mb,
+        )
 
     def to_row(self) -> dict[str, Any]:
         """What decides how programs are rewarded, as columns of a data set that TRL trains on.

@@ -17,23 +17,20 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
-from mcbench.data.answers import (
-    Reference,
-    disagreement,
-    holds,
-    is_json,
-    most_trivial,
-    varies,
-)
 from mcbench.data.audit import Ledger
 from mcbench.data.judge import (
     Job,
     Judge,
+    Reference,
     accepts,
+    disagreement,
     expected_of,
     failure,
+    holds,
+    is_json,
     is_told,
-    submission,
+    most_trivial,
+    varies,
 )
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import BatchStage, Outcome
@@ -106,13 +103,7 @@ class Verify(BatchStage):
     told: Callable[[int], None] = field(default=lambda done: None, repr=False)
 
     name: ClassVar[str] = "verify"
-    modules: ClassVar[tuple[str, ...]] = tuple(
-        [f"mcbench.data.{name}" for name in ("verify", "answers", "judge", "mutants", "programs")]
-        + [
-            f"mcbench.evaluator.{name}"
-            for name in ("compare", "checking", "evaluator", "child", "encoding")
-        ]
-    )
+    modules: ClassVar[tuple[str, ...]] = ("mcbench.evaluator.child", "mcbench.evaluator.link")
     in_workers: ClassVar[bool] = False
     batch_rows: ClassVar[int | None] = 64
 
@@ -140,7 +131,12 @@ class Verify(BatchStage):
         header = f"{record.preamble}\n"
         runnable = tuple(code for code in programs if not missing_module(header + code))
         if runnable:
-            return replace(record, references=runnable)
+            return replace(
+                record,
+                references=runnable,
+                time_limit_s=record.time_limit_s or self.config.time_limit_s,
+                memory_limit_mb=record.memory_limit_mb or self.config.memory_limit_mb,
+            )
         if programs:
             module = missing_module(header + programs[0])
             detail = f"its reference needs {module}, which is not installed (pip install {module})"
@@ -154,15 +150,9 @@ class Verify(BatchStage):
             return ledger.drop(record, "no_reference", f"{told}, and not every output is told")
         return ledger.flag(record, "unverified", told)
 
-    def _limits(self, record: Problem) -> tuple[float, float]:
-        return (
-            record.time_limit_s or self.config.time_limit_s,
-            record.memory_limit_mb or self.config.memory_limit_mb,
-        )
-
     def _rewarded(self, records: Sequence[Problem], ledger: Ledger) -> list[Problem]:
         """The records whose first reference gets the reward that a model would get for it."""
-        programs = [submission(record, record.references[0]) for record in records]
+        programs = [record.submission(record.references[0]) for record in records]
         kept = []
         for record, failed in zip(records, self.judge.endings(programs), strict=True):
             if failed is None:
@@ -203,7 +193,7 @@ class Verify(BatchStage):
         count = self.config.references
         programs = [record.references[tried : tried + count] for record, tried in waiting]
         jobs = [
-            Job(code, record, record.tests, *self._limits(record))
+            Job(code, record)
             for (record, _), codes in zip(waiting, programs, strict=True)
             for code in codes
             for _ in repeats
@@ -227,18 +217,18 @@ class Verify(BatchStage):
         return outcomes
 
     def _limited(self, outcome: _Outcome, slowest: float) -> None:
-        """Limits of its own for the problem, under which its reference passes with room to spare:
-        the reward runs beside other work."""
+        """A limit under which the reference passes with room to spare: the reward runs beside
+        other work."""
         problem = outcome.checked
         assert problem is not None
-        seconds, memory = self._limits(problem)
+        assert problem.time_limit_s is not None
         outcome.time_s = slowest
-        outcome.checked = replace(problem, time_limit_s=seconds, memory_limit_mb=memory)
-        if slowest > seconds / _ROOM:
+        if slowest > problem.time_limit_s / _ROOM:
             raised = math.ceil(_ROOM * slowest)
-            detail = f"{seconds:g} s to {raised} s, since a reference takes {slowest:.1f} s"
+            change = f"{problem.time_limit_s:g} s to {raised} s"
+            detail = f"{change}, since a reference takes {slowest:.1f} s"
             outcome.checked = outcome.notes.change(
-                outcome.checked, "time_limit", detail, time_limit_s=float(raised)
+                problem, "time_limit", detail, time_limit_s=float(raised)
             )
 
     def _agree(
@@ -307,8 +297,7 @@ class Verify(BatchStage):
         """As `most_trivial`; where a checker judges, an empty program is run."""
         if not problem.runs_checker:
             return most_trivial(problem)
-        job = Job("pass\n", problem, problem.tests, *self._limits(problem))
-        (answers,) = self.judge.answers([job])
+        (answers,) = self.judge.answers([Job("pass\n", problem)])
         passed = sum(map(holds, problem.tests, answers))
         return "an empty program", passed / len(answers)
 
@@ -360,7 +349,7 @@ class Verify(BatchStage):
                 break
             for job, (answer,) in zip(jobs, self.judge.answers(jobs), strict=True):
                 trial = trials[job.problem.id]
-                if not holds(job.tests[0], answer):
+                if not holds(job.problem.tests[0], answer):
                     trial.alive.remove(job.code)
                     if number not in trial.telling:
                         trial.telling.append(number)
@@ -369,10 +358,14 @@ class Verify(BatchStage):
 
     def _mutant_jobs(self, trial: _Trial, number: int) -> list[Job]:
         """The mutants that are left on test ``number``, if there is one."""
-        limit, memory = self._limits(trial.problem)
-        limit = min(limit, 0.5 + 5 * trial.time_s)  # most endless loops are mutants
         tests = trial.problem.tests[number : number + 1]
-        return [Job(code, trial.problem, tests, limit, memory) for code in trial.alive if tests]
+        if not tests or not trial.alive:
+            return []
+        assert trial.problem.time_limit_s is not None
+        # Most endless loops are mutants.
+        limit = min(trial.problem.time_limit_s, 0.5 + 5 * trial.time_s)
+        problem = replace(trial.problem, tests=tests, time_limit_s=limit)
+        return [Job(code, problem) for code in trial.alive]
 
     def _strength(self, trial: _Trial, ledger: Ledger) -> Problem | None:
         """Store the share of noticed mutants."""

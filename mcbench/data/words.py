@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas.util import hash_array
 
 Hashes = NDArray[np.uint64]
 
@@ -32,25 +31,12 @@ def words(text: str, numbers: bool = False) -> list[str]:
     return [t for i, t in enumerate(plain) if t != NUMBER or i == 0 or plain[i - 1] != NUMBER]
 
 
-@lru_cache(maxsize=1 << 17)
-def _word_hash(word: str) -> int:
-    return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little")
-
-
 def run_hashes(tokens: list[str], n: int) -> Hashes:
     """64-bit hashes of all runs of ``n`` words, in order; of all words when there are fewer."""
     n = min(n, len(tokens))
-    if n == 0:
-        return np.empty(0, dtype=np.uint64)
-    single = np.array([_word_hash(token) for token in tokens], dtype=np.uint64)
-    total = np.zeros(len(tokens) - n + 1, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for i in range(n):  # a polynomial in an odd number, modulo 2^64
-            total = total * np.uint64(0x9E3779B97F4A7C15) + single[i : i + len(total)]
-        total ^= total >> np.uint64(29)
-        total *= np.uint64(0xBF58476D1CE4E5B9)  # splitmix64's finish
-        total ^= total >> np.uint64(32)
-    return total
+    starts = range(len(tokens) - n + 1) if n else ()
+    runs = np.array([" ".join(tokens[start : start + n]) for start in starts], dtype=object)
+    return hash_array(runs, categorize=False)
 
 
 def hash_of(text: str) -> int:

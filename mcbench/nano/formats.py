@@ -22,14 +22,13 @@ puts the evaluators about 25 % apart. Half of the problems are call-based and st
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
 from mcbench.data.schema import Problem
-from mcbench.nano.problems import Split, load_split
+from mcbench.nano.problems import Split, load_split, lot
 
 Format = Literal["plain", "lines", "spaces", "float"]
 
@@ -44,17 +43,11 @@ NOISE = 1e-12
 
 def format_of(problem: Problem) -> Format:
     """How the expected outputs of this problem (of ``nano``) are written."""
-    if problem.form != "stdin" or _fraction("chosen", problem) >= SHARE:
+    if problem.form != "stdin" or lot(f"chosen {problem.id}") >= SHARE:
         return "plain"
     if max(len(test["expected"].split()) for test in problem.tests) > 1:
-        return "spaces" if _fraction("list", problem) < SPACES_SHARE else "lines"
+        return "spaces" if lot(f"list {problem.id}") < SPACES_SHARE else "lines"
     return "float"
-
-
-def _fraction(what: str, problem: Problem) -> float:
-    """A number in [0, 1) that depends on the problem only."""
-    digest = hashlib.blake2b(f"{what} {problem.id}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) / 2**64
 
 
 def write_list(expected: str, separator: str) -> str:

@@ -111,15 +111,22 @@ def consistent(examples: tuple[tuple[int, int], ...]) -> set[tuple[int, ...]]:
     return fits
 
 
+def draw_program(rng: random.Random, programs: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """One of ``programs``, (feature, constant): difficulties are drawn evenly, then a program of
+    that difficulty.
+    """
+    wanted = rng.choice(("easy", "medium", "hard"))
+    return rng.choice([p for p in programs if FEATURES[p[0]].difficulty == wanted])
+
+
 def draw(rng: random.Random, programs: Sequence[tuple[int, int]]) -> Induced:
     """Draw a problem whose reference is one of ``programs`` and whose examples are unambiguous.
 
-    Difficulties are drawn evenly, then a program of that difficulty. The identity and constant
-    functions are not in the family (``k`` is at least 1, no feature is constant).
+    The identity and constant functions are not in the family (``k`` is at least 1, no feature is
+    constant).
     """
     while True:
-        wanted = rng.choice(("easy", "medium", "hard"))
-        feature, k = rng.choice([p for p in programs if FEATURES[p[0]].difficulty == wanted])
+        feature, k = draw_program(rng, programs)
         table = values(feature, k)
         for _ in range(50):
             # x = 0 tells little and is left to the hidden tests

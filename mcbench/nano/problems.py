@@ -39,6 +39,16 @@ def _hash(key: str) -> bytes:
     return hashlib.blake2b(key.encode()).digest()
 
 
+def name_of(text: str) -> str:
+    """Ten hex digits that name a problem by what it shows."""
+    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
+
+
+def lot(text: str) -> float:
+    """A number in [0, 1) that depends on the text alone."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) / 2**64
+
+
 @cache
 def induced_programs(split: Split) -> tuple[tuple[int, int], ...]:
     """The (feature, constant) pairs that a split may use as hidden functions."""
@@ -68,6 +78,14 @@ def draw_induced(
             return task
 
 
+def draw_described(rng: random.Random, split: Split) -> described.Described:
+    """Draw a described problem that ``split`` owns."""
+    while True:
+        task = described.draw(rng)
+        if split_of(task.key) == split:
+            return task
+
+
 def execute(source: str, form: Form, value: Any) -> Any:
     """Run a reference program (trusted: written by this package) on one input.
 
@@ -84,7 +102,8 @@ def execute(source: str, form: Form, value: Any) -> Any:
     return out.getvalue()
 
 
-def _test(source: str, form: Form, value: Any) -> dict[str, Any]:
+def test_of(source: str, form: Form, value: Any) -> dict[str, Any]:
+    """A test of one input (of ``stdin`` numbers or a text), with what the program answers."""
     if form == "stdin":
         text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
         return {"stdin": text + "\n", "expected": execute(source, form, text)}
@@ -96,12 +115,11 @@ def _problem(
 ) -> Problem:
     kind = "induced" if isinstance(task, induced.Induced) else "described"
     statement = task.statement()
-    digest = hashlib.blake2b(statement.encode(), digest_size=5).hexdigest()
     return Problem(
-        id=f"nano/{kind}/{digest}",
+        id=f"nano/{kind}/{name_of(statement)}",
         statement=statement,
         form=task.form,
-        tests=tuple(_test(source, task.form, value) for value in inputs),
+        tests=tuple(test_of(source, task.form, value) for value in inputs),
         difficulty=task.difficulty,
         fn_name="solve" if task.form == "call" else "",
         kind=kind,
@@ -173,7 +191,7 @@ def more_tests(problem: Problem) -> tuple[dict[str, Any], ...]:
         inputs = [described.draw_input(rng) for _ in range(MORE_INPUTS)]
     else:
         return ()
-    made = (_test(source, problem.form, value) for value in inputs)
+    made = (test_of(source, problem.form, value) for value in inputs)
     known = [(test.get("stdin"), test.get("args")) for test in problem.tests]
     return tuple(test for test in made if (test.get("stdin"), test.get("args")) not in known)
 
@@ -201,10 +219,7 @@ def _draw(
 ) -> induced.Induced | described.Described:
     if rng.random() < INDUCED_SHARE:
         return draw_induced(rng, programs, split)
-    while True:
-        task = described.draw(rng)
-        if split_of(task.key) == split:
-            return task
+    return draw_described(rng, split)
 
 
 def _with_tests(task: induced.Induced | described.Described, rng: random.Random) -> Problem | None:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.data.schema import Problem
-from mcbench.nano import described
-from mcbench.nano.problems import described_problem, split_of
+from mcbench.nano.problems import described_problem, draw_described
 
 POOL_SIZE = 2400
 LEAST_SOLVED, LEAST_ALL_RIGHT = 0.85, 0.5
@@ -28,10 +27,10 @@ def easy_problems(size: int = POOL_SIZE) -> tuple[Problem, ...]:
     rng = random.Random("nano-saturated")
     problems: dict[str, Problem] = {}
     while len(problems) < size:
-        task = described.draw(rng)
-        if task.difficulty != "easy" or split_of(task.key) != "train":
+        task = draw_described(rng, "train")
+        if task.difficulty != "easy" or task.statement() in problems:
             continue
-        if task.statement() not in problems and (problem := described_problem(task, rng)):
+        if problem := described_problem(task, rng):
             problems[problem.statement] = problem
     return tuple(problems.values())
 

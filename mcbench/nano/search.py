@@ -16,7 +16,7 @@ from functools import cache
 
 from mcbench.data.schema import Problem
 from mcbench.nano import described
-from mcbench.nano.problems import Split, execute
+from mcbench.nano.problems import Split, test_of
 from mcbench.nano.words import EOS
 
 SOURCES = tuple(f"{folder}/{letter}.py" for folder in ("core", "util") for letter in "abcd")
@@ -127,15 +127,13 @@ def load_search(split: Split) -> tuple[Problem, ...]:
         one = draw(rng)
         bodies = ["\n".join(one.files[path][i - 1 : j]) for path, i, j in one.needed]
         source = "\n".join([*bodies, f"print({one.name}(list(map(int, input().split()))))", ""])
-        inputs = [" ".join(map(str, described.draw_input(rng))) for _ in range(3)]
+        inputs = [described.draw_input(rng) for _ in range(3)]
         found.append(
             Problem(
                 id=f"search/{split}/{number}",
                 statement=f"Find {one.name}.\n",
                 form="stdin",
-                tests=tuple(
-                    {"stdin": f"{x}\n", "expected": execute(source, "stdin", x)} for x in inputs
-                ),
+                tests=tuple(test_of(source, "stdin", values) for values in inputs),
                 difficulty=("easy", "medium", "hard")[len(one.needed) - 1],
                 kind=f"{len(one.needed)} functions",
                 source="search",
@@ -150,71 +148,58 @@ def load_search(split: Split) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Searching:
-    """The habits of the demonstrator, probabilities.
+ASTRAY, EARLY, EXACT, MALFORMED = 0.2, 0.15, 0.6, 0.02
+"""Of the demonstrator: that a call is about something else, or an answer has one more range; that
+it answers before all is known; that a range ends where the function does; that a turn is no call.
+"""
 
-    Attributes:
-        astray: of a call that is about something else, and of one more range in an answer.
-        early: of an answer before all is known.
-        exact: of a range that ends where the function does.
-        malformed: of a turn that is no call.
+
+def demonstrations(seed: int) -> Iterator[tuple[str, str]]:
+    """An endless stream of (what was said so far, the next turn)."""
+    rng = random.Random(f"search-corpus-{seed}")
+    while True:
+        one = draw(rng)
+        said, seen, wanted, read = f"Find {one.name}.\n", set[Place](), [one.name], set[str]()
+        for turn in range(1, TURNS + 1):
+            known = [name for name in wanted if one.ranges[name][:2] in seen]
+            calls = _calls(rng, one, wanted, known, read)
+            if not calls or turn == TURNS or (known and rng.random() < EARLY):
+                yield said, ANSWER + _answer(rng, one, known, seen)
+                break
+            if rng.random() < MALFORMED:
+                yield said, f"{calls[0].split(' ')[0]}\n"
+                break
+            text = "".join(f"{call}\n" for call in calls)
+            yield said, text
+            shown = [found for call in calls if (found := look(one.files, call))]
+            said += text + EOS + observation([told for told, _ in shown], turn)
+            seen |= {place for _, places in shown for place in places}
+            if f"read {one.ranges[one.name][0]} {one.ranges[one.name][1]}" in calls:
+                read, wanted = {one.name}, [one.name, *one.calls[one.name]]
+
+
+def _calls(
+    rng: random.Random,
+    one: Repository,
+    wanted: Sequence[str],
+    known: Sequence[str],
+    read: set[str],
+) -> list[str]:
+    """Search for what is wanted and not known, else read the function that is asked for."""
+    calls = [f"grep {'def ' * (rng.random() < 0.4)}{name}" for name in wanted if name not in known]
+    if not calls and not read:
+        calls = ["read {} {}".format(*one.ranges[one.name])]
+    others = ("glob core/*", "glob util/*", "glob test/*", f"grep {rng.choice(NAMES)}")
+    return [rng.choice(others) if rng.random() < ASTRAY else call for call in calls]
+
+
+def _answer(rng: random.Random, one: Repository, known: Sequence[str], seen: set[Place]) -> str:
+    """The ranges of what is known, some of them too short or too long, and of something else where
+    nothing is.
     """
-
-    astray: float = 0.2
-    early: float = 0.15
-    exact: float = 0.6
-    malformed: float = 0.02
-
-    def demonstrations(self, seed: int) -> Iterator[tuple[str, str]]:
-        """An endless stream of (what was said so far, the next turn)."""
-        rng = random.Random(f"search-corpus-{seed}")
-        while True:
-            one = draw(rng)
-            said, seen, wanted, read = f"Find {one.name}.\n", set[Place](), [one.name], set[str]()
-            for turn in range(1, TURNS + 1):
-                known = [name for name in wanted if one.ranges[name][:2] in seen]
-                calls = self.calls(rng, one, wanted, known, read)
-                if not calls or turn == TURNS or (known and rng.random() < self.early):
-                    yield said, ANSWER + self.answer(rng, one, known, seen)
-                    break
-                if rng.random() < self.malformed:
-                    yield said, f"{calls[0].split(' ')[0]}\n"
-                    break
-                text = "".join(f"{call}\n" for call in calls)
-                yield said, text
-                shown = [found for call in calls if (found := look(one.files, call))]
-                said += text + EOS + observation([told for told, _ in shown], turn)
-                seen |= {place for _, places in shown for place in places}
-                if f"read {one.ranges[one.name][0]} {one.ranges[one.name][1]}" in calls:
-                    read, wanted = {one.name}, [one.name, *one.calls[one.name]]
-
-    def calls(
-        self,
-        rng: random.Random,
-        one: Repository,
-        wanted: Sequence[str],
-        known: Sequence[str],
-        read: set[str],
-    ) -> list[str]:
-        """Search for what is wanted and not known, else read the function that is asked for."""
-        calls = [
-            f"grep {'def ' * (rng.random() < 0.4)}{name}" for name in wanted if name not in known
-        ]
-        if not calls and not read:
-            calls = ["read {} {}".format(*one.ranges[one.name])]
-        others = ("glob core/*", "glob util/*", "glob test/*", f"grep {rng.choice(NAMES)}")
-        return [rng.choice(others) if rng.random() < self.astray else call for call in calls]
-
-    def answer(
-        self, rng: random.Random, one: Repository, known: Sequence[str], seen: set[Place]
-    ) -> str:
-        """The ranges of what is known, some of them too short or too long, and of something else
-        where nothing is.
-        """
-        ranges = [one.ranges[name] for name in known]
-        if not ranges or rng.random() < self.astray:
-            path, line = rng.choice(sorted(seen) or [(rng.choice(SOURCES), 1)])
-            ranges.append((path, line, line))
-        ends = [j if rng.random() < self.exact else i + rng.randint(0, 4) for _, i, j in ranges]
-        return "".join(f"{p} {i} {end}\n" for (p, i, _), end in zip(ranges, ends, strict=True))
+    ranges = [one.ranges[name] for name in known]
+    if not ranges or rng.random() < ASTRAY:
+        path, line = rng.choice(sorted(seen) or [(rng.choice(SOURCES), 1)])
+        ranges.append((path, line, line))
+    ends = [j if rng.random() < EXACT else i + rng.randint(0, 4) for _, i, j in ranges]
+    return "".join(f"{p} {i} {end}\n" for (p, i, _), end in zip(ranges, ends, strict=True))

@@ -8,20 +8,20 @@ at random, in a fixed share of all contexts, however sure it is.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from mcbench.data.schema import Problem
-from mcbench.nano.problems import Split, split_of
+from mcbench.nano.problems import Split, name_of, split_of
 
 EDITS, MOST = 10, 8
 """Edits in a context, and how often the most frequent occurs at most: acceptance .1 to .8."""
 VALUES = tuple(range(1, 25))
 SIZES = {"train": 3000, "test": 240}
+SUGGESTS = 0.6
+"""The share of contexts in which the demonstrator suggests something."""
 
 
 def draw(rng: random.Random) -> tuple[int, ...]:
@@ -58,11 +58,10 @@ def load_tab(split: Split) -> tuple[Problem, ...]:
     while len(found) < SIZES[split]:
         edits = draw(rng)
         text = context(edits)
-        name = hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
         if split_of(f"tab {sorted(edits)}") == split:
             accepted = shares(edits)
-            found[name] = Problem(
-                id=f"tab/{name}",
+            found[text] = Problem(
+                id=f"tab/{name_of(text)}",
                 statement=text,
                 form="stdin",
                 tests=({"stdin": "", "expected": ""},),
@@ -73,16 +72,10 @@ def load_tab(split: Split) -> tuple[Problem, ...]:
     return tuple(found.values())
 
 
-@dataclass(frozen=True)
-class Suggesting:
-    """The habits of the demonstrator: the share of contexts in which it suggests something."""
-
-    show: float = 0.6
-
-    def demonstrations(self, seed: int) -> Iterator[tuple[str, str]]:
-        """An endless stream of (context, response), without contexts of the test split."""
-        rng = random.Random(f"tab-corpus-{seed}")
-        while True:
-            edits = draw(rng)
-            if split_of(f"tab {sorted(edits)}") == "train":
-                yield context(edits), f" {rng.choice(edits)}" if rng.random() < self.show else ""
+def demonstrations(seed: int) -> Iterator[tuple[str, str]]:
+    """An endless stream of (context, response), without contexts of the test split."""
+    rng = random.Random(f"tab-corpus-{seed}")
+    while True:
+        edits = draw(rng)
+        if split_of(f"tab {sorted(edits)}") == "train":
+            yield context(edits), f" {rng.choice(edits)}" if rng.random() < SUGGESTS else ""

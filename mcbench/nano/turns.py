@@ -8,16 +8,14 @@ writes no program.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from mcbench.data.schema import Problem
 from mcbench.nano import induced
 from mcbench.nano.corpus import answer, hypothesis, search_order
-from mcbench.nano.problems import Split, execute, induced_programs, split_of
+from mcbench.nano.problems import Split, induced_programs, name_of, split_of, test_of
 from mcbench.nano.words import EOS, GIVE_UPS
 
 SHOWN, PUBLIC = 1, 4
@@ -42,10 +40,7 @@ def draw(
     the public ones first, of which the first are shown.
     """
     while True:
-        wanted = rng.choice(("easy", "medium", "hard"))
-        feature, k = rng.choice(
-            [p for p in programs if induced.FEATURES[p[0]].difficulty == wanted]
-        )
+        feature, k = induced.draw_program(rng, programs)
         public = rng.sample(induced.DOMAIN[1:], PUBLIC)
         inputs = (*public, *(x for x in induced.DOMAIN if x not in public))
         table = induced.values(feature, k)
@@ -67,15 +62,14 @@ def load_turns(split: Split) -> tuple[Problem, ...]:
     while len(found) < SIZES[split]:
         task, inputs = draw(rng, programs, split)
         source = induced.program(task.feature, task.k, "stdin")
-        name = hashlib.blake2b(f"{task.key} {inputs}".encode(), digest_size=5).hexdigest()
-        tests = [{"stdin": f"{x}\n", "expected": execute(source, "stdin", str(x))} for x in inputs]
+        name = name_of(f"{task.key} {inputs}")
         found.setdefault(
             name,
             Problem(
                 id=f"turns/{name}",
                 statement=task.statement(),
                 form="stdin",
-                tests=tuple(tests),
+                tests=tuple(test_of(source, "stdin", x) for x in inputs),
                 difficulty=task.difficulty,
                 kind="induced",
                 source="turns",
@@ -86,65 +80,56 @@ def load_turns(split: Split) -> tuple[Problem, ...]:
     return tuple(found.values())
 
 
-@dataclass(frozen=True)
-class Turns:
-    """The habits of the demonstrator, probabilities.
+HEED, GIVE_UP, LOOP, BLANK = 0.5, 0.25, 0.005, 0.05
+"""Of the demonstrator: that a turn makes use of the feedback, not of the statement alone; that a
+search ends before the next hypothesis, or falls into a loop with one; that a turn has no program.
+"""
 
-    Attributes:
-        heed: of a turn that makes use of the feedback, not of the statement alone.
-        give_up: of ending a search before the next hypothesis.
-        loop: of falling into a loop with a hypothesis.
-        no_program: of a turn without a program.
+
+def attempt(
+    rng: random.Random, examples: tuple[tuple[int, int], ...]
+) -> tuple[str, tuple[int, int] | None]:
+    """One turn: a search for a function that fits the examples, and the program (feature,
+    constant) that it ends in; None without one.
     """
+    text = ""
+    last: tuple[int, int] | None = None
+    for feature in search_order(rng):
+        if last is not None and rng.random() < GIVE_UP:
+            text += rng.choice(GIVE_UPS)
+            break
+        line, k, fits = hypothesis(rng, feature, examples)
+        if rng.random() < LOOP:
+            return text + line * 20, None
+        text += line
+        last = last if k is None else (feature, k)
+        if fits:
+            break
+    if last is None or rng.random() < BLANK:
+        return text, None
+    return text + answer(rng, *last, "stdin"), last
 
-    heed: float = 0.5
-    give_up: float = 0.25
-    loop: float = 0.005
-    no_program: float = 0.05
 
-    def attempt(
-        self, rng: random.Random, examples: tuple[tuple[int, int], ...]
-    ) -> tuple[str, tuple[int, int] | None]:
-        """One turn: a search for a function that fits the examples, and the program (feature,
-        constant) that it ends in; None without one.
-        """
-        text = ""
-        last: tuple[int, int] | None = None
-        for feature in search_order(rng):
-            if last is not None and rng.random() < self.give_up:
-                text += rng.choice(GIVE_UPS)
+def demonstrations(seed: int) -> Iterator[tuple[str, str]]:
+    """An endless stream of (what was said so far, the next turn), without problems of the test
+    split.
+    """
+    rng = random.Random(f"turns-corpus-{seed}")
+    while True:
+        task, inputs = draw(rng, EVERY, "train")
+        table = induced.values(task.feature, task.k)
+        public = tuple((x, table[x]) for x in inputs[:PUBLIC])
+        said, known = task.statement(), public[:SHOWN]
+        for _ in range(TURNS):
+            heeded = known if rng.random() < HEED else known[:SHOWN]
+            text, found = attempt(rng, heeded)
+            yield said, text
+            if found is None:
+                said += f"{text}{EOS}{NO_PROGRAM_FEEDBACK}"
+                continue
+            guessed = induced.values(*found)
+            failing = next(((x, y) for x, y in public if guessed[x] != y), None)
+            if failing is None:
                 break
-            line, k, fits = hypothesis(rng, feature, examples)
-            if rng.random() < self.loop:
-                return text + line * 20, None
-            text += line
-            last = last if k is None else (feature, k)
-            if fits:
-                break
-        if last is None or rng.random() < self.no_program:
-            return text, None
-        return text + answer(rng, *last, "stdin"), last
-
-    def demonstrations(self, seed: int) -> Iterator[tuple[str, str]]:
-        """An endless stream of (what was said so far, the next turn), without problems of the test
-        split.
-        """
-        rng = random.Random(f"turns-corpus-{seed}")
-        while True:
-            task, inputs = draw(rng, EVERY, "train")
-            table = induced.values(task.feature, task.k)
-            public = tuple((x, table[x]) for x in inputs[:PUBLIC])
-            said, known = task.statement(), public[:SHOWN]
-            for _ in range(TURNS):
-                heeded = known if rng.random() < self.heed else known[:SHOWN]
-                text, found = self.attempt(rng, heeded)
-                yield said, text
-                if found is None:
-                    said += f"{text}{EOS}{NO_PROGRAM_FEEDBACK}"
-                    continue
-                guessed = induced.values(*found)
-                failing = next(((x, y) for x, y in public if guessed[x] != y), None)
-                if failing is None:
-                    break
-                said += f"{text}{EOS}{feedback(*failing)}"
-                known += (failing,) if failing not in known else ()
+            said += f"{text}{EOS}{feedback(*failing)}"
+            known += (failing,) if failing not in known else ()

@@ -24,7 +24,6 @@ import numpy as np
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mcbench.data.benchmarks import BenchmarkSet
-from mcbench.data.judge import submission
 from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
@@ -34,7 +33,7 @@ from mcbench.files import make_writable, plain, read_lines, write_atomic, write_
 from mcbench.grpo.diversity import distinct_4_first, distinct_n, program_key, unique_share
 from mcbench.runs.rollout import evaluation_episodes
 from mcbench.runs.scores import EvalResult, mean_pass_at
-from mcbench.tasks import TASKS, TESTS, Judged, Task, means, task_of
+from mcbench.tasks import TESTS, Judged, Task, means, task_of
 from mcbench.tasks.multi_turn import Environment, Episode, episode_means
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ def _rows(
     texts = {length: model.texts([ids[:length] for ids in responses]) for length in lengths}
     task = task_of(problems)
     parts: dict[int, list[dict[str, float]]] = {}
-    if task is TASKS["code"]:
+    if task.judge is None:
         verdicts = judge(evaluator, problems, texts, attempts, known)
     else:
         verdicts, parts = judge_task(task, evaluator, problems, texts, attempts)
@@ -300,6 +299,7 @@ def judge_task(
     """
     places = [(index, text) for rows in texts.values() for index, text in _placed(rows, attempts)]
     distinct = list(dict.fromkeys(places))
+    assert task.judge is not None
     found = task.judge(
         [problems[index] for index, _ in distinct], [text for _, text in distinct], TESTS, evaluator
     )
@@ -345,7 +345,7 @@ def judge(
         if (problems[index].id, code) in known
     }
     new = [key for key in programs if key not in found]
-    submissions = [submission(problems[index], code or "") for index, code in new]
+    submissions = [problems[index].submission(code or "") for index, code in new]
     results = evaluator.evaluate(submissions, early_exit=True) if submissions else []
     for (index, code), result in zip(new, results, strict=True):
         found[index, code] = ",".join(result.verdicts)

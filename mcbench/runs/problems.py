@@ -22,19 +22,10 @@ from mcbench.data.storage import iter_dataset, read_manifest, read_problems, wri
 from mcbench.errors import UserError, unknown
 from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
-from mcbench.nano.graded import GRADED_FILE, SOLVABLE_FILE
-from mcbench.nano.saturated import SATURATED_FILE
 from mcbench.runs.alarm import divided_tests
 from mcbench.tasks import TASK_SETS
 
-NANO_SOURCES, TASK_SOURCES = Path(nano.__file__).parent, Path(tasks.__file__).parent
-SETS = (
-    *("nano:train", "nano:test", "nano-balanced:train", "nano-balanced:test"),
-    *("nano-formats:train", "nano-formats:test"),
-    *("nano-harder:train", "nano-easier:train", "nano-saturated:train"),
-    "nano-solvable:train",
-    *TASK_SETS,
-)
+SETS = tuple(TASK_SETS)
 _FORMS = (
     *SETS,
     *("the path of a .jsonl file", "the out folder of mcbench data build", "one of its .parquet"),
@@ -80,39 +71,21 @@ def _nano(name: str) -> tuple[Problem, ...]:
     """An embedded set. To generate one takes seconds, and every run is a process of its own: so it
     is kept in the user's cache folder, under a name that changes with the code that generates it.
     """
-    sources = sorted([*NANO_SOURCES.glob("*.py"), GRADED_FILE, SATURATED_FILE, SOLVABLE_FILE])
-    if name in TASK_SETS:
-        sources += sorted([*TASK_SOURCES.glob("*.py"), *TASK_SOURCES.glob("*.json")])
+    folders = Path(nano.__file__).parent, Path(tasks.__file__).parent
+    sources = sorted(
+        path for folder in folders for kind in ("*.py", "*.json") for path in folder.glob(kind)
+    )
     key = digest([name, *(path.read_bytes() for path in sources)])
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcbench"
     kept = folder / f"{name.replace(':', '-')}-{key}.parquet"
     if kept.exists():
         with contextlib.suppress(UserError, OSError):  # damaged: it is generated again
             return tuple(read_problems(kept))
-    problems = _generated(name)
+    problems = TASK_SETS[name].load(name)
     with contextlib.suppress(OSError):  # a home that cannot be written
         folder.mkdir(parents=True, exist_ok=True)
         write_problems(kept, problems)
     return problems
-
-
-def _generated(name: str) -> tuple[Problem, ...]:
-    from mcbench.nano.formats import load_formats
-    from mcbench.nano.graded import LEVELS, load_graded, load_solvable
-    from mcbench.nano.problems import load_balanced, load_split
-    from mcbench.nano.saturated import load_saturated
-
-    if name in TASK_SETS:
-        return TASK_SETS[name].load(name)
-    if name == "nano-saturated:train":
-        return load_saturated()
-    if name == "nano-solvable:train":
-        return load_solvable()
-    if (level := name.removeprefix("nano-").removesuffix(":train")) in LEVELS:
-        return load_graded(level)
-    kind, _, split = name.partition(":")
-    load = {"nano": load_split, "nano-balanced": load_balanced, "nano-formats": load_formats}[kind]
-    return load("train" if split == "train" else "test")
 
 
 def _benchmark(name: str) -> tuple[Problem, ...]:

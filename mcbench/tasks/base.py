@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from mcbench.data.judge import submission
 from mcbench.data.schema import Problem
 from mcbench.errors import unknown
 from mcbench.evaluator import Submission
 from mcbench.evaluator.submission import Result
-from mcbench.tasks.multi_turn import Environment
+from mcbench.tasks.multi_turn import Environment, Step
 
-Split = Literal["train", "test"]
 TESTS = "tests"
 """The reward that every task has first: what its metric says, as a number."""
 
@@ -60,8 +58,10 @@ PASS_AT_1 = "pass@1"
 class Task:
     """A generator of problems, and what judges responses to them.
 
-    ``load(name)`` gives the problems of one of ``sets``, whose ``source`` is the task's name. A
-    ``timed`` task's judge is told the ``progress`` of the training, 0 to 1.
+    ``load(name)`` gives the problems of one of ``sets``, whose ``source`` is the task's name.
+    ``judge`` is None for the plain task, to write a program: `CodeReward` judges that in training,
+    :func:`mcbench.runs.evaluate.judge` in evaluations. A ``timed`` task's judge is told the
+    ``progress`` of the training, 0 to 1.
     ``environment(evaluator, feedback, training, reward)`` is what episodes of several turns are
     played in, and ``feedback`` what may be told in them. ``measure`` is what pages call the share
     of held-out responses that passed.
@@ -71,7 +71,7 @@ class Task:
     sets: tuple[str, ...]
     load: Callable[[str], tuple[Problem, ...]]
     rewards: tuple[str, ...]
-    judge: Judge
+    judge: Judge | None = None
     summary: Summary | None = None
     timed: bool = False
     environment: Callable[..., Environment] | None = None
@@ -88,20 +88,25 @@ def run_programs(
     problems: Sequence[Problem], programs: Sequence[str | None], evaluator: Any
 ) -> list[Result | None]:
     """Every program on the tests of its problem, in one call; None where there is no program."""
-    found = [
-        submission(problem, code)
-        for problem, code in zip(problems, programs, strict=True)
-        if code is not None
-    ]
-    return run_submissions(found, [code is not None for code in programs], evaluator)
+    pairs = zip(problems, programs, strict=True)
+    given = [None if code is None else problem.submission(code) for problem, code in pairs]
+    return run_submissions(given, evaluator)
 
 
-def run_submissions(
-    found: Sequence[Submission], there: Sequence[bool], evaluator: Any
-) -> list[Result | None]:
-    """One result for each place that is ``there``."""
+def run_submissions(given: Sequence[Submission | None], evaluator: Any) -> list[Result | None]:
+    """All in one call, each result in its place; None where there is no submission."""
+    found = [one for one in given if one is not None]
     results = iter(evaluator.evaluate(found, early_exit=True) if found else [])
-    return [next(results) if one else None for one in there]
+    return [None if one is None else next(results) for one in given]
+
+
+def alone(
+    environment: Environment, problems: Sequence[Problem], responses: Sequence[str]
+) -> list[Step]:
+    """What comes of each response as an episode of one turn."""
+    environment.reset(problems)
+    steps = environment.step(dict(enumerate(responses)), ())
+    return [steps[i] for i in range(len(responses))]
 
 
 def outcome(result: Result) -> tuple[bool | None, str]:

@@ -20,9 +20,8 @@ from functools import cache
 from mcbench.data.schema import Problem
 from mcbench.nano import described
 from mcbench.nano.described import OPS, Step, draw_step
-from mcbench.nano.problems import execute, split_of
+from mcbench.nano.problems import Split, execute, split_of, test_of
 from mcbench.nano.words import FENCE_CLOSE, FENCE_OPEN
-from mcbench.tasks.base import Split
 
 NAME = "branches"
 SIZES = {"train": 400, "test": 120}
@@ -108,9 +107,7 @@ def problem(task: Task, inputs: list[str], kind: str) -> Problem:
         id=f"{NAME}/{kind}/{hash_of(source):x}",
         statement=statement(task) + given,
         form="stdin",
-        tests=tuple(
-            {"stdin": text + "\n", "expected": execute(source, "stdin", text)} for text in inputs
-        ),
+        tests=tuple(test_of(source, "stdin", text) for text in inputs),
         difficulty="easy" if len(task[1]) == 3 else "medium",
         kind=kind,
         source=NAME,

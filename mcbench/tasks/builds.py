@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcbench.nano import build, search
+from mcbench.nano import build, search, tab, turns
 from mcbench.nano.build import Build
-from mcbench.nano.search import Searching
-from mcbench.nano.tab import Suggesting
-from mcbench.nano.turns import Turns
 from mcbench.tasks import branches, repair, traces
 
 _FROM_S2: dict[str, Any] = {
@@ -30,14 +27,14 @@ BUILDS = {
     "nano-repair": Build(**_FROM_S2, corpus=repair.demonstrations, phrases=repair.PHRASES),
     "nano-traced": Build(**_LONGER, corpus=traces.demonstrations, phrases=traces.PHRASES),
     "nano-untraced": Build(**_LONGER, corpus=traces.untraced, phrases=traces.PHRASES),
-    "nano-turns": Build(**_FROM_S2, corpus=Turns().demonstrations),
-    "nano-search": Build(**_LONGER, corpus=Searching().demonstrations, phrases=search.PHRASES),
+    "nano-turns": Build(**_FROM_S2, corpus=turns.demonstrations),
+    "nano-search": Build(**_LONGER, corpus=search.demonstrations, phrases=search.PHRASES),
     "nano-tab": Build(
         hidden=64,
         layers=2,
         intermediate=176,
         style=None,
         steps=500,
-        corpus=Suggesting().demonstrations,
+        corpus=tab.demonstrations,
     ),
 }

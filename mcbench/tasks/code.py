@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 from mcbench.data.schema import Problem
-from mcbench.evaluator import extract_code
-from mcbench.evaluator.reward import NO_CODE
-from mcbench.tasks.base import TESTS, Judged, Task, outcome, run_programs
+from mcbench.nano.formats import load_formats
+from mcbench.nano.graded import load_graded, load_solvable
+from mcbench.nano.problems import load_balanced, load_split
+from mcbench.nano.saturated import load_saturated
+from mcbench.tasks.base import TESTS, Task
 
-
-def judge(
-    problems: Sequence[Problem], responses: Sequence[str], reward: str, evaluator: Any
-) -> list[Judged]:
-    """1 where the last complete block of code passes all tests, else 0."""
-    results = run_programs(problems, [extract_code(one) for one in responses], evaluator)
-    judged = []
-    for result in results:
-        passed, message = (False, NO_CODE) if result is None else outcome(result)
-        judged.append(Judged(None if passed is None else float(passed), passed, {}, message))
-    return judged
-
-
-def _load(name: str) -> tuple[Problem, ...]:
-    raise KeyError(name)  # it has no sets of its own
-
-
-TASK = Task("code", (), _load, (TESTS,), judge)
+_SETS: dict[str, Callable[[], tuple[Problem, ...]]] = {
+    "nano:train": partial(load_split, "train"),
+    "nano:test": partial(load_split, "test"),
+    "nano-balanced:train": partial(load_balanced, "train"),
+    "nano-balanced:test": partial(load_balanced, "test"),
+    "nano-formats:train": partial(load_formats, "train"),
+    "nano-formats:test": partial(load_formats, "test"),
+    "nano-harder:train": partial(load_graded, "harder"),
+    "nano-easier:train": partial(load_graded, "easier"),
+    "nano-saturated:train": load_saturated,
+    "nano-solvable:train": load_solvable,
+}
+TASK = Task("code", tuple(_SETS), lambda name: _SETS[name](), (TESTS,))

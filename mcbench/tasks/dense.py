@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from mcbench.data.judge import submission
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Submission
 from mcbench.evaluator.submission import Result, StdioTest
@@ -216,7 +215,7 @@ def judge(
     trees = [parsed(code) for code in codes]
     places = [place for place, tree in enumerate(trees) if not isinstance(tree, int)]
     traces: dict[int, Trace] = {}
-    asked = [submission(problems[place], codes[place] or "") for place in places]
+    asked = [problems[place].submission(codes[place] or "") for place in places]
     if reward != TESTS:
         asked += [_traced(problems[place], codes[place] or "", place, traces) for place in places]
     results = evaluator.evaluate(asked) if asked else []

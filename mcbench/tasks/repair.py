@@ -39,15 +39,20 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.data.judge import submission
 from mcbench.data.mutants import mutants
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Submission
 from mcbench.evaluator.submission import StdioTest
 from mcbench.nano import described
-from mcbench.nano.problems import described_problem, execute, pipeline_named, split_of
+from mcbench.nano.problems import (
+    Split,
+    described_problem,
+    draw_described,
+    execute,
+    pipeline_named,
+)
 from mcbench.nano.words import FENCE_CLOSE, FENCE_OPEN, GIVE_UPS
-from mcbench.tasks.base import TESTS, Judged, Split, Task, outcome, run_submissions
+from mcbench.tasks.base import TESTS, Judged, Task, outcome, run_submissions
 
 UNSOLVED = Path(__file__).with_name("repair_unsolved.json")
 """Ids of the bugs to train on that the base never fixed, and of how many attempts."""
@@ -202,7 +207,7 @@ def _submission(problem: Problem, answer: Answer) -> Submission | None:
     if answer.error:
         return None
     if answer.test is None:
-        return submission(problem, answer.program)
+        return problem.submission(answer.program)
     right = right_output(problem, answer.test.stdin)
     if right.split() != answer.test.expected.split():
         return None
@@ -214,10 +219,8 @@ def judge(
 ) -> list[Judged]:
     """Both roles; see the module."""
     answers = [read(*both) for both in zip(problems, responses, strict=True)]
-    found = [_submission(*both) for both in zip(problems, answers, strict=True)]
-    results = run_submissions(
-        [one for one in found if one is not None], [one is not None for one in found], evaluator
-    )
+    asked = [_submission(*both) for both in zip(problems, answers, strict=True)]
+    results = run_submissions(asked, evaluator)
     judged = []
     for problem, answer, result in zip(problems, answers, results, strict=True):
         written = problem.kind == WRITE
@@ -270,7 +273,7 @@ def summary(
         programs = [problem.metadata["buggy"], *(one.program for one in answers if not one.error)]
         places.append((len(programs), len(tests), len(answers)))
         for program in programs:
-            hidden = submission(problem, program)
+            hidden = problem.submission(program)
             runs.append(replace(hidden, tests=[*hidden.tests, *tests]))
     results = iter(evaluator.evaluate(runs) if runs else [])
     found = []
@@ -303,9 +306,9 @@ def wrong_lines(line: str) -> tuple[str, ...]:
 def draw_task(rng: random.Random, split: Split) -> described.Described:
     """A pipeline of a split, some line of which has a mutant."""
     while True:
-        task = replace(described.draw(rng), form="stdin")
+        task = replace(draw_described(rng, split), form="stdin")
         found = any(wrong_lines(described.step_line(step)) for step in task.steps)
-        if found and len(task.steps) in DEPTHS and split_of(task.key) == split:
+        if found and len(task.steps) in DEPTHS:
             return task
 
 

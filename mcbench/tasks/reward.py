@@ -43,9 +43,10 @@ class TaskReward:
         problems = [self.problems[one] for one in problem_id]
         texts = [text_of(one) for one in completions]
         judge = self.task.judge
+        assert judge is not None
         if self.task.timed and trainer_state is not None:
             progress = trainer_state.global_step / trainer_state.max_steps
-            judge = partial(self.task.judge, progress=progress)
+            judge = partial(judge, progress=progress)
         judged = judge(problems, texts, self.reward, self.evaluator)
         if log_extra is not None:
             log_extra("verdicts", [one.verdict for one in judged])

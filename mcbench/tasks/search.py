@@ -22,7 +22,7 @@ from typing import Any
 
 from mcbench.data.schema import Problem
 from mcbench.nano.search import ANSWER, TURNS, Place, load_search, look, observation
-from mcbench.tasks.base import TESTS, Judged, Task, outcome, run_programs
+from mcbench.tasks.base import TESTS, Judged, Task, alone, outcome, run_programs
 from mcbench.tasks.multi_turn import Environment, Step
 
 BETA = 0.5
@@ -140,12 +140,9 @@ def judge(
     problems: Sequence[Problem], responses: Sequence[str], reward: str, evaluator: Any
 ) -> list[Judged]:
     """A response alone, which must answer at once."""
-    alone = Search(evaluator, reward, turns=1)
-    alone.reset(problems)
-    steps = alone.step(dict(enumerate(responses)), ())
     return [
         Judged(one.reward, one.passed, one.parts, "" if one.passed else one.verdict)
-        for one in (steps[i] for i in range(len(responses)))
+        for one in alone(Search(evaluator, reward, turns=1), problems, responses)
     ]
 
 

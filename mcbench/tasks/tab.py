@@ -13,7 +13,6 @@ as often, so that the best policy falls silent where it suggested before.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 from collections import defaultdict
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from mcbench.data.schema import Problem
+from mcbench.nano.problems import lot
 from mcbench.nano.tab import load_tab
 from mcbench.tasks.base import TESTS, Judged, Task
 
@@ -54,8 +54,7 @@ def regret(problem: Problem, response: str, threshold: float, times: float = 1.0
 
 def accepts(problem: Problem, place: int, response: str, chance: float) -> bool:
     """What one user does: a draw that depends on the context and the place in the batch alone."""
-    key = hashlib.blake2b(f"{problem.id} {place} {response}".encode(), digest_size=8).digest()
-    return int.from_bytes(key) / 2**64 < chance
+    return lot(f"{problem.id} {place} {response}") < chance
 
 
 def judge(

@@ -29,8 +29,8 @@ from mcbench.data.schema import Problem
 from mcbench.nano import described
 from mcbench.nano.corpus import LOOPING
 from mcbench.nano.corpus import demonstrations as programs
-from mcbench.nano.problems import split_of
-from mcbench.tasks.base import TESTS, Judged, Split, Task
+from mcbench.nano.problems import Split, draw_described
+from mcbench.tasks.base import TESTS, Judged, Task
 
 SIZES = {"train": 600, "test": 120}
 DEPTHS = (1, 2, 3)
@@ -147,8 +147,8 @@ def judge(
 def draw(rng: random.Random, split: Split) -> tuple[described.Described, str, list[Frame], str]:
     """A pipeline of a split, its source, the frames of a call, and what is asked."""
     while True:
-        task = described.draw(rng)
-        if len(task.steps) not in DEPTHS or split_of(task.key) != split:
+        task = draw_described(rng, split)
+        if len(task.steps) not in DEPTHS:
             continue
         source, values = source_of(task), [rng.randint(1, 9) for _ in range(rng.choice((3, 4)))]
         frames = trace(source, values)

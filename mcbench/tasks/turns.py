@@ -22,7 +22,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import extract_code
 from mcbench.evaluator.reward import NO_CODE
 from mcbench.nano.turns import NO_PROGRAM_FEEDBACK, TURNS, feedback, load_turns
-from mcbench.tasks.base import TESTS, Judged, Task, run_programs
+from mcbench.tasks.base import TESTS, Judged, Task, alone, run_programs
 from mcbench.tasks.multi_turn import Environment, Step
 
 SOLVED, FAILED, NO_PROGRAM = 1.0, -1.0, -0.2
@@ -120,9 +120,6 @@ def judge(
     problems: Sequence[Problem], responses: Sequence[str], reward: str, evaluator: Any
 ) -> list[Judged]:
     """A response alone, as an episode of one turn; ``tests`` rewards 1 or 0."""
-    alone = Attempts(evaluator, "none", 1)
-    alone.reset(problems)
-    steps = alone.step(dict(enumerate(responses)), ())
     return [
         Judged(
             step.passed and float(step.passed) if reward == TESTS else step.reward,
@@ -130,7 +127,7 @@ def judge(
             {},
             "" if step.passed else step.verdict.split(",")[-1],
         )
-        for step in (steps[i] for i in range(len(responses)))
+        for step in alone(Attempts(evaluator, "none", 1), problems, responses)
     ]
 
 

@@ -8,7 +8,6 @@ from mcbench.data.benchmarks import (
     PAPER_COUNTS,
     benchmark,
 )
-from mcbench.data.judge import submission
 from mcbench.data.prompts import prompt_for
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
@@ -137,7 +136,7 @@ def test_prompts_for_functions(tmp_path):
 def verdicts(evaluator, name, path, tmp_path, *programs):
     opened = open_benchmark(name, tmp_path / "cache", str(path))
     pairs = zip(opened.problems(), programs, strict=True)
-    submissions = [submission(problem, code) for problem, code in pairs]
+    submissions = [problem.submission(code) for problem, code in pairs]
     return [result.passed for result in evaluator.evaluate(submissions, early_exit=True)]
 
 

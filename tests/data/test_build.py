@@ -18,7 +18,7 @@ from mcbench.data.collect import load_sources
 from mcbench.data.config import BuildConfig, load_config
 from mcbench.data.decontaminate import DecontaminateConfig
 from mcbench.data.difficulty import DifficultyConfig
-from mcbench.data.report import examples, funnel_rows, inspect, overlap
+from mcbench.data.report import examples, inspect, overlap
 from mcbench.data.storage import decode, iter_dataset, read_manifest
 from mcbench.errors import UserError
 from mcbench.experiments.planted import plant
@@ -57,7 +57,12 @@ def test_the_funnel_adds_up(built):
     for before, after in pairwise(stages):
         assert before["out"] == after["in"]
     assert built.manifest["rows"] == 51
-    drops = {(r["stage"], r["rule"]): r["drop"] for r in funnel_rows(built.manifest) if "drop" in r}
+    drops = {
+        (stage["stage"], rule): actions["drop"]
+        for stage in built.manifest["funnel"]
+        for rule, actions in stage["rules"].items()
+        if "drop" in actions
+    }
     assert drops == {
         ("process", "completeness"): 3,
         ("filter", "length"): 3,

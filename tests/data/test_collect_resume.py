@@ -25,17 +25,18 @@ from .published import jsonl, parquet
 CHILD = """
 import os, signal, sys
 from pathlib import Path
+from mcbench.data import pipeline
 from mcbench.data.collect import Source, shards
 shards.ROWS = 7
 folder, cache, point, count = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-real = getattr(shards, point)
+real = getattr(pipeline, point)
 def dying(*arguments):
     global count
     count -= 1
     if count < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*arguments)
-setattr(shards, point, dying)
+setattr(pipeline, point, dying)
 taco, lcb = str(folder / "taco"), str(folder / "lcb")
 sources = [
     Source(adapter="taco", path=taco, files=("train-*",)),
@@ -71,7 +72,8 @@ def test_killed_anywhere_and_started_again_gives_the_same_bytes(tmp_path, monkey
     whole = collect(sources, tmp_path / "whole")
     assert len(ids(whole)) == 39
     assert [shard.rows for shard in whole] == [6, 7, 7, 7, 3, 7, 2]
-    for point, count in (("store_shard", 0), ("write_atomic", 0), ("write_atomic", 2)):
+    points = ("write_problems", 0), ("write_table", 0), ("write_atomic", 0), ("write_atomic", 2)
+    for point, count in points:
         arguments = [tmp_path, tmp_path / "cache", point, str(count)]
         ended = subprocess.run([sys.executable, "-c", CHILD, *map(str, arguments)], check=False)
         assert ended.returncode == -signal.SIGKILL

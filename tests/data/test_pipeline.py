@@ -10,11 +10,15 @@ import pytest
 
 from mcbench.data import Problem, storage
 from mcbench.data.audit import apply_rules
+from mcbench.data.dedup import Dedup
+from mcbench.data.difficulty import Difficulty
+from mcbench.data.filter import Filter
 from mcbench.data.pipeline import (
     BatchStage,
     Decision,
     GlobalStage,
     Pipeline,
+    code_version,
     load_shard,
     read_audit,
     store_shard,
@@ -201,3 +205,18 @@ def test_huggingface_datasets_reads_the_shards(tmp_path):
     )
     assert [decode(row) for row in loaded] == given
     assert json.loads(loaded[0]["tests"]) == []
+
+
+def test_a_stage_is_known_by_the_code_that_it_uses(monkeypatch):
+    def keys():
+        code_version.cache_clear()
+        return [stage.key for stage in (Filter(), Dedup(), Difficulty())]
+
+    def edited(path):
+        return read(path) + b"#" * (path.name == "programs.py")
+
+    read, before = Path.read_bytes, keys()
+    monkeypatch.setattr(Path, "read_bytes", edited)
+    same = [one == other for one, other in zip(before, keys(), strict=True)]
+    assert same == [False, False, True]
+    code_version.cache_clear()

@@ -7,7 +7,6 @@ import pytest
 
 from mcbench.data.build import build
 from mcbench.data.config import BuildConfig
-from mcbench.data.judge import submission
 from mcbench.data.schema import Problem
 from mcbench.data.storage import iter_dataset, write_problems
 from mcbench.errors import UserError
@@ -128,7 +127,7 @@ def test_limits_tolerances_and_assertions_reach_the_reward(evaluator):
     ]
     problems, codes, wanted = zip(*cases, strict=True)
     assert rewards(problems, codes, evaluator) == list(wanted)
-    judged = evaluator.evaluate([submission(p, c) for p, c in zip(problems, codes, strict=True)])
+    judged = evaluator.evaluate([p.submission(c) for p, c in zip(problems, codes, strict=True)])
     assert [float(result.passed) for result in judged] == list(wanted)
 
 
@@ -203,7 +202,7 @@ def test_an_embedded_set_is_kept_and_generated_again_where_its_file_is_damaged(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    generated = problems._generated("nano:test")
+    generated = problems.TASK_SETS["nano:test"].load("nano:test")
     problems._nano.cache_clear()
     assert problems._nano("nano:test") == generated
     (kept,) = tmp_path.rglob("*.parquet")

@@ -5,9 +5,8 @@ import ast
 import pytest
 
 from mcbench.data import Problem
-from mcbench.data.answers import most_trivial
 from mcbench.data.audit import StageFailed
-from mcbench.data.judge import Judge, accepts
+from mcbench.data.judge import Judge, accepts, most_trivial
 from mcbench.data.mutants import mutants
 from mcbench.data.verify import Verify, VerifyConfig
 from mcbench.errors import UserError

@@ -102,7 +102,7 @@ def test_hostile_outputs_neither_raise_nor_hang():
 def test_every_peer_errs_in_both_directions_on_the_suite():
     for name in PEERS:
         verdicts = [
-            (case.match, outputs_match(case.expected, case.actual, rules=name))
+            (case.right, outputs_match(case.expected, case.actual, rules=name))
             for case in COMPARISONS
         ]
         assert verdicts.count((True, False)) > 20

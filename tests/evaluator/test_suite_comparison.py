@@ -7,7 +7,7 @@ from mcbench.evaluator.suite import COMPARISONS
 
 
 def test_the_suite_is_large_balanced_and_named():
-    labels = Counter(case.match for case in COMPARISONS)
+    labels = Counter(case.right for case in COMPARISONS)
     assert min(labels[True], labels[False]) >= 150
     assert len(COMPARISONS) >= 320
     assert len({case.id for case in COMPARISONS}) == len(COMPARISONS)
@@ -17,7 +17,7 @@ def test_no_false_accept_and_no_false_reject():
     wrong = [
         case.id
         for case in COMPARISONS
-        if outputs_match(case.expected, case.actual, **case.options) != case.match
+        if outputs_match(case.expected, case.actual, **case.options) != case.right
     ]
     assert not wrong
 

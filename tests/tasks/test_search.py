@@ -8,7 +8,7 @@ import pytest
 from mcbench.claims.feedback import DEFINITION_F05, NAMED_F05
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Evaluator
-from mcbench.nano.search import PHRASES, TURNS, Searching, load_search, look
+from mcbench.nano.search import PHRASES, TURNS, demonstrations, load_search, look
 from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.tasks.multi_turn import episode_means, play
 from mcbench.tasks.search import Search, answer_of, f_beta, judge, named, program, score
@@ -184,5 +184,5 @@ def test_repositories_queries_and_demonstrations(evaluator: Any) -> None:
     for found, worth in ((map(named, test), NAMED_F05), (alone, DEFINITION_F05)):
         values = [score(*pair)["f05"] for pair in zip(found, test, strict=True)]
         assert sum(values) / len(test) == pytest.approx(worth, abs=5e-5)
-    for said, text in islice(Searching().demonstrations(0), 300):
+    for said, text in islice(demonstrations(0), 300):
         assert TOKENIZER.decode(TOKENIZER(said + text)["input_ids"]) == said + text

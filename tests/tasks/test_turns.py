@@ -10,7 +10,7 @@ from mcbench.evaluator import Evaluator
 from mcbench.evaluator.reward import NO_CODE
 from mcbench.nano.problems import split_of
 from mcbench.nano.tokenizer import load_tokenizer
-from mcbench.nano.turns import PUBLIC, TURNS, Turns, feedback, load_turns
+from mcbench.nano.turns import PUBLIC, TURNS, demonstrations, feedback, load_turns
 from mcbench.tasks.multi_turn import Step, play
 from mcbench.tasks.turns import Attempts, failing_test, judge, turn_reward
 
@@ -219,7 +219,7 @@ def test_problems_and_demonstrations() -> None:
         assert len(problem.tests) == 10
         assert problem.metadata["public"] == PUBLIC
         assert problem.statement.count("\nin ") == 1
-    stream = Turns().demonstrations(0)
+    stream = demonstrations(0)
     for _ in range(200):
         said, text = next(stream)
         assert TOKENIZER.decode(TOKENIZER(said + text)["input_ids"]) == said + text

@@ -61,7 +61,7 @@ def evalplus_row(row: Row, reader: RowReader, of_mbpp: bool) -> Row:
             "fn_name": name,
             "language": "en",
             "references": (solution,),
-            "metadata": {"entry_point": name, "shown_tests": shown},
+            "metadata": {"shown_tests": shown},
         }
     else:
         values = humaneval_row({**row, "test": None}, reader)

@@ -38,7 +38,6 @@ def humaneval_row(row: Row, reader: RowReader) -> Row:
         "preamble": before,
         "language": "en",
         "references": (prompt + solution,) if isinstance(solution, str) else (),
-        "metadata": {"entry_point": name},
     }
 
 
@@ -74,7 +73,7 @@ def mbpp_row(row: Row, reader: RowReader) -> Row:
         "fn_name": name,
         "language": "en",
         "references": (solution,),
-        "metadata": {"entry_point": name, "shown_tests": list(asserts)},
+        "metadata": {"shown_tests": list(asserts)},
     }
 
 
@@ -153,7 +152,6 @@ def _kodcode(row: Row, reader: RowReader) -> Row:
         "fn_name": entry,
         "starter_code": info.get("function_declaration") or "",
         "language": "en",
-        "metadata": {"entry_point": entry},
     }
 
 

@@ -16,7 +16,7 @@ from mcbench.data.collect.source import Item, OpenSource, Source, first_only
 from mcbench.data.pipeline import Outcome, Shard, code_version, load_shard, store_shard
 from mcbench.data.schema import Problem, Rejected
 from mcbench.errors import UserError
-from mcbench.files import digest, write_atomic
+from mcbench.files import digest
 
 STAGE = "collect"
 ROWS, TEXT_MB = 1000, 16  # a shard ends at either; the second bounds memory where tests are large
@@ -115,16 +115,15 @@ def _shards(source: OpenSource, cache: Path, seen: set[str], progress: bool) -> 
     version = code_version(_MODULES, ())
     base = cache / STAGE / digest([version, source.identity, *sorted(seen)])
     number = start = 0
-    while done := _finished(base / f"{number:05}"):
-        shard, after = done
+    while shard := load_shard(base / f"{number:05}"):
         seen.update(pq.read_table(shard.path, columns=["id"])["id"].to_pylist())
         yield shard
-        if after is None:
+        if shard.after is None:
             return
-        number, start = number + 1, after
+        number, start = number + 1, shard.after
     for batch, is_last in batches(_items(source, start, seen, progress), ROWS, TEXT_MB):
         after = None if is_last else batch[-1].after
-        yield _store(base / f"{number:05}", batch, after)
+        yield store_shard(base / f"{number:05}", *_outcome(batch), after)
         if after is None:
             return
         number += 1
@@ -137,19 +136,3 @@ def _items(source: OpenSource, start: int, seen: set[str], progress: bool) -> It
         yield from source.items(start, seen, progress=progress)
     except UserError as error:
         yield Item(Rejected(source.label, "source_unreadable", str(error)))
-
-
-def _finished(name: Path) -> tuple[Shard, int | None] | None:
-    """A whole shard of a source, and the rows read until its end: None where the source ends."""
-    shard = load_shard(name)
-    try:
-        after = json.loads(name.with_suffix(".next.json").read_text())
-    except (OSError, ValueError):
-        return None
-    return None if shard is None else (shard, after)
-
-
-def _store(name: Path, batch: Sequence[Item], after: int | None) -> Shard:
-    shard = store_shard(name, *_outcome(batch))
-    write_atomic(name.with_suffix(".next.json"), json.dumps(after))
-    return shard

@@ -11,7 +11,7 @@ from mcbench.evaluator.submission import Submission, Test
 
 @dataclass(frozen=True)
 class ComparisonCase:
-    """An expected and an actual output, and whether a judge would call them a match.
+    """An expected and an actual output, and whether it is ``right``: a judge would call it a match.
 
     Text if both are str, values otherwise. ``options`` are the problem's own rules, as keyword
     arguments of `mcbench.evaluator.outputs_match`.
@@ -21,13 +21,8 @@ class ComparisonCase:
     group: str
     expected: Any
     actual: Any
-    match: bool
+    right: bool
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def right(self) -> bool:
-        """Whether the output answers the test."""
-        return self.match
 
 
 @dataclass(frozen=True)
