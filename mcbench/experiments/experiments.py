@@ -10,6 +10,7 @@ from mcbench.claims.protocol import MAP_SEEDS, SEEDS
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import ARMS, CORRECTION, SEARCH, TIMING, Arms, arm_config, check_arms
 from mcbench.runs.config import Config
+from mcbench.scale.sweep import PlannedRun
 
 LANDSCAPE_SEEDS = (30, 31, 32, 33, 34)
 THREE = (0, 1, 2)
@@ -241,15 +242,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
     )
 }
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run of a comparison before it is trained; ``label`` names it for people."""
-
-    arm: str
-    label: str
-    config: Config
 
 
 def experiment_named(name: str) -> Experiment:
