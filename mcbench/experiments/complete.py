@@ -15,7 +15,7 @@ from mcbench.experiments.graded_sets import DATA_FILE, data_record
 from mcbench.experiments.labelled import judge_suite
 from mcbench.experiments.match import largest, scopes
 from mcbench.experiments.plan import Plan, make_plan
-from mcbench.experiments.repetition import measure_repetition
+from mcbench.experiments.repetition import MASK, measure_repetition
 from mcbench.experiments.temperature_grid import grid_checkpoints, measure_grid, missing_of_grid
 from mcbench.experiments.training import train_missing
 from mcbench.runs.records import finished_records
@@ -23,7 +23,6 @@ from mcbench.runs.say import say
 from mcbench.runs.store import RunRecord, RunStore
 
 POOL_SEEDS = (0, 1, 2, 3, 4)  # of planting defects in the noisy pool
-MASK = "truncation_mask"
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def _lacking(folder: Path, runs_dir: Path, workers: int) -> Iterator[tuple[str, 
     if MASK in names and (runs := _uncounted(folder, runs_dir, rows)):
         yield (
             f"repetition in {len(runs)} runs",
-            partial(measure_repetition, runs, folder, MASK, say),
+            partial(measure_repetition, runs, folder, say),
         )
 
 

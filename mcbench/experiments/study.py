@@ -24,7 +24,7 @@ from mcbench.experiments.experiments import (
 )
 from mcbench.experiments.match import Runs, Scope, finished, largest, scopes
 from mcbench.experiments.plan import make_plan
-from mcbench.experiments.repetition import measure_repetition
+from mcbench.experiments.repetition import MASK, measure_repetition
 from mcbench.experiments.temperature_grid import measure_grid
 from mcbench.experiments.training import find_record, train_missing
 from mcbench.files import digest
@@ -442,8 +442,8 @@ def _measured(
     experiment: str | None, found: Sequence[RunRecord], folders: Sequence[Path], progress: Say
 ) -> list[Mapping[str, Any]]:
     """What is known beside these runs, counted now where that needs nothing but their responses."""
-    if experiment == "truncation_mask":
-        measure_repetition(found, folders[0], experiment, progress)
+    if experiment == MASK:
+        measure_repetition(found, folders[0], progress)
     ids = {"", *(one.run_id for one in found)}
     rows: list[Mapping[str, Any]] = []
     for folder in folders:

@@ -6,9 +6,9 @@ import contextlib
 import json
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +22,28 @@ from mcbench.data.storage import iter_dataset, read_manifest, read_problems, wri
 from mcbench.errors import UserError, unknown
 from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
-from mcbench.nano.graded import GRADED_FILE, SOLVABLE_FILE
-from mcbench.nano.saturated import SATURATED_FILE
+from mcbench.nano.formats import load_formats
+from mcbench.nano.graded import GRADED_FILE, LEVELS, SOLVABLE_FILE, load_graded, load_solvable
+from mcbench.nano.problems import load_balanced, load_split
+from mcbench.nano.saturated import SATURATED_FILE, load_saturated
 from mcbench.runs.alarm import divided_tests
 from mcbench.tasks import TASK_SETS
 
 NANO_SOURCES, TASK_SOURCES = Path(nano.__file__).parent, Path(tasks.__file__).parent
-SETS = (
-    *("nano:train", "nano:test", "nano-balanced:train", "nano-balanced:test"),
-    *("nano-formats:train", "nano-formats:test"),
-    *("nano-harder:train", "nano-easier:train", "nano-saturated:train"),
-    "nano-solvable:train",
-    *TASK_SETS,
-)
+_SPLITS: dict[str, Any] = {
+    "nano": load_split, "nano-balanced": load_balanced, "nano-formats": load_formats
+}  # fmt: skip
+EMBEDDED: dict[str, Callable[[], tuple[Problem, ...]]] = {
+    **{
+        f"{kind}:{s}": partial(load, s) for kind, load in _SPLITS.items() for s in ("train", "test")
+    },
+    **{f"nano-{level}:train": partial(load_graded, level) for level in LEVELS},
+    "nano-saturated:train": load_saturated,
+    "nano-solvable:train": load_solvable,
+    **{name: partial(task.load, name) for name, task in TASK_SETS.items()},
+}
+"""What generates a set, by its name."""
+SETS = tuple(EMBEDDED)
 _FORMS = (
     *SETS,
     *("the path of a .jsonl file", "the out folder of mcbench data build", "one of its .parquet"),
@@ -89,30 +98,11 @@ def _nano(name: str) -> tuple[Problem, ...]:
     if kept.exists():
         with contextlib.suppress(UserError, OSError):  # damaged: it is generated again
             return tuple(read_problems(kept))
-    problems = _generated(name)
+    problems = EMBEDDED[name]()
     with contextlib.suppress(OSError):  # a home that cannot be written
         folder.mkdir(parents=True, exist_ok=True)
         write_problems(kept, problems)
     return problems
-
-
-def _generated(name: str) -> tuple[Problem, ...]:
-    from mcbench.nano.formats import load_formats
-    from mcbench.nano.graded import LEVELS, load_graded, load_solvable
-    from mcbench.nano.problems import load_balanced, load_split
-    from mcbench.nano.saturated import load_saturated
-
-    if name in TASK_SETS:
-        return TASK_SETS[name].load(name)
-    if name == "nano-saturated:train":
-        return load_saturated()
-    if name == "nano-solvable:train":
-        return load_solvable()
-    if (level := name.removeprefix("nano-").removesuffix(":train")) in LEVELS:
-        return load_graded(level)
-    kind, _, split = name.partition(":")
-    load = {"nano": load_split, "nano-balanced": load_balanced, "nano-formats": load_formats}[kind]
-    return load("train" if split == "train" else "test")
 
 
 def _benchmark(name: str) -> tuple[Problem, ...]:

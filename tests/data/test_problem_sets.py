@@ -203,7 +203,7 @@ def test_an_embedded_set_is_kept_and_generated_again_where_its_file_is_damaged(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    generated = problems._generated("nano:test")
+    generated = problems.EMBEDDED["nano:test"]()
     problems._nano.cache_clear()
     assert problems._nano("nano:test") == generated
     (kept,) = tmp_path.rglob("*.parquet")
