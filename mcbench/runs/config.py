@@ -413,24 +413,14 @@ class Config(Settings):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Config:
-        """Read back what :meth:`to_dict` wrote, or the nested form of older records.
+        """Read back what :meth:`to_dict` wrote.
 
         Raises:
             UserError: the data are not a configuration.
         """
         try:
-            if isinstance(data["profile"], Mapping):
-                scale = dict(data["profile"])
-                data = {
-                    **scale,
-                    **data["algorithm"],
-                    "profile": scale["name"],
-                    **{name: data[name] for name in ("recipe", "seed")},
-                    **{name: data.get(name, "") for name in ("model_digest", "data_digest")},
-                }
-                data.pop("name")
             return cls(**data)
-        except (KeyError, TypeError, UserError) as error:
+        except (TypeError, UserError) as error:
             raise UserError(f"not a run configuration: {error}") from error
 
 

@@ -149,8 +149,6 @@ class RunFollower:
     directory as long as there is none. ``scores`` are the newest pass@1 by length and temperature.
     """
 
-    has_all_responses = False  # histograms of old runs are not computed from responses while live
-
     def __init__(
         self,
         path: Path,
