@@ -18,7 +18,7 @@ from mcbench.nano import model_path
 from mcbench.runs.evaluate import evaluate
 from mcbench.runs.problems import load_problems, model_digest
 from mcbench.runs.sampling import load_policy
-from mcbench.runs.score_table import cells_of
+from mcbench.runs.scores import cells_of
 from mcbench.tasks import search, task_of
 from mcbench.tasks.base import run_programs
 from mcbench.tasks.repair import UNSOLVED

@@ -26,9 +26,7 @@ from mcbench.claims.rules import (
     HIGHER,
     INCONCLUSIVE,
     LOWER,
-    NO_EFFECT,
     STATES,
-    SUPPORTED,
 )
 from mcbench.claims.statistics import Estimate, holm
 from mcbench.errors import UserError
@@ -232,13 +230,7 @@ def answer(found: Finding) -> Result:
     """The result of a question of ours."""
     if not found.parts:
         return Result(found.claim, found.n_seeds, reason=found.missing, basis=found.basis)
-    kinds = [rules.part_state(one.estimate, one.margin, HIGHER, LOWER) for one in found.parts]
-    ends = [rules.p_values(part) for part in found.parts]
-    sided = [min(1.0, 2 * min(one[SUPPORTED], one[rules.CONTRADICTED])) for one in ends]
-    single = [
-        one[NO_EFFECT] if kind == NO_EFFECT else two
-        for kind, one, two in zip(kinds, ends, sided, strict=True)
-    ]
+    kinds, single = zip(*map(rules.answer_state, found.parts), strict=True)
     p = _holm_of_distinct(single, found) if found.same else holm(single)
     tests = len(found.parts)
     parts = tuple(

@@ -48,6 +48,8 @@ class PassRates:
     kinds: tuple[str, ...] = ()
 
 
+Points = tuple[np.ndarray, np.ndarray]
+"""Steps and values, (N,) each."""
 How = tuple[int, float]
 """How answers were drawn: the maximum length and the temperature."""
 
@@ -61,14 +63,14 @@ class RunCurves:
     evaluations, on the problems that every one of them has, where some have fewer.
     """
 
-    logged: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    logged: Mapping[str, Points]
     rates: Mapping[How, PassRates]
     shapes: Mapping[How, PassRates] = field(default_factory=dict)
 
 
 def run_curves(record: RunRecord) -> RunCurves:
     """The curves of a record; what it does not hold stays empty."""
-    logged = {}
+    logged: dict[str, Points] = {}
     told = {name for line in record.step_lines for name in line if name.startswith("task/")}
     for column in (*LOGGED, *sorted(told)):
         points = {
@@ -77,8 +79,7 @@ def run_curves(record: RunRecord) -> RunCurves:
             if line.get(column) is not None
         }
         if points:
-            steps = sorted(points)
-            logged[column] = (np.array(steps, float), np.array([points[step] for step in steps]))
+            logged[column] = _in_order(points)
     rates, shapes = {}, {}
     for how in {_how(line) for line in record.eval_lines}:
         lines = [line for line in record.eval_lines if _how(line) == how]
@@ -90,7 +91,7 @@ def run_curves(record: RunRecord) -> RunCurves:
     return RunCurves(logged | _parts(record), rates, shapes)
 
 
-def _parts(record: RunRecord) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _parts(record: RunRecord) -> dict[str, Points]:
     """What evaluations of a task tell beside pass@1, as ``eval/NAME``; at the shortest length."""
     lines = [line for line in record.eval_lines if line.get("parts")]
     shortest = min((int(line["max_completion_length"]) for line in lines), default=0)
@@ -99,10 +100,12 @@ def _parts(record: RunRecord) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         if int(line["max_completion_length"]) == shortest:
             for name, value in line["parts"].items():
                 found.setdefault(f"eval/{name}", {})[int(line["step"])] = float(value)
-    return {
-        name: (np.array(sorted(at), float), np.array([at[step] for step in sorted(at)]))
-        for name, at in found.items()
-    }
+    return {name: _in_order(points) for name, points in found.items()}
+
+
+def _in_order(points: Mapping[int, float]) -> Points:
+    steps = sorted(points)
+    return np.array(steps, float), np.array([points[step] for step in steps])
 
 
 def _how(line: Mapping[str, Any]) -> How:

@@ -6,7 +6,7 @@ from functools import partial
 
 from mcbench.claims.claim import register
 from mcbench.claims.curves import LENGTH, REWARD
-from mcbench.claims.evidence import Evidence, Part, part
+from mcbench.claims.evidence import Evidence, Part, alone, part
 from mcbench.claims.margins import POINTS, TOKENS
 from mcbench.claims.statistics import area_under_curve, first_window, growth
 
@@ -59,9 +59,7 @@ def growth_of_both(evidence: Evidence) -> list[Part]:
         )
     ] + [
         *evidence.accuracy_parts(
-            "pass@1 growth on the harder set",
-            lambda of, _: [(1, of(ARMS[0]), growth)],
-            shape=True,
+            "pass@1 growth on the harder set", alone(ARMS[0], growth), shape=True
         ),
         *evidence.accuracy_parts(
             "pass@1 growth, harder minus twice the easier's",

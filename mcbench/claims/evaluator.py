@@ -9,7 +9,7 @@ import numpy as np
 
 from mcbench.claims.claim import register
 from mcbench.claims.curves import REWARD
-from mcbench.claims.evidence import Evidence, Part, Series, Term, gap, minus
+from mcbench.claims.evidence import Evidence, Part, Series, Term, gap
 from mcbench.claims.margins import POINTS
 from mcbench.claims.measurements import SUITE
 from mcbench.claims.statistics import (
@@ -78,11 +78,7 @@ def test_accuracy(evidence: Evidence) -> list[Part]:
     paired by seed and problem.
     """
     return [
-        *evidence.accuracy_parts(
-            "mean pass@1",
-            lambda of, _: minus(of(OURS), of(THEIRS), area_under_curve),
-            shape=True,
-        ),
+        *evidence.accuracy_parts("mean pass@1", gap(OURS, THEIRS, area_under_curve), shape=True),
         *evidence.accuracy_parts("pass@1 at the end", gap(OURS, THEIRS)),
     ]
 
@@ -103,11 +99,10 @@ def early_gap(evidence: Evidence) -> list[Part]:
     is there than in the last third.
     """
 
-    def first(of: Callable[[str], Series], _: Statistic) -> list[Term]:
-        return minus(of(OURS), of(THEIRS), _third(0))
+    first, last = gap(OURS, THEIRS, _third(0)), gap(THEIRS, OURS, _third(2))
 
     def both(of: Callable[[str], Series], end: Statistic) -> list[Term]:
-        return [*first(of, end), *minus(of(THEIRS), of(OURS), _third(2))]
+        return [*first(of, end), *last(of, end)]
 
     return [
         *evidence.accuracy_parts("gap in the first third", first, shape=True),

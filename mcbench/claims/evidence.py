@@ -148,9 +148,14 @@ Terms = Callable[[Callable[[str], Series], Statistic], list[Term]]
 """What is compared, given the curve of an arm by its name and the statistic of its end."""
 
 
-def gap(ours: str, other: str) -> Terms:
-    """The end of one arm minus that of another."""
-    return lambda of, end: minus(of(ours), of(other), end)
+def gap(ours: str, other: str, statistic: Statistic | None = None) -> Terms:
+    """The end of one arm, or another statistic, minus that of another arm."""
+    return lambda of, end: minus(of(ours), of(other), statistic or end)
+
+
+def alone(arm: str, statistic: Statistic, factor: float = 1.0) -> Terms:
+    """A statistic of one arm."""
+    return lambda of, _: [(factor, of(arm), statistic)]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcbench.claims.claim import register
 from mcbench.claims.curves import LENGTH
-from mcbench.claims.evidence import Evidence, Part, gap
+from mcbench.claims.evidence import Evidence, Part, alone, gap
 from mcbench.claims.margins import DISTINCT, TOKENS
 from mcbench.claims.statistics import (
     estimate,
@@ -39,16 +39,12 @@ def diversity_length_accuracy(evidence: Evidence) -> list[Part]:
     return [
         *evidence.diversity_parts("diversity at the end, no KL minus KL", gap(NO_KL, KL)),
         evidence.difference("length at the end, no KL minus KL", TOKENS, LENGTH, (NO_KL, KL)),
-        *evidence.accuracy_parts(
-            "pass@1 growth, no KL", lambda of, _: [(1, of(NO_KL), growth)], shape=True
-        ),
+        *evidence.accuracy_parts("pass@1 growth, no KL", alone(NO_KL, growth), shape=True),
         *evidence.diversity_parts(
             "diversity lost, KL",
             lambda of, end: [(1, of(KL), first_window), (-1, of(KL), end)],
         ),
-        *evidence.accuracy_parts(
-            "pass@1 fall, KL", lambda of, _: [(1, of(KL), fall_from_peak)], shape=True
-        ),
+        *evidence.accuracy_parts("pass@1 fall, KL", alone(KL, fall_from_peak), shape=True),
     ]
 
 
@@ -70,12 +66,8 @@ def loss_before_fall(evidence: Evidence) -> list[Part]:
     before = estimate(first_window(diversity.x, diversity.y) - at_peak, held_out=True)
     after = estimate(at_peak - last_window(diversity.x, diversity.y), held_out=True)
     return [
-        *evidence.accuracy_parts(
-            "pass@1 rise", lambda of, _: [(1, of(KL), rise_to_peak)], shape=True
-        ),
-        *evidence.accuracy_parts(
-            "pass@1 fall", lambda of, _: [(1, of(KL), fall_from_peak)], shape=True
-        ),
+        *evidence.accuracy_parts("pass@1 rise", alone(KL, rise_to_peak), shape=True),
+        *evidence.accuracy_parts("pass@1 fall", alone(KL, fall_from_peak), shape=True),
         Part("diversity lost before the peak of pass@1", before, DISTINCT),
         Part("diversity lost after it", after, DISTINCT),
     ]

@@ -7,7 +7,17 @@ from dataclasses import replace
 from functools import partial
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, Series, Term, Terms, mean_of, part, trend_of
+from mcbench.claims.evidence import (
+    Evidence,
+    Part,
+    Series,
+    Term,
+    Terms,
+    alone,
+    mean_of,
+    part,
+    trend_of,
+)
 from mcbench.claims.margins import TOKENS, UPDATES
 from mcbench.claims.statistics import (
     Statistic,
@@ -134,14 +144,11 @@ def diversity_by_mask(evidence: Evidence) -> list[Part]:
     def by_rho(statistic: Statistic) -> Terms:
         return lambda of, _: trend_of([of(arm) for arm in BY_RHO], RHO, statistic, -1)
 
-    def of_all(statistic: Statistic) -> Terms:
-        return lambda of, _: [(1.0, of("all"), statistic)]
-
     return [
         *evidence.diversity_parts("faster fall, rho 0 to 0.3", by_rho(growth)),
         *evidence.diversity_parts("lower end, rho 0 to 0.3", by_rho(last_window)),
-        *evidence.diversity_parts("masking all: rise to the peak", of_all(rise_to_peak)),
-        *evidence.diversity_parts("masking all: fall from the peak", of_all(fall_from_peak)),
+        *evidence.diversity_parts("masking all: rise to the peak", alone("all", rise_to_peak)),
+        *evidence.diversity_parts("masking all: fall from the peak", alone("all", fall_from_peak)),
     ]
 
 

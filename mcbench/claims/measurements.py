@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.files import read_lines, write_atomic
+from mcbench.files import read_lines, write_atomic, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 FILE = "measurements.jsonl"
 SUITE_FILE = "labelled_suite.json"
-"""The record of :mod:`mcbench.experiments.labelled`, beside the runs'."""
+"""The record that :mod:`mcbench.experiments.labelled` makes, beside the runs'."""
 METHOD = "livecodebench_method"
 """The suite's judge that is a whole method of execution, not a set of rules."""
 GRID = "temperature_grid"
@@ -48,6 +49,62 @@ COLUMNS: dict[str, dict[str, type | tuple[type, ...]]] = {
     },
 }
 Measurements = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class LabelledCase:
+    """A case of the suite: whether it is right, and by judge whether it was accepted."""
+
+    part: str
+    group: str
+    id: str
+    right: bool
+    accepted: dict[str, bool]
+
+
+@dataclass(frozen=True)
+class SuiteRecord:
+    """All cases under all judges, and the hash of the suite and of the code that judged it."""
+
+    judges: tuple[str, ...]
+    cases: tuple[LabelledCase, ...]
+    digest: str
+
+    def write(self, path: Path) -> None:
+        """Save as JSON; :meth:`read` is the inverse."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(
+            path,
+            {
+                "digest": self.digest,
+                "judges": list(self.judges),
+                "cases": [
+                    [c.part, c.group, c.id, c.right, [c.accepted.get(j) for j in self.judges]]
+                    for c in self.cases
+                ],
+            },
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> SuiteRecord:
+        """Read a saved record.
+
+        Raises:
+            UserError: no such file, or it is no record of the suite.
+        """
+        try:
+            data = json.loads(path.read_text())
+            judges = tuple(data["judges"])
+            cases = []
+            for part, group, name, right, marks in data["cases"]:
+                pairs = zip(judges, marks, strict=True)
+                accepted = {judge: mark for judge, mark in pairs if mark is not None}
+                cases.append(LabelledCase(part, group, name, right, accepted))
+            return cls(judges, tuple(cases), data["digest"])
+        except OSError as error:
+            raise UserError(f"suite record {path} cannot be read: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path} is no record of the labelled suite: {error}") from error
 
 
 def check_measurement(row: Mapping[str, Any]) -> None:
@@ -100,24 +157,20 @@ def read_measurements(path: str | Path) -> list[dict[str, Any]]:
 
 def _judged_solutions(path: Path) -> list[dict[str, Any]]:
     """One row a case of the labelled suite and set of rules that judged it."""
-    try:
-        data = json.loads(path.read_text())
-        return [
-            {
-                "kind": SUITE,
-                "experiment": "code_evaluator",
-                "rules": judge,
-                "case": f"{part}/{name}",
-                "group": f"{part}: {group}",
-                "right": right,
-                "accepted": accepted,
-            }
-            for part, group, name, right, marks in data["cases"]
-            for judge, accepted in zip(data["judges"], marks, strict=True)
-            if accepted is not None and judge != METHOD
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is no record of the labelled suite: {error}") from error
+    return [
+        {
+            "kind": SUITE,
+            "experiment": "code_evaluator",
+            "rules": judge,
+            "case": f"{case.part}/{case.id}",
+            "group": f"{case.part}: {case.group}",
+            "right": case.right,
+            "accepted": accepted,
+        }
+        for case in SuiteRecord.read(path).cases
+        for judge, accepted in case.accepted.items()
+        if judge != METHOD
+    ]
 
 
 def grid_measurements(

@@ -72,6 +72,15 @@ def p_values(part: Part) -> dict[str, float]:
     }
 
 
+def answer_state(part: Part) -> tuple[str, float]:
+    """The state of a part where no direction is predicted, before any correction, and its p-value:
+    two-sided unless the state is no effect.
+    """
+    state, p = part_state(part.estimate, part.margin, HIGHER, LOWER), p_values(part)
+    sided = min(1.0, 2 * min(p[SUPPORTED], p[CONTRADICTED]))
+    return state, p[NO_EFFECT] if state == NO_EFFECT else sided
+
+
 def claim_p(state: str, parts: Sequence[Part]) -> float:
     """The p-value that goes with a claim's state; 1 for an inconclusive one."""
     if state == INCONCLUSIVE:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mcbench.claims.claim import register
-from mcbench.claims.evidence import Evidence, Part, Terms, difference, gap, mean_of, part, trend_of
+from mcbench.claims.evidence import Evidence, Part, alone, difference, gap, mean_of, part, trend_of
 from mcbench.claims.margins import DISTINCT, DISTINCT_SLOPE, TEMPERATURE
 from mcbench.claims.measurements import GRID
 from mcbench.claims.statistics import (
@@ -81,15 +81,13 @@ def diversity_slope(evidence: Evidence) -> list[Part]:
     ]
 
 
-def _fall(arm: str) -> Terms:
-    return lambda of, _: [(-1.0, of(arm), growth)]
-
-
 @claim("T3", "At a fixed temperature diversity falls as training goes on.", CONSTANT)
 def diversity_falls(evidence: Evidence) -> list[Part]:
     """Fall of diversity over the run by the slope, in every constant arm."""
     return [
-        one for arm in CONSTANT for one in evidence.diversity_parts(f"fall at {arm}", _fall(arm))
+        one
+        for arm in CONSTANT
+        for one in evidence.diversity_parts(f"fall at {arm}", alone(arm, growth, -1.0))
     ]
 
 
@@ -132,7 +130,7 @@ def low_start_fails(evidence: Evidence) -> list[Part]:
 def cold_fails(evidence: Evidence) -> list[Part]:
     """Fall of pass@1 at T = 0.6 from its peak, whose place is found on the other seeds."""
     return evidence.accuracy_parts(
-        "pass@1 fall at T = 0.6", lambda of, _: [(1, of(COLD), fall_from_peak)], shape=True
+        "pass@1 fall at T = 0.6", alone(COLD, fall_from_peak), shape=True
     )
 
 
@@ -144,7 +142,7 @@ def hot_is_stable(evidence: Evidence) -> list[Part]:
     return [
         *evidence.accuracy_parts(
             "fall from the peak stays under 5 by",
-            lambda of, _: [(-1.0, of(HOT), fall_from_peak)],
+            alone(HOT, fall_from_peak, -1.0),
             shape=True,
             constant=LITTLE,
             threshold=True,

@@ -117,6 +117,6 @@ def calibrate(problems: str, model: str, out: str, length: int, **options: Any) 
 
     The file is what difficulty: {pass_rates: FILE.jsonl} of a build's configuration names.
     """
-    from mcbench.runs.calibrate import calibrate as measure
+    from mcbench.runs.evaluate_command import calibrate as measure
 
     print(measure(problems, model, Path(out), lengths=[length], **options))

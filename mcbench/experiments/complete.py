@@ -15,15 +15,14 @@ from mcbench.experiments.graded_sets import DATA_FILE, data_record
 from mcbench.experiments.labelled import judge_suite
 from mcbench.experiments.match import largest, scopes
 from mcbench.experiments.plan import Plan, make_plan
-from mcbench.experiments.repetition import measure_repetition
+from mcbench.experiments.repetition import MASK, measure_repetition
 from mcbench.experiments.temperature_grid import grid_checkpoints, measure_grid, missing_of_grid
 from mcbench.experiments.training import train_missing
-from mcbench.runs.compact import read_compact
+from mcbench.runs.records import finished_records
 from mcbench.runs.say import say
-from mcbench.runs.store import RunRecord, RunStore, read_run
+from mcbench.runs.store import RunRecord, RunStore
 
 POOL_SEEDS = (0, 1, 2, 3, 4)  # of planting defects in the noisy pool
-MASK = "truncation_mask"
 
 
 @dataclass(frozen=True)
@@ -101,21 +100,19 @@ def _lacking(folder: Path, runs_dir: Path, workers: int) -> Iterator[tuple[str, 
             f"{count} evaluations of {len(left)} checkpoints over temperature",
             partial(measure_grid, folder, runs_dir=runs_dir, workers=workers, progress=say),
         )
-    if MASK in names and (runs := _uncounted(folder, RunStore(runs_dir), rows)):
+    if MASK in names and (runs := _uncounted(folder, runs_dir, rows)):
         yield (
             f"repetition in {len(runs)} runs",
-            partial(measure_repetition, runs, folder, MASK, say),
+            partial(measure_repetition, runs, folder, say),
         )
 
 
-def _uncounted(folder: Path, store: RunStore, rows: Sequence[Any]) -> list[RunRecord]:
+def _uncounted(folder: Path, runs_dir: Path, rows: Sequence[Any]) -> list[RunRecord]:
     """Runs of the mask's arms that have all their responses here and were not counted."""
     done = {row["run_id"] for row in rows if row["kind"] == REPETITION}
-    kept = [read_compact(path) for path in sorted(folder.glob("*.parquet"))]
-    found = largest(scopes(EXPERIMENTS[MASK].arms, kept))
+    found = largest(scopes(EXPERIMENTS[MASK].arms, list(finished_records(folder))))
     arms = found[1] if found else {}
     ids = {record.run_id for runs in arms.values() for record in runs.values()} - done
-    done_runs = [
-        read_run(one.path) for one in store if one.run_id in ids and one.state == "finished"
+    return [
+        one for one in finished_records(runs_dir) if one.run_id in ids and one.has_all_responses
     ]
-    return [record for record in done_runs if record.has_all_responses]

@@ -10,6 +10,7 @@ from mcbench.claims.protocol import MAP_SEEDS, SEEDS
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import ARMS, CORRECTION, SEARCH, TIMING, Arms, arm_config, check_arms
 from mcbench.runs.config import Config
+from mcbench.scale.sweep import PlannedRun
 
 LANDSCAPE_SEEDS = (30, 31, 32, 33, 34)
 THREE = (0, 1, 2)
@@ -17,7 +18,8 @@ THREE = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Experiment:
-    """Arms by name, the profiles (sizes) they are trained at, and the seeds of the full run.
+    """Arms by name, the profiles (sizes) they are trained at, and the seeds of the full run: the
+    protocol's where nothing else is said.
 
     ``notebook`` is the name of its notebook and page, without the ending. ``ours`` names the arms
     that answer a question which the paper leaves open. What is not ``recorded`` yet is trained by a
@@ -30,8 +32,8 @@ class Experiment:
     name: str
     title: str
     notebook: str
-    seeds: tuple[int, ...] = THREE
-    profiles: tuple[str, ...] = ("nano",)
+    seeds: tuple[int, ...] = SEEDS
+    profiles: tuple[str, ...] = ("nano-steady",)
     ours: tuple[str, ...] = ()
     recorded: bool = True
     beside: bool = False
@@ -84,80 +86,67 @@ EXPERIMENTS: dict[str, Experiment] = {
             "cross_model",
             "Fig. 1: two model generations",
             "01_cross_model",
-            SEEDS,
-            ("nano-steady",),
         ),
         Experiment(
             "truncation_mask",
             "Fig. 2: which truncated responses are masked",
             "02_truncation_mask",
-            SEEDS,
-            ("nano-steady",),
             ours=("when_correct", "when_non_incorrect"),
         ),
         Experiment(
             "temperature",
             "Fig. 3: constant, staged, ramped and chosen temperature",
             "03_temperature",
-            SEEDS,
-            ("nano-steady",),
         ),
         Experiment(
             "kl_and_clip",
             "Fig. 4: KL term and upper clip",
             "04_kl_and_clip",
-            SEEDS,
-            ("nano-clip", "nano-steady"),
+            profiles=("nano-clip", "nano-steady"),
             ours=("kl_high_clip", "no_kl_low_clip"),
         ),
         Experiment(
             "data_quality",
             "Fig. 5: training on a harder and on an easier set of equal size",
             "05_data_quality",
-            SEEDS,
-            ("nano-steady",),
         ),
         Experiment(
             "code_evaluator",
             "Fig. 6: training under MicroCoder-Evaluator's rules and under LiveCodeBench's",
             "06_code_evaluator",
-            SEEDS,
-            ("nano-steady",),
         ),
         # One run after another on a machine that does nothing else.
         Experiment(
             TIMING,
             "Fig. 6, right: a training step with three evaluators",
             "06_code_evaluator",
+            THREE,
+            ("nano",),
             beside=True,
         ),
         Experiment(
             "results",
             "Fig. 7 and Table 1: three recipes, two model sizes",
             "07_results",
-            SEEDS,
-            ("nano-steady",),
             several=True,
         ),
         Experiment(
             "batch_size",
             "Fig. 8: problems a generation at one mini batch",
             "08_batch_size",
-            SEEDS,
-            ("nano-steady",),
         ),
         Experiment(
             "context_length",
             "Fig. 9: maximum response length and its extension",
             "09_context_length",
-            SEEDS,
-            ("nano-steady",),
             ours=("short_masked",),
         ),
         Experiment(
             CORRECTION,
             "What the correction for a noisy sampler leaves of long responses",
             "02_truncation_mask",
+            THREE,
+            ("nano",),
             ours=tuple(ARMS[CORRECTION]),
             beside=True,
         ),
@@ -165,16 +154,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             "doses",
             "How much of a mask, of a KL term, and no upper clip",
             "13_doses",
-            SEEDS,
-            ("nano-steady",),
             ours=tuple(ARMS["doses"]),
         ),
         Experiment(
             "rivals",
             "What other papers do instead",
             "11_rivals",
-            SEEDS,
-            ("nano-steady",),
             recorded=False,
         ),
         Experiment(
@@ -198,7 +183,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Masks and T(D) over learning rate and limit",
             "12_where_it_holds",
             MAP_SEEDS,
-            ("nano-steady",),
             ours=tuple(ARMS["where_it_holds"]),
             recorded=False,
             cells=grid(RATES, LIMITS, "nano-m"),
@@ -241,15 +225,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
     )
 }
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run of a comparison before it is trained; ``label`` names it for people."""
-
-    arm: str
-    label: str
-    config: Config
 
 
 def experiment_named(name: str) -> Experiment:

@@ -7,84 +7,22 @@ sandbox: it is given the right and wrong programs, not the attacks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcbench.claims.measurements import METHOD, SUITE_FILE
+from mcbench.claims.measurements import METHOD, SUITE_FILE, LabelledCase, SuiteRecord
 from mcbench.errors import UserError, unknown
 from mcbench.evaluator import Evaluator, outputs_match
 from mcbench.evaluator.baselines import ProcessPerSample
 from mcbench.evaluator.rule_sets import RULE_SETS
-from mcbench.files import digest, write_json
+from mcbench.files import digest
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say
 
 PARTS = ("comparisons", "programs", "attacks")
+JUDGES = (*RULE_SETS, METHOD)
 _LEFT_OUT = {METHOD: ("comparisons", "attacks")}
-
-
-@dataclass(frozen=True)
-class LabelledCase:
-    """A case of the suite: whether it is right, and by judge whether it was accepted."""
-
-    part: str
-    group: str
-    id: str
-    right: bool
-    accepted: dict[str, bool]
-
-
-@dataclass(frozen=True)
-class SuiteRecord:
-    """All cases under all judges, and the hash of the suite and of the code that judged it."""
-
-    judges: tuple[str, ...]
-    cases: tuple[LabelledCase, ...]
-    digest: str
-
-    def write(self, path: Path) -> None:
-        """Save as JSON; :meth:`read` is the inverse."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(
-            path,
-            {
-                "digest": self.digest,
-                "judges": list(self.judges),
-                "cases": [
-                    [c.part, c.group, c.id, c.right, [c.accepted.get(j) for j in self.judges]]
-                    for c in self.cases
-                ],
-            },
-        )
-
-    @classmethod
-    def read(cls, path: Path) -> SuiteRecord:
-        """Read a saved record.
-
-        Raises:
-            UserError: no such file, or it is no record of the suite.
-        """
-        try:
-            data = json.loads(path.read_text())
-            judges = tuple(data["judges"])
-            cases = []
-            for part, group, name, right, marks in data["cases"]:
-                pairs = zip(judges, marks, strict=True)
-                accepted = {judge: mark for judge, mark in pairs if mark is not None}
-                cases.append(LabelledCase(part, group, name, right, accepted))
-            return cls(judges, tuple(cases), data["digest"])
-        except OSError as error:
-            raise UserError(f"suite record {path} cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} is no record of the labelled suite: {error}") from error
-
-
-def known_judges() -> tuple[str, ...]:
-    """Every judge there is."""
-    return (*RULE_SETS, METHOD)
 
 
 def judge_suite(
@@ -97,7 +35,7 @@ def judge_suite(
     """Run the labelled suite under each judge, or read what an equal call saved.
 
     Args:
-        judges: all of :func:`known_judges` where None.
+        judges: all of :data:`JUDGES` where None.
         path: where the record is kept; used again as long as suite and evaluator are the same.
         limit: so many cases a part and label, evenly spread; all where None.
         also: other files that may hold what an equal call saved; it is copied to ``path``.
@@ -105,10 +43,9 @@ def judge_suite(
     Raises:
         UserError: an unknown judge, or a limit below 1.
     """
-    known = known_judges()
-    chosen = known if judges is None else tuple(judges)
-    for judge in set(chosen) - set(known):
-        raise unknown("judge", judge, known)
+    chosen = JUDGES if judges is None else tuple(judges)
+    for judge in set(chosen) - set(JUDGES):
+        raise unknown("judge", judge, JUDGES)
     if limit is not None and limit < 1:
         raise UserError(f"limit must be at least 1, got {limit}")
     content = digest([_sources(), repr((chosen, limit))])

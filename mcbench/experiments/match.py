@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from mcbench.claims.protocol import SEEDS
-from mcbench.errors import UserError
-from mcbench.experiments.arms import Arms, arm_config, check_arms
+from mcbench.experiments.arms import Arms, check_arms, computation_of
 from mcbench.runs.config import Config, part_of
 from mcbench.runs.store import RunRecord
 
@@ -64,12 +63,7 @@ def _scopes_of(config: Config, arm: str, settings: Mapping[str, Any]) -> list[Sc
 
 @lru_cache(maxsize=4096)
 def _computation(described: str) -> str:
-    """What an arm computes; empty where its settings do not fit the scope's."""
-    arm, settings, profile, common = json.loads(described)
-    try:
-        return arm_config(arm, settings, profile, 0, common, look=False).computation
-    except UserError:
-        return ""
+    return computation_of(*json.loads(described))
 
 
 def _in_order(runs: Runs, arms: Arms) -> Runs:

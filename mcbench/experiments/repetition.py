@@ -21,11 +21,13 @@ from mcbench.claims.measurements import (
 from mcbench.runs.say import Say
 from mcbench.runs.store import RunRecord
 
+MASK = "truncation_mask"
+"""The experiment whose runs are counted."""
 RULES = ("window", "periodic")
 PARTS = 4  # a run is divided into so many spans of equal length
 
 
-def repetition_rows(record: RunRecord, experiment: str) -> list[dict[str, Any]]:
+def repetition_rows(record: RunRecord) -> list[dict[str, Any]]:
     """Counts over each quarter of a run: responses, truncated ones, and of those the repeating."""
     config = record.config
     steps = np.array(record.completion_steps())
@@ -39,7 +41,7 @@ def repetition_rows(record: RunRecord, experiment: str) -> list[dict[str, Any]]:
         rows.append(
             {
                 "kind": REPETITION,
-                "experiment": experiment,
+                "experiment": MASK,
                 "run_id": record.run_id,
                 "seed": record.seed,
                 "step": round((index + 1) * span),
@@ -65,21 +67,11 @@ def _counts(record: RunRecord, step: int, window: int) -> dict[str, int]:
     return {**counts, **found}
 
 
-def measure_repetition(
-    records: Iterable[RunRecord], folder: str | Path, experiment: str, progress: Say
-) -> list[dict[str, Any]]:
-    """Count for the runs that have all their responses and were not counted before; returns all
-    rows of these runs.
-    """
+def measure_repetition(records: Iterable[RunRecord], folder: str | Path, progress: Say) -> None:
+    """Count for the runs that have all their responses and were not counted before."""
     path = Path(folder) / FILE
-    rows = read_measurements(path)
-    done = {row["run_id"] for row in rows if row["kind"] == REPETITION}
-    records = list(records)
+    done = {row["run_id"] for row in read_measurements(path) if row["kind"] == REPETITION}
     new = [one for one in records if one.run_id not in done and one.has_all_responses]
     if new:
         progress(f"repetition: counting in {len(new)} runs")
-        counted = [row for one in new for row in repetition_rows(one, experiment)]
-        add_measurements(counted, path)
-        rows += counted
-    ids = {one.run_id for one in records}
-    return [row for row in rows if row["kind"] == REPETITION and row["run_id"] in ids]
+        add_measurements([row for one in new for row in repetition_rows(one)], path)

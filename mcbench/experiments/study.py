@@ -14,7 +14,7 @@ from mcbench.claims.curves import duplicates, run_curves
 from mcbench.claims.measurements import GRID, SUITE, read_measurements
 from mcbench.claims.protocol import ELSEWHERE, MAP_SEEDS, PROTOCOL, SEEDS
 from mcbench.errors import UserError
-from mcbench.experiments.arms import Arms, arm_config, check_arms
+from mcbench.experiments.arms import Arms, check_arms, computation_of
 from mcbench.experiments.experiments import (
     EXPERIMENTS,
     PlannedRun,
@@ -24,7 +24,7 @@ from mcbench.experiments.experiments import (
 )
 from mcbench.experiments.match import Runs, Scope, finished, largest, scopes
 from mcbench.experiments.plan import make_plan
-from mcbench.experiments.repetition import measure_repetition
+from mcbench.experiments.repetition import MASK, measure_repetition
 from mcbench.experiments.temperature_grid import measure_grid
 from mcbench.experiments.training import find_record, train_missing
 from mcbench.files import digest
@@ -410,7 +410,7 @@ def _claims_of(
         for arm, settings in EXPERIMENTS[name].arms.items():
             if arm in by_arm and _same_but_data(given[arm], settings):
                 runs[arm] = {one.seed: one for one in by_arm[arm] if one.state == "finished"}
-            elif (key := _computation_of(arm, settings, profile, common)) in computed:
+            elif (key := computation_of(arm, settings, profile, common)) in computed:
                 runs[arm] = computed[key]
         claims = [one for one in CLAIMS.values() if one.experiment == name and one.arms]
         if experiment or any(set(one.arms) <= set(runs) for one in claims):
@@ -438,21 +438,12 @@ def _same_but_data(given: Mapping[str, Any], settings: Mapping[str, Any]) -> boo
     return rest(given) == rest(settings)
 
 
-def _computation_of(
-    arm: str, settings: Mapping[str, Any], profile: str, common: Mapping[str, Any]
-) -> str:
-    try:
-        return arm_config(arm, settings, profile, 0, common, look=False).computation
-    except UserError:  # an arm that does not exist at this profile
-        return ""
-
-
 def _measured(
     experiment: str | None, found: Sequence[RunRecord], folders: Sequence[Path], progress: Say
 ) -> list[Mapping[str, Any]]:
     """What is known beside these runs, counted now where that needs nothing but their responses."""
-    if experiment == "truncation_mask":
-        measure_repetition(found, folders[0], experiment, progress)
+    if experiment == MASK:
+        measure_repetition(found, folders[0], progress)
     ids = {"", *(one.run_id for one in found)}
     rows: list[Mapping[str, Any]] = []
     for folder in folders:

@@ -33,16 +33,17 @@ TEMPERATURES = (0.2, 0.6, 1.0, 1.4, 1.8)
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model of the grid: ``source`` is the run that ends with it, None for the untrained one.
-
-    ``run_id`` is that of the full run, under which its measurements are kept.
+    """A model of the grid: ``source`` is the run that ends with it, None for the untrained one;
+    ``full`` the whole run, under whose id its measurements are kept.
     """
 
-    run_id: str
-    seed: int
     step: int
     source: PlannedRun | None
     full: PlannedRun
+
+    @property
+    def run_id(self) -> str:
+        return self.full.config.run_id
 
 
 def grid_checkpoints(
@@ -59,11 +60,10 @@ def grid_checkpoints(
     found = []
     for full in planned_runs("temperature", profile, seeds, steps, [ARM], settings):
         config = full.config
-        run_id, seed = config.run_id, config.seed
         half = boundary(config.model_dump(), 0.5)
-        (middle,) = planned_runs("temperature", profile, [seed], half, [ARM], settings)
+        (middle,) = planned_runs("temperature", profile, [config.seed], half, [ARM], settings)
         ends = {0: None, half: middle, config.steps: full}
-        found += [Checkpoint(run_id, seed, step, run, full) for step, run in ends.items()]
+        found += [Checkpoint(step, run, full) for step, run in ends.items()]
     return found
 
 
@@ -117,7 +117,8 @@ def measure_grid(
     store = RunStore(runs_dir)
     for number, (one, wanted) in enumerate(missing, start=1):
         progress(
-            f"temperature grid: model {number} of {len(missing)}, seed {one.seed}, step {one.step}"
+            f"temperature grid: model {number} of {len(missing)}, seed {one.full.config.seed}, "
+            f"step {one.step}"
         )
         for row in _measure(one, wanted, store):
             rows.append(row)
@@ -151,7 +152,7 @@ def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) ->
                 lengths=[config.max_completion_length],
                 attempts=config.eval_attempts,
                 temperature=temperature,
-                seed=one.seed,
+                seed=config.seed,
                 prompt_style=config.prompt_style,
             )
-            yield from grid_measurements(one.run_id, one.seed, one.step, results)
+            yield from grid_measurements(one.run_id, config.seed, one.step, results)

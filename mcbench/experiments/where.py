@@ -21,7 +21,7 @@ import pandas as pd
 
 from mcbench.claims.curves import run_curves
 from mcbench.claims.evidence import Evidence, Part, gap
-from mcbench.claims.rules import ALPHA, HIGHER, INCONCLUSIVE, LOWER, NO_EFFECT, p_values, part_state
+from mcbench.claims.rules import ALPHA, HIGHER, INCONCLUSIVE, LOWER, NO_EFFECT, answer_state
 from mcbench.claims.statistics import estimate, holm, last_window
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms
@@ -164,15 +164,13 @@ def _effects(runs: Runs, rule: str) -> list[dict[str, Any]]:
 
 
 def _told(one: Part) -> dict[str, Any]:
-    found, p = one.estimate, p_values(one)
-    state = part_state(found, one.margin, HIGHER, LOWER)
-    sided = min(1.0, 2 * min(found.p_above, found.p_below))
+    found, (state, p) = one.estimate, answer_state(one)
     return {
         "effect": found.value,
         "low": found.low,
         "high": found.high,
         "state": UNDECIDED if state == INCONCLUSIVE else state,
-        "p": p[NO_EFFECT] if state == NO_EFFECT else sided,
+        "p": p,
     }
 
 

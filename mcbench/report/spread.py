@@ -1,7 +1,6 @@
 """Figures of what is distributed: advantages, lengths against reward, diversity over temperature.
 
-Histograms are read as :mod:`mcbench.runs.distributions` logged them; runs that logged none but kept
-their responses give the same numbers.
+Histograms are read as :mod:`mcbench.runs.distributions` logged them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from mcbench.report.series import (
     unfinished,
 )
 from mcbench.report.style import arm_styles
-from mcbench.runs.score_table import LEVELS, Cells, cells_of
+from mcbench.runs.scores import LEVELS, Cells, cells_of
 
 OURS = "microcoder"  # the row that Δ compares with the best of the other trained rows
 SOURCES = {"stdin": "AtCoder-like (stdin)", "call": "LeetCode-like (call)", "all": "Both"}
@@ -210,7 +210,7 @@ def _cells(values: paper.Values) -> Cells:
 
 def paper_rows() -> dict[str, Cells]:
     """The paper's Table 1 before training and after MicroCoder-GRPO, as rows of one evaluation's
-    text table (:func:`mcbench.runs.score_table.table_text`).
+    text table (:func:`mcbench.runs.scores.table_text`).
     """
     rows = {}
     for (size, length), values in paper.NOT_TRAINED.items():

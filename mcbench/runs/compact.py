@@ -6,8 +6,7 @@ updates logged under one name, reals with four digits (times three): about half 
 take. What evaluations know of their problems beside the passes stands once, in rows of the table
 ``problems``. ``sample`` are a few whole groups of the
 stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last
-generation, chosen without a look at what they hold. ``distribution`` is counted from all stored
-responses where the run itself logged none. Equal records give equal bytes.
+generation, chosen without a look at what they hold. Equal records give equal bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcbench.errors import UserError
 from mcbench.files import plain, write_atomic
-from mcbench.runs.distributions import ADVANTAGE
 from mcbench.runs.store import Run, RunRecord, read_run
 
 if TYPE_CHECKING:
@@ -55,9 +53,6 @@ def write_compact(
     evals, problems = _without_problems(record.eval_lines)
     rows += [("problems", {"problems": one}) for one in problems]
     rows += [("eval", _rounded(line)) for line in evals]
-    if ADVANTAGE not in record.steps.columns:
-        found = record.distributions.items()
-        rows += [("distribution", {"step": step, **values}) for step, values in found]
     if samples:
         rows += [("sample", line) for line in record.sample_lines or chosen_samples(record)]
     path = Path(path)
@@ -217,5 +212,4 @@ def read_compact(path: str | Path) -> RunRecord:
         eval_lines=[_with_problems(row, problems) for row in rows["eval"]],
         path=Path(path),
         sample_lines=rows["sample"],
-        distribution_lines=rows["distribution"],
     )

@@ -340,37 +340,29 @@ class Config(Settings):
         return json.dumps(plain(self._content() | names), sort_keys=True)
 
     def _content(self) -> dict[str, Any]:
-        values = self.model_dump()
-        scale = {name: values[name] for name in SETTINGS if part_of(name) == "scale"}
         always = CORRECTION if self.backend.startswith("vllm") else ()
         later = {
-            name: values[name]
-            for name in SETTINGS
-            if part_of(name) == "later"
-            and (values[name] != SETTINGS[name].default or name in always)
+            name: value
+            for name, value in self._of("later").items()
+            if value != SETTINGS[name].default or name in always
         }
-        return {"profile": scale | later, "algorithm": self.algorithm()}
+        return {"profile": self._of("scale") | later, "algorithm": self.algorithm()}
+
+    def _of(self, *parts: str) -> dict[str, Any]:
+        """The fields of these parts of the run's id, see :func:`_setting`."""
+        return {name: getattr(self, name) for name in SETTINGS if part_of(name) in parts}
 
     def algorithm(self) -> dict[str, Any]:
         """The trainer's arguments that are part of the algorithm and not left to it."""
-        values = self.model_dump()
-        return {
-            name: values[name]
-            for name in SETTINGS
-            if part_of(name) == "algorithm" and values[name] is not None
-        }
+        return {name: value for name, value in self._of("algorithm").items() if value is not None}
 
     def differences(self) -> dict[str, Any]:
         """The settings in which this differs from its profile and recipe as they come."""
         if self.profile not in PROFILES:
             return {}
         usual = preset(self.profile, self.recipe)
-        return {
-            name: getattr(self, name)
-            for name in SETTINGS
-            if part_of(name) in ("scale", "algorithm", "later", "name")
-            and getattr(self, name) != getattr(usual, name)
-        }
+        own = self._of("scale", "algorithm", "later", "name")
+        return {name: value for name, value in own.items() if value != getattr(usual, name)}
 
     @property
     def longest_response(self) -> int:
@@ -421,24 +413,14 @@ class Config(Settings):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Config:
-        """Read back what :meth:`to_dict` wrote, or the nested form of older records.
+        """Read back what :meth:`to_dict` wrote.
 
         Raises:
             UserError: the data are not a configuration.
         """
         try:
-            if isinstance(data["profile"], Mapping):
-                scale = dict(data["profile"])
-                data = {
-                    **scale,
-                    **data["algorithm"],
-                    "profile": scale["name"],
-                    **{name: data[name] for name in ("recipe", "seed")},
-                    **{name: data.get(name, "") for name in ("model_digest", "data_digest")},
-                }
-                data.pop("name")
             return cls(**data)
-        except (KeyError, TypeError, UserError) as error:
+        except (TypeError, UserError) as error:
             raise UserError(f"not a run configuration: {error}") from error
 
 

@@ -9,13 +9,10 @@ not scored (its reward is NaN) counts in none but the advantages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-if TYPE_CHECKING:
-    from mcbench.runs.store import RunRecord
 
 ADVANTAGE_EDGES = np.linspace(-4.125, 4.125, 34)  # 33 bins, the middle one around 0
 LENGTH_BINS = 16
@@ -53,33 +50,4 @@ def distributions(
             found |= {
                 f"length/{name}_p{q}": float(v) for q, v in zip(PERCENTILES, values, strict=True)
             }
-    return found
-
-
-def recorded_distributions(record: RunRecord) -> dict[int, dict[str, Any]]:
-    """By step, as logged; for runs that did not log them, from their stored responses.
-
-    Empty where neither is there.
-    """
-    steps = record.steps
-    if ADVANTAGE in steps.columns:
-        rows = steps[steps[ADVANTAGE].notna()].drop_duplicates("step", keep="last")
-        return {
-            int(line["step"]): {str(name): value for name, value in line.items()}
-            for line in rows.to_dict("records")
-        }
-    if record.distribution_lines:
-        return {line["step"]: line for line in record.distribution_lines}
-    if not record.has_all_responses:
-        return {}
-    limit = record.config.max_completion_length
-    limits = {}
-    if "length/max_allowed" in steps.columns:
-        limits = steps.set_index("step")["length/max_allowed"].dropna().to_dict()
-    found = {}
-    for step in record.completion_steps():
-        table = record.completions(step)
-        here = limits.get(step, limit)
-        columns = (table["length"], table["reward"], table["advantage"])
-        found[step] = {**distributions(*columns, here), "length/max_allowed": here}
     return found

@@ -1,4 +1,6 @@
-"""What ``mcbench evaluate`` does: a model by name on problems by name, kept in a folder."""
+"""What ``mcbench evaluate`` and ``mcbench data calibrate`` do: a model by name on problems by name,
+kept in a folder.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcbench.data.benchmarks import is_benchmark
 from mcbench.errors import UserError
-from mcbench.files import digest, make_writable, write_json
+from mcbench.files import digest, make_writable, write_atomic, write_json
 from mcbench.runs.evaluate import Problems, check_request, evaluate, select_problems
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.problems import (
@@ -23,8 +25,7 @@ from mcbench.runs.problems import (
     open_benchmark,
     problems_digest,
 )
-from mcbench.runs.score_table import Cells, cells_of, table_text
-from mcbench.runs.scores import EvalResult, summary
+from mcbench.runs.scores import Cells, EvalResult, cells_of, summary, table_text
 from mcbench.runs.store import read_run
 from mcbench.tasks import task_of
 from mcbench.tasks.multi_turn import Environment
@@ -211,4 +212,30 @@ def _test_set(name: str, data: str, start: str, end: str, limit: int | None) -> 
         temperature=known.temperature,
         note=left_out + refused[0] if refused else "",
         is_the_papers=opened.is_the_papers,
+    )
+
+
+def calibrate(problems: str, model: str, out: Path, **options: Any) -> str:
+    """Sample and judge as ``mcbench evaluate`` does, and write JSON lines {"id", "pass_rate"}.
+
+    What was sampled is kept, so that an interrupted measurement goes on. A problem of which every
+    attempt ended with our own infrastructure's failure has no rate.
+
+    Returns:
+        What was measured, and how a build uses it.
+
+    Raises:
+        UserError: as :func:`evaluate_request`.
+    """
+    make_writable(out.parent, "the folder of --out,")
+    (result,) = evaluate_request(model, problems, **options)
+    rows = [row for row in result.per_problem if row["attempts"]]
+    lines = ({"id": row["id"], "pass_rate": row["passes"] / row["attempts"]} for row in rows)
+    write_atomic(out, "".join(json.dumps(line) + "\n" for line in lines))
+    always = sum(row["passes"] == row["attempts"] for row in rows)
+    never = sum(row["passes"] == 0 for row in rows)
+    return (
+        f"{len(rows)} problems measured, {always} always and {never} never solved; "
+        f"written to {out}\n"
+        f"in a build's configuration: difficulty: {{pass_rates: {out}}}"
     )

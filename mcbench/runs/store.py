@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from mcbench.errors import UserError
 from mcbench.files import ProcessLock, append_line, keep_lines, read_lines, write_json
 from mcbench.runs.config import Config
-from mcbench.runs.distributions import recorded_distributions
+from mcbench.runs.distributions import ADVANTAGE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -301,8 +301,7 @@ class RunRecord:
     """A run as its readers see it, from a run directory or from a compact file.
 
     ``step_lines`` and ``eval_lines`` are the JSON lines, ``steps`` and ``evals`` their tables.
-    ``sample_lines`` are the few responses that a compact file keeps, with their ``step``, and
-    ``distribution_lines`` what it counted over all of them.
+    ``sample_lines`` are the few responses that a compact file keeps, with their ``step``.
     """
 
     meta: dict[str, Any]
@@ -310,7 +309,6 @@ class RunRecord:
     eval_lines: list[dict[str, Any]]
     path: Path
     sample_lines: list[dict[str, Any]] = field(default_factory=list)
-    distribution_lines: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:
@@ -355,10 +353,10 @@ class RunRecord:
 
     @cached_property
     def distributions(self) -> dict[int, dict[str, Any]]:
-        """Lengths and advantages of each generation by the step that it began; see
-        :mod:`mcbench.runs.distributions`.
+        """Lengths and advantages of each generation by the step that it began, as
+        :mod:`mcbench.runs.distributions` counts them; none of a run that did not log them.
         """
-        return recorded_distributions(self)
+        return {line["step"]: line for line in self.step_lines if ADVANTAGE in line}
 
     @property
     def has_all_responses(self) -> bool:

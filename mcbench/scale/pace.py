@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -28,8 +29,14 @@ class Pace:
 
 
 def recorded_pace(config: Config, folder: str | Path) -> Pace | None:
-    """The median of the finished runs and compact records in a folder that are of the same profile
-    and model, evaluations included; None where there is none.
+    """By the finished runs and compact records in a folder, see :func:`pace_of`."""
+    found = pace_of(config, finished_records(folder))
+    return found and replace(found, source=f"{found.source} in {folder}")
+
+
+def pace_of(config: Config, records: Iterable[RunRecord]) -> Pace | None:
+    """The median of the finished runs that are of the same profile and model, evaluations included;
+    None where there is none.
 
     Another batch or limit than a run's own scales its pace by responses x mean length: passes are
     as long as their responses. With a longer limit those that were cut are taken to fill it.
@@ -38,14 +45,14 @@ def recorded_pace(config: Config, folder: str | Path) -> Pace | None:
         seconds
         * (responses_of_update(config) / responses_of_update(record.config))
         * _longer(record, _last_limit(config))
-        for record in finished_records(folder)
+        for record in records
         if (record.config.profile, record.config.model) == (config.profile, config.model)
         and (seconds := seconds_of_update(record)) is not None
     ]
     if not found:
         return None
     runs = f"{len(found)} finished run{'s' if len(found) > 1 else ''}"
-    return Pace(median(found), f"by {runs} of {config.profile} in {folder}")
+    return Pace(median(found), f"by {runs} of {config.profile}")
 
 
 def seconds_of_update(record: RunRecord) -> float | None:
@@ -74,14 +81,14 @@ def _last_limit(config: Config) -> int:
 
 
 def _longer(record: RunRecord, limit: int) -> float:
+    before = _last_limit(record.config)
+    if limit == before:
+        return 1.0
     lengths, cut = (
         [line[f"completions/{name}"] for line in record.step_lines if f"completions/{name}" in line]
         for name in ("mean_length", "clipped_ratio")
     )
-    before = _last_limit(record.config)
-    if not lengths or not cut or limit == before:
-        return 1.0
-    return length_ratio(mean(lengths), mean(cut), before, limit)
+    return length_ratio(mean(lengths), mean(cut), before, limit) if lengths and cut else 1.0
 
 
 def measured_pace(config: Config, seconds: float = MEASURED_SECONDS) -> Pace:

@@ -14,13 +14,12 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
-from mcbench.runs.say import clock
+from mcbench.runs.say import Say, clock
 from mcbench.runs.store import RunStore
 from mcbench.scale.launch import check_placed
 from mcbench.scale.launch import launch as launch_named
@@ -38,16 +37,14 @@ from mcbench.scale.process import (
 )
 from mcbench.scale.ray_pool import RayPool
 
-Say = Callable[[str], None]
 
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a comparison before it is trained; ``label`` names it for people."""
 
-class PlannedRun(Protocol):
-    """A run before it is trained; ``label`` is how progress lines name it."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def config(self) -> Config: ...
+    arm: str
+    label: str
+    config: Config
 
 
 def train_all(

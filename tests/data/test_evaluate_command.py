@@ -15,7 +15,7 @@ from mcbench.errors import UserError
 from mcbench.nano import model_path
 from mcbench.report.table import paper_rows
 from mcbench.runs.resolve import described
-from mcbench.runs.score_table import table_text
+from mcbench.runs.scores import table_text
 
 from . import published
 from .published import jsonl

@@ -106,7 +106,7 @@ def test_repetition_is_counted_by_both_rules(tmp_path):
     )  # fmt: skip
     (tmp_path / "completions").mkdir()
     table.to_parquet(tmp_path / "completions" / "step_000005.parquet")
-    rows = repetition_rows(record, "truncation_mask")
+    rows = repetition_rows(record)
     assert [row["step"] for row in rows] == [2, 4, 6, 8]
     assert [row["responses"] for row in rows] == [0, 0, 4, 0]
     found = {name: rows[2][name] for name in ("truncated", "window", "periodic")}

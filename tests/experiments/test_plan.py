@@ -46,7 +46,7 @@ def test_what_is_kept_as_a_record_is_finished_and_gives_the_pace(asked, tmp_path
     elsewhere = RunStore(tmp_path / "other")
     plan = make_plan(asked, elsewhere, [kept])
     assert [one.label for one in plan.missing] == ["one masked seed 0"]
-    assert "(by finished runs: 1 of tiny)" in plan.describe()[2]
+    assert "(by 1 finished run of tiny)" in plan.describe()[2]
     before = record.read_bytes()
     train_missing("both", asked, elsewhere.root, lines.append, keep=kept)
     assert "both: 2 runs, 1 from records, 1 to train" in lines

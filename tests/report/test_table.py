@@ -6,7 +6,7 @@ import pytest
 from mcbench.report import ends, paper, table
 from mcbench.report.page import Page, Section, build_page
 from mcbench.report.series import comparable, eval_lengths
-from mcbench.runs.score_table import cells_of, table_text
+from mcbench.runs.scores import cells_of, table_text
 from mcbench.runs.store import RunRecord
 
 from .synthetic import make_record, make_records

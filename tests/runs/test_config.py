@@ -46,13 +46,6 @@ def test_the_ids_of_the_committed_records_follow_from_their_configurations():
         assert record.config.run_id == run_id == record.run_id
         again = Config.from_dict(json.loads(json.dumps(record.config.to_dict())))
         assert again.run_id == run_id
-    nested = [
-        r.meta["config"] for r in records.values() if isinstance(r.meta["config"]["profile"], dict)
-    ]
-    assert len(nested) == 144  # the form that records had before the configuration was one
-    before_rules = [c for c in nested if "reward_rules" not in c["profile"]]
-    assert len(before_rules) == 30
-    assert all(Config.from_dict(c).reward_rules == "microcoder" for c in before_rules)
 
 
 def test_the_arms_of_all_experiments_give_exactly_the_committed_records():

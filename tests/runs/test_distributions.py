@@ -11,7 +11,6 @@ from mcbench.runs.distributions import (
     RIGHT,
     WRONG,
     distributions,
-    recorded_distributions,
 )
 from mcbench.runs.recorder import Recorder
 from mcbench.runs.store import Run, RunRecord
@@ -42,30 +41,17 @@ def record(path, lines):
     return RunRecord(meta, lines, [], path)
 
 
-def test_logged_ones_are_read_and_older_runs_are_counted_from_their_responses(tmp_path):
+def test_logged_ones_are_read_and_kept_by_a_compact_record(tmp_path):
     found = distributions(LENGTHS, REWARDS, ADVANTAGES, limit=16)
     logged = record(tmp_path, [{"step": 1, **found}, {"step": 2}])
+    assert list(logged.distributions) == [1]
     assert logged.distributions[1][ADVANTAGE] == found[ADVANTAGE]
-    (tmp_path / "completions").mkdir()
-    columns = {"length": LENGTHS, "reward": REWARDS, "advantage": ADVANTAGES}
-    Run(tmp_path).write_completions(1, columns)
-    older = recorded_distributions(record(tmp_path, [{"step": 1, "length/max_allowed": 16.0}]))
-    assert older[1] == {**found, "length/max_allowed": 16.0}
+    logged.meta["state"] = "finished"
+    compact = read_compact(write_compact(logged, tmp_path / "r.parquet"))
+    assert compact.distributions == {1: {"step": 1, **found}}
 
 
-def test_a_compact_record_keeps_what_was_counted(tmp_path):
-    (tmp_path / "completions").mkdir()
-    columns = {"length": LENGTHS, "reward": REWARDS, "advantage": ADVANTAGES}
-    groups = {"group": [0] * 5, "prompt": [""] * 5, "completion": [""] * 5}
-    Run(tmp_path).write_completions(1, {**columns, **groups})
-    full = record(tmp_path, [{"step": 1}])
-    full.meta["state"] = "finished"
-    compact = read_compact(write_compact(full, tmp_path / "r.parquet"))
-    assert compact.distributions[1] == {"step": 1, **full.distributions[1]}
-    assert len(compact.completions(1)) == 5
-
-
-def test_without_responses_there_are_none(tmp_path):
+def test_of_a_run_that_logged_none_there_are_none(tmp_path):
     assert record(tmp_path / "r.parquet", [{"step": 1}]).distributions == {}
 
 

@@ -29,8 +29,7 @@ from mcbench.runs.sampling import (
     transformers_sampler,
     vllm_engine_sampler,
 )
-from mcbench.runs.score_table import cells_of
-from mcbench.runs.scores import mean_pass_at
+from mcbench.runs.scores import cells_of, mean_pass_at
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +348,7 @@ def test_a_vllm_engine_gets_one_seed_a_response(monkeypatch, tiny_model):
 
 
 def test_reading_records_and_scores_loads_no_torch():
-    names = ("compact", "store", "scores", "score_table", "distributions", "evaluate")
+    names = ("compact", "store", "scores", "distributions", "evaluate")
     code = (
         f"import sys; from mcbench.runs import {', '.join(names)}\n"
         "assert not {'torch', 'transformers', 'trl'} & sys.modules.keys()"

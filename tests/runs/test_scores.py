@@ -5,12 +5,13 @@ import itertools
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.runs.score_table import cells_of, table_text
 from mcbench.runs.scores import (
     EvalResult,
+    cells_of,
     pass_at_k,
     score,
     summary,
+    table_text,
 )
 
 

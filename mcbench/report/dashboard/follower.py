@@ -150,8 +150,6 @@ class RunFollower:
     temperature.
     """
 
-    has_all_responses = False  # histograms of old runs are not computed from responses while live
-
     def __init__(
         self,
         path: Path,
