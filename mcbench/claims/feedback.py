@@ -93,12 +93,17 @@ def switches_at_the_threshold(evidence: Evidence) -> list[Part]:
     """Last-window acceptance at which half of the suggestions are shown, in percent: above 20 and
     below 30, the shares of contexts beside 25.
     """
-    switch = evidence.logged("on_policy", "eval/switch").percent()
+    return _switch_within(evidence, "on_policy", 20, 30)
+
+
+def _switch_within(evidence: Evidence, arm: str, low: int, high: int) -> list[Part]:
+    """How far the last-window switch is above one percentage, and below another."""
+    switch = evidence.logged(arm, "eval/switch").percent()
     return [
-        part("switch at the end, minus 20 %", POINTS, (1.0, switch, last_window), constant=-20.0,
-             threshold=True),
-        part("30 % minus the switch at the end", POINTS, (-1.0, switch, last_window),
-             constant=30.0, threshold=True),
+        part(f"switch at the end, minus {low} %", POINTS, (1.0, switch, last_window),
+             constant=-low, threshold=True),
+        part(f"{high} % minus the switch at the end", POINTS, (-1.0, switch, last_window),
+             constant=high, threshold=True),
     ]  # fmt: skip
 
 
@@ -110,13 +115,7 @@ def switches_at_the_threshold(evidence: Evidence) -> list[Part]:
 )
 def switches_at_another(evidence: Evidence) -> list[Part]:
     """The same for p = .45: above 40 and below 50."""
-    switch = evidence.logged("threshold_45", "eval/switch").percent()
-    return [
-        part("switch at the end, minus 40 %", POINTS, (1.0, switch, last_window), constant=-40.0,
-             threshold=True),
-        part("50 % minus the switch at the end", POINTS, (-1.0, switch, last_window),
-             constant=50.0, threshold=True),
-    ]  # fmt: skip
+    return _switch_within(evidence, "threshold_45", 40, 50)
 
 
 @users(

@@ -239,7 +239,7 @@ def experiment_named(name: str) -> Experiment:
 
 
 def plan_runs(
-    arms: Arms,
+    arms: Any,
     profiles: Sequence[str] = ("nano",),
     seeds: Sequence[int] = (0,),
     steps: int | None = None,
@@ -248,6 +248,7 @@ def plan_runs(
     """The runs of arms: seed by seed, so that the first seed of every arm comes first.
 
     Args:
+        arms: as :func:`mcbench.experiments.arms.check_arms` takes them.
         settings: of every arm, for instance to shorten a trial; an arm's own go before them.
 
     Raises:

@@ -46,8 +46,7 @@ def steady(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 def clipped_by_update(record: RunRecord) -> pd.Series:
     """Share of tokens outside the clip range by update within a generation, the run's mean."""
-    config = record.config
-    updates = config.train_batch_size // config.ppo_mini_batch_size * (config.num_iterations or 1)
+    updates = record.config.generation_period
     clipped = record.steps.set_index("step")["clip_ratio/region_mean"]
     return clipped.groupby((clipped.index - 1) % updates + 1).mean()
 

@@ -377,11 +377,6 @@ def planned_study(
     """
     if experiment is not None:
         arms = chosen_arms(experiment_named(experiment), arms)
-    if not isinstance(arms, Mapping):
-        raise UserError(
-            "arms must map names to settings, such as "
-            f'{{"mine": {{"recipe": "microcoder", "mask_ratio": 0.5}}}}, got {arms!r}'
-        )
     if not isinstance(profile, str):
         raise UserError(f"a comparison is made at one profile at a time, got {profile!r}")
     return plan_runs(arms, [profile], seeds, steps, settings)

@@ -21,22 +21,28 @@ def stage_value(points: Sequence[Sequence[float]] | None, step: int) -> float | 
     return started[-1] if started else None
 
 
+def split_stages(given: Any) -> Any:
+    """(start, value) pairs of a text, ``"0:0.6,140:1.2"`` or JSON; anything else as it is.
+
+    Raises:
+        ValueError: text that begins like JSON and is none.
+    """
+    if isinstance(given, str) and given.lstrip().startswith("["):
+        return json.loads(given)
+    return [part.split(":") for part in given.split(",")] if isinstance(given, str) else given
+
+
 def parse_stages(text: Any, what: str) -> list[list[Any]]:
     """Stages from ``[(0, 0.6), (140, 1.2)]`` or, from a command line, ``"0:0.6,140:1.2"`` (or
     JSON).
     """
     example = 'such as [(0, 0.6), (140, 1.2)] or "0:0.6,140:1.2"'
     try:
-        if isinstance(text, str) and text.lstrip().startswith("["):
-            text = json.loads(text)
-        elif isinstance(text, str):
-            text = [part.split(":") for part in text.split(",")]
-        pairs = [(int(start), float(value)) for start, value in text]
+        return [[int(start), float(value)] for start, value in split_stages(text)]
     except (TypeError, ValueError) as error:
         raise UserError(
             f"{what} {text!r} is not a list of (start step, value), {example}"
         ) from error
-    return [[start, value] for start, value in pairs]
 
 
 def check_stages(points: Sequence[Sequence[float]], what: str, period: int) -> None:

@@ -8,12 +8,12 @@ between the two.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.grpo.temperature import split_stages
 
 STAGES = ("temperature_stages", "length_stages")
 _EXAMPLES = {
@@ -99,16 +99,11 @@ def _stages(name: str, given: Any, around: Mapping[str, Any], scale: Mapping[str
 
 def _pairs(name: str, given: Any) -> list[tuple[Any, Any]]:
     try:
-        if isinstance(given, str) and given.lstrip().startswith("["):
-            given = json.loads(given)
-        if isinstance(given, str):
-            given = [part.split(":") for part in given.split(",")]
-        pairs = [(start, _value(value)) for start, value in given]
+        return [(start, _value(value)) for start, value in split_stages(given)]
     except (TypeError, ValueError) as error:
         raise UserError(
             f"{name} {given!r} is not a list of (start step, value), such as {_EXAMPLES[name]}"
         ) from error
-    return pairs
 
 
 def _value(value: Any) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError
 from mcbench.runs.compact import SAMPLE_GROUPS
@@ -31,16 +31,6 @@ COLUMNS = (
     *("reward", "advantage", "verdicts", "second"),
 )
 _LONG = ("prompt", "completion", "claim")  # texts of a table, of several lines or a sentence
-
-
-class Tracker(Protocol):
-    """One tracker's run."""
-
-    def log(self, values: Mapping[str, float], step: int | None) -> None: ...
-
-    def table(self, name: str, frame: pd.DataFrame, step: int | None) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class _TensorBoard:
@@ -81,6 +71,10 @@ class _LikeWandb:
 
     def close(self) -> None:
         self._run.finish()
+
+
+Tracker = _TensorBoard | _LikeWandb
+"""One tracker's run."""
 
 
 def _opened(
