@@ -258,9 +258,11 @@ class Evidence:
         curves = [(run.steps, table.mean(axis=1)) for run, table in zip(runs, tables, strict=True)]
         series = _aligned(curves, f"accuracy of arm {arm}")
         shared = [t[np.isin(run.steps, series.x)] for run, t in zip(runs, tables, strict=True)]
-        weights = resample_problems(len(problems))
-        resampled = np.einsum("snp,rp->rsn", np.stack(shared), weights, optimize=True)
-        return Series(series.x, series.y, resampled)
+        # Divided last: products of passes in percent and whole numbers add up exactly, in whatever
+        # order the threads of a machine take them.
+        counts = resample_problems(len(problems))
+        total = np.einsum("snp,rp->rsn", np.stack(shared), counts, optimize=True)
+        return Series(series.x, series.y, total / len(problems))
 
     @cached_property
     def views(self) -> list[tuple[str, dict[str, Any], bool]]:

@@ -331,15 +331,14 @@ def _problem_variance(resampled: np.ndarray) -> float:
 
 @lru_cache(maxsize=32)
 def resample_problems(problems: int, draws: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """Weights (R, P), each row adding to 1: problems drawn with replacement.
-
-    Multiplying problem-level values with the rows gives means over resampled problem sets. The same
-    seed gives the same weights.
+    """How often (R, P) each problem is drawn, with replacement: a row adds to ``problems``, and its
+    product with problem-level values, divided by that, is a mean over a resampled set. The same
+    seed gives the same counts.
     """
     rng = np.random.default_rng(seed)
-    weights = rng.multinomial(problems, np.full(problems, 1 / problems), size=draws) / problems
-    weights.setflags(write=False)  # shared by all callers
-    return weights
+    counts = rng.multinomial(problems, np.full(problems, 1 / problems), size=draws).astype(float)
+    counts.setflags(write=False)  # shared by all callers
+    return counts
 
 
 def paired_difference(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
@@ -347,7 +346,8 @@ def paired_difference(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
     if ours.shape != theirs.shape:
         raise UserError(f"pairs need equal shapes, got {ours.shape} and {theirs.shape}")
     gaps = ours - theirs
-    return estimate(gaps.mean(axis=1), resample_problems(gaps.shape[1]) @ gaps.T)
+    count = gaps.shape[1]
+    return estimate(gaps.mean(axis=1), resample_problems(count) @ gaps.T / count)
 
 
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:

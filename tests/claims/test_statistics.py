@@ -134,8 +134,15 @@ def test_resampled_problems_recover_the_two_way_analysis_of_variance() -> None:
     residual = gaps - gaps.mean(1, keepdims=True) - gaps.mean(0) + gaps.mean()
     single = (residual**2).sum() / (4 * 399) / (5 * 400)
     exact = gaps.mean(0).var(ddof=1) / 400 - single
-    resampled = st.resample_problems(400, 4000) @ gaps.T
+    resampled = st.resample_problems(400, 4000) @ gaps.T / 400
     assert st._problem_variance(resampled) == pytest.approx(exact, rel=0.1)
+
+
+def test_resampled_means_are_the_same_to_the_last_bit_in_whatever_order_they_are_added():
+    passes = 50.0 * np.random.default_rng(1).integers(0, 3, 240)  # percent of two attempts
+    counts, order = st.resample_problems(240), np.random.default_rng(2).permutation(240)
+    assert np.array_equal(counts @ passes, counts[:, order] @ passes[order])
+    assert (counts.sum(axis=1) == 240).all()
 
 
 def test_the_same_data_give_the_same_interval() -> None:
