@@ -103,3 +103,10 @@ def test_the_rules_err_as_rarely_as_the_page_says() -> None:
         assert 93 <= row["covers"] <= 97
     for row in (*found["parts"].values(), *found["claims"].values()):
         assert max(row[state] for state in ("supported", "contradicted", "no effect")) <= 5.7
+
+
+@pytest.mark.slow
+def test_the_results_at_two_temperatures_are_those_of_the_records() -> None:
+    script = ROOT / "benchmarks" / "temperatures.py"
+    made = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
