@@ -4,7 +4,7 @@ from mcbench import compare
 
 study = compare(
     {"mine": {"mask_ratio": 0.5, "temperature": 1.2}, "microcoder": {}},
-    profile="nano", seeds=[0, 1], steps=60,
+    profile="nano", seeds=[0, 1], steps=64,
 )
 study.show("accuracy", "length", "diversity")
 study.report("mine.html")

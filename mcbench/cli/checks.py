@@ -10,10 +10,10 @@ from mcbench.cli.options import FailedError
 
 
 @click.command()
-@click.argument("family", required=False)
+@click.argument("family", required=False, metavar="[FAMILY or NAME]")
 @click.option("--markdown", is_flag=True, help="The page docs/settings.md, of all of them.")
 def settings(family: str | None, markdown: bool) -> None:
-    """List the settings of a run by family: name, default, meaning."""
+    """List the settings of a run by family (name, default, meaning), or tell all about one."""
     if markdown:
         from mcbench.runs.reference import settings_page
 
@@ -23,8 +23,13 @@ def settings(family: str | None, markdown: bool) -> None:
     from mcbench.runs.config import CHANGEABLE, SETTINGS, family_of
 
     families = list(dict.fromkeys(map(family_of, CHANGEABLE)))
+    if family is not None and family in CHANGEABLE and family not in families:
+        from mcbench.runs.reference import about
+
+        print("\n".join([family, *(f"  {what}: {told}" for what, told in about(family).items())]))
+        return
     if family is not None and family not in families:
-        raise unknown("family of settings", family, families)
+        raise unknown("family of settings, or setting", family, [*families, *CHANGEABLE])
     for one in [family] if family else families:
         print(f"\n{one}" if family is None else one)
         for name in CHANGEABLE:

@@ -145,7 +145,8 @@ class Verify(BatchStage):
         if record.references:
             told = f"none of {len(record.references)} references is Python 3"
         if self.config.without_reference == "drop":
-            return ledger.drop(record, "no_reference", told)
+            todo = "name a column with Python references, or verify: {without_reference: flag}"
+            return ledger.drop(record, "no_reference", f"{told}; {todo}")
         if not all(map(is_told, record.tests)):
             return ledger.drop(record, "no_reference", f"{told}, and not every output is told")
         return ledger.flag(record, "unverified", told)

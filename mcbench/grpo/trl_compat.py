@@ -448,6 +448,15 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             if not math.isnan(value):  # the mean of nothing
                 self._metrics[mode][name].append(value)
 
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """TRL's, without a link where the model has no name on the hub."""
+        super().create_model_card(*args, **kwargs)
+        card = Path(str(self.args.output_dir), "README.md")
+        if self.is_world_process_zero():
+            text = card.read_text(encoding="utf-8")
+            link = "[None](https://huggingface.co/None)"
+            card.write_text(text.replace(link, f"`{_name_of(self.model)}`"), encoding="utf-8")
+
     # -- temperature and length, of every backend
 
     def set_temperature(self, temperature: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from html import unescape
 from pathlib import Path
@@ -41,7 +42,7 @@ from mcbench.report.served import show_link
 from mcbench.report.style import KNOWN
 from mcbench.report.where import where_page
 from mcbench.runs.compact import read_compact
-from mcbench.runs.records import read_records
+from mcbench.runs.records import read_records, records_at
 from mcbench.runs.store import RunRecord
 
 PLOTLY = "assets/plotly.min.js"
@@ -272,7 +273,9 @@ def claims_table(names: Sequence[str | Path]) -> list[str]:
         names = [Path(names[0]) / "records"]
     folders = [Path(name) for name in names if Path(name).is_dir()]
     measurements = [row for folder in folders for row in read_measurements(folder)]
-    return summary_lines(results_on(read_records(*names), measurements))
+    found = [one for name in names for one in records_at(Path(name))]
+    print(f"reading {len(found)} records", file=sys.stderr, flush=True)
+    return summary_lines(results_on(read_records(*found), measurements))
 
 
 def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> list[str]:

@@ -21,7 +21,7 @@ def read_records(*paths: str | Path) -> list[RunRecord]:
     Raises:
         UserError: a path with nothing at it, or a folder that holds none.
     """
-    return [read_record(one) for path in paths for one in _records_at(Path(path))]
+    return [read_record(one) for path in paths for one in records_at(Path(path))]
 
 
 def finished_records(*folders: str | Path) -> Iterator[RunRecord]:
@@ -31,7 +31,8 @@ def finished_records(*folders: str | Path) -> Iterator[RunRecord]:
         yield from map(read_compact, sorted(Path(folder).glob("*.parquet")))
 
 
-def _records_at(path: Path) -> list[Path]:
+def records_at(path: Path) -> list[Path]:
+    """The files and run directories that `read_records` reads there."""
     if not path.exists():
         raise UserError(f"no run or record at {path}")
     if path.is_file() or (path / "run.json").exists():

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from mcbench.runs.config import CHANGEABLE, SETTINGS, Config, family_of, part_of
@@ -26,7 +27,6 @@ and are not part of its id.
 
 def settings_page() -> str:
     """The page as markdown."""
-    schema = Config.model_json_schema()["properties"]
     lines = [_HEAD]
     for family in dict.fromkeys(map(family_of, CHANGEABLE)):
         lines += [f"\n## {family[0].upper()}{family[1:]}\n"]
@@ -34,11 +34,22 @@ def settings_page() -> str:
         for name in CHANGEABLE:
             if family_of(name) == family:
                 mark = " °" if part_of(name) == "execution" else ""
-                default, source = _default(name)
-                cells = (SETTINGS[name].description, default, range_of(schema[name]), source)
-                told = " | ".join(str(cell).replace("|", "\\|") for cell in cells)
+                told = " | ".join(cell.replace("|", "\\|") for cell in about(name).values())
                 lines.append(f"| `{name}`{mark} | {told} |")
     return "\n".join(lines) + "\n"
+
+
+def about(name: str) -> dict[str, str]:
+    """Meaning, default, range and source of a setting."""
+    default, source = _default(name)
+    allowed = range_of(_schema()[name])
+    meaning = str(SETTINGS[name].description)
+    return {"meaning": meaning, "default": default, "range": allowed, "source": source}
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return dict(Config.model_json_schema()["properties"])
 
 
 def _default(name: str) -> tuple[str, str]:

@@ -252,5 +252,7 @@ def test_settings_are_listed_by_family(capsys):
     out = capsys.readouterr().out
     assert "mask_ratio" in out
     assert "learning_rate" not in out
+    assert main(["settings", "mask_ratio"]) == 0
+    assert "range: number from 0 to 1" in capsys.readouterr().out
     assert main(["settings", "masks"]) == 2
     assert "did you mean mask" in capsys.readouterr().err

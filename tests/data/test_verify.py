@@ -84,7 +84,7 @@ def test_wrong_references_go_and_without_a_right_one_the_problem(judge):
 def test_references_that_are_no_python_do_not_count_and_the_next_are_tried(judge):
     older = "n = input()\nprint 2 * n + 1\n"
     _, log = verify(judge, references=(older, "int main() {}"))
-    assert log == {("no_reference", "drop"): "none of 2 references is Python 3"}
+    assert log["no_reference", "drop"].startswith("none of 2 references is Python 3; name a column")
     absent = f"from no_such_module_here import x\n{DOUBLE}"
     _, log = verify(judge, references=(older, absent))
     assert "needs no_such_module_here" in log["missing_module", "drop"]
@@ -204,7 +204,8 @@ def test_assertions(judge):
 
 
 def test_what_cannot_be_verified_says_so(judge):
-    assert verify(judge, references=())[1] == {("no_reference", "drop"): "no reference solution"}
+    log = verify(judge, references=())[1]
+    assert "or verify: {without_reference: flag}" in log["no_reference", "drop"]
     record, _ = verify(judge, VerifyConfig(without_reference="flag"), references=())
     assert record.flags == ("unverified",)
 

@@ -83,6 +83,7 @@ def test_the_model_card_names_the_method(make_trainer, tmp_path):
     assert "microcoder-grpo" in card
     assert "MicroCoder-GRPO" in card
     assert "2603.07777" in card
+    assert "huggingface.co/None" not in card
 
 
 def test_no_response_stops_the_training():

@@ -39,6 +39,7 @@ SIGNATURES = {
     "_get_output_dir": "self trial",
     "_compute_loss": "self model inputs",
     "create_accelerator_and_postprocess": "self",
+    "create_model_card": "self model_name dataset_name tags",
 }
 ATTRIBUTES = {
     "temperature": "set_temperature assigns it, and a batch is recorded with it",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import pyarrow.parquet as pq
 from pydantic import Field, PositiveInt, field_validator, model_validator
@@ -302,12 +302,25 @@ def describe_sources(name: str | None = None) -> str:
     )
 
 
-_MAPPING_HELP = """mapping: any rows, JSON lines or parquet, from a path or a data set on the hub
-columns: from field to column, dots lead into objects; statement and tests (or inputs and outputs)
-  are needed
-in a build's configuration:
+_MAPPING_HELP = r"""mapping: any rows, JSON lines or parquet, from a path or a data set on the hub
+rows.jsonl, a program that reads and prints, and a method that is called:
+  {"id": "double", "text": "Read an integer x and print twice its value.", "io": [{"input": "3\n", "output": "6\n"}, {"input": "-4\n", "output": "-8\n"}, {"input": "10\n", "output": "20\n"}], "solutions": ["print(2 * int(input()))"]}
+  {"id": "add", "text": "Complete class Solution: add(self, a, b) returns the sum of two integers.", "io": [{"input": [1, 2], "output": 3}, {"input": [5, -7], "output": -2}, {"input": [10, 20], "output": 30}], "name": "add", "solutions": ["class Solution:\n    def add(self, a, b):\n        return a + b"]}
+mine.yaml:
+  name: mine
+  out: build/mine
   sources:
-    - {adapter: mapping, name: mine, path: rows.jsonl, columns: {statement: text, tests: io}}"""
+    - adapter: mapping
+      name: mine
+      path: rows.jsonl
+      columns: {id: id, statement: text, tests: io, fn_name: name, references: solutions}
+train on it:
+  mcbench data build mine.yaml
+  mcbench train --set train_set=build/mine
+test_keys: {input: ..., output: ...} where a test's keys have other names
+a problem without references is dropped, unless verify: {without_reference: flag}
+dots lead into objects; statement is needed, and tests, or two lists, inputs and outputs
+columns may name: """ + ", ".join(get_args(MappedField))  # noqa: E501
 
 
 def local_size(source: Source) -> str:
