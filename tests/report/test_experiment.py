@@ -175,7 +175,7 @@ def test_arms_of_ones_own_get_a_page_with_table_one() -> None:
     html = build_page(page, "plotly.js")
     assert html.count('class="results"') == 2  # ours and the paper's
     assert "<b>yours</b>" not in html
-    assert "&lt;b&gt;yours&lt;/b&gt; ends highest" in html or "against &lt;b&gt;yours" in html
+    assert "“&lt;b&gt;yours&lt;/b&gt;” ends highest" in html or "against “&lt;b&gt;yours" in html
 
 
 def test_every_size_of_model_has_its_own_part_and_one_table() -> None:

@@ -178,6 +178,24 @@ def test_the_difference_is_paired_over_the_shared_seeds() -> None:
     assert late.startswith("“half, extended late” ends at ")
 
 
+def test_arms_above_and_below_the_one_compared_with_are_said_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gains = {"kl_03": -3.0, "kl_004": 2.0, "rho_03": 2.5, "rho_10": 3.0, "all": 4.0}
+    found = {
+        arm: ends.Reached(
+            {}, {seed: 50 + gain + 0.1 * gain * (seed - 2) for seed in range(5)}, 60.0
+        )
+        for arm, gain in ({"none": 0.0} | gains).items()
+    }
+    monkeypatch.setattr(ends, "ends", lambda arms, length: found)
+    told = ends.finding(dict.fromkeys(found, ()), 128)
+    assert told.startswith("“mask all (DeepCoder)” ends highest, at 54.0 % pass@1: +4.0 points")
+    assert "Clearly above “no mask” too: 3 arms, from “KL 0.04” by +2.0 points" in told
+    assert "to “ρ = 1 (ours)” by +3.0 points" in told
+    assert "; below it: “KL 0.3” by −3.0 points (95 % interval " in told
+
+
 def test_the_chart_of_ends_is_in_order_and_on_one_axis() -> None:
     arms = by_arm(make_records(seeds=3))
     chart, found = ends.chart(arms, 128), ends.ends(arms, 128)
