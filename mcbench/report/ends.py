@@ -10,7 +10,7 @@ import numpy as np
 from mcbench.claims.statistics import Estimate, estimate, last_window
 from mcbench.grpo.recipes import RECIPES
 from mcbench.report.page import End, Ends, Track
-from mcbench.report.series import Arms, comparable, eval_curves, eval_lengths, measure, unfinished
+from mcbench.report.series import Arms, eval_curves, eval_lengths, measure, unfinished
 from mcbench.report.style import arm_styles
 from mcbench.report.table import OURS
 
@@ -120,7 +120,6 @@ def chart(arms: Arms, length: int) -> Ends | None:
         (f"{low:g} %", f"{high:g} %"),
         None if base is None else at(base),
         told,
-        comparable(arms, length)[1],
     )
 
 

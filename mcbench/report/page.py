@@ -139,16 +139,13 @@ class End:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where the arms end, on one axis; ``base`` is the model before training, in its percent,
-    ``remark`` says what was left out.
-    """
+    """Where the arms end, on one axis; ``base`` is the model before training, in its percent."""
 
     title: str
     rows: Sequence[End]
     axis: tuple[str, str] = ("", "")
     base: float | None = None
     base_text: str = ""
-    remark: str = ""
 
 
 @dataclass(frozen=True)

@@ -236,7 +236,10 @@ def test_evaluations_that_differ_are_not_averaged() -> None:
         if line["max_completion_length"] == 128 and line["step"] == 20
     ]
     assert row.text == f"{100 * np.mean(ends):.1f} %"
-    assert "Left out, because they were measured in another way" in build_page(page, "x")
+    assert page.sections[-1].prose.startswith("Left out, because they were measured in another way")
+    html = build_page(page, "x")
+    assert html.count("Left out, because") == 1
+    assert html.count("Evaluations at 2 attempts are not in this figure.") == 1
 
 
 def test_runs_that_recorded_nothing_are_an_error_for_people() -> None:
