@@ -299,11 +299,11 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
             *notes,
             *filter(None, map(unfinished_runs, sizes.values())),
             *(text for arms in sizes.values() for text in _alarms(arms)),
-            *(
-                f"{size}: {text}" if len(sizes) > 1 else text
-                for size, one in zip(sizes, studies, strict=True)
-                for text in _duplicates(one)
-            ),
+        ],
+        equal=[
+            f"{size}: {text}" if len(sizes) > 1 else text
+            for size, one in zip(sizes, studies, strict=True)
+            for text in _duplicates(one)
         ],
         sections=[
             *claims.claim_sections(results),

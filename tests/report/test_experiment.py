@@ -276,7 +276,11 @@ def test_equal_arms_are_said_to_be_equal_and_why() -> None:
     record = synthetic.make_record("grpo_plus", 0, steps=20)
     runs = {"none": [record], "all": [deepcopy(record)]}
     runs["all"][0].meta["config"]["truncation_mask"] = "all"
-    (note,) = experiment_page([Study("truncation_mask", "nano", runs)], "").notes[1:]
+    page = experiment_page([Study("truncation_mask", "nano", runs)], "")
+    assert len(page.notes) == 1
+    (note,) = page.equal
+    summary = "<summary>1 pair of arms is equal to the last digit</summary>"
+    assert summary in build_page(page, "x").split("</header>")[0]
     assert note.startswith("mask all (DeepCoder) and no mask are equal to the last digit.")
     assert "They differ only in truncation_mask (all against none), which" in note
     assert note.endswith("never acted: no response met the mask's condition.")
