@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from mcbench.claims.protocol import basis
+from mcbench.claims.protocol import of_first_round
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import OWN, Study, results_of
@@ -158,7 +158,7 @@ def finding(sources: Sources) -> str:
 def lead(sources: Sources) -> str:
     """What is measured, on how much, and what is missing."""
     study, prose, arms = sources.study, prose_of(sources.study), sources.arms
-    told = [prose.measured]
+    told = [_measured(study)]
     if prose.summed:
         size = next(size for size, found in sources.sizes.items() if found == arms)
         told.append(f"The first screen is about {size}.")
@@ -172,11 +172,19 @@ def lead(sources: Sources) -> str:
     return " ".join(filter(None, told))
 
 
+def _measured(study: Study) -> str:
+    """What an experiment measures; the names of its arms where they are not the experiment's."""
+    prose, arms = prose_of(study), [*_asked(study), *study.arms]
+    if study.name not in EXPERIMENTS or {*arms} == {*EXPERIMENTS[study.name].arms}:
+        return prose.measured
+    styles = arm_styles(dict.fromkeys(prose.styles.get(arm, arm) for arm in arms))
+    return f"These arms: {', '.join(f'“{style.label}”' for style in styles.values())}."
+
+
 def _first_round(study: Study) -> str:
     """Says so where all runs of an experiment are of the first round; else empty."""
-    first = basis({record.seed for record in study.records}) == "first round"
     told = "These are runs of the first round (seeds 0 to 4), before the protocol."
-    return told if first and study.name in EXPERIMENTS else ""
+    return told if study.name in EXPERIMENTS and of_first_round(study.records) else ""
 
 
 def _of_sets(sources: Sources) -> list[str]:
@@ -201,6 +209,8 @@ def _asked(study: Study) -> list[str]:
     """The arms that a study is about, whether they have runs or not."""
     if study.planned:
         return list(dict.fromkeys(one.arm for one in study.planned))
+    if not {*study.arms} <= {*EXPERIMENTS.get(study.name, study).arms}:
+        return list(study.arms)
     return list(EXPERIMENTS[study.name].arms) if study.name in EXPERIMENTS else []
 
 

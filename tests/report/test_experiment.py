@@ -11,6 +11,7 @@ from claims.effects import make_runs
 
 from mcbench.claims import CLAIMS
 from mcbench.claims.measurements import REPETITION
+from mcbench.claims.protocol import BEGAN
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
@@ -292,6 +293,20 @@ def test_the_first_round_is_called_so_wherever_it_is_shown() -> None:
     told = "These are runs of the first round (seeds 0 to 4), before the protocol."
     assert told in experiment_page([first], "").lead
     assert told not in experiment_page([own], "").lead
+    later = synthetic.make_record("grpo_plus", 0, started=BEGAN + 1.0)  # a run of one's own
+    assert told not in experiment_page([replace(first, arms={"none": [later]})], "").lead
+    records = planned_records("batch_size", range(3))
+    assert studies("batch_size", records)[0].results["B1"].basis == "first round"
+    records[-1].meta["started"] = BEGAN + 1.0
+    assert studies("batch_size", records)[0].results["B1"].basis == ""
+
+
+def test_what_is_measured_names_the_arms_where_they_are_not_the_experiment_s() -> None:
+    record = synthetic.make_record("grpo_plus", 0)
+    whole = Study("truncation_mask", "nano", {"none": [record]})
+    assert "with the conditional mask at rho 0.1" in experiment_page([whole], "").lead
+    lead = experiment_page([replace(whole, arms={"none": [record], "mine": [record]})], "").lead
+    assert lead.startswith("These arms: “no mask”, “mine”. 2 arms with 1 seed each: 2 runs.")
 
 
 def test_arms_have_names_for_people_in_every_sentence() -> None:
