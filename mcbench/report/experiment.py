@@ -28,10 +28,12 @@ from mcbench.report.evaluator_panels import (
     suite_sentence,
 )
 from mcbench.report.figures import LINES
+from mcbench.report.numbers import figure_table
 from mcbench.report.own_panels import own_panels
 from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Table, Tile, slug
 from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance, settings
+from mcbench.report.rendering import in_words
 from mcbench.report.samples import samples_section
 from mcbench.report.series import Arms, unfinished_runs
 from mcbench.report.sources import Sources, arms_of, prose_of
@@ -77,7 +79,8 @@ def _add_papers_curves(made: Panel, sources: Sources, prefix: str) -> None:
 
 
 def show(study: Study, *names: str, **beside: Any) -> None:
-    """Display panels by name in a notebook: figures, then the numbers beside them.
+    """Display panels by name in a notebook: figures, then the numbers beside them. Elsewhere a
+    figure is a line that says what its curves end at.
 
     Args:
         beside: ``data``, ``suite`` and studies by name, as for :func:`experiment_page`.
@@ -85,6 +88,7 @@ def show(study: Study, *names: str, **beside: Any) -> None:
     Raises:
         UserError: no such panel; the message names those there are.
     """
+    from IPython import get_ipython
     from IPython.display import display
 
     for name in names:
@@ -93,6 +97,10 @@ def show(study: Study, *names: str, **beside: Any) -> None:
             display(made.frame())
             continue
         for plot in made.plots:
+            if get_ipython() is None:
+                told = in_words(figure_table(plot.figure))
+                print(f'{plot.caption}: {told} study.report("page.html") draws it.')
+                continue
             display(plot.figure.update(title={"text": plot.caption}))
         if made.data is not None and not made.data.empty:
             display(made.data)

@@ -12,6 +12,7 @@ from claims.effects import make_runs
 from mcbench.claims import CLAIMS
 from mcbench.claims.measurements import REPETITION
 from mcbench.claims.protocol import BEGAN
+from mcbench.comparison import Comparison
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
@@ -156,10 +157,27 @@ def test_show_displays_figures_tables_and_what_is_missing(
 ) -> None:
     shown: list[object] = []
     monkeypatch.setattr("IPython.display.display", shown.append)
+    monkeypatch.setattr("IPython.get_ipython", lambda: "a kernel")
     made = study("truncation_mask", seeds=2)
     experiment.show(made, "readings", "repetition", "accuracy")
     assert [type(one).__name__ for one in shown] == ["DataFrame", "Figure", "Figure"]
     assert "Repetition: exact window against any period: Not recorded" in capsys.readouterr().out
+
+
+def test_a_script_prints_lines_where_a_notebook_shows_figures(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arms = {arm: [synthetic.make_record(arm, 0, steps=20)] for arm in ("grpo", "grpo_plus")}
+    made = Comparison("comparison", "nano", arms)
+    made.show("accuracy")
+    (first, *_) = capsys.readouterr().out.splitlines()
+    assert first.startswith("pass@1 with up to 128 tokens (the training length): ")
+    assert "from 0 to 20; at the end GRPO " in first
+    assert first.endswith('study.report("page.html") draws it.')
+    path = made.report(tmp_path / "page.html")
+    assert capsys.readouterr().out == f"report: {path}\n"
+    assert made.verdicts().empty
+    assert "No claim of the paper can be decided by these arms" in capsys.readouterr().out
 
 
 # A comparison of any runs ------------------------------------------------------------------------
