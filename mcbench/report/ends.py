@@ -14,6 +14,7 @@ from mcbench.report.series import Arms, eval_curves, eval_lengths, measure, unfi
 from mcbench.report.style import arm_styles
 from mcbench.report.table import OURS
 
+SAME = 0.05  # points: pass@1 before training that differs by no more is one
 FULL_SEEDS = 5  # below this many, conclusions are called exploratory
 
 
@@ -80,8 +81,8 @@ def ends(arms: Arms, length: int) -> dict[str, Reached]:
 
 def chart(arms: Arms, length: int) -> Ends | None:
     """Where every arm ends, with the mean's 95 % interval over seeds, beside the model before
-    training where all arms begin with one; an arm without a finished run has no mark. None where
-    nothing was evaluated.
+    training where all arms begin with one and measure it alike; an arm without a finished run has
+    no mark. None where nothing was evaluated.
     """
     found, styles = ends(arms, length), arm_styles(arms)
     if not found:
@@ -91,6 +92,8 @@ def chart(arms: Arms, length: int) -> Ends | None:
     for end in found.values() if one_model else ():
         for seed, value in end.base.items():
             by_seed.setdefault(seed, []).append(value)
+    if any(np.ptp(values) > SAME for values in by_seed.values()):
+        by_seed = {}
     base = float(np.mean([np.mean(values) for values in by_seed.values()])) if by_seed else None
     means = {arm: estimate(np.array(list(end.last.values()))) for arm, end in found.items()}
     shown = [x for end in found.values() for x in end.last.values()]
