@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from IPython import get_ipython
 from IPython.display import display
 
 from mcbench.errors import UserError
@@ -53,6 +54,10 @@ class Comparison(Study):
     def verdicts(self) -> pd.DataFrame:
         """As :meth:`Study.verdicts` gives them, with the names of arms for people."""
         found = super().verdicts()
+        if found.empty:
+            print(
+                "No claim of the paper can be decided by these arms: none has all of its arms here."
+            )
         told = {name: found[name].map(spoken) for name in ("parts", "note") if name in found}
         return found.assign(**told)
 
@@ -77,14 +82,17 @@ class Comparison(Study):
         return paper_table(self.name)
 
     def report(self, path: str | Path | None = None, *others: Comparison) -> Path:
-        """Write the comparison as one HTML page and return where it lies.
+        """Write the comparison as one HTML page; returns where it lies, and prints it in a script.
 
         Args:
             path: ``runs/<name>.html`` of the project where None.
             others: the same comparison at other sizes of model, for the same page.
         """
         page = experiment_page([self, *others], self._again(others), **self.beside)
-        return save(page, path or in_project(Path("runs", f"{self.name}.html")))
+        written = save(page, path or in_project(Path("runs", f"{self.name}.html")))
+        if get_ipython() is None:
+            print(f"report: {written}")
+        return written
 
     def _again(self, others: Sequence[Comparison]) -> str:
         """The command, or the call, that makes the page again."""

@@ -153,7 +153,13 @@ def assess(
         decide(found, float(p), len(family)) for found, p in zip(family, corrected, strict=True)
     ]
     results += [answer(found) for found in findings if not found.claim.directed]
-    return {one.claim.id: one for one in results}
+    late = {arm for arm, of in runs.items() if not protocol.of_first_round(of.values())}
+    return {
+        one.claim.id: replace(one, basis="")
+        if one.basis == "first round" and late & {*one.claim.arms}
+        else one
+        for one in results
+    }
 
 
 def measure(

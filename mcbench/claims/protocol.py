@@ -7,10 +7,11 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from mcbench.claims.measurements import Measurements
+from mcbench.runs.store import RunRecord
 
 FILE = "docs/protocol.md"
 SEEDS = tuple(range(10, 22))
@@ -19,6 +20,7 @@ MAP_SEEDS = (30, 31, 32)
 """Of every cell of a map (``where_it_holds``) and of ``recipes``. No claim of the paper's, its
 rivals' or ours rests on them."""
 FIRST_ROUND = tuple(range(5))
+BEGAN = 1795334400  # 2026-11-22 08:00 UTC: after the first round's runs, before the protocol's
 PROTOCOL, ELSEWHERE = "protocol", "seeds of the protocol"
 """What a basis begins with, and what it is at another profile or length than the protocol names."""
 PILOTS = tuple(range(100, 104))
@@ -57,6 +59,12 @@ def counted_rows(rows: Measurements) -> list[Mapping[str, Any]]:
 def needed(seeds: Collection[int], usual: int) -> int:
     """How many seeds a decision needs: all of the protocol's, once its seeds are used."""
     return len(SEEDS) if usual and seeds and set(seeds) <= set(SEEDS) else usual
+
+
+def of_first_round(records: Iterable[RunRecord]) -> bool:
+    """Whether runs are all of the first round: of its seeds, and begun before the protocol's."""
+    found = {(one.seed in FIRST_ROUND, one.meta.get("started", BEGAN) < BEGAN) for one in records}
+    return found == {(True, True)}
 
 
 def basis(seeds: Collection[int], deciding: bool = True) -> str:

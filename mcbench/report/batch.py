@@ -228,12 +228,16 @@ class _Watch:
         )
 
     def after(self, result: Any) -> None:
+        from IPython.utils.dir2 import get_real_method
+
         cell = self.cells[-1]
         cell.outputs = [*self.shown]
         if self.stdout.kept:
             text = "".join(self.stdout.kept)
             cell.outputs.insert(0, {"output_type": "stream", "text": text})
-        if result.result is not None:
+        # What displays itself, as plotly figures do, was shown; formatted it would be once more.
+        itself = get_real_method(result.result, "_ipython_display_")
+        if result.result is not None and itself is None:
             data, _ = self.shell.display_formatter.format(result.result)
             cell.outputs.append({"output_type": "execute_result", "data": data})
         error = result.error_before_exec or result.error_in_exec

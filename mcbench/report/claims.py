@@ -175,6 +175,11 @@ def states_sentence(results: Results) -> str:
 def _states_of(whose: str, found: Sequence[Result]) -> str:
     if not found:
         return ""
+    if not any(one.n_seeds or one.parts for one in found):
+        every, they = (
+            ("claim is", "it") if len(found) == 1 else (f"{len(found)} claims are", "each")
+        )
+        return f"The {whose} {every} open: {they} needs runs that are not there yet."
     counts = {state: sum(one.state == state for one in found) for state in STATES}
     if counts[INCONCLUSIVE] == len(found):
         every = "claim is" if len(found) == 1 else f"{len(found)} claims is"

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcbench.claims.statistics import Estimate, estimate, last_window
+from mcbench.grpo.recipes import RECIPES
 from mcbench.report.page import End, Ends, Track
-from mcbench.report.series import Arms, comparable, eval_curves, eval_lengths, measure, unfinished
+from mcbench.report.series import Arms, eval_curves, eval_lengths, measure, unfinished
 from mcbench.report.style import arm_styles
 from mcbench.report.table import OURS
 
+SAME = 0.05  # points: pass@1 before training that differs by no more is one
 FULL_SEEDS = 5  # below this many, conclusions are called exploratory
 
 
@@ -79,8 +81,8 @@ def ends(arms: Arms, length: int) -> dict[str, Reached]:
 
 def chart(arms: Arms, length: int) -> Ends | None:
     """Where every arm ends, with the mean's 95 % interval over seeds, beside the model before
-    training where all arms begin with one; an arm without a finished run has no mark. None where
-    nothing was evaluated.
+    training where all arms begin with one and measure it alike; an arm without a finished run has
+    no mark. None where nothing was evaluated.
     """
     found, styles = ends(arms, length), arm_styles(arms)
     if not found:
@@ -90,6 +92,8 @@ def chart(arms: Arms, length: int) -> Ends | None:
     for end in found.values() if one_model else ():
         for seed, value in end.base.items():
             by_seed.setdefault(seed, []).append(value)
+    if any(np.ptp(values) > SAME for values in by_seed.values()):
+        by_seed = {}
     base = float(np.mean([np.mean(values) for values in by_seed.values()])) if by_seed else None
     means = {arm: estimate(np.array(list(end.last.values()))) for arm, end in found.items()}
     shown = [x for end in found.values() for x in end.last.values()]
@@ -119,7 +123,6 @@ def chart(arms: Arms, length: int) -> Ends | None:
         (f"{low:g} %", f"{high:g} %"),
         None if base is None else at(base),
         told,
-        comparable(arms, length)[1],
     )
 
 
@@ -134,12 +137,12 @@ def finding(arms: Arms, length: int) -> str:
     MicroCoder-GRPO, or else the first. Empty where nothing was evaluated.
     """
     found = ends(arms, length)
-    names = {arm: _in_a_sentence(style.label) for arm, style in arm_styles(arms).items()}
+    names = {arm: _in_a_sentence(arm, style.label) for arm, style in arm_styles(arms).items()}
     if not found:
         return ""
     best = max(found, key=lambda arm: found[arm].mean)
     first = " highest, at" if len(found) > 1 else " at"
-    told = f"{_capital(names[best])} ends{first} {found[best].mean:.1f} % {measure(arms)}"
+    told = f"{names[best]} ends{first} {found[best].mean:.1f} % {measure(arms)}"
     ours = OURS if OURS in found else next(iter(found))
     gaps = {arm: paired(found[arm].last, found[ours].last) for arm in found if arm != ours}
     known = {arm: gap for arm, gap in gaps.items() if gap is not None}
@@ -153,24 +156,27 @@ def finding(arms: Arms, length: int) -> str:
         which = "no arm is" if len(known) > 1 else "the other arm is not"
         told += f"; {which} clearly apart from {'it' if best == ours else names[ours]}"
     told += "."
-    if others := [arm for arm in clear if arm != best]:
-        others.sort(key=lambda arm: abs(known[arm].value))
-        by = [f"{names[arm]} by {_gap(known[arm])}" for arm in others]
-        many = f"{len(by)} arms, from {by[0]} to {by[-1]}"
-        named = many if len(by) > 2 else ", ".join(by)
-        told += f" Clearly apart from {names[ours]}{' too' if best in clear else ''}: {named}."
+    above = [arm for arm in clear if arm != best and known[arm].value > 0]
+    below = [arm for arm in clear if arm != best and known[arm].value < 0]
+    sides = {f"above {names[ours]}{' too' if best in clear else ''}": above}
+    sides[f"below {'it' if above else names[ours]}"] = below
+    apart = "; ".join(f"{side}: {_listed(names, known, of)}" for side, of in sides.items() if of)
+    told += f" Clearly {apart}." if apart else ""
     if known and min(gap.seeds for gap in known.values()) < FULL_SEEDS:
         told += f" With fewer than {FULL_SEEDS} seeds in an arm this is exploratory."
     return told
 
 
-def _in_a_sentence(label: str) -> str:
-    """A name with a comma of its own would read as two."""
-    return f"“{label}”" if "," in label else label
+def _in_a_sentence(arm: str, label: str) -> str:
+    """A recipe's name as it is, any other label quoted: it may be words of a sentence."""
+    return label if arm in RECIPES else f"“{label}”"
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _listed(names: Mapping[str, str], gaps: Mapping[str, Estimate], arms: list[str]) -> str:
+    """Arms by the size of their gaps; of many the first and the last."""
+    arms = sorted(arms, key=lambda arm: abs(gaps[arm].value))
+    by = [f"{names[arm]} by {_gap(gaps[arm])}" for arm in arms]
+    return f"{len(by)} arms, from {by[0]} to {by[-1]}" if len(by) > 2 else ", ".join(by)
 
 
 def _gap(gap: Estimate) -> str:

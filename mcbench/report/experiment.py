@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from mcbench.claims.protocol import basis
+from mcbench.claims.protocol import of_first_round
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import OWN, Study, results_of
@@ -28,10 +28,12 @@ from mcbench.report.evaluator_panels import (
     suite_sentence,
 )
 from mcbench.report.figures import LINES
+from mcbench.report.numbers import figure_table
 from mcbench.report.own_panels import own_panels
 from mcbench.report.page import NANO_NOTE, Page, Panel, Section, Table, Tile, slug
 from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance, settings
+from mcbench.report.rendering import in_words
 from mcbench.report.samples import samples_section
 from mcbench.report.series import Arms, unfinished_runs
 from mcbench.report.sources import Sources, arms_of, prose_of
@@ -77,7 +79,8 @@ def _add_papers_curves(made: Panel, sources: Sources, prefix: str) -> None:
 
 
 def show(study: Study, *names: str, **beside: Any) -> None:
-    """Display panels by name in a notebook: figures, then the numbers beside them.
+    """Display panels by name in a notebook: figures, then the numbers beside them. Elsewhere a
+    figure is a line that says what its curves end at.
 
     Args:
         beside: ``data``, ``suite`` and studies by name, as for :func:`experiment_page`.
@@ -85,6 +88,7 @@ def show(study: Study, *names: str, **beside: Any) -> None:
     Raises:
         UserError: no such panel; the message names those there are.
     """
+    from IPython import get_ipython
     from IPython.display import display
 
     for name in names:
@@ -93,6 +97,10 @@ def show(study: Study, *names: str, **beside: Any) -> None:
             display(made.frame())
             continue
         for plot in made.plots:
+            if get_ipython() is None:
+                told = in_words(figure_table(plot.figure))
+                print(f'{plot.caption}: {told} study.report("page.html") draws it.')
+                continue
             display(plot.figure.update(title={"text": plot.caption}))
         if made.data is not None and not made.data.empty:
             display(made.data)
@@ -158,7 +166,7 @@ def finding(sources: Sources) -> str:
 def lead(sources: Sources) -> str:
     """What is measured, on how much, and what is missing."""
     study, prose, arms = sources.study, prose_of(sources.study), sources.arms
-    told = [prose.measured]
+    told = [_measured(study)]
     if prose.summed:
         size = next(size for size, found in sources.sizes.items() if found == arms)
         told.append(f"The first screen is about {size}.")
@@ -172,11 +180,19 @@ def lead(sources: Sources) -> str:
     return " ".join(filter(None, told))
 
 
+def _measured(study: Study) -> str:
+    """What an experiment measures; the names of its arms where they are not the experiment's."""
+    prose, arms = prose_of(study), [*_asked(study), *study.arms]
+    if study.name not in EXPERIMENTS or {*arms} == {*EXPERIMENTS[study.name].arms}:
+        return prose.measured
+    styles = arm_styles(dict.fromkeys(prose.styles.get(arm, arm) for arm in arms))
+    return f"These arms: {', '.join(f'“{style.label}”' for style in styles.values())}."
+
+
 def _first_round(study: Study) -> str:
     """Says so where all runs of an experiment are of the first round; else empty."""
-    first = basis({record.seed for record in study.records}) == "first round"
     told = "These are runs of the first round (seeds 0 to 4), before the protocol."
-    return told if first and study.name in EXPERIMENTS else ""
+    return told if study.name in EXPERIMENTS and of_first_round(study.records) else ""
 
 
 def _of_sets(sources: Sources) -> list[str]:
@@ -201,6 +217,8 @@ def _asked(study: Study) -> list[str]:
     """The arms that a study is about, whether they have runs or not."""
     if study.planned:
         return list(dict.fromkeys(one.arm for one in study.planned))
+    if not {*study.arms} <= {*EXPERIMENTS.get(study.name, study).arms}:
+        return list(study.arms)
     return list(EXPERIMENTS[study.name].arms) if study.name in EXPERIMENTS else []
 
 
@@ -299,11 +317,11 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
             *notes,
             *filter(None, map(unfinished_runs, sizes.values())),
             *(text for arms in sizes.values() for text in _alarms(arms)),
-            *(
-                f"{size}: {text}" if len(sizes) > 1 else text
-                for size, one in zip(sizes, studies, strict=True)
-                for text in _duplicates(one)
-            ),
+        ],
+        equal=[
+            f"{size}: {text}" if len(sizes) > 1 else text
+            for size, one in zip(sizes, studies, strict=True)
+            for text in _duplicates(one)
         ],
         sections=[
             *claims.claim_sections(results),

@@ -19,10 +19,10 @@ from mcbench.report.series import (
     Curve,
     Record,
     by_step,
-    comparable,
     eval_curves,
     eval_lengths,
     measure,
+    not_shown,
     smooth,
     step_curves,
 )
@@ -149,7 +149,7 @@ def accuracy(arms: Arms, length: int, title: str = "") -> Figure:
         markers=True,
         hover="%{y:.1f} %",
     )
-    _, left_out = comparable(arms, length)
+    left_out = not_shown(arms, length)
     return figure.update(title={"subtitle": {"text": left_out}}) if left_out else figure
 
 

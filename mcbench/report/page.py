@@ -139,16 +139,13 @@ class End:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where the arms end, on one axis; ``base`` is the model before training, in its percent,
-    ``remark`` says what was left out.
-    """
+    """Where the arms end, on one axis; ``base`` is the model before training, in its percent."""
 
     title: str
     rows: Sequence[End]
     axis: tuple[str, str] = ("", "")
     base: float | None = None
     base_text: str = ""
-    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,8 +173,8 @@ class Page:
     """All that a page shows.
 
     ``finding`` says in a sentence or two what came out, and stands first, above the ``ends`` of the
-    arms and the ``verdicts``; ``lead`` is what is measured, ``notes`` stand in boxes. ``notebook``
-    names the one that makes the page.
+    arms and the ``verdicts``; ``lead`` is what is measured, ``notes`` stand in boxes; ``equal``, on
+    arms that trained alike, is folded under them. ``notebook`` names the one that makes the page.
     """
 
     title: str
@@ -191,6 +188,7 @@ class Page:
     notebook: str = ""
     arms: Mapping[str, ArmStyle] | None = None
     notes: Sequence[str] = (NANO_NOTE,)
+    equal: Sequence[str] = ()
 
     @property
     def panels(self) -> list[Panel]:

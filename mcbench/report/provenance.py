@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from mcbench.report.page import Section, Table, facts, flat, reproduction
-from mcbench.report.series import Arms, Record, seed_of
+from mcbench.report.series import Arms, Record, comparable, eval_lengths, seed_of
 from mcbench.report.style import arm_styles
 from mcbench.runs.config import SETTINGS, Config, part_of
 
@@ -60,7 +60,9 @@ def settings(config: Config) -> dict[str, str]:
 
 
 def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
-    """Configuration, versions, hardware, the runs, and the command that makes the page again."""
+    """Configuration, versions, hardware, the runs, which of their evaluations are not shown, and
+    the command that makes the page again.
+    """
     found: dict[str, dict[str, str]] = {}
     for size, arms in sizes.items():
         for arm, style in arm_styles(arms).items():
@@ -75,10 +77,12 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
             differing.append({"Setting": name, **values})
     meta = next(runs[0] for arms in sizes.values() for runs in arms.values()).meta
     origin = [(name, meta[key]) for name, key in _ORIGIN.items() if meta.get(key)]
+    remarks = [comparable(arms, n)[1] for arms in sizes.values() for n in eval_lengths(arms)]
     own = Table(pd.DataFrame(differing), "Settings in which the arms differ")
     return Section(
         "provenance",
         "Where this comes from",
+        " ".join(filter(None, dict.fromkeys(remarks))),
         blocks=[
             reproduction(reproduce),
             Table(runs_table(sizes), "Runs"),

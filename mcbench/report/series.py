@@ -275,7 +275,8 @@ def _begun(record: Record, kinds: Sequence[tuple[Any, ...] | None]) -> list[tupl
 
 
 def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
-    """How most evaluations at a length were measured, and a sentence on those measured otherwise.
+    """How most evaluations at a length were measured, and a sentence on those measured otherwise,
+    for the section on where a page comes from.
 
     Means over evaluations of other problems, or with other attempts or temperatures, would mean
     nothing; so only those of the first kind are drawn. The sentence is empty where all are.
@@ -306,6 +307,38 @@ def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
         f"Left out, because they were measured in another way than the {total[kept]} shown "
         f"({_measured(kept)}): {'; '.join(others)}."
     )
+
+
+def not_shown(arms: Arms, length: int) -> str:
+    """Which evaluations :func:`comparable` leaves out, in a line; empty where it leaves none."""
+    kept, styles = comparable(arms, length)[0], arm_styles(arms)
+    counts: dict[tuple[Any, ...], int] = {}
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for arm, record in ((arm, record) for arm, records in arms.items() for record in records):
+        kinds = measured_how(record, length)
+        for kind, problems in zip(kinds, record.evals.get("per_problem", kinds), strict=True):
+            if kind is not None:
+                counts.setdefault(kind, len(problems))
+                found.setdefault(kind, []).append(styles[arm].label)
+    told = []
+    for kind, labels in ((kind, set(of)) for kind, of in found.items() if kind != kept):
+        who = "" if len(labels) == len(arms) else f" of {', '.join(sorted(labels))}"
+        told.append(_unlike(kind, kept or kind, counts) + who)
+    joined = " or ".join(dict.fromkeys(told))
+    return f"Evaluations {joined} are not in this figure." if told else ""
+
+
+def _unlike(
+    kind: tuple[Any, ...], kept: tuple[Any, ...], counts: Mapping[tuple[Any, ...], int]
+) -> str:
+    """In what an evaluation differs from those that are shown: ``on 60 problems``, ``at T = 1``."""
+    if None in kind:
+        return "without a record of how they were measured"
+    problems = f"{counts[kind]}" if counts[kind] != counts[kept] else "other"
+    on = f"on {problems} problems" if kind[0] == kept[0] else f"on {kind[0]}"
+    words = (on, f"at {kind[2]:.0f} attempts", f"at T = {kind[3]:g}")
+    pairs = zip(words, kind[1:], kept[1:], strict=True)
+    return " ".join(word for word, value, other in pairs if value != other)
 
 
 def _measured(kind: tuple[Any, ...], unlike: tuple[Any, ...] | None = None) -> str:

@@ -140,12 +140,10 @@ def results_table(sizes: Mapping[str, Arms]) -> ScoreTable | None:
     """
     untrained: list[Row] = []
     blocks: list[Rows] = []
-    left_out: list[str] = []
     for size, arms in sizes.items():
         lengths = eval_lengths(arms)
         for length in lengths:
-            kept, remark = comparable(arms, length)
-            left_out += [remark] if remark else []
+            kept, _ = comparable(arms, length)
             base: dict[str, dict[int, list[Cells]]] = {}
             trained = {}
             for arm, style in arm_styles(arms).items():
@@ -172,7 +170,7 @@ def results_table(sizes: Mapping[str, Arms]) -> ScoreTable | None:
         "deviation over seeds. Not trained: the same seeds before their first step."
     )
     return ScoreTable(
-        " ".join([caption, *left_out]),
+        caption,
         list(SOURCES.values()),
         [Rows("Not trained", untrained), *blocks],
     )

@@ -29,9 +29,12 @@ def test_an_ablation_is_trained_drawn_and_kept_as_a_page(study, tmp_path, capsys
     configs = {arm: runs[0].config for arm, runs in study.arms.items()}
     assert (configs["mine"].mask_ratio, configs["mine"].temperature) == (0.5, 1.2)
     assert configs["mine"].recipe == configs["microcoder"].recipe == "microcoder"
+    capsys.readouterr()
     study.show("accuracy", "length", "diversity")
+    assert len(capsys.readouterr().out) < 2000  # in a script no figure is printed
     assert set(study.frame("length")["series"]) == {"mine", "MicroCoder-GRPO"}
     page = study.report(tmp_path / "mine.html").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == f"report: {tmp_path / 'mine.html'}\n"
     assert "mine" in page
     assert "compare({&#39;mine&#39;: {&#39;recipe&#39;" in page
     assert "arXiv" in page

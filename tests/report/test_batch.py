@@ -51,6 +51,17 @@ def test_plain_papermill_leaves_a_page_with_what_was_computed(tmp_path: Path) ->
     assert "1, 2" in html  # the parameters
 
 
+def test_a_figure_that_displays_itself_is_shown_once_and_kept(tmp_path: Path) -> None:
+    line = "import plotly.express as px\npx.line(x=[1, 2], y=[3, 4], title='a line')"
+    path = notebook(tmp_path, BEGIN, line)
+    plain(path)
+    outputs = nbformat.read(f"{path}.out.ipynb", as_version=4).cells[-1].outputs
+    assert [one.output_type for one in outputs] == ["display_data"]
+    with pytest.raises(papermill.PapermillExecutionError):
+        plain(notebook(tmp_path, BEGIN, line, "1 / 0"))
+    assert stopped(tmp_path).count("<figcaption>a line") == 1
+
+
 @pytest.mark.slow
 def test_the_cell_that_begins_is_watched_too(tmp_path: Path) -> None:
     with pytest.raises(papermill.PapermillExecutionError):

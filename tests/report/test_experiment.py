@@ -11,6 +11,8 @@ from claims.effects import make_runs
 
 from mcbench.claims import CLAIMS
 from mcbench.claims.measurements import REPETITION
+from mcbench.claims.protocol import BEGAN
+from mcbench.comparison import Comparison
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
@@ -155,10 +157,27 @@ def test_show_displays_figures_tables_and_what_is_missing(
 ) -> None:
     shown: list[object] = []
     monkeypatch.setattr("IPython.display.display", shown.append)
+    monkeypatch.setattr("IPython.get_ipython", lambda: "a kernel")
     made = study("truncation_mask", seeds=2)
     experiment.show(made, "readings", "repetition", "accuracy")
     assert [type(one).__name__ for one in shown] == ["DataFrame", "Figure", "Figure"]
     assert "Repetition: exact window against any period: Not recorded" in capsys.readouterr().out
+
+
+def test_a_script_prints_lines_where_a_notebook_shows_figures(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arms = {arm: [synthetic.make_record(arm, 0, steps=20)] for arm in ("grpo", "grpo_plus")}
+    made = Comparison("comparison", "nano", arms)
+    made.show("accuracy")
+    (first, *_) = capsys.readouterr().out.splitlines()
+    assert first.startswith("pass@1 with up to 128 tokens (the training length): ")
+    assert "from 0 to 20; at the end GRPO " in first
+    assert first.endswith('study.report("page.html") draws it.')
+    path = made.report(tmp_path / "page.html")
+    assert capsys.readouterr().out == f"report: {path}\n"
+    assert made.verdicts().empty
+    assert "No claim of the paper can be decided by these arms" in capsys.readouterr().out
 
 
 # A comparison of any runs ------------------------------------------------------------------------
@@ -175,7 +194,7 @@ def test_arms_of_ones_own_get_a_page_with_table_one() -> None:
     html = build_page(page, "plotly.js")
     assert html.count('class="results"') == 2  # ours and the paper's
     assert "<b>yours</b>" not in html
-    assert "&lt;b&gt;yours&lt;/b&gt; ends highest" in html or "against &lt;b&gt;yours" in html
+    assert "“&lt;b&gt;yours&lt;/b&gt;” ends highest" in html or "against “&lt;b&gt;yours" in html
 
 
 def test_every_size_of_model_has_its_own_part_and_one_table() -> None:
@@ -236,7 +255,10 @@ def test_evaluations_that_differ_are_not_averaged() -> None:
         if line["max_completion_length"] == 128 and line["step"] == 20
     ]
     assert row.text == f"{100 * np.mean(ends):.1f} %"
-    assert "Left out, because they were measured in another way" in build_page(page, "x")
+    assert page.sections[-1].prose.startswith("Left out, because they were measured in another way")
+    html = build_page(page, "x")
+    assert html.count("Left out, because") == 1
+    assert html.count("Evaluations at 2 attempts are not in this figure.") == 1
 
 
 def test_runs_that_recorded_nothing_are_an_error_for_people() -> None:
@@ -273,7 +295,11 @@ def test_equal_arms_are_said_to_be_equal_and_why() -> None:
     record = synthetic.make_record("grpo_plus", 0, steps=20)
     runs = {"none": [record], "all": [deepcopy(record)]}
     runs["all"][0].meta["config"]["truncation_mask"] = "all"
-    (note,) = experiment_page([Study("truncation_mask", "nano", runs)], "").notes[1:]
+    page = experiment_page([Study("truncation_mask", "nano", runs)], "")
+    assert len(page.notes) == 1
+    (note,) = page.equal
+    summary = "<summary>1 pair of arms is equal to the last digit</summary>"
+    assert summary in build_page(page, "x").split("</header>")[0]
     assert note.startswith("mask all (DeepCoder) and no mask are equal to the last digit.")
     assert "They differ only in truncation_mask (all against none), which" in note
     assert note.endswith("never acted: no response met the mask's condition.")
@@ -285,6 +311,20 @@ def test_the_first_round_is_called_so_wherever_it_is_shown() -> None:
     told = "These are runs of the first round (seeds 0 to 4), before the protocol."
     assert told in experiment_page([first], "").lead
     assert told not in experiment_page([own], "").lead
+    later = synthetic.make_record("grpo_plus", 0, started=BEGAN + 1.0)  # a run of one's own
+    assert told not in experiment_page([replace(first, arms={"none": [later]})], "").lead
+    records = planned_records("batch_size", range(3))
+    assert studies("batch_size", records)[0].results["B1"].basis == "first round"
+    records[-1].meta["started"] = BEGAN + 1.0
+    assert studies("batch_size", records)[0].results["B1"].basis == ""
+
+
+def test_what_is_measured_names_the_arms_where_they_are_not_the_experiment_s() -> None:
+    record = synthetic.make_record("grpo_plus", 0)
+    whole = Study("truncation_mask", "nano", {"none": [record]})
+    assert "with the conditional mask at rho 0.1" in experiment_page([whole], "").lead
+    lead = experiment_page([replace(whole, arms={"none": [record], "mine": [record]})], "").lead
+    assert lead.startswith("These arms: “no mask”, “mine”. 2 arms with 1 seed each: 2 runs.")
 
 
 def test_arms_have_names_for_people_in_every_sentence() -> None:

@@ -55,7 +55,7 @@ def test_page_carries_everything_itself() -> None:
 
 
 def test_every_page_names_and_links_the_paper() -> None:
-    for html in (small(), build_page(Page("t", "k", "l", [])), build_index([])):
+    for html in (small(), build_page(Page("t", "k", "l", [])), build_index([])):  # in the footer
         assert f'<a href="https://arxiv.org/abs/2603.07777">{paper.PAPER["title"]}</a>' in html
         assert "Zongqian Li and others" in html
 
@@ -104,10 +104,14 @@ def test_a_page_without_figures_needs_no_script_of_plotly() -> None:
 
 
 def test_index_links_its_pages() -> None:
-    html = build_index([Entry("results.html", "A <b>", "three arms")])
+    sections = [Section("claims", "The paper's 34 claims in numbers")]
+    html = build_index([Entry("results.html", "A <b>", "three arms")], sections)
     assert 'href="results.html"' in html
     assert "A &lt;b&gt;" in html
-    assert "no evidence about Qwen3" in html
+    header, main = html.split("</header>")
+    assert "no evidence about Qwen3" in header
+    assert f'<a href="{paper.PAPER["url"]}">' in header
+    assert main.index("What each page says") < main.index("34 claims in numbers")
 
 
 def test_a_page_in_a_folder_leads_to_its_index_neighbours_and_notebook() -> None:

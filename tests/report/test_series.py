@@ -91,6 +91,9 @@ def test_evaluations_measured_in_another_way_are_never_averaged() -> None:
         "Left out, because they were measured in another way than the 21 shown (nano:test, "
         "problems 0a2389ca, 4 attempts, T = 1): 7 of GRPO (problems feedface, 2 attempts)."
     )
+    told = series.not_shown({"grpo": [*runs[:3], short]}, 128)
+    assert told == "Evaluations on other problems at 2 attempts are not in this figure."
+    assert series.not_shown({"grpo": runs}, 128) == ""
 
 
 def test_evaluations_on_all_problems_at_the_run_s_own_temperature_are_shown() -> None:
@@ -113,10 +116,10 @@ def test_evaluations_on_all_problems_at_the_run_s_own_temperature_are_shown() ->
 @pytest.mark.parametrize(
     ("measured", "words"),
     [
-        ({"temperature": 0.6}, "T = 0.6"),
-        ({"attempts": 8}, "8 attempts"),
-        ({"dataset_hash": None}, "dataset hash not recorded"),
-        ({"dataset": "mine"}, "mine"),
+        ({"temperature": 0.6}, "at T = 0.6"),
+        ({"attempts": 8}, "at 8 attempts"),
+        ({"dataset_hash": None}, "without a record of how they were measured"),
+        ({"dataset": "mine", "dataset_hash": "feedface"}, "on mine"),
     ],
 )
 def test_the_panel_says_what_is_left_out_and_why(measured: dict[str, Any], words: str) -> None:
@@ -125,7 +128,7 @@ def test_the_panel_says_what_is_left_out_and_why(measured: dict[str, Any], words
         "mine": [otherwise(make_record("microcoder", 0), **measured)],
     }
     made = panels.panel("accuracy", arms)
-    assert f"7 of mine ({words})" in made.missing
+    assert made.missing == f"Evaluations {words} of mine are not in this figure."
     assert {trace["legendgroup"] for trace in made.plots[0].figure.data} == {"grpo"}
     shown = figures.accuracy(arms, 128).layout["title"]
     assert words in shown["subtitle"]["text"]

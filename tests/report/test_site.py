@@ -15,7 +15,7 @@ from mcbench.experiments.notebook import check_parameters, notebook_parameters
 from mcbench.files import json_or_text
 from mcbench.report import site
 from mcbench.report.base import Figure
-from mcbench.report.claims import results_on, summary_lines, summary_section
+from mcbench.report.claims import results_on, states_sentence, summary_lines, summary_section
 from mcbench.report.page import Link, Page, Panel, Plot, Section, Table, build_index
 from mcbench.runs.compact import write_compact
 
@@ -136,6 +136,10 @@ def test_the_table_of_claims_is_printed(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
     results = results_on(planned_records("kl_and_clip"))
+    assert states_sentence(results) == (
+        "None of the paper's 34 claims is decided by these runs. "
+        "The rivals' 11 claims are open: each needs runs that are not there yet."
+    )
     lines = summary_lines(results)
     (line,) = [line for line in lines if line.startswith("K1 ")]
     assert "1 of the 3 seeds it needs" in line

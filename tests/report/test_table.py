@@ -150,7 +150,6 @@ def test_one_seed_is_called_exploratory_and_has_no_interval() -> None:
     assert chart is not None
     assert {row.style.label for row in chart.rows} == {"GRPO", "GRPO+ (DAPO)", "MicroCoder-GRPO"}
     assert all(row.track and row.track.low is None for row in chart.rows)
-    assert "1 seed" in chart.base_text
     sentence = ends.finding(arms, 128)
     assert "no interval" in sentence
     assert "exploratory" in sentence
@@ -178,6 +177,42 @@ def test_the_difference_is_paired_over_the_shared_seeds() -> None:
     assert late.startswith("“half, extended late” ends at ")
 
 
+def test_arms_above_and_below_the_one_compared_with_are_said_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gains = {"kl_03": -3.0, "kl_004": 2.0, "rho_03": 2.5, "rho_10": 3.0, "all": 4.0}
+    found = {
+        arm: ends.Reached(
+            {}, {seed: 50 + gain + 0.1 * gain * (seed - 2) for seed in range(5)}, 60.0
+        )
+        for arm, gain in ({"none": 0.0} | gains).items()
+    }
+    monkeypatch.setattr(ends, "ends", lambda arms, length: found)
+    told = ends.finding(dict.fromkeys(found, ()), 128)
+    assert told.startswith("“mask all (DeepCoder)” ends highest, at 54.0 % pass@1: +4.0 points")
+    assert "Clearly above “no mask” too: 3 arms, from “KL 0.04” by +2.0 points" in told
+    assert "to “ρ = 1 (ours)” by +3.0 points" in told
+    assert "; below it: “KL 0.3” by −3.0 points (95 % interval " in told
+
+
+def test_the_model_before_training_is_one_line_only_where_all_arms_measure_it_alike() -> None:
+    record = make_record("grpo", 0)
+    chart = ends.chart({"grpo": [record], "told": [record]}, 128)
+    assert chart is not None
+    assert chart.base is not None
+    assert "(1 seed)" in chart.base_text
+    meta = {**record.meta, "config": {**record.meta["config"], "model": "nano-m"}}
+    chart = ends.chart({"grpo": [record], "other": [replace(record, meta=meta)]}, 128)
+    assert chart is not None
+    assert chart.base is None  # of two models
+    lines = [{**line, "pass_at_1": line["pass_at_1"] + 0.01} for line in record.eval_lines]
+    told = replace(record, eval_lines=lines)
+    chart = ends.chart({"grpo": [record], "told": [told]}, 128)
+    assert chart is not None
+    assert (chart.base, chart.base_text) == (None, "")
+    assert "points, peak" in chart.rows[0].under  # each still says its own gain
+
+
 def test_the_chart_of_ends_is_in_order_and_on_one_axis() -> None:
     arms = by_arm(make_records(seeds=3))
     chart, found = ends.chart(arms, 128), ends.ends(arms, 128)
@@ -192,7 +227,7 @@ def test_the_chart_of_ends_is_in_order_and_on_one_axis() -> None:
     assert len(track.points) == 3
 
 
-def test_a_gain_is_over_the_arms_own_start_and_two_models_share_no_base() -> None:
+def test_a_gain_is_over_the_arms_own_start() -> None:
     arms = by_arm(make_records(seeds=3))
     arms["grpo"] = arms["grpo"][:2]
     reached = ends.ends(arms, 128)["grpo"]
@@ -200,13 +235,9 @@ def test_a_gain_is_over_the_arms_own_start_and_two_models_share_no_base() -> Non
     assert reached.gain == pytest.approx(gain)
     chart = ends.chart(arms, 128)
     assert chart is not None
-    assert chart.base is not None
     (under,) = [row.under for row in chart.rows if row.style.label == "GRPO"]
     assert under.startswith(f"{ends.signed(gain)} points, ")
     arms["grpo"] = [make_record("grpo", seed, model="nano-m") for seed in (0, 1)]
-    chart, made = ends.chart(arms, 128), table.results_table({"two": arms})
-    assert chart is not None
-    assert chart.base is None
-    assert chart.base_text == ""
+    made = table.results_table({"two": arms})
     assert made is not None
     assert {row.label for row in made.blocks[0].rows} >= {"nano-s (128)", "nano-m (128)"}
