@@ -15,7 +15,11 @@ from mcbench.errors import UserError
 @click.argument("run", required=False)
 @runs_dir_option
 @click.option("--records", is_flag=True, help="The committed records instead of the run folder.")
-@click.option("--state", type=click.Choice(["finished", "running", "failed"]), help="Only these.")
+@click.option(
+    "--state",
+    type=click.Choice(["finished", "running", "interrupted", "failed"]),
+    help="Only these.",
+)
 @click.option("--profile", help="Only runs of this profile.")
 @click.option("--recipe", help="Only runs of this recipe.")
 @click.option(
@@ -54,7 +58,7 @@ def _line(one: Any) -> str:
     changed = ", ".join(f"{name} {value}" for name, value in config.differences().items())
     done = len(one.step_lines)
     return (
-        f"{one.run_id}  {one.state:8}  {done:>5} of {config.steps:<5} pass@1 {scored}  "
+        f"{one.run_id}  {one.state:11}  {done:>5} of {config.steps:<5} pass@1 {scored}  "
         f"{config.profile} {config.recipe} seed {config.seed}{'  ' + changed if changed else ''}"
     )
 
