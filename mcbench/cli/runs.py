@@ -15,7 +15,11 @@ from mcbench.errors import UserError
 @click.argument("run", required=False)
 @runs_dir_option
 @click.option("--records", is_flag=True, help="The committed records instead of the run folder.")
-@click.option("--state", type=click.Choice(["finished", "running", "failed"]), help="Only these.")
+@click.option(
+    "--state",
+    type=click.Choice(["finished", "running", "interrupted", "failed"]),
+    help="Only these.",
+)
 @click.option("--profile", help="Only runs of this profile.")
 @click.option("--recipe", help="Only runs of this recipe.")
 @click.option(
@@ -49,14 +53,33 @@ def runs(run: str | None, runs_dir: str, records: bool, **wanted: Any) -> None:
 
 def _line(one: Any) -> str:
     config = one.config
-    accuracy = [line for line in one.eval_lines if line["step"] > 0]
-    scored = f"{accuracy[-1]['pass_at_1']:7.1%}" if accuracy else "      –"
+    accuracy = _accuracy(one)
+    scored = "      –" if accuracy is None else f"{accuracy:7.1%}"
     changed = ", ".join(f"{name} {value}" for name, value in config.differences().items())
     done = len(one.step_lines)
     return (
-        f"{one.run_id}  {one.state:8}  {done:>5} of {config.steps:<5} pass@1 {scored}  "
+        f"{one.run_id}  {one.state:11}  {done:>5} of {config.steps:<5} pass@1 {scored}  "
         f"{config.profile} {config.recipe} seed {config.seed}{'  ' + changed if changed else ''}"
     )
+
+
+def _accuracy(one: Any) -> float | None:
+    """The last pass@1 after training began, as pages show it: of all problems, at the training
+    length and the run's own temperature.
+    """
+    config, lines = one.config, one.eval_lines
+    lengths = {line["max_completion_length"] for line in lines}
+    longest = config.max_completion_length
+    length = longest if longest in lengths else min(lengths, default=0)
+    most = max((len(line["per_problem"]) for line in lines), default=0)
+    own = (length, config.eval_temperature, most)
+    found = [line["pass_at_1"] for line in lines if line["step"] > 0 and _how(line) == own]
+    return found[-1] if found else None
+
+
+def _how(line: dict[str, Any]) -> tuple[int, float, int]:
+    problems = len(line["per_problem"])
+    return line["max_completion_length"], line.get("temperature", 1.0), problems
 
 
 def _show(found: list[Any], run: str, folder: str) -> None:
@@ -72,7 +95,8 @@ def _show(found: list[Any], run: str, folder: str) -> None:
     print(f"folder: {one.path}")
     print(json.dumps(one.config.to_dict(), indent=1))
     for line in one.eval_lines:
+        length, temperature, problems = _how(line)
         print(
-            f"step {line['step']:>5}, up to {line['max_completion_length']} tokens: "
-            f"pass@1 {line['pass_at_1']:.1%}, length {line['mean_length']:.0f}"
+            f"step {line['step']:>5}, up to {length} tokens, {problems} problems, "
+            f"T = {temperature:g}: pass@1 {line['pass_at_1']:.1%}, length {line['mean_length']:.0f}"
         )

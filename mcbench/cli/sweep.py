@@ -92,5 +92,5 @@ def _print_plan(plan: Any, runs_dir: str, workers: int) -> None:
         config = planned.config
         trainer_arguments(config, store.run(config).checkpoints)
         state = plan.states[config.run_id]
-        print(f"{config.run_id}  {state:8}  {config.steps:5} steps  {planned.label}")
+        print(f"{config.run_id}  {state:11}  {config.steps:5} steps  {planned.label}")
     print(*plan.describe(workers), sep="\n")

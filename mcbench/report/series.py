@@ -109,7 +109,8 @@ def unfinished(records: Sequence[Record]) -> str:
     if not left:
         return ""
     done = min(int(one.steps["step"].to_numpy()[-1]) if len(one.steps) else 0 for one in left)
-    word = "failed" if all(one.meta["state"] == "failed" for one in left) else "unfinished"
+    states = {one.meta["state"] for one in left}
+    word = "unfinished" if "running" in states or len(states) > 1 else states.pop()
     which = f"{len(left)} of {len(records)} seeds " if len(records) > 1 else ""
     return f"{which}{word}, step {done} of {left[0].config.steps}"
 

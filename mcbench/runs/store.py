@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from mcbench.runs.trackers import Trackers
 
+INTERRUPTED = "interrupted"  # a state, and the reason of it
 _COMPLETE = "COMPLETE"
 _TRAINING_STATE = (
     "optimizer*",
@@ -71,8 +72,14 @@ class Run:
 
     @property
     def state(self) -> str:
-        """``absent``, ``running`` (or killed, see :meth:`is_alive`), ``finished``, ``failed``."""
-        return self.meta.get("state", "absent")
+        """``absent``, ``running``, ``finished``, ``failed`` or ``interrupted``, which is also what
+        a run is whose process is gone.
+        """
+        state = self.meta.get("state", "absent")
+        if state != "running" or self.is_alive():
+            return state
+        ended = self.meta["state"]  # it may have ended while one looked
+        return INTERRUPTED if ended == "running" else ended
 
     def is_alive(self) -> bool:
         """Whether a live process is training the run now."""
@@ -115,12 +122,13 @@ class Run:
         self.lock.release()
 
     def fail(self, ended: float, error: str) -> None:
-        """Record why the run stopped, unless another process has taken it over; the same command
-        resumes it.
+        """Record why the run stopped, :data:`INTERRUPTED` where that is all, unless another process
+        has taken it over; the same command resumes it.
         """
         if self.lock.others():
             return
-        self.note(ended=ended, state="failed", error=error)
+        state = INTERRUPTED if error == INTERRUPTED else "failed"
+        self.note(ended=ended, state=state, error=error)
         self.lock.release()
 
     def note(self, **facts: Any) -> None:
@@ -398,7 +406,7 @@ def read_run(path: str | Path) -> RunRecord:
     if not run.meta:
         raise UserError(f"{path} holds no run: run.json is missing")
     return RunRecord(
-        meta=run.meta,
+        meta={**run.meta, "state": run.state},
         step_lines=read_lines(run.path / "steps.jsonl"),
         eval_lines=read_lines(run.path / "evals.jsonl"),
         path=run.path,

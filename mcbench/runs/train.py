@@ -49,7 +49,7 @@ from mcbench.runs.sampling import (
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.schedule import admitting_schedule
 from mcbench.runs.scores import EvalResult
-from mcbench.runs.store import Run, RunStore
+from mcbench.runs.store import INTERRUPTED, Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
 from mcbench.tasks import TASKS, TESTS, TaskReward, task_of
 from mcbench.tasks.multi_turn import Environment, episode_reward
@@ -202,7 +202,9 @@ class _Session:
             self._train()
         except BaseException as error:
             if self.is_main:
-                self.run.fail(time.time(), f"{type(error).__name__}: {error}")
+                stopped = isinstance(error, KeyboardInterrupt)
+                reason = INTERRUPTED if stopped else f"{type(error).__name__}: {error}"
+                self.run.fail(time.time(), reason)
             raise
         if self.is_main:
             self.run.finish(time.time())

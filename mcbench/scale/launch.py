@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
-from mcbench.runs.store import Run, RunStore
+from mcbench.runs.store import INTERRUPTED, Run, RunStore
 from mcbench.scale.estimate import check_memory, with_engine_memory
 from mcbench.scale.machine import Machine, gpu_here, visible_gpus
 from mcbench.scale.process import PARENT, REFUSED, Task, how_it_ended
@@ -227,7 +227,7 @@ def train_launched(
         try:
             reason = _launch(chosen, arguments, folder)
         except KeyboardInterrupt:
-            _mark_failed(run, "interrupted")
+            _mark_failed(run, INTERRUPTED)
             raise
     if reason is None:
         return run
@@ -288,7 +288,7 @@ def _failed_at(failed: tuple[int, ProcessFailure]) -> float:
 
 def _mark_failed(run: Run, reason: str) -> None:
     """What a killed main process could not write itself, unless another one trains the run now."""
-    if run.state in ("running", "failed"):
+    if run.state not in ("absent", "finished"):
         run.fail(time.time(), reason)
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.say import Say, clock
-from mcbench.runs.store import RunStore
+from mcbench.runs.store import INTERRUPTED, RunStore
 from mcbench.scale.launch import check_placed
 from mcbench.scale.launch import launch as launch_named
 from mcbench.scale.machine import gpu_here, visible_gpus
@@ -235,7 +235,7 @@ class _Sweep:
         except BaseException:
             self.pool.stop()
             for task, started in self.active.items():
-                self._record_end(task, started, "interrupted")
+                self._record_end(task, started, INTERRUPTED)
             raise
         if self.failures:
             raise UserError(
@@ -276,7 +276,7 @@ class _Sweep:
         run = self.store.run_with_id(task.run_id)
         if started.host != socket.gethostname():  # its end is certain, and not to be seen from here
             run.lock.break_from(started.host)
-        if run.state == "running":
+        if run.meta.get("state") == "running":
             run.fail(time.time(), reason)
 
     def _summary(self) -> None:

@@ -240,7 +240,14 @@ def test_runs_are_listed_filtered_and_shown(capsys, monkeypatch):
     assert main(["runs", lines[0].split()[0][:6], "--records"]) == 0
     out = capsys.readouterr().out
     assert '"mask_ratio": 0.3' in out
-    assert "up to 192 tokens: pass@1" in out
+    shown = {
+        told.split(": ")[0]: float(told.split("pass@1 ")[1].split("%")[0])
+        for told in out.splitlines()
+        if "up to" in told
+    }
+    assert len(shown) == out.count("up to")  # each line says what it is of
+    last = max(how for how in shown if how.endswith("up to 96 tokens, 240 problems, T = 1"))
+    assert f"pass@1 {shown[last]:6.1f}%" in out.splitlines()[0]
     assert main(["runs", "--records", "--where", "rho=0.3"]) == 2
     assert "there is no setting 'rho'" in capsys.readouterr().err
     assert main(["runs", "zzz", "--records"]) == 2

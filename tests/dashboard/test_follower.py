@@ -99,7 +99,7 @@ def test_every_state_is_said(tmp_path: Path) -> None:
     assert look() == ("deleted", "its folder is gone")
 
 
-def test_a_run_whose_process_was_killed_is_stopped(tmp_path: Path) -> None:
+def test_a_run_whose_process_was_killed_is_interrupted(tmp_path: Path) -> None:
     script = (
         "import os, sys; from pathlib import Path; sys.path[:0] = sys.argv[2:]\n"
         "from dashboard.runs import begin, lines\n"
@@ -111,7 +111,7 @@ def test_a_run_whose_process_was_killed_is_stopped(tmp_path: Path) -> None:
     )
     store = StoreFollower(tmp_path)
     store.poll()
-    assert progress_of(store.runs["a"]).state == "stopped"
+    assert progress_of(store.runs["a"]).state == "interrupted"
 
 
 def test_one_run_directory_or_a_folder_of_them(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
     row = f"[...{rows}].find(r => r.textContent.includes('mine'))"
     lab.until(f"{length} > 1 && {row}.dataset.state === 'running'")
     lab.tab.evaluate(button.format("Stop") + ".click()")
-    lab.until(f"{row}.dataset.state === 'stopped'")
+    lab.until(f"{row}.dataset.state === 'interrupted'")
     lab.tab.evaluate(button.format("Resume") + ".click()")
     lab.until(f"{row}.dataset.state === 'running' && {row}.textContent.includes('resumed')")
     # The tab is closed and opened again while it trains: nothing is run, the view is there.
@@ -204,7 +204,7 @@ def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
     seen = lab.tab.evaluate(length)
     lab.until(f"{length} > {seen}")
     lab.tab.evaluate(button.format("Stop") + ".click()")
-    lab.until(f"{row}.dataset.state === 'stopped'")
+    lab.until(f"{row}.dataset.state === 'interrupted'")
     assert lab.errors == [], sorted(set(lab.errors))[:8]
 
 
@@ -305,7 +305,7 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
         training.kill()
         training.wait()
     click(lab, "Curves")
-    lab.until("document.querySelector('.mcb-runs tr[data-state=stopped]')")
+    lab.until("document.querySelector('.mcb-runs tr[data-state=interrupted]')")
     # Once more, and after a restart: one dashboard, one thread, all curves.
     check_again(lab, "notebook:run-all-cells")
     assert lab.errors == [], sorted(set(lab.errors))[:8]

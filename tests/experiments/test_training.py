@@ -104,7 +104,7 @@ def test_side_by_side_runs_end_when_the_experiment_is_killed(tiny_settings, tmp_
             assert select.select([handle], [], [], 30)[0]
             os.close(handle)
     # Killed, not failed: they did not have to print a line to find that nobody reads it.
-    assert [(run.state, run.is_alive()) for run in runs] == [("running", False)] * 2
+    assert [(run.state, run.is_alive()) for run in runs] == [("interrupted", False)] * 2
 
 
 def test_empty_choices_are_refused(plan, tmp_path):

@@ -87,6 +87,19 @@ def test_state_and_first_start_survive_a_failure_and_a_resume(run):
     assert [r.run_id for r in RunStore(run.path.parent)] == ["r"]
 
 
+def test_a_run_whose_process_is_gone_or_stopped_is_interrupted_and_resumes(run):
+    run.fail(2.0, "interrupted")
+    assert (run.state, run.meta["ended"]) == ("interrupted", 2.0)
+    again = Run(run.path)
+    again.begin({**META, "started": 3.0})
+    assert (again.state, read_run(run.path).state) == ("running", "running")
+    again.lock.path.write_text("")  # as after kill -9
+    assert (again.state, read_run(run.path).state) == ("interrupted", "interrupted")
+    assert again.meta["state"] == "running"
+    Run(run.path).begin({**META, "started": 4.0})
+    assert again.state == "running"
+
+
 def test_a_run_in_training_is_refused_to_a_second_trainer(run):
     with pytest.raises(UserError, match=f"process {os.getpid()} .* is already training this run"):
         Run(run.path).begin(META)

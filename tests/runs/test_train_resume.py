@@ -169,7 +169,7 @@ def test_kill_9_then_the_same_call_resumes_to_the_same_record(whole, config, tmp
         assert any("step 4/8" in line for line in process.stdout)
         process.send_signal(signal.SIGKILL)
     killed = RunStore(tmp_path / "runs").run(config)
-    assert (killed.state, killed.is_alive()) == ("running", False)
+    assert (killed.state, killed.is_alive()) == ("interrupted", False)
     resumed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "resuming after step" in resumed.stdout
     # A checkpoint holds tied weights once, and transformers would miss them.

@@ -154,7 +154,7 @@ def test_the_processes_end_with_the_command_that_started_them(tmp_path):
         for handle in handles:
             assert select.select([handle], [], [], 30)[0]
             os.close(handle)
-    assert (run.state, run.is_alive()) == ("running", False)
+    assert (run.state, run.is_alive()) == ("interrupted", False)
 
 
 # Real runs ---------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def test_a_run_that_lost_a_process_ends_and_resumes_to_the_same_record(
         ranks = ranks_below(process.pid)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-    assert (run.state, run.meta["error"], alive(ranks)) == ("failed", "interrupted", [])
+    assert (run.state, run.meta["error"], alive(ranks)) == ("interrupted", "interrupted", [])
 
     with start(launched) as process:
         wait_for_two_updates(process)

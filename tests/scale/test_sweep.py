@@ -89,7 +89,7 @@ def test_an_interruption_ends_the_processes_and_goes_on(quick, store):
     begun = [run for run in store if run.meta]
     assert begun
     for run in begun:
-        assert (run.is_alive(), run.state, run.meta["error"]) == (False, "failed", "interrupted")
+        assert (run.is_alive(), run.state, run.meta["error"]) == (False, "interrupted", "interrupted")
     assert not store.run(runs[2].config).path.exists()
     # The processes are waited for: none is left, not even as a zombie.
     children = [child.cmdline() for child in psutil.Process().children(recursive=True)]
@@ -125,7 +125,7 @@ def test_runs_end_when_what_started_them_is_killed(store):
         for handle in handles:
             assert select.select([handle], [], [], 30)[0]
             os.close(handle)
-    assert [(run.state, run.is_alive()) for run in runs] == [("running", False)] * 2
+    assert [(run.state, run.is_alive()) for run in runs] == [("interrupted", False)] * 2
 
 
 def test_the_lock_of_a_lost_machine_is_broken_for_the_next_attempt(store, monkeypatch):

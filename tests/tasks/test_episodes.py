@@ -123,7 +123,7 @@ def test_kill_9_in_a_turn_resumes_to_the_same_record(tmp_path: Path, staleness: 
     killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False)
     assert killed.returncode == -signal.SIGKILL
     half = RunStore(tmp_path / "runs").run(config)
-    assert half.state == "running"
+    assert half.state == "interrupted"
     assert half.last_checkpoint() is not None
     train(config, tmp_path / "runs", quiet)
     assert_same_record(run.path, half.path)

@@ -11,7 +11,7 @@ from itertools import islice
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.runs.alarm import WINDOW, warning
 
-STATES = ("planned", "starting", "running", "stopped", "failed", "finished", "deleted")
+STATES = ("planned", "starting", "running", "interrupted", "failed", "finished", "deleted")
 _WINDOW = 48  # updates from which the speed is taken; several generations, so that it is steady
 _QUIET_S = 60.0
 
@@ -21,7 +21,7 @@ class Progress:
     """One run's line.
 
     ``state`` is one of :data:`STATES`: ``planned`` has no run.json yet, ``starting`` no line,
-    ``stopped`` was not ended by its process, which is gone. ``rate`` is in updates per second,
+    ``interrupted`` resumes with the same command. ``rate`` is in updates per second,
     ``left_s`` in seconds, ``reward`` and ``accuracy`` are shares; None where unknown.
     """
 
@@ -50,7 +50,7 @@ def progress_of(run: RunFollower, now: float | None = None) -> Progress:
         note = "its folder is gone" if run.was_there else "not started yet"
         return Progress(state, step, steps, note=note)
     state = _state(run, step)
-    rate = _rate(run) if state in ("running", "stopped", "failed") else None
+    rate = _rate(run) if state in ("running", "interrupted", "failed") else None
     left = (steps - step) / rate if rate and state == "running" else None
     return Progress(
         state,
@@ -67,9 +67,9 @@ def progress_of(run: RunFollower, now: float | None = None) -> Progress:
 def _state(run: RunFollower, step: int) -> str:
     recorded = str(run.meta.get("state"))
     if recorded != "running":
-        return recorded if recorded in STATES else "stopped"
+        return recorded if recorded in STATES else "interrupted"
     if run.lock.owner() is None:
-        return "stopped"
+        return "interrupted"
     return "running" if step else "starting"
 
 
@@ -95,8 +95,8 @@ def _note(run: RunFollower, state: str, step: int, now: float) -> str:
     notes = []
     if state == "failed":
         notes.append(str(run.meta.get("error") or "no reason recorded"))
-    elif state == "stopped":
-        notes.append("its process is gone; the same command resumes it")
+    elif state == "interrupted":
+        notes.append("the same command resumes it")
     elif state == "starting":
         notes.append("no step yet: loading, or measuring the base model")
     elif state == "running":
@@ -106,7 +106,7 @@ def _note(run: RunFollower, state: str, step: int, now: float) -> str:
     if alarm := warning(islice(run.step_columns.newest("alarm/gap"), WINDOW)):
         notes.append(alarm)
     resumes = int(run.meta.get("resumes") or 0)
-    if resumes and state not in ("failed", "stopped"):
+    if resumes and state not in ("failed", "interrupted"):
         notes.append("resumed" if resumes == 1 else f"resumed {resumes} times")
     if run.damaged:
         notes.append(run.damaged)
