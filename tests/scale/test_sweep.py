@@ -89,7 +89,8 @@ def test_an_interruption_ends_the_processes_and_goes_on(quick, store):
     begun = [run for run in store if run.meta]
     assert begun
     for run in begun:
-        assert (run.is_alive(), run.state, run.meta["error"]) == (False, "interrupted", "interrupted")
+        assert not run.is_alive()
+        assert (run.state, run.meta["error"]) == ("interrupted", "interrupted")
     assert not store.run(runs[2].config).path.exists()
     # The processes are waited for: none is left, not even as a zombie.
     children = [child.cmdline() for child in psutil.Process().children(recursive=True)]
