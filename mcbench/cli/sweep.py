@@ -71,6 +71,8 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     if options["dry_run"]:
         plan = make_plan(asked, RunStore(runs_dir), [*committed, keep] if keep else [])
         _print_plan(plan, runs_dir, options["workers"] or 1)
+        if not keep:
+            _print_recorded(plan)
         return
     train_missing(
         ", ".join(names), asked, runs_dir, workers=options["workers"], fresh=options["fresh"],
@@ -80,6 +82,18 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     if keep:
         count = len({planned.config.run_id for planned in asked})
         print(f"{count} compact records in {keep}")
+
+
+def _print_recorded(plan: Any) -> None:
+    """How many runs have a committed record, which only ``--keep`` counts."""
+    from mcbench.runs.place import COMMITTED, committed_records
+
+    kept = {path.stem for folder in committed_records() for path in folder.glob("*.parquet")}
+    if known := sum(one.config.run_id in kept for one in plan.distinct):
+        print(
+            f"{known} of {len(plan.distinct)} recorded in {COMMITTED}; --keep DIR counts them as "
+            "finished"
+        )
 
 
 def _print_plan(plan: Any, runs_dir: str, workers: int) -> None:

@@ -38,7 +38,7 @@ class Recorder(TrainerCallback):
     correct_threshold: float = 1.0
     token_text: Callable[[int], str] | None = None
     log_ratios: Callable[[], list[Any] | None] | None = None  # every process calls it
-    accuracy: float | None = None
+    measured: str = ""  # pass@1 for the next progress line
     latest: dict[str, Any] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
     _step_began: float = 0.0
@@ -166,7 +166,7 @@ class Recorder(TrainerCallback):
         logs = self.latest
         here = time.monotonic() - self._started
         left = here / max(1, step - self.first_step) * (self.config.steps - step)
-        accuracy = "" if self.accuracy is None else f"  pass@1 {self.accuracy:.1%}"
+        accuracy, self.measured = self.measured, ""
         self._gaps.append(logs.get("alarm/gap"))
         if (alarm := warning(self._gaps)) and not warning(self._gaps[:-1]):
             self.say(f"[{self.label}] {alarm}")

@@ -382,9 +382,12 @@ class _Session:
                 problems = len(result.per_problem)
                 record = {"dataset": self.config.test_set, "dataset_hash": self._digests[problems]}
                 self.run.append_eval({"step": step, **record, **result.to_dict()})
-            self.recorder.accuracy = results[0].pass_at_1
+            part = f" ({len(results[0].per_problem)} problems)" if small else ""
+            measured = f"  pass@1 {results[0].pass_at_1:.1%}{part}"
             if step == 0:
-                self.progress(f"[{self.label}] base model  pass@1 {results[0].pass_at_1:.1%}")
+                self.progress(f"[{self.label}] base model{measured}")
+            else:
+                self.recorder.measured = measured
         PartialState().wait_for_everyone()
 
     @cached_property

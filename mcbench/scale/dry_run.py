@@ -129,8 +129,8 @@ def describe(found: Estimate) -> Iterator[str]:
     )
     yield (
         f"  whole run {hours(time.total)} = {time.cycles:g} x {time.cycle:,.1f} s + "
-        f"{time.evaluations:g} evaluations of all problems x {time.evaluation:,.1f} s + "
-        f"{time.checkpoints:g} checkpoints x {time.checkpoint:,.1f} s, for responses of "
+        f"{time.evaluations:.0f} evaluations of all problems x {time.evaluation:,.1f} s + "
+        f"{time.checkpoints:.0f} checkpoints x {time.checkpoint:,.1f} s, for responses of "
         f"{found.workload.mean_length:,.0f} tokens on average"
     )
 

@@ -110,7 +110,11 @@ def test_evaluations_at_other_temperatures_and_on_a_part(tiny_settings, tmp_path
         "small_eval_every": 2, "small_eval_limit": 2,
     }  # fmt: skip
     config = resolve("tiny", "grpo_plus", {**tiny_settings, **more}, steps=6)
-    record = read_run(train(config, tmp_path, lambda line: None).path)
+    told: list[str] = []
+    record = read_run(train(config, tmp_path, told.append).path)
+    scored = [line for line in told if "pass@1" in line]
+    assert len(scored) == 4  # the base model and each update after which one was measured
+    assert ["(2 problems)" in line for line in scored] == [False, True, False, False]
     lines = record.eval_lines
     found = [(one["step"], one["temperature"], len(one["per_problem"])) for one in lines[::2]]
     whole = [(1.0, 4), (1.0, 2), (0.6, 4), (0.3, 4)]  # the part is a curve of its own
