@@ -8,7 +8,7 @@ from peft import LoraConfig
 from trl.trainer.utils import split_tensor_dict
 
 from mcbench.errors import UserError
-from mcbench.grpo.decode import Trace, draw, sample_unfinished
+from mcbench.grpo.decode import Trace, attend, draw, sample_unfinished
 
 from .conftest import EOS, PAD, letter_reward, make_dataset, make_model
 
@@ -56,6 +56,30 @@ def test_log_probabilities_are_those_of_a_plain_pass_over_each_response(model, o
         )
         plain = torch.distributions.Categorical(logits=logits).entropy()
         assert entropy.tolist() == pytest.approx(plain.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("mask", [None, torch.rand(3, 1, 1, 20) < 0.7])
+def test_attention_in_two_parts_is_that_of_torch(mask):
+    """Four queries on two heads of keys, fourteen settled tokens and six recent ones."""
+    query, key, value = (torch.randn(3, n, length, 8) for n, length in [(4, 1), (2, 20), (2, 20)])
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, enable_gqa=True
+    )
+    parts = (one.split([14, 6], dim=2) for one in (key, value))
+    found, _ = attend(None, query, *parts, mask)
+    torch.testing.assert_close(found, expected.transpose(1, 2))
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_model_keeps_its_attention_and_what_it_would_say(model, attention):
+    """Every best token of 40, which is more than two copies of the keys."""
+    other = copy.deepcopy(model)
+    other.set_attn_implementation(attention)
+    ids = torch.tensor([[PAD, PAD, 5], [2, 3, 4]])
+    options = {"attention_mask": (ids != PAD).long(), "max_new_tokens": 40, "do_sample": False}
+    plain = other.generate(ids, **options)
+    assert other.generate(ids, **options, custom_generate=sample_unfinished).equal(plain)
+    assert other.config._attn_implementation == attention
 
 
 def test_tokens_are_drawn_with_their_probabilities(model):
