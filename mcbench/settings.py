@@ -55,6 +55,15 @@ class Settings(BaseModel):
         return unknown("field", name, cls.model_fields)
 
     @classmethod
+    def _bounds(cls, name: str) -> tuple[float, float] | None:
+        """The least and the largest value of a field that has both."""
+        field = cls.model_json_schema()["properties"].get(name, {})
+        for one in (field, *field.get("anyOf", ())):
+            if "minimum" in one and "maximum" in one:
+                return one["minimum"], one["maximum"]
+        return None
+
+    @classmethod
     def _told(cls, error: ValidationError) -> UserError:
         """pydantic's first complaint as a sentence for people."""
         first = error.errors(include_url=False)[0]
@@ -71,6 +80,10 @@ class Settings(BaseModel):
         if kind == "value_error":
             told = str(first["ctx"]["error"])
             return UserError(f"{name}: {told}" if name else told)
+        if kind in ("greater_than_equal", "less_than_equal") and (both := cls._bounds(name)):
+            return UserError(
+                f"{name} must be from {both[0]:g} to {both[1]:g}, got {first['input']!r}"
+            )
         wanted = "text" if kind == "string_type" else _KINDS.get(kind.partition("_")[0])
         told = f"must be {wanted}" if wanted else first["msg"].replace("Input should", "must")
         for theirs, ours in _COMPARED.items():

@@ -109,7 +109,7 @@ def _check_json(name: str, value: Any) -> None:
 
 _NAMES = {
     "list": "a list",
-    "dict": "an object such as {}",
+    "dict": 'an object (JSON such as {"mine": {"mask_ratio": 0.5}})',
     "str": "a text",
     "int": "a whole number",
     "float": "a number",

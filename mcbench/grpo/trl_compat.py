@@ -23,7 +23,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -44,6 +43,7 @@ from mcbench.grpo.generation import completion_text
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
 from mcbench.grpo.trl_correction import CorrectedGRPOTrainer, loss_mask
+from mcbench.grpo.trl_resume import name_of
 from mcbench.grpo.trl_sampling import (
     continuous_batching,
     log_prob_temperature_cell,
@@ -83,7 +83,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
         if args is None:
-            args = MicroCoderGRPOConfig(output_dir=f"{_name_of(model)}-MicroCoder-GRPO")
+            args = MicroCoderGRPOConfig(output_dir=f"{name_of(model)}-MicroCoder-GRPO")
         if not isinstance(args, MicroCoderGRPOConfig):  # before a model is loaded
             raise UserError(
                 f"{type(self).__name__} takes args=MicroCoderGRPOConfig(...), which has all "
@@ -448,15 +448,6 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             if not math.isnan(value):  # the mean of nothing
                 self._metrics[mode][name].append(value)
 
-    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """TRL's, without a link where the model has no name on the hub."""
-        super().create_model_card(*args, **kwargs)
-        card = Path(str(self.args.output_dir), "README.md")
-        if self.is_world_process_zero():
-            text = card.read_text(encoding="utf-8")
-            link = "[None](https://huggingface.co/None)"
-            card.write_text(text.replace(link, f"`{_name_of(self.model)}`"), encoding="utf-8")
-
     # -- temperature and length, of every backend
 
     def set_temperature(self, temperature: float) -> None:
@@ -518,9 +509,3 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             self.model._is_fsdp_managed_module = True
             if hasattr(self.model, "get_base_model"):  # PEFT
                 self.model.get_base_model()._is_fsdp_managed_module = True
-
-
-def _name_of(model: Any) -> str:
-    """What a model is called, for the folder of its training."""
-    name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
-    return Path(name).name or "model"

@@ -104,8 +104,8 @@ class ResumableGRPOTrainer(GRPOTrainer):
         steps, last = self.args.save_steps, self.args.max_steps
         if self.args.save_strategy != "steps" or steps < 1:
             return
-        known = last if last > 0 else 2 * int(steps)
-        saved = [*range(int(steps), known + 1, int(steps)), *([last] if last > 0 else [])]
+        known = last if last > 0 else 2 * int(steps)  # nothing is left to do after the last one
+        saved = range(int(steps), known + 1, int(steps))
         inside = next((step for step in saved if not self.is_boundary(step)), None)
         if inside is not None:
             logger.warning(
@@ -115,3 +115,18 @@ class ResumableGRPOTrainer(GRPOTrainer):
                 inside,
                 self.near_boundaries(inside),
             )
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """TRL's, without a link where the model has no name on the hub."""
+        super().create_model_card(*args, **kwargs)
+        card = Path(str(self.args.output_dir), "README.md")
+        if self.is_world_process_zero():
+            text = card.read_text(encoding="utf-8")
+            link = "[None](https://huggingface.co/None)"
+            card.write_text(text.replace(link, f"`{name_of(self.model)}`"), encoding="utf-8")
+
+
+def name_of(model: Any) -> str:
+    """What a model is called, for the folder of its training."""
+    name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
+    return Path(name).name or "model"

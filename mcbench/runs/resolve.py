@@ -8,6 +8,7 @@ from typing import Any
 
 from mcbench.errors import UserError, unknown
 from mcbench.files import json_or_text
+from mcbench.grpo.temperature import check_stages, parse_stages
 from mcbench.runs.config import Config, check_known, preset
 from mcbench.runs.presets import (
     PAPER_TARGET_DIVERSITY,
@@ -86,7 +87,11 @@ def described(
         if profile in TEMPERATURE_GRID:
             settings.setdefault("temperature_grid", list(TEMPERATURE_GRID[profile]))
     base = base.with_settings(without_shares(common or {}, base.model_dump()))
-    return base.with_settings(without_shares(settings, base.model_dump()))
+    config = base.with_settings(without_shares(settings, base.model_dump()))
+    for name in ("temperature_stages", "length_stages"):
+        if (points := getattr(config, name)) is not None:
+            check_stages(parse_stages(points, name), name, config.generation_period)
+    return config
 
 
 def _of_profile(name: str, value: Any, profile: str) -> Any:

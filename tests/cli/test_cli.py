@@ -74,7 +74,7 @@ def refused(arguments, capsys, folder):
         (["--set", "mask_ratio"], "--set takes NAME=VALUE such as mask_ratio=0.5, got"),
         (["--set", "ppo_mini_batch_size=3"], "must be a multiple of ppo_mini_batch_size"),
         (["--set", "per_device_batch_size=3"], "do not divide; per_device_batch_size can be 1"),
-        (["--set", "mask_ratio=1.5"], "mask_ratio must be at most 1, got 1.5"),
+        (["--set", "mask_ratio=1.5"], "mask_ratio must be from 0 to 1, got 1.5"),
         (["--set", "temperature=0"], "temperature must be greater than 0"),
         (["--set", "temperature_stages=4:1.2,2:0.6"], "temperature_stages"),
         (["--set", "truncation_mask=some"], "unknown truncation_mask 'some'"),

@@ -52,7 +52,7 @@ def test_a_form_says_defaults_cost_and_what_is_wrong(bench: Workbench) -> None:
     told = ask(bench, values={"mask_ratio": "2"})
     assert (told["ready"], told["problem"]) == (
         False,
-        "arm 'mine': mask_ratio must be at most 1, got 2",
+        "arm 'mine': mask_ratio must be from 0 to 1, got 2",
     )
     assert "there is an arm 'medium' already" in ask(bench, name="medium", values={})["problem"]
     assert "seeds are whole numbers" in ask(bench, name="mine", seeds="0; 1")["problem"]

@@ -35,7 +35,7 @@ def test_an_arm_takes_the_recipe_it_names_else_that_of_its_name_else_microcoder(
             {"mine": {"mask_ration": 0.5}},
             "arm 'mine': .*did you mean mask_ratio.*the mask settings",
         ),
-        ({"mine": {"mask_ratio": 1.5}}, "arm 'mine': mask_ratio must be at most 1"),
+        ({"mine": {"mask_ratio": 1.5}}, "arm 'mine': mask_ratio must be from 0 to 1"),
         ({"mine": {"recipe": "microcodr"}}, "unknown recipe 'microcodr'; did you mean microcoder?"),
         ({"mine": {"profile": "nanno"}}, "unknown profile 'nanno'; did you mean nano"),
         ({"mine": {"temperature": "50%"}}, "temperature takes no share"),

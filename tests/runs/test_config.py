@@ -119,7 +119,7 @@ def test_differences_are_from_profile_and_recipe():
         ({"zzz": 1.0}, "^unknown setting 'zzz'; `mcbench settings` lists them, by family: run,"),
         ({"seed": 1}, "^unknown setting 'seed'"),
         ({"mask_ratio": "much"}, "^mask_ratio must be a number, got 'much'$"),
-        ({"mask_ratio": 1.5}, r"^mask_ratio must be at most 1, got 1\.5$"),
+        ({"mask_ratio": 1.5}, r"^mask_ratio must be from 0 to 1, got 1\.5$"),
         (
             {"mask_when": "never"},
             "^unknown mask_when 'never'; allowed: any, correct, incorrect, non_",
@@ -134,6 +134,11 @@ def test_differences_are_from_profile_and_recipe():
         ({"train_set": "squad"}, "unknown problem set 'squad'; allowed: .*nano:test, nano:train"),
         ({"reward_rules": "strict"}, "unknown rule set 'strict'; allowed: .*livecodebench"),
         ({"reward_evaluator": "fast"}, "unknown reward_evaluator 'fast'; allowed: microcoder"),
+        (
+            {"temperature_stages": "3:1.2"},
+            "step 3 is inside a generated batch .* the nearest allowed start steps are 2 and 4$",
+        ),
+        ({"length_stages": [[0, 48], [8, 0]]}, "value 0.0 from step 8 must be greater than 0"),
         ({"recipe": "grop"}, r"unknown recipe 'grop'; did you mean grpo"),
     ],
 )
