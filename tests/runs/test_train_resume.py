@@ -1,6 +1,7 @@
 """One run through the real trainer: its record, and resuming after an interruption or kill -9."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -169,12 +170,13 @@ def test_kill_9_then_the_same_call_resumes_to_the_same_record(whole, config, tmp
     run, _ = whole
     arguments = [json.dumps(config.to_dict()), str(tmp_path / "runs")]
     command = [sys.executable, "-c", TRAIN, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: sums in the same order
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
         assert any("step 4/8" in line for line in process.stdout)
         process.send_signal(signal.SIGKILL)
     killed = RunStore(tmp_path / "runs").run(config)
     assert (killed.state, killed.is_alive()) == ("interrupted", False)
-    resumed = subprocess.run(command, capture_output=True, text=True, check=True)
+    resumed = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     assert "resuming after step" in resumed.stdout
     # A checkpoint holds tied weights once, and transformers would miss them.
     assert "missing keys" not in resumed.stdout + resumed.stderr
