@@ -26,7 +26,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 RECENT = 16
-"""Tokens between two copies of all keys and values; 8 and 24 take as long."""
+"""Tokens between two copies of all keys and values: 8 take 7 % longer, 32 as long."""
 ATTENTION = "sdpa_in_two_parts"  # the name of :func:`attend` in transformers
 DROPPED_AT_ONCE = 8
 """Rows leave the batch once an eighth of it has ended: to shrink it copies the rest."""

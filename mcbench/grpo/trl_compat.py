@@ -31,7 +31,7 @@ import torch
 from accelerate.utils import gather_object, set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.nn.utils.rnn import pad_sequence
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
@@ -46,6 +46,8 @@ from mcbench.grpo.trl_correction import CorrectedGRPOTrainer, loss_mask
 from mcbench.grpo.trl_resume import name_of
 from mcbench.grpo.trl_sampling import (
     continuous_batching,
+    divide_again,
+    generate_in_step,
     log_prob_temperature_cell,
     unfinished_only,
 )
@@ -106,7 +108,8 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
                 "sample_unfinished needs processes that each hold the whole model; set it to False "
                 "under FSDP and ZeRO-3"
             )
-        self._generate_in_step()
+        if self.is_fsdp_enabled:
+            generate_in_step(self.model)
 
     # -- generation and rewards, observed
 
@@ -174,7 +177,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         if self.use_transformers_continuous_batching:
             with continuous_batching(policy) as self._sampler_log_probs:
                 return super()._generate_single_turn(prompt_ids, *args, **kwargs)
-        self._divide_again()
+        divide_again(self.model)
         with ExitStack() as stack:
             if self.args.sample_unfinished:
                 self.trace = stack.enter_context(unfinished_only(policy))
@@ -491,21 +494,3 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
                 reduce_dtype=torch.float32,
                 output_dtype=torch.float32,
             )
-
-    def _divide_again(self) -> None:
-        """After a forward pass without gradients FSDP2 leaves embeddings and last norm whole until
-        the next backward pass; TRL, which sends weights to vLLM, takes each for a divided one.
-        """
-        for module in self.model.modules():
-            if isinstance(module, FSDPModule):
-                module.reshard()
-
-    def _generate_in_step(self) -> None:
-        """Under FSDP2 every step of ``generate`` gathers weights from all processes, so none may
-        end before the others. Transformers sees to that for models which it divided itself; this
-        one is divided by accelerate.
-        """
-        if self.is_fsdp_enabled:
-            self.model._is_fsdp_managed_module = True
-            if hasattr(self.model, "get_base_model"):  # PEFT
-                self.model.get_base_model()._is_fsdp_managed_module = True
