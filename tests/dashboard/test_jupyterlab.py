@@ -179,7 +179,7 @@ def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
     )
     fill(lab, "[name=name]", "mine")
     fill(lab, "[data-setting=mask_ratio]", "1.5")
-    lab.until(f"{problem}.includes('mask_ratio must be at most 1')")
+    lab.until(f"{problem}.includes('mask_ratio must be from 0 to 1')")
     about = "document.querySelector('[data-setting=mask_ratio]').closest('label').textContent"
     assert "rho of Eq. 2: share that is spared (number from 0 to 1)" in lab.tab.evaluate(about)
     fill(lab, "[data-setting=mask_ratio]", "0.5")
