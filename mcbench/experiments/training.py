@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -110,6 +109,6 @@ def _keep(
             continue
         known = [_compact(one, Path(other)) for other in records]
         if found := next(filter(Path.exists, known), None):
-            shutil.copy(found, path)
+            write_compact(read_compact(found), path)
         elif run.state == "finished":
             write_compact(run, path, samples=one.config.seed == first[one.config.computation])

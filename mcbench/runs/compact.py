@@ -3,10 +3,13 @@
 A parquet table with two columns, ``table`` and ``row``. Rows of the tables ``meta`` and ``eval``
 are JSON lines as the run recorded them, reals with six digits. A row of ``column`` is what all
 updates logged under one name, reals with four digits (times three): about half of what lines would
-take. What evaluations know of their problems beside the passes stands once, in rows of the table
-``problems``. ``sample`` are a few whole groups of the
-stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last
-generation, chosen without a look at what they hold. Equal records give equal bytes.
+take. What only grows stands as differences, and the hour of each update is left out. ``sample`` are
+a few whole groups of the stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a
+middle and the last generation, chosen without a look at what they hold. Equal records give equal
+bytes.
+
+What evaluations know of their problems beside the passes is the same for all runs of an experiment
+and stands beside them: ``problems-DIGEST.json``, without which a record cannot be read.
 """
 
 from __future__ import annotations
@@ -14,17 +17,20 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcbench.errors import UserError
-from mcbench.files import plain, write_atomic
+from mcbench.files import digest, plain, write_atomic
 from mcbench.runs.store import Run, RunRecord, read_run
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SAMPLE_GROUPS = 4
+_GROWING = {"step": 0, "elapsed_s": 1}  # digits after the point
 _COUNTS = ("passes", "attempts")  # of a problem in one evaluation
 _OF_TOKENS = {"logprobs", "entropies", "log_ratios"}
 SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
@@ -35,7 +41,8 @@ def write_compact(
 ) -> Path:
     """Write the compact form of a finished run to ``path``, with or without its responses.
 
-    ``path`` may be a folder: the file is then named after the run.
+    ``path`` may be a folder: the file is then named after the run. The lists of problems that its
+    folder lacks are written too.
 
     Raises:
         UserError: the run is not finished.
@@ -51,7 +58,6 @@ def write_compact(
     rows = [("meta", record.meta)]
     rows += [("column", one) for one in _columns(record.step_lines)]
     evals, problems = _without_problems(record.eval_lines)
-    rows += [("problems", {"problems": one}) for one in problems]
     rows += [("eval", _rounded(line)) for line in evals]
     if samples:
         rows += [("sample", line) for line in record.sample_lines or chosen_samples(record)]
@@ -67,6 +73,9 @@ def write_compact(
         table, data, compression="zstd", compression_level=19, write_statistics=False,
         use_dictionary=False,
     )  # fmt: skip
+    for name, text in problems.items():
+        if not (path.parent / name).exists():
+            write_atomic(path.parent / name, text)
     write_atomic(path, data.getvalue().to_pybytes())
     return path
 
@@ -85,62 +94,76 @@ def _rounded(value: Any, digits: int = 6) -> Any:
 
 def _columns(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """By name what the lines hold, and which lines where not all do."""
-    lines = [
-        {
-            name: _rounded({name: value}, 3 if "time" in name else 4)[name]
-            for name, value in line.items()
-        }
-        for line in lines
-    ]
     found: list[dict[str, Any]] = []
-    for name in dict.fromkeys(name for line in lines for name in line):
+    for name in dict.fromkeys(name for line in lines for name in line if name != "time"):
         at = [i for i, line in enumerate(lines) if name in line]
-        column = {"name": name, "values": [lines[i][name] for i in at]}
+        values = [lines[i][name] for i in at]
+        if name in _GROWING:
+            values = [round(value, _GROWING[name]) for value in values]
+            steps = [round(b - a, _GROWING[name]) for a, b in pairwise(values)]
+            values = [*values[:1], *steps]
+        else:
+            values = _rounded(values, 3 if name.startswith("time/") or name == "step_time" else 4)
+        column = {"name": name, "values": values}
         found.append(column if len(at) == len(lines) else {**column, "at": at})
     return found
 
 
 def _lines(columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What :func:`_columns` was made from, but for the digits."""
+    """What :func:`_columns` was made from, but for the digits and the hours."""
     count = max((len(one["values"]) for one in columns if "at" not in one), default=0)
     lines: list[dict[str, Any]] = [{} for _ in range(count)]
     for one in columns:
-        for i, value in zip(one.get("at", range(count)), one["values"], strict=True):
-            lines[i][one["name"]] = value
+        name, values = one["name"], one["values"]
+        if name in _GROWING:
+            values = [round(value, _GROWING[name]) for value in accumulate(values)]
+        for i, value in zip(one.get("at", range(count)), values, strict=True):
+            lines[i][name] = value
     return lines
 
 
 def _without_problems(
     lines: Sequence[dict[str, Any]],
-) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
-    """Evaluation lines with the passes and attempts alone, and the lists of problems they are of;
-    ``problems`` in a line is the place of its list.
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Evaluation lines with the passes and attempts alone, and by file name the lists of problems
+    they are of; ``problems`` in a line is the name of its list.
     """
-    known: list[list[dict[str, Any]]] = []
+    known: dict[str, str] = {}
     short = []
     for line in lines:
         if "per_problem" not in line:
             short.append(line)
             continue
         own = [{k: v for k, v in row.items() if k not in _COUNTS} for row in line["per_problem"]]
-        if own not in known:
-            known.append(own)
+        text = json.dumps(own)
+        file = f"problems-{digest([text])}.json"
+        known[file] = text
         counts = {name: [row[name] for row in line["per_problem"]] for name in _COUNTS}
-        short.append({**line, "per_problem": {"problems": known.index(own), **counts}})
+        short.append({**line, "per_problem": {"problems": file, **counts}})
     return short, known
 
 
-def _with_problems(
-    line: dict[str, Any], known: Sequence[Sequence[dict[str, Any]]]
-) -> dict[str, Any]:
+def _with_problems(line: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A line as it was recorded."""
     if "per_problem" not in line:
         return line
     found = line["per_problem"]
     counts = (found[name] for name in _COUNTS)
-    rows = zip(known[found["problems"]], *counts, strict=True)
+    rows = zip(_problems(folder / found["problems"]), *counts, strict=True)
     whole = [{**row, "passes": passes, "attempts": attempts} for row, passes, attempts in rows]
     return {**line, "per_problem": whole}
+
+
+@cache
+def _problems(path: Path) -> list[dict[str, Any]]:
+    try:
+        found: list[dict[str, Any]] = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise UserError(
+            f"the records of {path.parent} need {path.name}, which is not there; copy it from "
+            "where they were written"
+        ) from None
+    return found
 
 
 class Stored(Protocol):
@@ -205,11 +228,10 @@ def read_compact(path: str | Path) -> RunRecord:
     rows: dict[str, list[Any]] = defaultdict(list)
     for kind, row in parsed:
         rows[kind].append(row)
-    problems = [row["problems"] for row in rows["problems"]]
     return RunRecord(
         meta=meta,
         step_lines=_lines(rows["column"]),
-        eval_lines=[_with_problems(row, problems) for row in rows["eval"]],
+        eval_lines=[_with_problems(row, Path(path).parent) for row in rows["eval"]],
         path=Path(path),
         sample_lines=rows["sample"],
     )

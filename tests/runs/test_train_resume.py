@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from mcbench.errors import UserError
 from mcbench.runs.compact import read_compact, write_compact
 from mcbench.runs.evaluate import evaluate, select_problems
 from mcbench.runs.problems import load_problems
@@ -133,6 +134,10 @@ def test_evaluations_at_other_temperatures_and_on_a_part(tiny_settings, tmp_path
     kept = read_compact(write_compact(record, tmp_path / "kept.parquet"))
     assert [one["per_problem"] for one in kept.eval_lines] == [one["per_problem"] for one in lines]
     assert kept.steps["loss"].tolist() == pytest.approx(record.steps["loss"].tolist(), rel=1e-3)
+    assert kept.steps["elapsed_s"].tolist() == pytest.approx(record.steps["elapsed_s"], abs=0.05)
+    (tmp_path / "alone").mkdir()
+    with pytest.raises(UserError, match=r"alone need problems-\w+\.json, which is not there"):
+        read_compact((tmp_path / "kept.parquet").rename(tmp_path / "alone" / "kept.parquet"))
 
 
 class Stopped(Exception):
