@@ -81,4 +81,4 @@ def basis(seeds: Collection[int], deciding: bool = True) -> str:
             return ELSEWHERE
         done = used == set(SEEDS)
         return PROTOCOL if done else f"{PROTOCOL}, {len(used)} of {len(SEEDS)} seeds"
-    return "first round" if used <= set(FIRST_ROUND) else "pilot" if used <= set(PILOTS) else ""
+    return "first round" if used <= set(FIRST_ROUND) else ""

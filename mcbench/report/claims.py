@@ -54,7 +54,6 @@ OUR_RULE = (
 BASES = {
     "protocol": "",
     "first round": "first round: seeds 0 to 4, looked at before the protocol; no verdict of it",
-    "pilot": "pilot: seeds looked at while designing; no verdict of the protocol",
     ELSEWHERE: "the protocol's seeds, at another profile or length than it names; no verdict of it",
 }
 """What is said of the seeds a result rests on, :func:`mcbench.claims.protocol.basis`."""
