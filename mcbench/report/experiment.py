@@ -399,9 +399,12 @@ def _parts(sources: Sources) -> list[Section]:
             apart = part.every_size and several
             name = f"{prefix}-{part.id}" if apart else part.id
             title = f"{part.title}: {size}" if apart else part.title
-            other = _first_round(view.study) if view.study is not sources.study else ""
+            other = fold = ""
+            if view.study is not sources.study:
+                other = _first_round(view.study)
+                fold = f"The same {len(blocks)} panels at {size}"
             prose = " ".join(filter(None, [other, part.prose])) + not_there
-            made.append(Section(name, title, prose, blocks))
+            made.append(Section(name, title, prose, blocks, fold=fold))
     return made
 
 

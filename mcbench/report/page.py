@@ -97,6 +97,7 @@ class Section:
     """A heading with blocks below it.
 
     ``samples`` are responses for the sample browser (:mod:`mcbench.report.samples`), shown last.
+    ``fold`` is what stands for the blocks until somebody opens them; they are drawn then.
     """
 
     id: str
@@ -104,6 +105,7 @@ class Section:
     prose: str = ""
     blocks: Sequence[Block] = ()
     samples: Mapping[str, Any] | None = None
+    fold: str = ""
 
 
 @dataclass(frozen=True)

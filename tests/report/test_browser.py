@@ -83,8 +83,13 @@ def test_committed_pages_open_from_disk_and_work(tab: Tab, path: Path) -> None:
     tab.errors.clear()
     tab.requests.clear()
     tab.open(path)
-    plots = tab.evaluate("document.querySelectorAll('.plot').length")
-    assert tab.evaluate("document.querySelectorAll('.plot.js-plotly-plot').length") == plots
+    plots, drawn, folded = (
+        f"document.querySelectorAll('{one}').length"
+        for one in (".plot", ".plot.js-plotly-plot", "details.fold .plot")
+    )
+    assert tab.evaluate(drawn) == tab.evaluate(f"{plots} - {folded}")
+    tab.evaluate("document.querySelectorAll('details.fold').forEach(one => { one.open = true; })")
+    tab.wait(f"{drawn} === {plots}")
     for pressed in (1, 0) if tab.evaluate("document.querySelector('.toggles') !== null") else ():
         tab.evaluate("document.querySelector('.toggles button').click()")
         count = "document.querySelectorAll('.toggles [aria-pressed=true]').length"

@@ -323,7 +323,7 @@
   const later = window.requestIdleCallback ?? ((call) => setTimeout(call, 1));
 
   function redraw(chosen = divs) {
-    for (const div of chosen) waiting.add(div);
+    for (const div of chosen) if (!div.closest("details.fold:not([open])")) waiting.add(div);
     if (typeof Plotly === "undefined") return;
     for (const div of [...waiting].filter(onScreen)) { waiting.delete(div); draw(div); }
     if (!busy) { busy = true; later(next, { timeout: 200 }); }
@@ -334,6 +334,10 @@
     if (waiting.size) { later(next, { timeout: 200 }); return; }
     busy = false;
     document.body.dataset.drawn = String(divs.filter((one) => one.data).length);
+  }
+
+  for (const fold of document.querySelectorAll("details.fold")) {
+    fold.addEventListener("toggle", () => redraw([...fold.querySelectorAll(".plot")]));
   }
 
   // A figure follows its own box: that also covers rotation and an opened sidebar.
