@@ -160,7 +160,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "rivals",
             "What other papers do instead",
             "11_rivals",
-            recorded=False,
         ),
         Experiment(
             "dense_rewards",
