@@ -1,4 +1,4 @@
-"""The 34 claims of the paper, eleven of its rivals, fifteen questions of our own, and what
+"""The 34 claims of the paper, eleven of its rivals, sixteen questions of our own, and what
 the systems of :mod:`mcbench.tasks` claim:
 ``assess(experiment, runs)``.
 

@@ -463,3 +463,21 @@ def repetition(evidence: Evidence) -> list[Part]:
     not spared, minus the paper's rule, both at rho 1.
     """
     return _effects(evidence, [("any loop minus the paper's rule", "rho_10_loops", "rho_10")])
+
+
+@question(
+    "Q16",
+    "Does punishing length softly end higher at DAPO's own weight?",
+    ("none", "soft_overlong", "soft_overlong_half"),
+    section="rivals",
+    experiment="rivals",
+    source="ours, written after a look at R4's runs: DAPO's punishment of up to 1 stands beside "
+    "rewards of 1 and -1, R4's beside 1 and 0, where it weighs twice as much.",
+)
+def soft_punishment_at_half(evidence: Evidence) -> list[Part]:
+    """Last-window pass@1 at both lengths, response length and unique programs: half the punishment
+    minus none, and minus the whole.
+    """
+    half = "soft_overlong_half"
+    named = (("half the punishment minus none", "none"), ("half minus whole", "soft_overlong"))
+    return _effects(evidence, [(told, half, other) for told, other in named])

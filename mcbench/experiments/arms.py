@@ -166,6 +166,12 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
             "temperature_grid": [0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0],
         },
         "soft_overlong": {"recipe": "grpo_plus", "soft_overlong": 0.2},
+        # DAPO's answers have 1 or -1, these 1 or 0: at half the weight the punishment is DAPO's.
+        "soft_overlong_half": {
+            "recipe": "grpo_plus",
+            "soft_overlong": 0.2,
+            "soft_overlong_weight": 0.5,
+        },
         "dynamic": {"recipe": "grpo_plus", "dynamic_sampling": 10},
         "grpo_no_kl": {"recipe": "grpo", "beta": 0.0},
         "dr_grpo": {"recipe": "dr_grpo"},

@@ -48,6 +48,7 @@ _RANGES = {
     "dynamic_sampling": (0, math.inf),
     "staleness": (-1, math.inf),
     "soft_overlong": (0, 1),
+    "soft_overlong_weight": (0, math.inf),
     "temperature_target_entropy": (0, math.inf),
     "drop_above": (0, 1),
     "substitute_flat": (0, 1),
@@ -179,6 +180,11 @@ class MicroCoderGRPOConfig(GRPOConfig):
         0.0,
         "DAPO: a reward that falls from 0 to -1 over this last share of the limit (a fifth in "
         "DAPO); correctness stays that of the other reward function.",
+    )
+    soft_overlong_weight: float = _option(
+        1.0,
+        "What that reward counts: 1 as in DAPO beside rewards of 1 and -1, 0.5 the same beside 1 "
+        "and 0.",
     )
     sampler_noise: float = _option(
         0.0,

@@ -70,6 +70,7 @@ KNOWN = {
     "after": ArmStyle("cut answers masked, tokens kept", ORANGE, "longdash"),
     "entropy_03": ArmStyle("T by entropy 0.3", PURPLE, "solid"),
     "soft_overlong": ArmStyle("soft overlong punishment", GREEN, "solid"),
+    "soft_overlong_half": ArmStyle("soft overlong punishment, half", GREEN, "dash"),
     "dynamic": ArmStyle("dynamic sampling", ORANGE, "solid"),
     "grpo_no_kl": ArmStyle("GRPO without KL", BLUE, "dot"),
     "gspo": ArmStyle("GSPO", SKY, "solid"),

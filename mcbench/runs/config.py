@@ -208,6 +208,9 @@ class Config(Settings):
     soft_overlong: Share | None = _algorithm(
         "reward", "last share of the limit over which DAPO's punishment grows to 1"
     )
+    soft_overlong_weight: Real | None = _algorithm(
+        "reward", "what that punishment counts: beside rewards of 1 and 0, DAPO's is 0.5"
+    )
     reward: str = _later(
         "reward", "tests", "which of the rewards of the training set's task trains"
     )

@@ -278,6 +278,7 @@ EFFECTS |= {
         "long weight": 0.5 + 0.4 * e * ours(arm, "sequence_mask"),
         "weight": 0.5,
     },
+    "Q16": lambda arm, t, e: {"length": 50 + 15 * e * t * ours(arm, "soft_overlong_half")},
     "Q9": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "short_masked")},
 }
 

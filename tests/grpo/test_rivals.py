@@ -195,18 +195,18 @@ def test_groups_that_stay_flat_are_kept_and_said(make_trainer):
     assert logged(trainer, "dynamic/flat_left") == [1]
 
 
-def test_long_answers_are_punished_and_correctness_is_not_theirs(make_trainer):
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_long_answers_are_punished_and_correctness_is_not_theirs(make_trainer, weight):
     batches = []
-    trainer = make_trainer(
-        soft_overlong=0.25, max_completion_length=8, trainer={"on_generation": batches.append}
-    )
+    options = {"soft_overlong": 0.25, "soft_overlong_weight": weight, "max_completion_length": 8}
+    trainer = make_trainer(**options, trainer={"on_generation": batches.append})
     trainer.train()
     assert trainer.args.correctness_reward == "letter_reward"
     (batch, *_) = [one for one in batches if one.truncated.any()]
     assert set(batch.rewards) <= {0.0, 1.0}
     punished = -(batch.lengths - 6).clip(0) / 2
     mean = logged(trainer, "rewards/soft_overlong_punishment_reward/mean")[batch.step]
-    assert mean == pytest.approx(punished.mean())
+    assert mean == pytest.approx(weight * punished.mean())
 
 
 def test_a_temperature_is_chosen_by_the_sampler_s_entropy(make_trainer):
