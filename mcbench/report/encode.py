@@ -18,6 +18,7 @@ from mcbench.report.series import MIN_SEEDS_FOR_BAND, t_quantile
 
 LONG = 16  # numbers; shorter arrays stay as they are
 POINTS = 600  # along x; longer curves are stored as means of neighbours
+VALUES = 41_000  # of a figure: with many runs there are fewer points
 _DROPPED = ("title", "height", "template", "legend")  # the page says these itself
 
 
@@ -32,8 +33,10 @@ def figure_spec(figure: Figure) -> dict[str, Any]:
     )
     layout["margin"] = {"l": 54, "r": 12, "t": 14 + above, "b": 44}
     layout["showlegend"] = False
+    runs = sum(len(seeds_of(one)[1]) for one in figure.data if role_of(one) == "seeds")
+    points = min(POINTS, VALUES // max(1, runs))
     return {
-        "data": [_trace(trace) for trace in figure.data],
+        "data": [_trace(trace, points) for trace in figure.data],
         "layout": encoded(layout),
         "linked": figure.over_steps,
     }
@@ -43,21 +46,21 @@ def _is_strip(shape: dict[str, Any]) -> bool:
     return str(shape.get("name", "")).startswith("stage:")
 
 
-def _trace(trace: dict[str, Any]) -> dict[str, Any]:
+def _trace(trace: dict[str, Any], points: int) -> dict[str, Any]:
     role = role_of(trace)
     if role not in ROLES:
         return encoded(trace)
     rest = encoded({key: value for key, value in trace.items() if key not in ("x", "y")})
     if role != "seeds":
         return rest
-    x, values = _thinned(*seeds_of(trace))
+    x, values = _thinned(*seeds_of(trace), points)
     t = t_quantile(len(values)) if len(values) >= MIN_SEEDS_FOR_BAND else None
     return {**rest, "curve": {"x": _numbers(x), "runs": _numbers(values), "t": rounded(t)}}
 
 
-def _thinned(x: np.ndarray, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most :data:`POINTS` points: means of equally many neighbours, at the last one's x."""
-    every = -(-x.size // POINTS)
+def _thinned(x: np.ndarray, runs: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most so many points: means of equally many neighbours, at the last one's x."""
+    every = -(-x.size // points)
     if every <= 1:
         return x, runs
     ends = np.unique(np.append(np.arange(every - 1, x.size, every), x.size - 1))
