@@ -1,5 +1,6 @@
 """Figures that plotly accepts, drawn again and again, thinned, and followed by a FigureWidget."""
 
+import base64
 import json
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,8 @@ import plotly.io
 import pytest
 from report.synthetic import make_record, make_records
 
-from mcbench.report import figures, panels
-from mcbench.report.base import STEPS, Figure
+from mcbench.report import encode, figures, panels
+from mcbench.report.base import STEPS, Figure, role_of, seeds_of
 from mcbench.report.dashboard.curves import draw
 from mcbench.report.dashboard.live_figure import LiveFigure, thinned
 from mcbench.report.encode import figure_spec
@@ -51,6 +52,22 @@ def test_what_a_notebook_keeps_of_a_figure_can_be_read_and_drawn_again(
     curve = figure_spec(again)["data"][0]["curve"]
     assert curve["x"] == figure_spec(figure)["data"][0]["curve"]["x"]
     assert curve["t"] == pytest.approx(4.303, abs=1e-3)
+
+
+def test_a_page_keeps_means_of_neighbours_where_a_figure_has_many_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    figure = figures.line(arms_of(3), "reward")
+    x, runs = seeds_of(figure.data[0])
+    lines = sum(len(seeds_of(one)[1]) for one in figure.data if role_of(one) == "seeds")
+    monkeypatch.setattr(encode, "VALUES", lines * (x.size // 2))
+    curve = figure_spec(figure)["data"][0]["curve"]
+    first, gap, count = curve["x"]["evenly"]
+    assert (first, gap, count) == (x[1], x[2] - x[0], x.size // 2)
+    raw = np.frombuffer(base64.b64decode(curve["runs"]["u16"]), "<u2").reshape(len(runs), -1)
+    kept = curve["runs"]["low"] + curve["runs"]["scale"] * raw
+    means = runs.reshape(len(runs), -1, 2).mean(axis=2)
+    np.testing.assert_allclose(kept, means, atol=curve["runs"]["scale"])
 
 
 def test_columns_of_a_table_are_drawn() -> None:
