@@ -51,7 +51,7 @@ def test_what_is_kept_as_a_record_is_finished_and_gives_the_pace(asked, tmp_path
     train_missing("both", asked, elsewhere.root, lines.append, keep=kept)
     assert "both: 2 runs, 1 from records, 1 to train" in lines
     assert not elsewhere.run(asked[0].config).path.exists()
-    assert len(list(kept.iterdir())) == 2
+    assert len(list(kept.glob("*.parquet"))) == 2
     assert record.read_bytes() == before
 
     record.unlink()
