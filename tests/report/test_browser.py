@@ -346,6 +346,7 @@ def test_a_click_on_a_curve_opens_the_responses_of_its_step(opened: Tab) -> None
     for shift in (0, 6):
         opened.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + shift, y=y)
     opened.wait("!document.querySelector('#nano-s-reward .cursor').hidden")
+    opened.wait("document.getElementById('nano-s-reward')._hoverdata")  # without it no click
     for kind in ("mousePressed", "mouseReleased"):
         at = {"x": x + 6, "y": y, "button": "left", "clickCount": 1}
         opened.call("Input.dispatchMouseEvent", type=kind, **at)
