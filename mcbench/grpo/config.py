@@ -344,6 +344,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
             )
         if self.soft_overlong and self.length_stages is not None:
             raise UserError("soft_overlong is for one limit; leave out length_stages")
+        if self.soft_overlong_weight != 1 and not self.soft_overlong:
+            raise UserError("soft_overlong_weight weighs soft_overlong, which is off; set both")
 
     def _check_credit(self) -> None:
         for name in ("dynamic_sampling", "drop_above", "substitute_flat", "temperature_restore"):

@@ -11,9 +11,8 @@ Where TRL 1.16 has a method (GSPO, CISPO, Dr. GRPO) it is its settings alone. He
 Shapes: B = P·G responses, T tokens.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from functools import wraps
 from math import comb
 from typing import Any
 
@@ -131,16 +130,6 @@ def flat_groups(rewards: Tensor, group_size: int) -> Tensor:
     return highest <= groups.nan_to_num(nan=torch.inf).amin(dim=1)
 
 
-def _weighted(reward: Callable[..., list[float]], weight: float) -> Callable[..., list[float]]:
-    """A reward function times ``weight``, under its own name."""
-
-    @wraps(reward)
-    def weighted(*args: Any, **kwargs: Any) -> list[float]:
-        return [weight * one for one in reward(*args, **kwargs)]
-
-    return weighted
-
-
 class RivalGRPOTrainer(StaleGRPOTrainer):
     """The trainer with the rivals' options, each in one of TRL's own steps."""
 
@@ -157,8 +146,11 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
                 list(reward_funcs) if isinstance(reward_funcs, (list, tuple)) else [reward_funcs]
             )
             punish = get_soft_overlong_punishment(limit, max(1, round(share * limit)))
-            reward_funcs = [*given, _weighted(punish, args.soft_overlong_weight)]
+            reward_funcs = [*given, punish]
         super().__init__(model, args, reward_funcs=reward_funcs, **kwargs)
+        if share:
+            place = self.reward_func_names.index(punish.__name__)
+            self.reward_weights[place] *= self.args.soft_overlong_weight
         if share and self.args.correctness_reward is None:
             if len(self.reward_func_names) > 2:
                 raise UserError(

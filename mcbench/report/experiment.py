@@ -402,7 +402,7 @@ def _parts(sources: Sources) -> list[Section]:
             other = fold = ""
             if view.study is not sources.study:
                 other = _first_round(view.study)
-                fold = f"The same {len(blocks)} panels at {size}"
+                fold = f"The panels at {size}"
             prose = " ".join(filter(None, [other, part.prose])) + not_there
             made.append(Section(name, title, prose, blocks, fold=fold))
     return made

@@ -81,12 +81,9 @@ def write_compact(
 
 
 def _rounded(value: Any, digits: int = 6) -> Any:
-    """Reals with so many digits; points in time, which need more, to a tenth of a second."""
+    """Reals with so many digits."""
     if isinstance(value, dict):
-        return {
-            name: round(one, 1) if name == "time" else _rounded(one, digits)
-            for name, one in value.items()
-        }
+        return {name: _rounded(one, digits) for name, one in value.items()}
     if isinstance(value, list):
         return [_rounded(one, digits) for one in value]
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
@@ -158,10 +155,10 @@ def _with_problems(line: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _problems(path: Path) -> list[dict[str, Any]]:
     try:
         found: list[dict[str, Any]] = json.loads(path.read_text())
-    except FileNotFoundError:
+    except (OSError, ValueError) as error:
         raise UserError(
-            f"the records of {path.parent} need {path.name}, which is not there; copy it from "
-            "where they were written"
+            f"the records of {path.parent} need {path.name}, which is not there or damaged "
+            f"({error}); copy it from where they were written"
         ) from None
     return found
 

@@ -206,7 +206,10 @@ def test_long_answers_are_punished_and_correctness_is_not_theirs(make_trainer, w
     assert set(batch.rewards) <= {0.0, 1.0}
     punished = -(batch.lengths - 6).clip(0) / 2
     mean = logged(trainer, "rewards/soft_overlong_punishment_reward/mean")[batch.step]
-    assert mean == pytest.approx(weight * punished.mean())
+    assert mean == pytest.approx(punished.mean())
+    total = trainer.reward_weights @ torch.tensor([batch.rewards.mean(), punished.mean()]).float()
+    assert logged(trainer, "reward")[batch.step] == pytest.approx(float(total))
+    assert trainer.reward_weights.tolist() == [1.0, weight]
 
 
 def test_a_temperature_is_chosen_by_the_sampler_s_entropy(make_trainer):
@@ -234,6 +237,7 @@ def test_a_temperature_is_chosen_by_the_sampler_s_entropy(make_trainer):
         ),
         ({"token_rule": "kl_cov"}, "epsilon=1 and epsilon_high=1000"),
         ({"soft_overlong": 0.2, "length_stages": "0:8"}, "for one limit"),
+        ({"soft_overlong_weight": 0.5}, "weighs soft_overlong, which is off"),
         ({"soft_overlong": 1.2}, r"soft_overlong must be in \[0, 1\]"),
         ({"dynamic_sampling": 1.5}, "must be a whole number"),
         ({"temperature_target_entropy": 0.3, "temperature_stages": "0:1"}, "give one"),
