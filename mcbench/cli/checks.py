@@ -13,30 +13,31 @@ from mcbench.cli.options import FailedError
 @click.argument("family", required=False, metavar="[FAMILY or NAME]")
 @click.option("--markdown", is_flag=True, help="The page docs/settings.md, of all of them.")
 def settings(family: str | None, markdown: bool) -> None:
-    """List the settings of a run by family (name, default, meaning), or tell all about one."""
+    """List the settings of a run by family (name, default, meaning, range), or all about one."""
     if markdown:
         from mcbench.runs.reference import settings_page
 
         print(settings_page(), end="")
         return
     from mcbench.errors import unknown
-    from mcbench.runs.config import CHANGEABLE, SETTINGS, family_of
+    from mcbench.runs.config import CHANGEABLE, family_of
+    from mcbench.runs.reference import about
 
     families = list(dict.fromkeys(map(family_of, CHANGEABLE)))
     if family is not None and family in CHANGEABLE and family not in families:
-        from mcbench.runs.reference import about
-
         print("\n".join([family, *(f"  {what}: {told}" for what, told in about(family).items())]))
         return
     if family is not None and family not in families:
         raise unknown("family of settings, or setting", family, [*families, *CHANGEABLE])
+    print("name, default (of profile, recipe or trainer: docs/settings.md), meaning (range)")
     for one in [family] if family else families:
         print(f"\n{one}" if family is None else one)
         for name in CHANGEABLE:
             if family_of(name) == one:
-                field = SETTINGS[name]
-                default = "" if field.is_required() or field.default is None else field.default
-                print(f"  {name:30} {default!s:14} {field.description}")
+                told = about(name)
+                allowed = told["range"].replace("`", "")
+                more = "" if allowed in ("text", "list") else f" ({allowed})"
+                print(f"  {name:34} {told['default']:21} {told['meaning']}{more}")
 
 
 @click.command()

@@ -89,9 +89,22 @@ def described(
     base = base.with_settings(without_shares(common or {}, base.model_dump()))
     config = base.with_settings(without_shares(settings, base.model_dump()))
     for name in ("temperature_stages", "length_stages"):
-        if (points := getattr(config, name)) is not None:
-            check_stages(parse_stages(points, name), name, config.generation_period)
+        if (given := getattr(config, name)) is not None:
+            points = parse_stages(given, name)
+            check_stages(points, name, config.generation_period)
+            _check_reached(points[-1][0], name, config)
     return config
+
+
+def _check_reached(start: int, name: str, config: Config) -> None:
+    """Refuses a last stage that the run never comes to; one written as a share of a short run may
+    be rounded to the batch after its end.
+    """
+    if start >= config.steps + config.generation_period:
+        raise UserError(
+            f"{name}: the run ends after {config.steps} updates, before its stage at {start}; "
+            "write starts as shares of the run, such as 40%, or give it more steps"
+        )
 
 
 def _of_profile(name: str, value: Any, profile: str) -> Any:

@@ -264,7 +264,8 @@ def test_runs_are_listed_filtered_and_shown(capsys, monkeypatch):
 def test_settings_are_listed_by_family(capsys):
     assert main(["settings", "mask"]) == 0
     out = capsys.readouterr().out
-    assert "mask_ratio" in out
+    assert "microcoder: 0.2" in out
+    assert "(number from 0 to 1)" in out
     assert "learning_rate" not in out
     assert main(["settings", "mask_ratio"]) == 0
     assert "range: number from 0 to 1" in capsys.readouterr().out

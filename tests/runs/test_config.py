@@ -246,6 +246,7 @@ def test_an_arms_shares_are_of_what_the_whole_comparison_changes():
         ({"steps": "-5%"}, "steps: '-5%' is no share"),
         ({"temperature_stages": "0:0.6,40%:50%"}, "'50%' must be a temperature"),
         ({"temperature_stages": "20%..60%:1.8"}, "a ramp needs a stage before it, such as"),
+        ({"length_stages": "0:48,200:96"}, "ends after 160 updates, before its stage at 200"),
         ({"temperature_stages": "0.6"}, r"0\.6.* is not a list of \(start step, value\), such as"),
         ({"length_stages": "early:50%"}, "'early' is no step; write"),
         ({"length_stages": 7}, "7 is not a list"),
