@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,19 +105,66 @@ class Where:
         values = np.array([np.mean([one[seed] for one in per_cell]) for seed in seeds])
         return Part("", estimate(values), "points")
 
-    @property
-    def paragraph(self) -> str:
-        """Under which conditions a rule is right here, in words, from the cells alone."""
-        told = []
-        if (self.effects["state"] == UNDECIDED).all():
-            seeds = " or ".join(map(str, sorted(set(self.effects["seeds"]))))
-            told = [f"No cell decided: {seeds} seeds a cell are too few for any of them."]
-        maps: Any = self.effects.groupby(["model", "rule", "length"], sort=False)
-        told += [self._sentence(model, rule, length, rows) for (model, rule, length), rows in maps]
-        return " ".join(told)
+    @cached_property
+    def means(self) -> pd.DataFrame:
+        """One row per model, rule and evaluated length: its cells by state, and their mean effect.
 
-    def _sentence(self, model: str, rule: str, length: int, rows: pd.DataFrame) -> str:
-        parts = []
+        Columns: ``model``, ``rule``, ``length``, ``cells`` and of them ``higher``, ``lower``,
+        ``no effect``, ``undecided``; ``mean`` over the cells in points, with ``low`` and ``high``
+        (95 %, from one value a seed; NaN without common seeds).
+        """
+        states = (HIGHER, LOWER, NO_EFFECT, UNDECIDED)
+        found = []
+        maps: Any = self.effects.groupby(["model", "rule", "length"], sort=False)
+        for (model, rule, length), rows in maps:
+            counts = {state: int((rows["state"] == state).sum()) for state in states}
+            pooled = self.pooled(model, rule, length)
+            mean = ([getattr(pooled.estimate, name) for name in ("value", "low", "high")]
+                    if pooled else [np.nan] * 3)  # fmt: skip
+            found.append([model, rule, length, len(rows), *counts.values(), *mean])
+        columns = ["model", "rule", "length", "cells", *states, "mean", "low", "high"]
+        return pd.DataFrame(found, columns=columns)
+
+    @property
+    def finding(self) -> str:
+        """What is decided, in a sentence."""
+        rows = self.effects
+        seeds = " or ".join(map(str, sorted(set(rows["seeds"]))))
+        told = [
+            f"{state} in {count}"
+            for state in (HIGHER, LOWER, NO_EFFECT)
+            if (count := int((rows["state"] == state).sum()))
+        ]
+        if not told:
+            return f"No cell decided: {seeds} seeds a cell are too few for any of them."
+        return (
+            f"A rule against none, by cell and evaluated length: {', '.join(told)} of {len(rows)}, "
+            f"the others undecided, with {seeds} seeds a cell."
+        )
+
+    def sentences(self, labels: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+        """Under which conditions a rule is right here, from the cells alone: one sentence a model
+        and rule, which is called by its label where there is one.
+        """
+        found = []
+        maps: Any = self.means.groupby(["model", "rule"], sort=False)
+        for (model, rule), rows in maps:
+            means = [
+                f"{row.mean:+.1f} points ({row.low:+.1f} to {row.high:+.1f}) at {row.length} tokens"
+                for row in rows.itertuples()
+                if not np.isnan(row.mean)
+            ]
+            told = [f"on average {' and '.join(means)}"] if means else []
+            decided = [self._decided(model, rule, length) for length in rows["length"]]
+            told += [one for one in decided if one] or ["no cell decided"]
+            found.append(f"{labels.get(rule, rule)}, {Path(model).name}: {'; '.join(told)}.")
+        return found
+
+    def _decided(self, model: str, rule: str, length: int) -> str:
+        """The cells of a map that are decided, by state; empty without any."""
+        rows = self.effects
+        own = (rows["model"] == model) & (rows["rule"] == rule) & (rows["length"] == length)
+        rows, parts = rows[own], []
         for state in (HIGHER, LOWER, NO_EFFECT):
             there = rows[rows["state"] == state]
             if len(there):
@@ -125,12 +173,7 @@ class Where:
                     for rate, limit in zip(there["learning_rate"], there["limit"], strict=True)
                 ]
                 parts.append(f"{state} in {len(there)} of {len(rows)} ({'; '.join(named)})")
-        told = ", ".join(parts) or f"none of {len(rows)} cells decided"
-        mean = ""
-        if (pooled := self.pooled(model, rule, length)) is not None:
-            found = pooled.estimate
-            mean = f"; on average {found.value:+.1f} points [{found.low:+.1f}, {found.high:+.1f}]"
-        return f"{rule} against none, {Path(model).name} at {length} tokens: {told}{mean}."
+        return f"at {length} tokens {', '.join(parts)}" if parts else ""
 
 
 def _compared(runs: Runs, rule: str) -> Evidence | None:

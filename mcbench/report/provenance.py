@@ -21,6 +21,8 @@ _ORIGIN = {
     "hardware": "hardware",
 }
 _LEFT = "left to the trainer"
+_MANY_ARMS = 8  # of so many each has a row of its own in place of a column
+_LONG = 40
 
 
 def runs_table(sizes: Mapping[str, Arms]) -> pd.DataFrame:
@@ -78,19 +80,28 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
     meta = next(runs[0] for arms in sizes.values() for runs in arms.values()).meta
     origin = [(name, meta[key]) for name, key in _ORIGIN.items() if meta.get(key)]
     remarks = [comparable(arms, n)[1] for arms in sizes.values() for n in eval_lengths(arms)]
-    own = Table(pd.DataFrame(differing), "Settings in which the arms differ")
+    own = pd.DataFrame(differing)
+    if len(found) > _MANY_ARMS:
+        own = own.set_index("Setting").T.rename_axis("Arm", axis=0).reset_index()
     return Section(
         "provenance",
         "Where this comes from",
         " ".join(filter(None, dict.fromkeys(remarks))),
         blocks=[
             reproduction(reproduce),
-            Table(runs_table(sizes), "Runs"),
-            *([own] if differing else []),
+            _table(runs_table(sizes), "Runs"),
+            *([_table(own, "Settings in which the arms differ")] if differing else []),
             facts(shared, fold="All other settings"),
             facts(origin, "Made with"),
         ],
     )
+
+
+def _table(frame: pd.DataFrame, title: str) -> Table:
+    """Folded where it is long."""
+    if len(frame) > _LONG:
+        return Table(frame, fold=f"{title} ({len(frame)})")
+    return Table(frame, title)
 
 
 def runs_section(records: Sequence[Record]) -> Section:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from mcbench.experiments.match import Runs
 from mcbench.experiments.where import UNDECIDED, Cell, Where
 from mcbench.report import figures
 from mcbench.report.base import Figure, new_figure
 from mcbench.report.ends import interval, signed
-from mcbench.report.page import Page, Panel, Plot, Section
+from mcbench.report.page import Page, Panel, Plot, Section, Table
 from mcbench.report.provenance import provenance
-from mcbench.report.style import NEUTRAL_TEXT, arm_styles
+from mcbench.report.style import arm_styles
 from mcbench.runs.store import RunRecord
 
-# Okabe and Ito's vermillion and blue: lower and higher.
-_SCALE = [[0.0, "#D55E00"], [0.5, "rgba(128,134,144,0.16)"], [1.0, "#0072B2"]]
+# Lower and higher: tints of Okabe and Ito's vermillion and blue, on which dark text is legible.
+_SCALE = [[0.0, "#F0A060"], [0.5, "#F4F2EE"], [1.0, "#6CB4E6"]]
+_TEXT = "#1A1C20"
 _LEAST = 5.0  # points; a map of small effects has no strong colours
 _HOVER = (
     "learning rate %{x}, %{y}<br>%{customdata.effect} points (%{customdata.interval})<br>"
@@ -51,8 +54,7 @@ def map_figure(where: Where, model: str, rule: str, length: int) -> Figure:
             "state": row.state,
             "seeds": row.seeds,
         }
-    known = np.abs(effects[np.isfinite(effects)])
-    most = max(_LEAST, float(known.max())) if known.size else _LEAST
+    most = max(_LEAST, np.nan_to_num(all_rows["effect"].abs().max()))  # of all maps alike
     figure = new_figure(
         f"{rule} minus none, pass@1 with up to {length} tokens", "Limit in training",
         x_title="Learning rate", hovermode="closest",
@@ -64,7 +66,7 @@ def map_figure(where: Where, model: str, rule: str, length: int) -> Figure:
         z=effects,
         text=texts.tolist(),
         texttemplate="%{text}",
-        textfont={"size": 10, "color": NEUTRAL_TEXT},
+        textfont={"size": 10, "color": _TEXT},
         customdata=behind,
         hovertemplate=_HOVER,
         hoverongaps=False,
@@ -93,6 +95,7 @@ def maps(where: Where) -> list[Plot]:
 
 
 def _curves(where: Where) -> list[Section]:
+    """A folded section a cell, which a click on the cell opens."""
     made = []
     for cell, runs in where.cells.items():
         plots = [
@@ -104,7 +107,8 @@ def _curves(where: Where) -> list[Section]:
             for length in sorted(where.effects["length"].unique())
         ]
         name = f"{Path(cell.model).name}: {cell.told}"
-        made.append(Section(cell.id, name, blocks=[Panel("Accuracy", "", plots)]))
+        panel = Panel("Accuracy", "", plots)
+        made.append(Section(cell.id, name, blocks=[panel], fold="The curves of this cell"))
     return made
 
 
@@ -113,32 +117,55 @@ def _records(runs: Runs) -> dict[str, list[RunRecord]]:
 
 
 def where_page(where: Where, reproduce: str) -> Page:
-    """The whole page: the paragraph, the maps, the curves of every cell.
+    """The whole page: what is decided, in words and numbers, the maps, the curves of every cell.
 
     Args:
         reproduce: the command that makes the page again, shown as it is.
     """
     arms = list(dict.fromkeys(arm for runs in where.cells.values() for arm in runs))
+    styles = arm_styles(arms)
+    labels = {arm: style.label for arm, style in styles.items()}
     several = {f"{cell.model}, {cell.told}": _records(runs) for cell, runs in where.cells.items()}
     return Page(
         title="Where does it hold?",
         kicker="ours",
-        lead=f"Masks and T(D) against none, over learning rate and limit. {where.paragraph}",
-        arms=arm_styles(arms),
+        finding=where.finding,
+        lead="Masks and T(D) against none, over learning rate and limit in training, evaluated at "
+        "the same lengths in every cell.",
+        arms=styles,
         sections=[
             Section(
                 "maps",
                 "Maps",
                 "Points of pass@1 over the last window, a rule minus none, with the 95 % interval; "
-                "blue is higher. A star marks what is decided (higher, lower, or no effect within "
-                "the margin) after Holm's correction over the cells of the map; with three seeds a "
-                "cell that is seldom. Click a cell for its curves.",
+                "blue is higher, on one scale for all maps. A star marks what is decided (higher, "
+                "lower, or no effect within the margin) after Holm's correction over the cells of "
+                "the map; with three seeds a cell that is seldom. Click a cell for its curves.",
                 [Panel("Effects", "", maps(where), where.effects)],
+            ),
+            Section(
+                "means",
+                "In words",
+                " ".join(where.sentences(labels)),
+                [Table(_means(where, labels), "The cells of each map")],
             ),
             *_curves(where),
             provenance(several, reproduce),
         ],
     )
+
+
+def _means(where: Where, labels: Mapping[str, str]) -> pd.DataFrame:
+    """The means for people: names, and one column for the interval."""
+    rows = where.means
+    intervals = [interval(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
+    rows = rows.assign(
+        model=[Path(model).name for model in rows["model"]],
+        rule=[labels[rule] for rule in rows["rule"]],
+        mean=[signed(value) for value in rows["mean"]],
+        interval=intervals,
+    )
+    return rows.drop(columns=["low", "high"]).rename(columns={"mean": "mean (points)"})
 
 
 def show_maps(where: Where) -> None:

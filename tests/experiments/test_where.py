@@ -55,7 +55,12 @@ def test_effects_are_differences_of_last_windows_with_intervals_from_the_seeds()
     assert one["effect"] - one["low"] >= half - 1e-6
     assert one["state"] == "higher"
     assert where.pooled("nano-s2", "all", 96).estimate.value == pytest.approx(18.75)
-    assert "higher in 1 of 1 (learning rate 0.0002, 96 tokens)" in where.paragraph
+    assert where.finding.startswith(
+        "A rule against none, by cell and evaluated length: higher in 2"
+    )
+    (told,) = where.sentences({"all": "mask all"})
+    assert told.startswith("mask all, nano-s2: on average +18.8 points (")
+    assert "; at 96 tokens higher in 1 of 1 (learning rate 0.0002, 96 tokens); at 192" in told
 
 
 def test_states_are_corrected_over_the_cells_of_a_map():
@@ -63,10 +68,15 @@ def test_states_are_corrected_over_the_cells_of_a_map():
     rows = where.effects[where.effects["length"] == 96]
     assert rows["effect"].tolist() == pytest.approx([18.75, 0])
     assert rows["state"].tolist() == ["undecided"] * 2  # p is .035, and doubled
-    assert where.paragraph.startswith("No cell decided: 3 seeds a cell are too few")
+    assert where.finding == "No cell decided: 3 seeds a cell are too few for any of them."
     pooled = where.pooled("nano-s2", "all", 96).estimate  # 12.5, 6.25 and 9.375 by seed
     assert pooled.value == pytest.approx(9.375)
-    assert f"on average +9.4 points [{pooled.low:+.1f}, {pooled.high:+.1f}]" in where.paragraph
+    told = f"on average +9.4 points ({pooled.low:+.1f} to {pooled.high:+.1f}) at 96 tokens and +9.4"
+    assert told in where.sentences()[0]
+    assert where.sentences()[0].endswith("; no cell decided.")
+    (row, _) = where.means.to_dict("records")
+    assert [row[name] for name in ("cells", "higher", "undecided")] == [2, 0, 2]
+    assert row["mean"] == pytest.approx(9.375)
 
 
 def test_cells_are_in_order_and_a_further_model_has_its_own():

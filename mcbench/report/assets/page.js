@@ -339,6 +339,13 @@
   for (const fold of document.querySelectorAll("details.fold")) {
     fold.addEventListener("toggle", () => redraw([...fold.querySelectorAll(".plot")]));
   }
+  // Who goes to a folded section wants to see it.
+  const unfold = () => {
+    const fold = document.getElementById(location.hash.slice(1))?.querySelector("details.fold");
+    if (fold) fold.open = true;
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
 
   // A figure follows its own box: that also covers rotation and an opened sidebar.
   const boxes = new ResizeObserver((entries) => {
