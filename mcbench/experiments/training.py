@@ -9,6 +9,7 @@ from pathlib import Path
 from mcbench.experiments.experiments import PlannedRun
 from mcbench.experiments.plan import Plan, make_plan
 from mcbench.runs.compact import read_compact, write_compact
+from mcbench.runs.config import Config
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.store import RunRecord, RunStore, read_run
 from mcbench.scale.sweep import check_numbers, train_all
@@ -96,13 +97,14 @@ def _keep(
 ) -> None:
     """A compact record of each finished run that has none, copied where ``records`` hold it.
 
-    Responses are kept of an arm's first seed: pages show those of one run an arm.
+    Responses are kept of an arm's first seed, in the first cell of a grid: pages show those of one
+    run an arm.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    first: dict[str, int] = {}
-    for one in planned:
-        seed = first.setdefault(one.config.computation, one.config.seed)
-        first[one.config.computation] = min(seed, one.config.seed)
+    first: dict[tuple[str, str, str], Config] = {}
+    for one in sorted(planned, key=lambda one: one.config.seed):
+        first.setdefault((one.arm, one.config.profile, one.config.model), one.config)
+    shown = {config.run_id for config in first.values()}
     for one in planned:
         run, path = store.run(one.config), _compact(one, folder)
         if path.exists():
@@ -111,4 +113,4 @@ def _keep(
         if found := next(filter(Path.exists, known), None):
             write_compact(read_compact(found), path)
         elif run.state == "finished":
-            write_compact(run, path, samples=one.config.seed == first[one.config.computation])
+            write_compact(run, path, samples=one.config.run_id in shown)
