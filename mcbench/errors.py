@@ -22,6 +22,8 @@ def unknown(what: str, given: object, allowed: Iterable[object]) -> UserError:
 
 
 def meant(given: str, names: Iterable[str]) -> str:
-    """``; did you mean mask_ratio?`` where a known name is near, else nothing."""
+    """``; did you mean mask_ratio?`` where a known name is near, or two as near, else nothing."""
     near = difflib.get_close_matches(given, list(names), n=2)
+    likeness = [difflib.SequenceMatcher(None, given, name).ratio() for name in near]
+    near = [name for name, one in zip(near, likeness, strict=True) if one > likeness[0] - 0.1]
     return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -69,7 +69,7 @@ def refused(arguments, capsys, folder):
         (["--set", "rho=0.1"], "unknown setting 'rho'; `mcbench settings` lists them, by family"),
         (
             ["--set", "mask_ration=0.1"],
-            "did you mean mask_ratio or num_iterations?; the mask settings are",
+            "did you mean mask_ratio?; the mask settings are",
         ),
         (["--set", "mask_ratio"], "--set takes NAME=VALUE such as mask_ratio=0.5, got"),
         (["--set", "ppo_mini_batch_size=3"], "must be a multiple of ppo_mini_batch_size"),

@@ -283,6 +283,8 @@ def test_maps_train_their_cells_say_what_is_decided_and_name_their_page(executed
     html = page.read_text(encoding="utf-8")
     assert "No cell decided" in html
     assert 'id="cell-nano-s-0-0002-24"' in html
+    assert "12_where_it_holds.ipynb -p arms" in html
+    assert "-p limits" in html
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
 
 
