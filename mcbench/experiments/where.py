@@ -128,13 +128,10 @@ class Where:
     @property
     def finding(self) -> str:
         """What is decided, in a sentence."""
-        rows = self.effects
+        rows, states = self.effects, [HIGHER, LOWER, NO_EFFECT]
         seeds = " or ".join(map(str, sorted(set(rows["seeds"]))))
-        told = [
-            f"{state} in {count}"
-            for state in (HIGHER, LOWER, NO_EFFECT)
-            if (count := int((rows["state"] == state).sum()))
-        ]
+        counts = self.means[states].sum().items()
+        told = [f"{state} in {count}" for state, count in counts if count]
         if not told:
             return f"No cell decided: {seeds} seeds a cell are too few for any of them."
         return (
