@@ -22,9 +22,8 @@ class Experiment:
     protocol's where nothing else is said.
 
     ``notebook`` is the name of its notebook and page, without the ending. ``ours`` names the arms
-    that answer a question which the paper leaves open. What is not ``recorded`` yet is trained by a
-    sweep or its notebook alone, not to complete the committed pages. What is ``beside`` others has
-    no page of its own: theirs show it. The notebook of ``several`` takes several profiles at once.
+    that answer a question which the paper leaves open. What is ``beside`` others has no page of its
+    own: theirs show it. The notebook of ``several`` takes several profiles at once.
     ``cells`` are settings that all arms have in common, where they are compared under several
     conditions.
     """
@@ -35,7 +34,6 @@ class Experiment:
     seeds: tuple[int, ...] = SEEDS
     profiles: tuple[str, ...] = ("nano-steady",)
     ours: tuple[str, ...] = ()
-    recorded: bool = True
     beside: bool = False
     several: bool = False
     cells: tuple[Mapping[str, Any], ...] = ()
@@ -183,7 +181,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "12_where_it_holds",
             MAP_SEEDS,
             ours=tuple(ARMS["where_it_holds"]),
-            recorded=False,
             cells=grid(RATES, LIMITS, "nano-m"),
         ),
         Experiment(
