@@ -33,11 +33,6 @@ class Missing:
     measurements: tuple[str, ...]
 
 
-def _names() -> list[str]:
-    """All experiments; the one that measures times comes last."""
-    return sorted(EXPERIMENTS, key=lambda name: name == TIMING)
-
-
 def missing_of(records: str | Path, runs_dir: str | Path = "runs") -> Missing:
     """Look up what is missing, and do nothing.
 
@@ -49,7 +44,8 @@ def missing_of(records: str | Path, runs_dir: str | Path = "runs") -> Missing:
     """
     folder = Path(records)
     # A finished run is no record yet: `plan` counts it as finished, and its record is written.
-    plan = make_plan(planned_together(_names()), RunStore(runs_dir), [folder])
+    names = sorted(EXPERIMENTS, key=lambda name: name == TIMING)  # it is trained last
+    plan = make_plan(planned_together(names), RunStore(runs_dir), [folder])
     lacking = _lacking(folder, Path(runs_dir), 1)
     return Missing(plan, tuple(told for told, _ in lacking))
 
@@ -69,8 +65,8 @@ def complete(records: str | Path, runs_dir: str | Path = "runs", workers: int = 
     """
     folder = Path(records)
     for title, group, count in (
-        ("all experiments", [name for name in _names() if name != TIMING], workers),
-        (TIMING, [name for name in _names() if name == TIMING], 1),
+        ("all experiments", [name for name in EXPERIMENTS if name != TIMING], workers),
+        (TIMING, [name for name in EXPERIMENTS if name == TIMING], 1),
     ):
         if group:
             train_missing(title, planned_together(group), runs_dir, say, count, keep=folder)
@@ -80,26 +76,25 @@ def complete(records: str | Path, runs_dir: str | Path = "runs", workers: int = 
 
 def _lacking(folder: Path, runs_dir: Path, workers: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     """What is missing beside the runs: in words, and what measures it."""
-    names = _names()
-    if "code_evaluator" in names and not (suite := folder / SUITE_FILE).exists():
+    if "code_evaluator" in EXPERIMENTS and not (suite := folder / SUITE_FILE).exists():
         yield (
             "the labelled suite under each judge",
             partial(judge_suite, None, suite, progress=say),
         )
-    if "data_quality" in names and not (kept := folder / DATA_FILE).exists():
+    if "data_quality" in EXPERIMENTS and not (kept := folder / DATA_FILE).exists():
         work = runs_dir / "data_quality"
         yield (
             "the pipeline on the noisy pool",
             lambda: data_record(work, None, say, workers, POOL_SEEDS).write(kept),
         )
     rows = read_measurements(folder / FILE)
-    if "temperature" in names and (left := missing_of_grid(grid_checkpoints(), rows)):
+    if "temperature" in EXPERIMENTS and (left := missing_of_grid(grid_checkpoints(), rows)):
         count = sum(len(wanted) for _, wanted in left)
         yield (
             f"{count} evaluations of {len(left)} checkpoints over temperature",
             partial(measure_grid, folder, runs_dir=runs_dir, workers=workers, progress=say),
         )
-    if MASK in names and (runs := _uncounted(folder, runs_dir, rows)):
+    if MASK in EXPERIMENTS and (runs := _uncounted(folder, runs_dir, rows)):
         yield (
             f"repetition in {len(runs)} runs",
             partial(measure_repetition, runs, folder, say),
