@@ -111,7 +111,7 @@ def runs_section(records: Sequence[Record]) -> Section:
         f"{len(records)} runs",
         "Every configuration that was trained, with its seeds, and the settings in which it "
         "differs from most others.",
-        [Table(configurations_table(records))],
+        [_table(configurations_table(records), "Configurations")],
     )
 
 
