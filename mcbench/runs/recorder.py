@@ -41,6 +41,7 @@ class Recorder(TrainerCallback):
     measured: str = ""  # pass@1 for the next progress line
     latest: dict[str, Any] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
+    _evaluating: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []})
     _step_began: float = 0.0
     _batch_ready: float = 0.0
     _times: dict[str, float] = field(default_factory=dict)
@@ -53,18 +54,34 @@ class Recorder(TrainerCallback):
         """Seconds spent; a resumed run counts on from the last line that it kept."""
         return self.elapsed_before + time.monotonic() - self._started
 
-    def evaluate_if_due(self, step: int) -> None:
-        """On all problems every ``eval_every`` updates and at the end, on a part in between."""
+    def _due(self, step: int) -> bool | None:
+        """Evaluated is on all problems (False) every ``eval_every`` updates and at the end, on a
+        part (True) in between.
+        """
         small = self.config.small_eval_every
         if step % self.config.eval_every == 0 or step == self.config.steps:
-            self.evaluate(step, False)
-        elif small is not None and step % small == 0:
-            self.evaluate(step, True)
+            return False
+        return True if small is not None and step % small == 0 else None
+
+    def _evaluate(self, step: int, part: bool) -> None:
+        began = time.monotonic()
+        self.evaluate(step, part)
+        self._evaluating[part].append(time.monotonic() - began)
+
+    def _seconds_left(self, step: int) -> float:
+        """What the updates and evaluations to come take, if each takes as long as those so far. The
+        longest evaluation counts: the base model's is often known already and takes no time.
+        """
+        spent = time.monotonic() - self._started - sum(map(sum, self._evaluating.values()))
+        left = spent / max(1, step - self.first_step) * (self.config.steps - step)
+        due = [self._due(later) for later in range(step + 1, self.config.steps + 1)]
+        longest = {part: max(took, default=0.0) for part, took in self._evaluating.items()}
+        return left + sum(due.count(part) * seconds for part, seconds in longest.items())
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """The model before training; earlier than here it is on no device and not divided yet."""
         if self.evaluate_first:
-            self.evaluate(0, False)
+            self._evaluate(0, False)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._step_began = self._batch_ready = time.perf_counter()
@@ -99,7 +116,8 @@ class Recorder(TrainerCallback):
             now = {"step": step, "time": time.time(), "elapsed_s": self.elapsed_s}
             self.run.append_step({**now, **values, **self._generated, **self._times})
             self._generated = {}
-        self.evaluate_if_due(step)
+        if (part := self._due(step)) is not None:
+            self._evaluate(step, part)
         every = self.config.generation_period
         if self.is_main and (step % every == 0 or step == self.config.steps):
             self.report(step)
@@ -164,8 +182,6 @@ class Recorder(TrainerCallback):
     def report(self, step: int) -> None:
         """One progress line."""
         logs = self.latest
-        here = time.monotonic() - self._started
-        left = here / max(1, step - self.first_step) * (self.config.steps - step)
         accuracy, self.measured = self.measured, ""
         self._gaps.append(logs.get("alarm/gap"))
         if (alarm := warning(self._gaps)) and not warning(self._gaps[:-1]):
@@ -173,7 +189,7 @@ class Recorder(TrainerCallback):
         self.say(
             f"[{self.label}] step {step}/{self.config.steps}  reward {_number(logs.get('reward'))}"
             f"{accuracy}  length {logs.get('completions/mean_length', float('nan')):.0f}"
-            f"  {clock(self.elapsed_s)} so far, {clock(left)} left"
+            f"  {clock(self.elapsed_s)} so far, {clock(self._seconds_left(step))} left"
         )
 
 
