@@ -126,6 +126,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "results",
             "Fig. 7 and Table 1: three recipes, two model sizes",
             "07_results",
+            profiles=("nano-steady", "nano-steady-m"),
             several=True,
         ),
         Experiment(

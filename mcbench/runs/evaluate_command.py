@@ -114,19 +114,23 @@ def evaluate_request(
         return replace(load_policy(model, backend, batch_size), enable_thinking=thinking)
 
     results = evaluate(
-        load,
-        tested.problems,
-        lengths=lengths,
-        attempts=attempts,
-        temperature=temperature,
-        seed=seed,
-        prompt_style=style,
-        workers=workers,
-        folder=where,
-        about=about,
-        progress=True,
+        load, tested.problems, lengths=lengths, attempts=attempts, temperature=temperature,
+        seed=seed, prompt_style=style, workers=workers, folder=where, about=about, progress=True,
         environment=environment,
-    )
+    )  # fmt: skip
+    _print_scores(results, tested, published)
+    print(f"samples and verdicts: {where}")
+    if output:
+        write_json(Path(output), [result.to_dict() for result in results])
+    return results
+
+
+def _print_scores(
+    results: Sequence[EvalResult],
+    tested: _TestSet,
+    published: Callable[[], Mapping[str, Cells]] | None,
+) -> None:
+    """Each length in lines, then all of them in one table."""
     rows: dict[str, Cells] = {}
     for result in results:
         print("\n".join(summary(result)))
@@ -137,10 +141,6 @@ def evaluate_request(
     if published is not None and tested.is_the_papers:
         rows |= published()
     print(table_text(rows))
-    print(f"samples and verdicts: {where}")
-    if output:
-        write_json(Path(output), [result.to_dict() for result in results])
-    return results
 
 
 def _style(asked: str | None, location: str) -> tuple[str, str]:

@@ -96,7 +96,7 @@ def test_what_is_missing_is_known_before_anything_is_trained(tmp_path):
 def test_every_size_of_an_experiment_is_a_study_of_its_own():
     records = read_records(in_project("reports/records"))
     found = studies("results", records)
-    assert [one.profile for one in found] == ["nano-steady", "nano", "nano-m"]
+    assert [one.profile for one in found] == ["nano-steady", "nano-steady-m", "nano", "nano-m"]
     assert all(list(one.arms) == ["grpo", "grpo_plus", "microcoder"] for one in found)
 
 
