@@ -23,19 +23,23 @@ from mcbench.runs.store import RunRecord
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 BEGIN, END = "<!-- temperatures -->\n", "<!-- end of temperatures -->\n"
+SMALL, LARGER = "nano-steady", "nano-steady-m"
 ARMS = {
-    "GRPO": ("results", "grpo"),
-    "GRPO+ (no mask)": ("truncation_mask", "none"),
-    "MicroCoder-GRPO (rho 0.2)": ("truncation_mask", "rho_02"),
-    "mask all": ("truncation_mask", "all"),
-    "rho 1": ("doses", "rho_10"),
-    "rho 1, no loop spared": ("doses", "rho_10_loops"),
-    "KL 0.04": ("doses", "kl_004"),
-    "KL 0.3": ("doses", "kl_03"),
-    "trained at T = 0.6": ("temperature", "t_06"),
-    "trained at T = 1.2": ("temperature", "t_12"),
-    "harder set": ("data_quality", "harder"),
-    "easier set": ("data_quality", "easier"),
+    "GRPO": ("results", "grpo", SMALL),
+    "GRPO+ (no mask)": ("truncation_mask", "none", SMALL),
+    "MicroCoder-GRPO (rho 0.2)": ("truncation_mask", "rho_02", SMALL),
+    "mask all": ("truncation_mask", "all", SMALL),
+    "rho 1": ("doses", "rho_10", SMALL),
+    "rho 1, no loop spared": ("doses", "rho_10_loops", SMALL),
+    "KL 0.04": ("doses", "kl_004", SMALL),
+    "KL 0.3": ("doses", "kl_03", SMALL),
+    "trained at T = 0.6": ("temperature", "t_06", SMALL),
+    "trained at T = 1.2": ("temperature", "t_12", SMALL),
+    "harder set": ("data_quality", "harder", SMALL),
+    "easier set": ("data_quality", "easier", SMALL),
+    "larger model: GRPO": ("results", "grpo", LARGER),
+    "larger model: GRPO+": ("results", "grpo_plus", LARGER),
+    "larger model: MicroCoder-GRPO": ("results", "microcoder", LARGER),
 }
 PAIRS = (
     ("GRPO", "GRPO+ (no mask)"),
@@ -46,6 +50,9 @@ PAIRS = (
     ("KL 0.04", "GRPO+ (no mask)"),
     ("KL 0.3", "GRPO+ (no mask)"),
     ("harder set", "easier set"),
+    ("larger model: GRPO", "larger model: GRPO+"),
+    ("larger model: GRPO", "larger model: MicroCoder-GRPO"),
+    ("larger model: MicroCoder-GRPO", "larger model: GRPO+"),
 )
 VIEWS = tuple((length, temperature) for temperature in (1.0, 0.6) for length in (96, 192))
 
@@ -75,12 +82,13 @@ def table() -> Iterator[str]:
     """Lines of the two tables."""
     records = list(read_records(ROOT / "reports" / "records"))
     known = {
-        name: next(one for one in studies(name, records) if one.profile == "nano-steady")
-        for name, _ in ARMS.values()
+        (name, one.profile): one
+        for name in dict.fromkeys(name for name, _, _ in ARMS.values())
+        for one in studies(name, records)
     }
     runs = {
-        label: {run.seed: run for run in known[name].arms[arm]}
-        for label, (name, arm) in ARMS.items()
+        label: {run.seed: run for run in known[name, profile].arms[arm]}
+        for label, (name, arm, profile) in ARMS.items()
     }
     found = {(label, view): rates(runs[label], *view) for label in ARMS for view in VIEWS}
     yield from _head("gained over the untrained model")
