@@ -25,7 +25,10 @@ HERE = Path(__file__).resolve().parents[1]
 RUN = """
 import json, sys, time, torch
 torch.set_num_threads(1)
-from mcbench.runs.resolve import resolve
+try:
+    from mcbench.runs.resolve import resolve
+except ImportError:  # before it had a file of its own
+    from mcbench.runs.config import resolve
 from mcbench.runs.store import read_run
 from mcbench.runs.train import train
 marks = {}

@@ -37,9 +37,9 @@ ARMS = {
     "trained at T = 1.2": ("temperature", "t_12", SMALL),
     "harder set": ("data_quality", "harder", SMALL),
     "easier set": ("data_quality", "easier", SMALL),
-    "larger model: GRPO": ("results", "grpo", LARGER),
-    "larger model: GRPO+": ("results", "grpo_plus", LARGER),
-    "larger model: MicroCoder-GRPO": ("results", "microcoder", LARGER),
+    "GRPO (nano-m)": ("results", "grpo", LARGER),
+    "GRPO+ (nano-m)": ("results", "grpo_plus", LARGER),
+    "MicroCoder-GRPO (nano-m)": ("results", "microcoder", LARGER),
 }
 PAIRS = (
     ("GRPO", "GRPO+ (no mask)"),
@@ -50,9 +50,9 @@ PAIRS = (
     ("KL 0.04", "GRPO+ (no mask)"),
     ("KL 0.3", "GRPO+ (no mask)"),
     ("harder set", "easier set"),
-    ("larger model: GRPO", "larger model: GRPO+"),
-    ("larger model: GRPO", "larger model: MicroCoder-GRPO"),
-    ("larger model: MicroCoder-GRPO", "larger model: GRPO+"),
+    ("GRPO (nano-m)", "GRPO+ (nano-m)"),
+    ("GRPO (nano-m)", "MicroCoder-GRPO (nano-m)"),
+    ("MicroCoder-GRPO (nano-m)", "GRPO+ (nano-m)"),
 )
 VIEWS = tuple((length, temperature) for temperature in (1.0, 0.6) for length in (96, 192))
 
