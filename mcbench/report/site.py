@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mcbench.claims import read_measurements
+from mcbench.claims.protocol import of_first_round
 from mcbench.errors import UserError
 from mcbench.experiments.arms import CORRECTION, SEARCH, TIMING
 from mcbench.experiments.calibration import CALIBRATION_FILE, CalibrationRecord
@@ -191,15 +192,21 @@ def build_site(folder: str | Path) -> list[Path]:
 def shown_sizes(name: str, known: Sequence[Study]) -> list[Study]:
     """The sizes of an experiment that a page shows: of its own profiles those with two arms or
     more, of others those with half of the arms; fewer are there because another experiment trains
-    them too.
+    them too. Not a first round of a model that its own profiles train.
     """
     experiment = EXPERIMENTS[name]
     half = len(experiment.arms) / 2
-    return [
-        study
-        for study in known
-        if len(study.arms) >= (2 if study.profile in experiment.profiles else max(2, half))
-    ]
+    own = [study for study in known if study.profile in experiment.profiles]
+    trained = {record.config.model for study in own for record in study.records}
+
+    def shown(study: Study) -> bool:
+        if study.profile in experiment.profiles:
+            return len(study.arms) >= 2
+        before = of_first_round(study.records)
+        again = before and trained.issuperset(one.config.model for one in study.records)
+        return len(study.arms) >= max(2, half) and not again
+
+    return [study for study in known if shown(study)]
 
 
 def _entry(path: Path) -> Entry:

@@ -12,12 +12,14 @@ from mcbench.errors import UserError
 from mcbench.experiments.graded_sets import DATA_FILE
 from mcbench.experiments.labelled import SUITE_FILE, LabelledCase, SuiteRecord
 from mcbench.experiments.notebook import check_parameters, notebook_parameters
+from mcbench.experiments.study import studies
 from mcbench.files import json_or_text
 from mcbench.report import site
 from mcbench.report.base import Figure
 from mcbench.report.claims import results_on, states_sentence, summary_lines, summary_section
 from mcbench.report.page import Link, Page, Panel, Plot, Section, Table, build_index
 from mcbench.runs.compact import write_compact
+from mcbench.runs.records import read_records
 
 from .made import planned_records
 from .synthetic import make_record
@@ -80,6 +82,14 @@ def test_an_experiment_of_which_others_train_a_few_arms_shows_its_own_sizes() ->
     assert site.shown_sizes("truncation_mask", [*sizes.values()]) == [sizes["nano"]]
     alone = site.Study("truncation_mask", "nano", {"none": []})
     assert site.shown_sizes("truncation_mask", [alone]) == []
+
+
+def test_a_first_round_gives_way_to_later_runs_of_its_model() -> None:
+    sizes = studies("results", read_records(COMMITTED))
+    profiles = [study.profile for study in site.shown_sizes("results", sizes)]
+    assert profiles == ["nano-steady", "nano-steady-m", "nano"]
+    earlier = [study for study in sizes if study.profile in ("nano", "nano-m")]
+    assert site.shown_sizes("results", earlier) == earlier
 
 
 def test_a_page_is_one_file_unless_its_folder_shares_the_script(tmp_path: Path) -> None:
