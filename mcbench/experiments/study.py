@@ -207,8 +207,8 @@ def studies(
 ) -> list[Study]:
     """An experiment as records of any experiments show it: a study for each of its sizes.
 
-    Those by which the protocol decides a claim come first, then those that can measure one, in the
-    order of the experiment's own profiles; others count where two arms can be compared, but not for
+    The experiment's own profiles come first, and of them those by which the protocol decides a
+    claim, then those that can measure one; others count where two arms can be compared, but not for
     maps, whole recipes and tasks. Of each profile the scope with the most runs is taken.
 
     Raises:
@@ -228,7 +228,13 @@ def studies(
         if best and (profile in experiment.profiles or (len(best[1]) > 1 and not apart)):
             scope, runs = best
             found.append(_study(name, scope, runs, records, measurements))
-    return sorted(found, key=lambda one: min(map(_rank, one.results.values()), default=0))
+    return sorted(
+        found,
+        key=lambda one: (
+            one.profile not in experiment.profiles,
+            min(map(_rank, one.results.values()), default=0),
+        ),
+    )
 
 
 def results_of(found: Sequence[Study]) -> dict[str, Result]:
