@@ -47,31 +47,46 @@ print(json.dumps(found))
 """
 
 
-def timed_run(checkout: Path) -> dict[str, float]:
-    """Seconds of an update and of the last evaluation of a run with that checkout."""
+def timed_runs(checkout: Path, count: int) -> dict[str, float]:
+    """Seconds of an update and of the last evaluation, the mean of so many runs side by side."""
     env = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", RUN, folder]
-        done = subprocess.run(
-            command, env=env, cwd=checkout, stdout=subprocess.PIPE, text=True, check=True
-        )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        command = [sys.executable, "-c", RUN]
+        processes = [
+            subprocess.Popen(
+                [*command, f"{folder}/{n}"],
+                env=env,
+                cwd=checkout,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for n in range(count)
+        ]
+        said = [process.communicate()[0] for process in processes]
+    if any(process.returncode for process in processes):
+        raise SystemExit(f"a run of {checkout} failed")
+    runs: list[dict[str, float]] = [json.loads(one.splitlines()[-1]) for one in said]
+    return {key: statistics.mean(one[key] for one in runs) for key in runs[0]}
 
 
-def measure(before: Path, rounds: int) -> dict[str, Any]:
+def measure(before: Path, rounds: int, count: int) -> dict[str, Any]:
     checkouts = {"before": before, "now": HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}
     for number in range(rounds):
         for name in list(checkouts)[:: -1 if number % 2 else 1]:
-            found[name].append(timed_run(checkouts[name]))
+            found[name].append(timed_runs(checkouts[name], count))
             print(f"round {number + 1}/{rounds} {name}: {found[name][-1]}", flush=True)
     medians = {
         name: {key: statistics.median(one[key] for one in runs) for key in runs[0]}
         for name, runs in found.items()
     }
     return {
-        "settings": {"rounds": rounds, "threads": 1, "cores": os.cpu_count()},
+        "settings": {
+            "rounds": rounds,
+            "side_by_side": count,
+            "threads": 1,
+            "cores": os.cpu_count(),
+        },
         "seconds": medians,
         "ratio": {
             key: statistics.median(
@@ -88,9 +103,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--before", type=Path, required=True, help="the other checkout")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--side-by-side", type=int, default=1, help="runs at once, as sweeps do")
     parser.add_argument("--output", type=Path, help="write the result here as JSON")
     options = parser.parse_args()
-    result = measure(options.before.resolve(), options.rounds)
+    result = measure(options.before.resolve(), options.rounds, options.side_by_side)
     print(json.dumps(result, indent=2))
     if options.output is not None:
         options.output.write_text(json.dumps(result, indent=2) + "\n")
