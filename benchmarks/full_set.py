@@ -26,8 +26,8 @@ from mcbench.scale.machine import GPU_NAMES, Machine, nominal_gpu
 # The profile that stands for a nano profile.
 _SMALL = ("nano", "nano-steady", "nano-clip")
 SCALES = {
-    "qwen3-1.7b": {**dict.fromkeys(_SMALL, "qwen3-1.7b"), "nano-m": "qwen3-4b"},
-    "qwen3-4b": {**dict.fromkeys(_SMALL, "qwen3-4b"), "nano-m": "qwen3-1.7b"},
+    "qwen3-1.7b": {**dict.fromkeys(_SMALL, "qwen3-1.7b"), "nano-steady-m": "qwen3-4b"},
+    "qwen3-4b": {**dict.fromkeys(_SMALL, "qwen3-4b"), "nano-steady-m": "qwen3-1.7b"},
 }
 FIGURES = {"cross_model", "results"}  # Fig. 1 and 7, which none of the 34 claims rests on
 COUNTED = FIGURES | {claim.experiment for claim in CLAIMS.values() if claim.whose == "paper"}
