@@ -55,8 +55,8 @@ class Recorder(TrainerCallback):
         return self.elapsed_before + time.monotonic() - self._started
 
     def _due(self, step: int) -> bool | None:
-        """Evaluated is on all problems (False) every ``eval_every`` updates and at the end, on a
-        part (True) in between.
+        """Whether the evaluation after a step is of a part; None where there is none. All problems
+        have their turn every ``eval_every`` updates and at the end, a part in between.
         """
         small = self.config.small_eval_every
         if step % self.config.eval_every == 0 or step == self.config.steps:
