@@ -43,6 +43,23 @@ _NOISY: dict[str, Any] = {
     "test_limit": 60,
 }
 
+# The nano runs of round 1 (docs/protocol.md) had TRL's unbounded k3, and chose temperatures by 16
+# prompts. Their arms say so where those runs are, and not elsewhere.
+_K3_IN_ROUND_1: dict[str, Any] = {
+    **dict.fromkeys(("nano", "nano-m", "nano-clip", "nano-steady", "nano-steady-m"), "k3"),
+    "else": "k3_clamped",
+}
+_PROBE_IN_ROUND_1: dict[str, Any] = {
+    **dict.fromkeys(("nano", "nano-steady", "nano-stress"), 16),
+    "else": 64,
+}
+_KL: dict[str, Any] = {"recipe": "grpo_plus", "kl_estimator": _K3_IN_ROUND_1}
+_T_OF_D: dict[str, Any] = {
+    "recipe": "grpo_plus",
+    "temperature_target_diversity": "auto",
+    "temperature_probe_prompts": _PROBE_IN_ROUND_1,
+}
+
 # The arms below a line that says "ours" answer a question that the paper leaves open.
 ARMS: dict[str, dict[str, dict[str, Any]]] = {
     # The older generation at the profile of the same scale.
@@ -81,13 +98,13 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "step_06_12": {"recipe": "grpo_plus", "temperature_stages": "0:0.6,40%:1.2"},
         "step_06_18": {"recipe": "grpo_plus", "temperature_stages": "0:0.6,40%:1.8"},
         "ramp_06_18": {"recipe": "grpo_plus", "temperature_stages": "0:0.6,20%..60%:1.8"},
-        "t_of_d": {"recipe": "grpo_plus", "temperature_target_diversity": "auto"},
+        "t_of_d": _T_OF_D,
     },
     "kl_and_clip": {
-        "kl_low_clip": {"recipe": "grpo_plus", "beta": 0.001, "epsilon_high": 0.2},
+        "kl_low_clip": {**_KL, "beta": 0.001, "epsilon_high": 0.2},
         "no_kl_high_clip": {"recipe": "grpo_plus"},
         # ours: the paper changes both at once; one at a time
-        "kl_high_clip": {"recipe": "grpo_plus", "beta": 0.001},
+        "kl_high_clip": {**_KL, "beta": 0.001},
         "no_kl_low_clip": {"recipe": "grpo_plus", "epsilon_high": 0.2},
     },
     "data_quality": {
@@ -114,9 +131,12 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "microcoder": {**_TIMED, "reward_evaluator": "microcoder"},
     },
     "results": {
-        "grpo": {"recipe": "grpo"},
+        # The runs that nano-steady has are those of kl_low_clip, which is the same computation.
+        "grpo": {"recipe": "grpo", "kl_estimator": {"nano-steady": "k3", "else": "k3_clamped"}},
         "grpo_plus": {"recipe": "grpo_plus"},
         "microcoder": {"recipe": "microcoder"},
+        # ours: what round 1 compared under the name of GRPO
+        "grpo_per_response": {"recipe": "grpo_per_response", "kl_estimator": _K3_IN_ROUND_1},
     },
     # ours: how much of a mask and of a KL term, one at a time. `cut_kept` takes the advantage of
     # the same responses as `all`, but keeps their tokens in the normaliser of the loss.
@@ -132,9 +152,9 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
             "repeat_rule": "none",
         },
         "all": {"recipe": "deepcoder"},
-        "kl_0001": {"recipe": "grpo_plus", "beta": 0.001},
-        "kl_004": {"recipe": "grpo_plus", "beta": 0.04},
-        "kl_03": {"recipe": "grpo_plus", "beta": 0.3},
+        "kl_0001": {**_KL, "beta": 0.001},
+        "kl_004": {**_KL, "beta": 0.04},
+        "kl_03": {**_KL, "beta": 0.3},
         "no_upper_clip": {"recipe": "grpo_plus", "epsilon_high": 1000.0},
     },
     # ours: the importance correction's modes; the last is TRL's default.
@@ -163,6 +183,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "entropy_03": {
             "recipe": "grpo_plus",
             "temperature_target_entropy": 0.3,
+            "temperature_probe_prompts": _PROBE_IN_ROUND_1,
             "temperature_grid": [0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0],
         },
         "soft_overlong": {"recipe": "grpo_plus", "soft_overlong": 0.2},
@@ -173,7 +194,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
             "soft_overlong_weight": 0.5,
         },
         "dynamic": {"recipe": "grpo_plus", "dynamic_sampling": 10},
-        "grpo_no_kl": {"recipe": "grpo", "beta": 0.0},
+        "grpo_no_kl": {"recipe": "grpo_per_response", "beta": 0.0},
         "dr_grpo": {"recipe": "dr_grpo"},
         "gspo": {"recipe": "gspo"},
         "cispo": {"recipe": "cispo"},
@@ -195,6 +216,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "polaris": {
             "recipe": "grpo_plus",
             "temperature_restore": [24, 48],
+            "temperature_probe_prompts": _PROBE_IN_ROUND_1,
             "temperature_grid": [1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3],
             "drop_above": 0.9,
             "substitute_flat": 0.3333,
@@ -217,6 +239,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
             "recipe": "grpo_plus",
             "reward": "similarity",
             "beta": 0.05,
+            "kl_estimator": "k3",
             "kl_target": 1.0,
         },
         "stepcoder": {
@@ -262,7 +285,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "rho_02": {"recipe": "microcoder", "mask_ratio": 0.2},
         "rho_10": {"recipe": "microcoder", "mask_ratio": 1.0},
         "all": {"recipe": "deepcoder"},
-        "t_d": {"recipe": "grpo_plus", "temperature_target_diversity": "auto"},
+        "t_d": _T_OF_D,
     },
     # Other systems' tasks and rewards (mcbench/tasks, claims/landscape.py), beside their controls.
     "repair": {

@@ -9,6 +9,7 @@ from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
 from mcbench.grpo.correction import MODES
+from mcbench.grpo.kl import KL_ESTIMATORS
 from mcbench.grpo.masking import MASK_WHEN, MASKED_LOSE, REPEAT_RULES, TRUNCATION_MASKS
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
@@ -31,6 +32,7 @@ _NAMES = {
     "advantage_rule": ADVANTAGE_RULES,
     "token_rule": TOKEN_RULES,
     "token_credit": TOKEN_CREDITS,
+    "kl_estimator": KL_ESTIMATORS,
 }
 _RANGES = {
     "mask_ratio": (0, 1),
@@ -53,6 +55,7 @@ _RANGES = {
     "drop_above": (0, 1),
     "substitute_flat": (0, 1),
     "kl_target": (1e-6, math.inf),
+    "clip_ratio_c": (1, math.inf),
 }
 _WHOLE = (
     "repeat_window", "temperature_probe_prompts", "num_iterations", "pass_k", "dynamic_sampling",
@@ -141,7 +144,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         "Temperatures tried for temperature_target_diversity or _entropy.",
     )
     temperature_probe_prompts: int = _option(
-        16, "Training prompts used to measure D(T), or the entropy."
+        64, "Training prompts, at most, that D(T), or the entropy, is measured on."
     )
     advantage_rule: str = _option(
         "group",
@@ -163,6 +166,16 @@ class MicroCoderGRPOConfig(GRPOConfig):
     )
     token_credit: str = _option(
         "none", "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see dense.py."
+    )
+    kl_estimator: str = _option(
+        "k3",
+        "KL term of a token: 'k3' as TRL has it, unbounded, or 'k3_clamped', verl's low_var_kl, at "
+        "most 10 nats (the recipes'). TRL 1.16 has no k1 and no k2.",
+    )
+    clip_ratio_c: float | None = _option(
+        None,
+        "verl's dual clip: where the advantage is negative, a ratio counts as this at most (3 in "
+        "verl); the same as TRL's delta.",
     )
     kl_target: float | None = _option(
         None, "PPOCoder: beta adapts so that KL (nats a response) nears this."
@@ -232,6 +245,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
                 "with continuous batching, which drop what has ended themselves"
             )
         self._check_names()
+        self._check_clip_and_kl()
         self._check_temperature()
         self._check_stages()
         self._check_rivals()
@@ -320,6 +334,32 @@ class MicroCoderGRPOConfig(GRPOConfig):
                 f"temperature_probe_prompts must be a positive multiple of the {self.world_size} "
                 f"process(es), got {self.temperature_probe_prompts}"
             )
+
+    def _check_clip_and_kl(self) -> None:
+        if self.kl_estimator != "k3" and self.beta and self.use_liger_kernel:
+            raise UserError(
+                f"kl_estimator={self.kl_estimator!r} changes a term that the Liger kernel computes "
+                "itself; set kl_estimator='k3' or use_liger_kernel=False"
+            )
+        if self.clip_ratio_c is None:
+            return
+        high = 1 + (self.epsilon if self.epsilon_high is None else self.epsilon_high)
+        if self.loss_type not in _CLIPPED_LOSSES:
+            raise UserError(
+                f"clip_ratio_c bounds the losses {', '.join(_CLIPPED_LOSSES)}, and loss_type is "
+                f"{self.loss_type!r}"
+            )
+        if self.clip_ratio_c <= high:
+            raise UserError(
+                f"clip_ratio_c must be above the upper clip, {high:g}, got {self.clip_ratio_c:g}; "
+                "verl has 3"
+            )
+        if self.delta not in (None, self.clip_ratio_c):
+            raise UserError(
+                f"clip_ratio_c={self.clip_ratio_c:g} and delta={self.delta:g} are one setting under "
+                "verl's name and TRL's; give one"
+            )
+        self.delta = self.clip_ratio_c
 
     def _check_rivals(self) -> None:
         if self.advantage_rule != "group" and self.scale_rewards != "group":

@@ -42,8 +42,17 @@ class Recipe:
 
     @property
     def sources(self) -> dict[str, str]:
-        """For each argument, where its value comes from."""
+        """For each argument, the sentence or code that its value comes from."""
         return {argument: source for argument, (_, source) in self.choices.items()}
+
+    @property
+    def open_choices(self) -> dict[str, str]:
+        """Where the paper gives no value: what was chosen for it, and why."""
+        return {
+            name: source.removeprefix(OURS)
+            for name, source in self.sources.items()
+            if source.startswith(OURS)
+        }
 
     def changed(self, **settings: tuple[Any, str]) -> "Recipe":
         """The recipe with arguments added or replaced: argument=(value, source)."""
@@ -56,42 +65,72 @@ def _recipe(
     return Recipe(name, summary, {**(base.choices if base else {}), **settings})
 
 
+OURS = "our choice: "
+"""What the source of a value begins with where the paper leaves it open."""
+
 GRPO = _recipe(
     "grpo",
-    "GRPO: KL penalty, symmetric clipping, loss averaged per response",
+    "GRPO as the paper compares it: KL penalty and symmetric clip, loss averaged over all tokens",
+    loss_type=(
+        "dapo",
+        f"{OURS}mean over all tokens. MicroCoder Eq. 1 has no 1/|o_i|, and the averaging is none of "
+        "the three modifications of section 2.2; verl, whose terms section 7.1 uses, has "
+        "loss_agg_mode 'token-mean'. Shao et al. 2024, Eq. 3, average per response: "
+        "recipe('grpo_per_response')",
+    ),
+    epsilon=(0.2, f"{OURS}the paper gives no number; 0.2 is PPO's value and verl's clip_ratio"),
+    epsilon_high=(0.2, "MicroCoder Eq. 1 without its red part (1 + epsilon); Shao et al. 2024, Eq. 3"),
+    beta=(
+        0.001,
+        f"{OURS}the paper gives no number; 0.001 is verl's kl_loss_coef and DeepSeek-R1's; Shao et "
+        "al. 2024 have 0.04: recipe('grpo', beta=0.04)",
+    ),
+    kl_estimator=(
+        "k3_clamped",
+        f"{OURS}the paper names none; verl's kl_loss_type 'low_var_kl', which is k3 (Shao et al. "
+        "2024, Eq. 4) with its terms clamped",
+    ),
+    use_bias_correction_kl=(
+        False,
+        "Shao et al. 2024, Eq. 4: the estimator without an importance weight; verl has none",
+    ),
+    scale_rewards=("group", "MicroCoder Eq. 2: divided by the group's standard deviation"),
+    importance_sampling_level=(
+        "token",
+        f"{OURS}MicroCoder Eq. 1 writes the ratio of a whole response; Shao et al. 2024, Eq. 3, and "
+        "verl have that of each token",
+    ),
+    clip_ratio_c=(
+        None,
+        f"{OURS}off, as MicroCoder Eq. 1 has no third bound; verl's dual clip has 3: "
+        "recipe('grpo', clip_ratio_c=3.0)",
+    ),
+    truncation_mask=("none", "MicroCoder Eq. 2 without its red part"),
+)
+
+GRPO_PER_RESPONSE = _recipe(
+    "grpo_per_response",
+    "GRPO as first published: the same with the loss averaged over each response, then over them",
+    GRPO,
     loss_type=(
         "grpo",
         "Shao et al. 2024, Eq. 3: mean over a response's tokens, then over responses",
     ),
-    epsilon=(
-        0.2,
-        "open in Shao et al. 2024; 0.2 is PPO's value and the default of verl and TRL",
-    ),
-    epsilon_high=(0.2, "symmetric, as in Shao et al. 2024, Eq. 3"),
-    beta=(
-        0.001,
-        "the default KL coefficient of verl, whose terms the MicroCoder paper uses (section 7.1), "
-        "and of DeepSeek-R1; Shao et al. 2024 use 0.04: recipe('grpo', beta=0.04)",
-    ),
-    use_bias_correction_kl=(
-        False,
-        "Shao et al. 2024, Eq. 4: plain k3 estimator, no importance weight",
-    ),
-    scale_rewards=("group", "Shao et al. 2024, section 4.1.2, and MicroCoder Eq. 2"),
-    importance_sampling_level=("token", "Shao et al. 2024, Eq. 3"),
-    truncation_mask=("none", "not part of GRPO"),
 )
 
 GRPO_PLUS = _recipe(
     "grpo_plus",
-    "GRPO+ (DAPO-like): no KL, high clip, loss averaged over all tokens",
+    "GRPO+ (DAPO in the paper's words): GRPO without KL and with a high clip",
     GRPO,
-    loss_type=("dapo", "DAPO (Yu et al. 2025), Eq. 12: token-level loss"),
     epsilon_high=(
         0.28,
-        "DAPO (Yu et al. 2025), section 4.1; MicroCoder section 2.2: 'following DAPO'",
+        "MicroCoder section 2.2: 'following DAPO, we [...] employ high clipping'; the number is "
+        "DAPO's (Yu et al. 2025), section 4.1",
     ),
-    beta=(0.0, "DAPO section 2.3; MicroCoder sections 2.2 and 2.5: KL removed"),
+    beta=(
+        0.0,
+        "MicroCoder section 5: 'GRPO+ (DAPO) that removes KL loss'; section 2.2: beta_0 = 0",
+    ),
 )
 
 MICROCODER = _recipe(
@@ -100,14 +139,21 @@ MICROCODER = _recipe(
     "recipe('microcoder', temperature_target_diversity=0.65)",
     GRPO_PLUS,
     truncation_mask=("conditional", "MicroCoder Eq. 2"),
-    mask_ratio=(0.2, "MicroCoder tries 0.1, 0.2, 0.3 (Fig. 2); the 4B curves of Fig. 7 match 0.2"),
+    mask_ratio=(
+        0.2,
+        f"{OURS}of the 0.1, 0.2 and 0.3 that MicroCoder tries (Fig. 2); the 4B curves of Fig. 7 "
+        "match 0.2",
+    ),
     mask_when=(
         "incorrect",
-        "MicroCoder section 2.2 and Eq. 2; section 2.3 says 'correct', but a 0/1 reward leaves "
-        "almost "
-        "no correct truncated response, so only this reading can lengthen outputs as Fig. 2 shows",
+        "MicroCoder section 2.2 ('produce incorrect answers') and Eq. 2; section 2.3 says "
+        "'correct', but a 0/1 reward leaves almost no correct truncated response, so only this "
+        "reading can lengthen outputs as Fig. 2 shows",
     ),
-    repeat_rule=("window", "MicroCoder section 2.2: last m tokens against the m before"),
+    repeat_rule=(
+        "window",
+        "MicroCoder section 2.2: 'final 128 tokens differ from preceding 128 tokens'",
+    ),
 )
 
 DEEPCODER = _recipe(
@@ -120,7 +166,7 @@ DEEPCODER = _recipe(
 DR_GRPO = _recipe(
     "dr_grpo",
     "Dr. GRPO: no length and no standard-deviation normalisation",
-    GRPO,
+    GRPO_PER_RESPONSE,
     loss_type=("dr_grpo", "Dr. GRPO (Liu et al. 2025b), section 3.2: constant normaliser"),
     scale_rewards=(
         "none",
@@ -132,7 +178,7 @@ DR_GRPO = _recipe(
 GSPO = _recipe(
     "gspo",
     "GSPO: GRPO without KL whose ratio is that of whole answers, with a narrow clip",
-    GRPO,
+    GRPO_PER_RESPONSE,
     importance_sampling_level=("sequence", "GSPO (Zheng et al. 2025), Eq. 5 and 7"),
     epsilon=(3e-4, "GSPO, section 5.1"),
     epsilon_high=(4e-4, "GSPO, section 5.1"),
@@ -170,7 +216,7 @@ KL_COV = _recipe(
 RECIPES: dict[str, Recipe] = {
     r.name: r
     for r in (
-        *(GRPO, GRPO_PLUS, MICROCODER, DEEPCODER, DR_GRPO),
+        *(GRPO, GRPO_PLUS, MICROCODER, GRPO_PER_RESPONSE, DEEPCODER, DR_GRPO),
         *(GSPO, CISPO, CLIP_COV, KL_COV),
     )
 }

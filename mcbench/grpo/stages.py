@@ -4,8 +4,9 @@ Both change only where a batch is generated, for sampling and for the log-probab
 new and reference policy together (``temperature.py`` has the rules as pure functions):
 
 - **stages** (``temperature_stages``, ``length_stages``): values from given steps on;
-- **T(D)** (``temperature_target_diversity``): before the first update, D is measured on a
-  temperature grid with the current model, and the chosen temperature is kept;
+- **T(D)** (``temperature_target_diversity``), by initial diversity: before the first update, D is
+  measured on a temperature grid with the current model, and the chosen temperature is kept (the
+  reading by trend needs training at each temperature: :mod:`mcbench.runs.trend`);
 - **T by entropy** (``temperature_target_entropy``; AceReason), in the same way;
 - **restored diversity** (``temperature_restore``; Polaris, An et al. 2025, section 3): at the start
   of a stage the temperature rises so that Distinct-4 of the responses' words returns to that of the
@@ -19,8 +20,8 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -60,6 +61,7 @@ class Stages:
 
     def __init__(self, trainer: ResamplingGRPOTrainer) -> None:
         self.trainer = trainer
+        self.probe_prompts: Sequence[Any] = ()  # where they are not the first of the training set
         args = trainer.args
         measures = self._chooses or args.temperature_restore
         for name in ("rollout_func", "environment_factories"):
@@ -117,11 +119,23 @@ class Stages:
             choice = nearest_temperature(self.measure_entropy(), args.temperature_target_entropy)
         else:
             assert args.temperature_target_diversity is not None  # _chooses
-            choice = select_temperature(self.measure_diversity(), args.temperature_target_diversity)
+            choice = self._lowest(args.temperature_target_diversity)
+        choice = replace(choice, prompts=len(self.probe()))
         self.trainer.checkpoint_state["temperature_choice"] = asdict(choice)
         report = logger.info if choice.reached else logger.warning
         report(choice.explanation)
         return choice
+
+    def _lowest(self, target: float) -> Choice:
+        """T(D): the temperatures of the grid are measured from the lowest on, until one reaches the
+        target; those above it would change nothing.
+        """
+        measured: dict[float, float] = {}
+        for temperature in sorted(self.trainer.args.temperature_grid):
+            measured |= self.measure_diversity([temperature])
+            if measured[temperature] >= target:
+                break
+        return select_temperature(measured, target)
 
     def _restored(self) -> float:
         """The temperature of the stage: the first one's is ``temperature``; a later stage takes the
@@ -142,7 +156,7 @@ class Stages:
             known.append(choice.temperature)
         return known[-1]
 
-    # -- measuring, on the first training prompts and without a trace in the training that follows
+    # -- measuring, on some training prompts and without a trace in the training that follows
 
     def measure_diversity(self, grid: Sequence[float] | None = None) -> dict[float, float]:
         """D(T), Distinct-4 of the current model's responses, for each T of ``grid``."""
@@ -186,7 +200,7 @@ class Stages:
     def _over(
         self, grid: Sequence[float] | None, measure: Callable[[list[list[int]]], float]
     ) -> dict[float, float]:
-        """``measure`` of responses to the first training prompts, at each temperature.
+        """``measure`` of responses to the prompts of :meth:`probe`, at each temperature.
 
         Samples through the trainer's own backend, each process its share of the prompts; the global
         random state is left as it was.
@@ -194,20 +208,32 @@ class Stages:
         trainer, args = self.trainer, self.trainer.args
         grid = args.temperature_grid if grid is None else grid
         check_grid(grid)
-        count = args.temperature_probe_prompts
-        prompts = [row["prompt"] for row in itertools.islice(iter(trainer.train_dataset), count)]
-        if len(prompts) < count:
-            raise UserError(
-                f"temperature_probe_prompts is {count}, but the training set has {len(prompts)} "
-                f"rows"
-            )
-        share = prompts[trainer.accelerator.process_index :: trainer.accelerator.num_processes]
+        place, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
+        share = self.probe()[place::processes]
         before, measured = trainer.temperature, {}
         device = trainer.accelerator.device
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(args.seed + trainer.accelerator.process_index)
+            torch.manual_seed(args.seed + place)
             for temperature in grid:
                 trainer.set_temperature(temperature)
-                measured[float(temperature)] = measure(trainer.sample(share))
+                measured[float(temperature)] = measure(self._sample(share))
         trainer.set_temperature(before)
         return measured
+
+    def probe(self) -> list[Any]:
+        """The prompts to measure on: :attr:`probe_prompts`, else the first of the training set;
+        ``temperature_probe_prompts`` of them at most, as many for each process.
+        """
+        trainer = self.trainer
+        rows = iter(trainer.train_dataset)
+        found = self.probe_prompts or (row["prompt"] for row in rows)
+        prompts = list(itertools.islice(found, trainer.args.temperature_probe_prompts))
+        return prompts[: len(prompts) - len(prompts) % trainer.accelerator.num_processes]
+
+    def _sample(self, prompts: Sequence[Any]) -> list[list[int]]:
+        """G responses to each prompt, sampled by as many at a time as a training batch has."""
+        trainer = self.trainer
+        size = trainer.args.per_device_train_batch_size * (trainer.args.steps_per_generation or 1)
+        each = max(1, size // trainer.num_generations)
+        parts = [list(prompts[start : start + each]) for start in range(0, len(prompts), each)]
+        return [ids for part in parts for ids in trainer.sample(part)]

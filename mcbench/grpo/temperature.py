@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mcbench.errors import UserError
@@ -98,20 +98,27 @@ def check_grid(grid: Sequence[float]) -> None:
 
 @dataclass(frozen=True)
 class Choice:
-    """A temperature chosen from measured diversity or entropy, and why."""
+    """A temperature chosen from measured diversity or entropy, and why.
+
+    ``measured`` is by temperature, on so many ``prompts``; of a choice by trend ``before`` is what
+    was measured before training, and ``measured`` where it is heading.
+    """
 
     temperature: float
     target: float
     reached: bool
     measured: dict[str, float]
     explanation: str
+    prompts: int = 0
+    before: dict[str, float] | None = None
 
 
 def select_temperature(diversity: Mapping[float, float], target: float) -> Choice:
-    """T(D): the lowest measured temperature whose diversity reaches ``target``.
+    """T(D) by initial diversity: the lowest measured temperature whose diversity reaches ``target``.
 
-    The paper gives no formula, only that T must not let diversity start below the value it
-    converges to (§2.4). If no temperature reaches the target, the one with the highest diversity is
+    Our reading: the paper gives no formula, only that T must not let diversity start below the
+    value it converges to (§2.4), and that "initial output diversity values and subsequent trends"
+    decide (§2.2); the trends are in :func:`select_by_trend`. If no temperature reaches the target, the one with the highest diversity is
     taken and ``reached`` is False.
     """
     _check_measured(diversity)
@@ -124,6 +131,40 @@ def select_temperature(diversity: Mapping[float, float], target: float) -> Choic
         chosen = max(sorted(diversity), key=lambda t: diversity[t])
         reason = f"has the highest diversity, but no temperature reaches {target:g}"
     return _choice(chosen, target, bool(enough), reason, "D", diversity)
+
+
+def heading(before: float, after: float) -> float:
+    """Where diversity is heading, from its values before and after a stretch of training.
+
+    It falls ever more slowly at a fixed temperature (Fig. 3), so that over the next stretch of the
+    same length it loses at most as much again. What has risen is taken to stay.
+    """
+    return after - max(0.0, before - after)
+
+
+def select_by_trend(
+    before: Mapping[float, float], after: Mapping[float, float], target: float
+) -> Choice:
+    """T(D) by trend: the lowest temperature at which diversity, measured before and after a short
+    stretch of training at it, is heading for ``target`` or more (:func:`heading`).
+
+    The other reading of §2.2 ("initial output diversity values and subsequent trends") and §2.4
+    (temperatures "enabling stable diversity convergence"); how a trend is continued is our choice.
+    """
+    if before.keys() != after.keys():
+        raise UserError(
+            f"a trend needs diversity before and after at the same temperatures, got "
+            f"{sorted(before)} and {sorted(after)}"
+        )
+    going = {t: heading(before[t], after[t]) for t in before}
+    chosen = select_temperature(going, target)
+    reason = (
+        f"is the lowest temperature at which diversity is heading for {target:g} or more"
+        if chosen.reached
+        else f"is heading for the highest diversity, but at no temperature is it for {target:g}"
+    )
+    choice = _choice(chosen.temperature, target, chosen.reached, reason, "heading of D", going)
+    return replace(choice, before={f"{t:g}": float(before[t]) for t in sorted(before)})
 
 
 def nearest_temperature(entropy: Mapping[float, float], target: float) -> Choice:

@@ -12,7 +12,7 @@ Departures from TRL's GRPO, all off by default:
    current model and the chosen temperature is kept with every checkpoint.
 
 No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
-``recipes.py``. What is mended in TRL (4 to 8) is in ``trl_compat.py``, what other papers do in
+``recipes.py``, and ``kl.py`` for the estimator of a KL term. What is mended in TRL (4 to 9) is in ``trl_compat.py``, what other papers do in
 ``rivals.py``.
 
 Beside these, the trainer only observes: metrics of each batch (``metrics.py``) and the

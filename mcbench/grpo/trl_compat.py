@@ -14,7 +14,8 @@ What is mended, beside the three departures of the method that ``trainer.py`` na
    that only the first process has loaded is refused.
 6. **Continuous batching** keeps the weights, and its failures are errors.
 7. **vLLM** in the process leaves the random state as TRL seeded it.
-8. **Another sampler than vLLM** takes the importance correction too, where ``sampler_noise`` makes
+8. **KL**: the clamped estimator (``kl.py``) by the reference that TRL's loss is given.
+9. **Another sampler than vLLM** takes the importance correction too, where ``sampler_noise`` makes
    its log-probabilities differ from the policy's (:mod:`mcbench.grpo.correction`).
 """
 
@@ -40,6 +41,7 @@ from mcbench.grpo.checks import refuse_half_loaded_reference
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.decode import Trace
 from mcbench.grpo.generation import completion_text
+from mcbench.grpo.kl import clamped_reference
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
 from mcbench.grpo.trl_correction import CorrectedGRPOTrainer, loss_mask
@@ -80,7 +82,6 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     seconds: Mapping[str, float] = MappingProxyType({})
     trace: Trace | None = None  # of sample_unfinished
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
-    _scored: dict[str, Any] | None = None  # the batch of a loss that is being computed
     batch_rows: Sequence[dict[str, Any]] = ()
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
@@ -214,7 +215,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
                 compute_aux_loss, **images,
             )  # fmt: skip
-            self._keep_ratios(found[0])
+            self._on_scored(found[0])
             return found
         count, rows = len(input_ids), batch_size or len(input_ids)
         passes = count if groups >= rows else max(groups, -(-count // rows))
@@ -224,15 +225,24 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             )[:2],
             input_ids, attention_mask, logits_to_keep, passes,
         )  # fmt: skip
-        self._keep_ratios(log_probs)
+        self._on_scored(log_probs)
         return log_probs, entropies, None
 
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
-        self._scored = inputs
-        try:
-            return super()._compute_loss(model, inputs)
-        finally:
-            self._scored = None
+    def _on_scored(self, log_probs: Tensor) -> None:
+        """What is done with the (B, T) log-probabilities of the policy before TRL has them."""
+        self._keep_ratios(log_probs)
+        self._clamp_kl(log_probs)
+
+    def _clamp_kl(self, log_probs: Tensor) -> None:
+        """Gives the loss that is being computed the reference of ``kl_estimator``."""
+        inputs, mode = self._scored, "train" if self.model.training else "eval"
+        if inputs is None or not self.beta or self.args.kl_estimator == "k3":
+            return
+        reference, beyond = clamped_reference(log_probs, inputs["ref_per_token_logps"])
+        inputs["ref_per_token_logps"] = reference
+        mask = loss_mask(inputs)
+        clamped, tokens = self.gather(torch.stack([(beyond * mask).sum(), mask.sum()])[None]).sum(0)
+        self._metrics[mode]["kl/clamped"].append((clamped / tokens.clamp(min=1)).item())
 
     def _keep_ratios(self, log_probs: Tensor) -> None:
         """Takes note of log π - log π_old where TRL scores a batch for its loss; of responses

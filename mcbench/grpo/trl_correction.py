@@ -15,6 +15,7 @@ from mcbench.grpo.trl_resume import ResumableGRPOTrainer
 class CorrectedGRPOTrainer(ResumableGRPOTrainer):
     """``GRPOTrainer`` whose correction can be seen, and studied without vLLM."""
 
+    _scored: dict[str, Any] | None = None  # what TRL's loss reads, while it is computed
     _draws: tuple[int, int] = (-1, -1)  # global step and how many batches it had generated before
 
     @property
@@ -69,7 +70,13 @@ class CorrectedGRPOTrainer(ResumableGRPOTrainer):
         if ratio is not None and not self.use_vllm:  # else TRL multiplies the loss by it
             # The losses that TRL multiplies are proportional to the advantage of the token.
             inputs = {**inputs, "advantages": inputs["advantages"].unsqueeze(1) * ratio}
-        return super()._compute_loss(model, inputs)
+        self._scored, reference = inputs, inputs.get("ref_per_token_logps")
+        try:
+            return super()._compute_loss(model, inputs)
+        finally:
+            self._scored = None
+            if reference is not None:  # the batch serves further updates
+                inputs["ref_per_token_logps"] = reference
 
 
 def loss_mask(output: dict[str, Any]) -> Tensor:

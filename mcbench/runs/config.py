@@ -137,6 +137,15 @@ class Config(Settings):
     epsilon: float | None = _algorithm("clip and KL", "lower clip range (Eq. 1)")
     epsilon_high: float | None = _algorithm("clip and KL", "upper clip range (Eq. 1, §2.5)")
     beta: float | None = _algorithm("clip and KL", "coefficient of the KL term; 0: none (§2.5)")
+    kl_estimator: Literal["k3_clamped", "k3"] = _setting(
+        "clip and KL",
+        "k3_clamped",
+        "KL term of a token: verl's clamped k3 (low_var_kl), at most 10 nats, or TRL's k3, unbounded",
+        "algorithm",
+    )
+    clip_ratio_c: Real | None = _algorithm(
+        "clip and KL", "dual clip: bound of the ratio where the advantage is negative; verl has 3"
+    )
     use_bias_correction_kl: bool | None = _algorithm("clip and KL", "importance weight in the KL")
     scale_rewards: str | None = _algorithm("loss", "group: advantages divided by the group's std")
     importance_sampling_level: str | None = _algorithm("loss", "ratio of a token or of a sequence")
@@ -185,8 +194,19 @@ class Config(Settings):
     temperature_restore: list[int] | None = _algorithm(
         "temperature", "steps from which on T restores the diversity of words of the first stage"
     )
+    temperature_reading: Literal["initial", "trend"] = _later(
+        "temperature",
+        "initial",
+        "reading of T(D): by diversity before training, or by where it is heading after a short "
+        "stretch of training at each temperature of the grid",
+    )
+    temperature_stretch: Positive | None = _later(
+        "temperature", None, "updates of such a stretch; null: a tenth of the run"
+    )
     temperature_grid: list[float] | None = _algorithm("temperature", "temperatures T(D) tries")
-    temperature_probe_prompts: int | None = _algorithm("temperature", "prompts T(D) measures on")
+    temperature_probe_prompts: Positive = _setting(
+        "temperature", 512, "prompts T(D) measures on, evenly spread over the set", "algorithm"
+    )
     top_p: float | None = _algorithm("temperature", "nucleus of the sampled responses")
 
     eval_every: Positive = _setting("evaluation", ..., "updates between two evaluations")
@@ -315,6 +335,17 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
+    def _trend_has_a_target(self) -> Config:
+        if self.temperature_reading == "trend" and self.temperature_target_diversity is None:
+            raise UserError(
+                "temperature_reading=trend is a reading of T(D); set temperature_target_diversity, "
+                "such as auto"
+            )
+        if self.temperature_stretch is not None and self.temperature_reading != "trend":
+            raise UserError("temperature_stretch is for temperature_reading=trend; set both")
+        return self
+
+    @model_validator(mode="after")
     def _cache_holds_a_response(self) -> Config:
         room = self.vllm_max_model_length
         needed = self.longest_response + (self.max_prompt_length or 1)
@@ -349,7 +380,24 @@ class Config(Settings):
             for name, value in self._of("later").items()
             if value != SETTINGS[name].default or name in always
         }
-        return {"profile": self._of("scale") | later, "algorithm": self.algorithm()}
+        return {"profile": self._of("scale") | later, "algorithm": self._acting()}
+
+    def _acting(self) -> dict[str, Any]:
+        """The algorithm as the run's id has it: without what acts on nothing here, and without what
+        was the only way before there was a setting, so that recorded runs keep their ids.
+        """
+        found = self.algorithm()
+        if not self.beta or self.kl_estimator == BEFORE["kl_estimator"]:
+            del found["kl_estimator"]
+        probes = self.measures_temperature
+        if not probes or self.temperature_probe_prompts == BEFORE["temperature_probe_prompts"]:
+            del found["temperature_probe_prompts"]
+        return found
+
+    @property
+    def measures_temperature(self) -> bool:
+        """Whether a temperature is chosen by what it is measured to do."""
+        return any(getattr(self, name) is not None for name in MEASURED)
 
     def _of(self, *parts: str) -> dict[str, Any]:
         """The fields of these parts of the run's id, see :func:`_setting`."""
@@ -422,9 +470,34 @@ class Config(Settings):
             UserError: the data are not a configuration.
         """
         try:
-            return cls(**data)
+            return cls(**_with_later_settings(data))
         except (TypeError, UserError) as error:
             raise UserError(f"not a run configuration: {error}") from error
+
+
+BEFORE: Mapping[str, Any] = {"kl_estimator": "k3", "temperature_probe_prompts": 16}
+"""What runs did that were recorded before there was a setting for it."""
+MEASURED = (
+    "temperature_target_diversity",
+    "temperature_target_entropy",
+    "temperature_restore",
+)
+
+
+def _with_later_settings(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A configuration that was recorded before the settings :data:`BEFORE` with what they stand at,
+    and under its recipe's present name: ``grpo`` averaged per response then.
+    """
+    if "kl_estimator" in data:
+        return data
+    found = dict(data)
+    if data.get("beta"):
+        found["kl_estimator"] = BEFORE["kl_estimator"]
+    if any(data.get(name) is not None for name in MEASURED):
+        found.setdefault("temperature_probe_prompts", BEFORE["temperature_probe_prompts"])
+    if (data.get("recipe"), data.get("loss_type")) == ("grpo", "grpo"):
+        found["recipe"] = "grpo_per_response"
+    return found
 
 
 SETTINGS = Config.model_fields

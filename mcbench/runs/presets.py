@@ -157,6 +157,7 @@ _PAPER: dict[str, Any] = {
     "length_groups": 8,  # one response a pass: no padding, and no dense attention mask
     "learning_rate": 1e-6,
     "temperature": 1.2,
+    "temperature_probe_prompts": 64,  # a generation for each temperature that T(D) tries
     "steps": 600,
     # An evaluation of all problems costs two generations at twice the length: so few of them, and
     # of some problems between the first and the last, that they cost at most a fifth of the rest.

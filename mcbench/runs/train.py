@@ -32,6 +32,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import AuditedCodeReward, CodeReward, Evaluator
 from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.files import digest, read_lines, write_json
+from mcbench.grpo.temperature import Choice
 from mcbench.runs.arguments import lora, trainer_arguments
 from mcbench.runs.config import Config
 from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
@@ -51,6 +52,7 @@ from mcbench.runs.schedule import admitting_schedule
 from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import INTERRUPTED, Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
+from mcbench.runs.trend import as_chosen, choice_of, stretches
 from mcbench.tasks import TASKS, TESTS, TaskReward, task_of
 from mcbench.tasks.multi_turn import Environment, episode_reward
 
@@ -80,7 +82,13 @@ def train(
         progress(f"[{label}] finished before: reusing {run.path}")
         return run
     _check_resume(run)
-    arguments = trainer_arguments(config, run.checkpoints)
+    trained, choice = config, None
+    if config.temperature_reading == "trend":
+        for t, stretch in stretches(config).items():
+            train(stretch, store, progress, f"{label}, a stretch at T = {t:g}")
+        choice = choice_of(config, store)
+        trained = as_chosen(config, choice)
+    arguments = trainer_arguments(trained, run.checkpoints)
     if arguments.use_vllm and find_spec("vllm") is None:
         raise UserError(
             f"backend {config.backend!r} needs vLLM, which is not installed; run "
@@ -88,7 +96,7 @@ def train(
         )
     check_trackers(config.report_to)
     model, tokenizer = load_model(config)
-    session = _Session(config, store, run, arguments, model, tokenizer, progress, label)
+    session = _Session(config, store, run, arguments, model, tokenizer, progress, label, choice)
     session.train()
     return run
 
@@ -153,6 +161,7 @@ class _Session:
     tokenizer: Any
     progress: Say
     label: str
+    choice: Choice | None = None  # T(D) by trend
 
     def __post_init__(self) -> None:
         config = self.config
@@ -237,6 +246,8 @@ class _Session:
             if checkpoint:
                 self.progress(f"[{self.label}] resuming after step {done}")
             workers, backend = self.config.reward_workers, self.config.reward_backend
+            if self.choice is not None:
+                self._note_choice(self.choice)
             with (
                 Evaluator(workers=workers, backend=backend) as self.evaluator,
                 reward_evaluator(self.config, self.evaluator) as self.reward_evaluator,
@@ -261,11 +272,24 @@ class _Session:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     def _on_generation(self, trainer: Any, batch: Any) -> None:
-        choice = trainer.stages.choice
-        if choice is not None and "temperature_choice" not in self.run.meta:
+        if trainer.stages.choice is not None:
+            self._note_choice(trainer.stages.choice)
+        self.recorder.on_generation(batch)
+
+    def _note_choice(self, choice: Choice) -> None:
+        """Records T(D) and why, once."""
+        if self.is_main and "temperature_choice" not in self.run.meta:
             self.run.note(temperature_choice=asdict(choice))
             self.progress(f"[{self.label}] {choice.explanation}")
-        self.recorder.on_generation(batch)
+
+    def _note_diversity(self, trainer: Any) -> None:
+        """Records what became of the diversity that a temperature was chosen by."""
+        if trainer.stages.choice is None or self.config.temperature_target_diversity is None:
+            return
+        chosen = trainer.stages.choice.temperature
+        measured = trainer.stages.measure_diversity([chosen])
+        if self.is_main:
+            self.run.note(diversity_at_end=measured[chosen])
 
     def _trainer(self) -> Any:
         config = self.config
@@ -273,7 +297,7 @@ class _Session:
         schedule = admitting_schedule(self.train_problems, config, count)
         alarm = config.alarm_share > 0
         rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
-        return grpo.MicroCoderGRPOTrainer(
+        trainer = grpo.MicroCoderGRPOTrainer(
             model=self.model,
             args=self.arguments,
             processing_class=self.tokenizer,
@@ -281,6 +305,10 @@ class _Session:
             peft_config=lora(config),
             **self._rewarded(),
         )
+        # The same for every seed, so that what is chosen by them is not a matter of which they are.
+        probes = select_problems(self.train_problems, config.temperature_probe_prompts)
+        trainer.stages.probe_prompts = [prompt_for(one, config.prompt_style) for one in probes]
+        return trainer
 
     def _check_episodes(self) -> None:
         config = self.config
@@ -369,18 +397,23 @@ class _Session:
         cached = broadcast_object_list([step == 0 and cache.exists()])[0]  # for all, as one saw it
         if cached:
             results = _read_evals(cache)
-        elif small:
-            results = self._measure(trainer, self.config.eval_temperature, small)
         else:
-            temperatures = [self.config.eval_temperature, *self.config.eval_other_temperatures]
-            results = [one for t in temperatures for one in self._measure(trainer, t, small)]
+            others = () if small else self.config.eval_other_temperatures
+            temperatures = [self.config.eval_temperature, *others]
+            results = [one for t in temperatures for one in self._measure(trainer, t, step, small)]
+        if step == self.config.steps:
+            self._note_diversity(trainer)
         if self.is_main:
             if step == 0 and not cached:
                 cache.parent.mkdir(exist_ok=True)
                 write_json(cache, [result.to_dict() for result in results])
             for result in results:
                 problems = len(result.per_problem)
-                record = {"dataset": self.config.test_set, "dataset_hash": self._digests[problems]}
+                record = {
+                    "dataset": self.config.test_set,
+                    "dataset_hash": self._digests[problems],
+                    "seed": self._eval_seed(step),
+                }
                 self.run.append_eval({"step": step, **record, **result.to_dict()})
             part = f" ({len(results[0].per_problem)} problems)" if small else ""
             measured = f"  pass@1 {results[0].pass_at_1:.1%}{part}"
@@ -395,7 +428,13 @@ class _Session:
         """Hashes of all problems and of the part, by their number."""
         return {len(one): problems_digest(one) for one in (self.part, self.test_problems)}
 
-    def _measure(self, trainer: Any, temperature: float, small: bool) -> list[EvalResult]:
+    def _eval_seed(self, step: int) -> int:
+        """Of the responses of an evaluation: its own, so that those of a window average it out."""
+        return self.config.seed + step
+
+    def _measure(
+        self, trainer: Any, temperature: float, step: int, small: bool
+    ) -> list[EvalResult]:
         """The results, in the main process; the others help it where they must. What samples the
         training responses samples these too.
         """
@@ -408,7 +447,7 @@ class _Session:
             "lengths": config.eval_lengths,
             "attempts": config.eval_attempts,
             "temperature": temperature,
-            "seed": config.seed,
+            "seed": self._eval_seed(step),
             "prompt_style": config.prompt_style,
         }
         with ExitStack() as stack:

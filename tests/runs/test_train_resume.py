@@ -75,6 +75,15 @@ def test_the_record_is_complete(whole, config):
     assert any(line.startswith("[microcoder seed 0] step 4/8  reward 0.") for line in lines)
 
 
+def test_every_evaluation_has_its_own_seed(tiny_settings, tmp_path):
+    asked = {**tiny_settings, "learning_rate": 1e-12, "eval_attempts": 4, "test_limit": 8}
+    config = resolve("tiny", "grpo_plus", asked, seed=3, steps=4)
+    lines = read_run(train(config, tmp_path, lambda line: None).path).eval_lines
+    assert [line["seed"] for line in lines] == [3, 3, 5, 5, 7, 7]
+    responses = {(line["mean_length"], line["distinct_4"]) for line in lines[1::2]}
+    assert len(responses) == 3  # of one model to six digits
+
+
 def test_the_parts_of_a_step_are_disjoint_and_within_it(whole):
     steps = read_run(whole[0].path).steps.set_index("step")
     assert (steps["time/update_s"] <= steps["step_time"]).loc[[1, 3, 5, 7]].all()
@@ -204,9 +213,10 @@ def test_the_final_model_scores_as_recorded(whole, config):
     problems = select_problems(load_problems(config.test_set), config.test_limit)
     results = evaluate(
         load_policy(str(run.path)), problems, lengths=config.eval_lengths,
-        attempts=config.eval_attempts, seed=0, workers=1,
+        attempts=config.eval_attempts, seed=STEPS, workers=1,
     )  # fmt: skip
     recorded = read_run(run.path).eval_lines[-2:]
+    assert {line["seed"] for line in recorded} == {STEPS}
     assert [r.pass_at_1 for r in results] == [line["pass_at_1"] for line in recorded]
     assert [list(r.per_problem) for r in results] == [line["per_problem"] for line in recorded]
 

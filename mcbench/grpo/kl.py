@@ -1,0 +1,57 @@
+"""The KL term of Eq. 1, as pure functions on log-probabilities of the sampled tokens.
+
+TRL's loss has the estimator k3 (Schulman 2020; Shao et al. 2024, Eq. 4) of each token,
+
+    k3 = exp(x) - x - 1,   x = log π_ref - log π_θ,
+
+which is unbounded: one token that the reference finds likely and the policy no longer does adds
+exp(x) nats, and the clipped gradient of that update is a step of noise. verl's ``low_var_kl``
+clamps it:
+
+    min(k3(clamp(x, -20, 20)), 10).
+
+The second bound is the one that acts, as k3 passes 10 at x = -11.0 and at x = 2.61: beyond these
+the term is constant and has no gradient. So verl's estimator is TRL's of a reference that is moved
+to the nearer of these two, together with the policy. TRL 1.16 has no other estimator (no k1, k2).
+
+Shapes: B responses, T tokens.
+"""
+
+import torch
+from scipy.optimize import brentq
+from torch import Tensor
+
+KL_ESTIMATORS = ("k3_clamped", "k3")
+K3_MOST = 10.0  # nats a token, of verl
+_BOUND = 20.0  # of verl's x, where k3 is above K3_MOST already
+
+
+def k3(log_ratio: Tensor) -> Tensor:
+    """Nats, of x = log π_ref - log π_θ; any shape."""
+    return torch.exp(log_ratio) - log_ratio - 1
+
+
+def _where_k3_is(value: float) -> tuple[float, float]:
+    """The two x, below and above 0, at which k3 has this value."""
+
+    def excess(x: float) -> float:
+        return float(k3(torch.tensor(x, dtype=torch.float64))) - value
+
+    return brentq(excess, -_BOUND, 0.0), brentq(excess, 0.0, _BOUND)
+
+
+LOWEST, HIGHEST = _where_k3_is(K3_MOST)
+
+
+def clamped_reference(log_probs: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
+    """The (B, T) reference under which TRL's k3 has value and gradient of verl's clamped one, and
+    (B, T) where it is not the given one.
+
+    ``log_probs`` are the policy's, with their gradient. Where x is outside of the bounds the
+    reference becomes the policy plus the bound, so that their difference does not depend on the
+    policy; elsewhere it is the given one, bit for bit.
+    """
+    ratio = (reference - log_probs).detach()
+    beyond = (ratio < LOWEST) | (ratio > HIGHEST)
+    moved = log_probs + ratio.clamp(LOWEST, HIGHEST)
+    return torch.where(beyond, moved, reference), beyond
