@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import socket
 import tempfile
 import threading
@@ -16,6 +17,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from mcbench.errors import UserError
 
@@ -278,6 +281,43 @@ class ProcessLock:
         if self._held and self._is_mine():
             self.path.write_text("")
         self._held = False
+
+
+class _Yaml(yaml.SafeLoader):
+    """YAML 1.2, in which JSON means what it means.
+
+    Beside texts there are null, true, false and numbers as JSON writes them. What YAML 1.1 makes of
+    ``on``, ``2024-01-01``, ``017``, ``1:30`` and ``1_000`` are texts, and ``1e-06`` is a number.
+    """
+
+
+_Yaml.yaml_implicit_resolvers = {}  # its own, and none of YAML 1.1's
+for _tag, _pattern, _first in (
+    ("null", r"(null|Null|NULL|~|)\Z", ["n", "N", "~", ""]),
+    ("bool", r"(true|True|TRUE|false|False|FALSE)\Z", [*"tTfF"]),
+    ("int", r"[-+]?(0|[1-9]\d*)\Z", [*"-+0123456789"]),
+    ("float", r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?\Z", [*"-+.0123456789"]),
+    ("float", r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z", [*"-+."]),
+    ("merge", r"<<\Z", ["<"]),
+):
+    _Yaml.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern, re.ASCII), _first)
+
+
+def read_data(text: str) -> Any:
+    """What is written in a text as JSON or as YAML 1.2.
+
+    Raises:
+        UserError: neither; one line that begins with that.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return yaml.load(text, Loader=_Yaml)
+    # What is explicitly tagged as what it is not raises the last two.
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError) as error:
+        raise UserError(f"neither YAML nor JSON: {' '.join(str(error).split())}") from None
 
 
 def json_or_text(value: str) -> Any:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mcbench.errors import UserError, unknown
+from mcbench.files import json_or_text, plain
 
 Share = Annotated[float, Field(ge=0, le=1)]
 """A number between 0 and 1."""
 
 
 class Settings(BaseModel):
-    """A frozen model with strict types; unknown fields are refused.
+    """A frozen model with strict types; unknown fields, infinities and NaN are refused.
 
     Raises:
         UserError: an unknown or missing field, or a value that does not fit; one line that names
@@ -32,7 +36,7 @@ class Settings(BaseModel):
 
     @classmethod
     def read(cls, data: Any, where: str) -> Self:
-        """Settings from nested YAML or JSON data; lists may stand for tuples, dates for texts.
+        """Settings from nested YAML or JSON data; lists may stand for tuples.
 
         Raises:
             UserError: as the class; the message starts with ``where``.
@@ -45,6 +49,35 @@ class Settings(BaseModel):
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
 
+    @model_validator(mode="after")
+    def _finite(self) -> Self:
+        for name, value in self:
+            if not _is_finite(value):
+                raise UserError(f"{name} must be finite, got {value!r:.60}")
+        return self
+
+    def to_text(self) -> str:
+        """Strict JSON for another process: :func:`mcbench.files.read_data` gives each value back,
+        None too, which need not be a field's default.
+        """
+        return json.dumps(plain(self.model_dump()), allow_nan=False)
+
+    @classmethod
+    def typed(cls, name: str, text: str) -> Any:
+        """What a person means who types a text for a field: JSON, or else that text; a number, true
+        or null is text, too, for a field that takes texts and no such value.
+        """
+        found, kinds = json_or_text(text), _kinds(cls._forms(name))
+        kind = "null" if found is None else "number" if isinstance(found, (int, float)) else ""
+        return text if kind and kind not in kinds and "string" in kinds else found
+
+    @classmethod
+    def with_numbers(cls, name: str, value: Any) -> Any:
+        """A value in which texts that are numbers in JSON are these, where the field takes numbers
+        and no texts: 5e-5 is a text in YAML 1.1, which papermill reads. Tuples become lists.
+        """
+        return _with_numbers(value, cls._forms(name))
+
     def changed(self, **values: Any) -> Self:
         """A copy with some values replaced, checked like new ones."""
         return type(self)(**{**dict(self), **values})
@@ -55,10 +88,14 @@ class Settings(BaseModel):
         return unknown("field", name, cls.model_fields)
 
     @classmethod
+    def _forms(cls, name: str) -> list[dict[str, Any]]:
+        """What a field may be, as JSON schemas; none for an unknown field."""
+        return _alternatives(_properties(cls).get(name, {}))
+
+    @classmethod
     def _bounds(cls, name: str) -> tuple[float, float] | None:
         """The least and the largest value of a field that has both."""
-        field = cls.model_json_schema()["properties"].get(name, {})
-        for one in (field, *field.get("anyOf", ())):
+        for one in cls._forms(name):
             if "minimum" in one and "maximum" in one:
                 return one["minimum"], one["maximum"]
         return None
@@ -121,4 +158,38 @@ def _plain(value: Any) -> Any:
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, value))
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    return value
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+@cache
+def _properties(model: type[Settings]) -> dict[str, Any]:
+    """The JSON schema of each field."""
+    return dict(model.model_json_schema()["properties"])
+
+
+def _alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(schema.get("anyOf", [schema]))
+
+
+def _kinds(forms: Sequence[dict[str, Any]]) -> set[str]:
+    return {form["type"] for form in forms if "type" in form}
+
+
+def _with_numbers(value: Any, forms: Sequence[dict[str, Any]]) -> Any:
+    if isinstance(value, (list, tuple)):
+        items = [one for form in forms for one in (form.get("items"), *form.get("prefixItems", ()))]
+        inner = [form for item in items if item for form in _alternatives(item)]
+        return [_with_numbers(item, inner) for item in value]
+    kinds = _kinds(forms)
+    if isinstance(value, str) and kinds & {"number", "integer"} and "string" not in kinds:
+        found = json_or_text(value)
+        return found if type(found) in (int, float) else value
+    return value

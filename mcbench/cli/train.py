@@ -111,15 +111,16 @@ def _typed(*names: str) -> bool:
 
 
 def _read_config(name: str) -> dict[str, Any]:
-    import yaml
+    from mcbench.files import read_data
 
     try:
-        data = yaml.safe_load(sys.stdin.read() if name == "-" else Path(name).read_text())
+        data = read_data(sys.stdin.read() if name == "-" else Path(name).read_text())
     except OSError as error:
         raise UserError(f"configuration {name} cannot be read: {error.strerror}") from error
-    except (ValueError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"configuration {name} is neither YAML nor JSON: {reason}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"configuration {name} is no text: {error}") from error
+    except UserError as error:
+        raise UserError(f"configuration {name} is {error}") from None
     config = data.get("config", data) if isinstance(data, dict) else None
     if not isinstance(config, dict):
         raise UserError(f"configuration {name} does not map names to values")

@@ -24,7 +24,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
 from pydantic import Field, PositiveInt
 
 from mcbench.data.decontaminate import DecontaminateConfig
@@ -34,6 +33,7 @@ from mcbench.data.filter import FilterConfig
 from mcbench.data.process import ProcessConfig
 from mcbench.data.verify import VerifyConfig
 from mcbench.errors import UserError
+from mcbench.files import read_data
 from mcbench.settings import Settings
 
 StageName = Literal["process", "filter", "dedup", "decontaminate", "verify", "difficulty"]
@@ -79,13 +79,12 @@ def load_config(path: Path) -> BuildConfig:
     Relative paths in it count from the working directory.
 
     Raises:
-        UserError: the file cannot be read, is no YAML mapping, or has a wrong field.
+        UserError: the file cannot be read, is no mapping in YAML, or has a wrong field.
     """
     try:
-        data = yaml.safe_load(path.read_text())
+        data = read_data(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"configuration {path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        told = " ".join(str(error).split())
-        raise UserError(f"configuration {path} is no YAML: {told}") from None
+    except UserError as error:
+        raise UserError(f"configuration {path} is {error}") from None
     return BuildConfig.read(data, str(path))

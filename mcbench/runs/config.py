@@ -140,7 +140,7 @@ class Config(Settings):
     kl_estimator: Literal["k3_clamped", "k3"] = _setting(
         "clip and KL",
         "k3_clamped",
-        "KL term of a token: verl's clamped k3 (low_var_kl), at most 10 nats, or TRL's k3, unbounded",
+        "KL term of a token: verl's clamped k3 (low_var_kl, at most 10 nats) or TRL's unbounded k3",
         "algorithm",
     )
     clip_ratio_c: Real | None = _algorithm(
@@ -460,7 +460,10 @@ class Config(Settings):
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, without what is left to the trainer; :meth:`from_dict` reads it."""
-        return plain(self.model_dump(exclude_none=True))
+        own = self.model_dump().items()
+        return plain(
+            {name: v for name, v in own if v is not None or SETTINGS[name].default is not None}
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Config:

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.files import json_or_text
 from mcbench.grpo.temperature import check_stages, parse_stages
 from mcbench.runs.config import Config, check_known, preset
 from mcbench.runs.presets import (
@@ -75,18 +74,26 @@ def described(
     common: Mapping[str, Any] | None = None,
 ) -> Config:
     """As :func:`resolve`, without a look at model and data: the digests stay empty."""
-    settings = {name: _of_profile(name, v, profile) for name, v in (settings or {}).items()}
+    settings = {
+        str(name): Config.with_numbers(name, _of_profile(name, value, profile))
+        for name, value in (settings or {}).items()
+    }
+    common = {name: Config.with_numbers(name, value) for name, value in (common or {}).items()}
+    recipe = settings.pop("recipe", recipe)
+    for what, given in (("profile", profile), ("recipe", recipe)):
+        if not isinstance(given, str):
+            raise UserError(f"{what} must be text, got {given!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise UserError(f"seed must be a whole number from 0, got {seed!r}")
-    base = preset(profile, settings.pop("recipe", recipe), seed)
-    check_known(common or {})
+    base = preset(profile, recipe, seed)
+    check_known(common)
     check_known(settings)
     if settings.get("temperature_target_diversity") == "auto":
         target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
         settings["temperature_target_diversity"] = target
         if profile in TEMPERATURE_GRID:
             settings.setdefault("temperature_grid", list(TEMPERATURE_GRID[profile]))
-    base = base.with_settings(without_shares(common or {}, base.model_dump()))
+    base = base.with_settings(without_shares(common, base.model_dump()))
     config = base.with_settings(without_shares(settings, base.model_dump()))
     for name in ("temperature_stages", "length_stages"):
         if (given := getattr(config, name)) is not None:
@@ -120,7 +127,8 @@ def _of_profile(name: str, value: Any, profile: str) -> Any:
 
 
 def parse_settings(texts: Sequence[str], what: str = "a setting") -> dict[str, Any]:
-    """``["mask_ratio=0.5"]`` as ``{"mask_ratio": 0.5}``; a VALUE that is no JSON is a text.
+    """``["mask_ratio=0.5"]`` as ``{"mask_ratio": 0.5}``; a VALUE that is no JSON is a text,
+    and so is a number where the setting takes texts.
 
     Raises:
         UserError: a text without ``=``; ``what`` names the texts.
@@ -130,5 +138,5 @@ def parse_settings(texts: Sequence[str], what: str = "a setting") -> dict[str, A
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UserError(f"{what} takes NAME=VALUE such as mask_ratio=0.5, got {text!r}")
-        settings[name] = json_or_text(value)
+        settings[name] = Config.typed(name, value)
     return settings

@@ -8,6 +8,7 @@ between the two.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -38,7 +39,7 @@ def share(name: str, value: str) -> float:
         found = float(value.strip().removesuffix("%")) / 100
     except ValueError:
         found = -1.0
-    if found < 0:
+    if not 0 <= found < math.inf:
         raise UserError(f"{name}: {value!r} is no share; write one as 50%")
     return found
 
@@ -81,10 +82,8 @@ def _stages(name: str, given: Any, around: Mapping[str, Any], scale: Mapping[str
             if name != "length_stages":
                 raise UserError(f"{name}: {value!r} must be a temperature, such as 1.2")
             value = max(1, round(share(name, value) * scale["max_completion_length"]))
-        elif name == "length_stages" and float(value).is_integer():
+        elif name == "length_stages" and value.is_integer():
             value = int(value)
-        else:
-            value = float(value)
         first, ramp, last = str(start).partition("..")
         if not ramp:
             points.append([_start(name, start, around), value])
@@ -100,14 +99,14 @@ def _stages(name: str, given: Any, around: Mapping[str, Any], scale: Mapping[str
 def _pairs(name: str, given: Any) -> list[tuple[Any, Any]]:
     try:
         return [(start, _value(value)) for start, value in split_stages(given)]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UserError(
             f"{name} {given!r} is not a list of (start step, value), such as {_EXAMPLES[name]}"
         ) from error
 
 
 def _value(value: Any) -> Any:
-    return float(value) if isinstance(value, str) and not is_share(value) else value
+    return value if is_share(value) else float(value)
 
 
 def _start(name: str, start: Any, around: Mapping[str, Any]) -> int:
@@ -115,7 +114,7 @@ def _start(name: str, start: Any, around: Mapping[str, Any]) -> int:
         return boundary(around, share(name, start))
     try:
         return int(start)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UserError(f"{name}: {start!r} is no step; write {_EXAMPLES[name]}") from None
 
 

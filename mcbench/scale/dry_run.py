@@ -11,6 +11,7 @@ from mcbench.errors import UserError
 from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.config import Config
 from mcbench.runs.store import RunStore
+from mcbench.runs.trend import stretches
 from mcbench.scale.estimate import Estimate, check_backend, estimate, gib
 from mcbench.scale.formulas import Memory
 from mcbench.scale.launch import Launch, launch
@@ -49,6 +50,13 @@ def dry_run(
     yield f"steps: {config.steps}"
     yield f"updates per generation: {batch.updates_per_generation}"
     yield batch.describe()
+    if before := stretches(config):
+        at = ", ".join(f"{t:g}" for t in before)
+        updates = sum(one.steps for one in before.values())
+        yield (
+            f"T(D) by trend: {len(before)} stretches come first, of {updates} updates together "
+            f"(T = {at}); what follows is about the run itself"
+        )
     yield from estimate_lines(config, chosen, arguments)
     if measure:
         yield f"timing updates here, for at most {MEASURED_SECONDS:.0f} s"

@@ -6,7 +6,6 @@ evaluates and resumes.
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,7 +104,7 @@ def train_twice(
     Raises:
         UserError: the run ended in another way; the message has its last line.
     """
-    task = Task("doctor", config.run_id, json.dumps(config.to_dict()), folder, devices=devices)
+    task = Task("doctor", config.run_id, config.to_text(), folder, devices=devices)
     run = RunStore(folder).run(config)
     for attempt in (1, 2):
         process = start(task)

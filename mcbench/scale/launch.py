@@ -9,7 +9,6 @@ command resumes from the last checkpoint. On several machines the command is giv
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import signal
@@ -25,11 +24,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcbench.errors import UserError
+from mcbench.files import read_data
 from mcbench.runs.config import Config
 from mcbench.runs.store import INTERRUPTED, Run, RunStore
+from mcbench.runs.trend import stretches
 from mcbench.scale.estimate import check_memory, with_engine_memory
 from mcbench.scale.machine import Machine, gpu_here, visible_gpus
-from mcbench.scale.process import PARENT, REFUSED, Task, how_it_ended
+from mcbench.scale.process import (
+    PARENT,
+    REFUSED,
+    Ended,
+    Task,
+    follow,
+    how_it_ended,
+    start,
+)
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
@@ -173,7 +182,7 @@ def check_placed(tasks: Iterable[Task], here: Machine) -> None:
     Raises:
         UserError: which, what it needs, and what would fit.
     """
-    configs = {task: Config.from_dict(json.loads(task.config)) for task in tasks if task.gpus}
+    configs = {task: Config.from_dict(read_data(task.config)) for task in tasks if task.gpus}
     for task, config in {one.profile: (task, one) for task, one in configs.items()}.values():
         chosen = None if task.launch is None else launch(task.launch)
         try:
@@ -217,9 +226,11 @@ def train_launched(
     if run.state == "finished":
         print(f"finished before: reusing {run.path}")
         return run
+    for t, stretch in stretches(config).items():  # its processes find them finished
+        train_launched(stretch, runs_dir, chosen, f"{label or 'run'}, a stretch at T = {t:g}")
     with tempfile.TemporaryDirectory(prefix="mcbench-launch-") as folder:
         path = Path(folder, "config.json")
-        path.write_text(json.dumps(config.to_dict()))
+        path.write_text(config.to_text())
         arguments = ["--config", str(path), "--runs-dir", runs_dir]
         if label is not None:
             arguments += ["--label", label]
@@ -306,6 +317,9 @@ def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
 
     if not launched():
         _one_gpu(config)
+        if config.backend == "vllm_colocate":  # an engine is not wholly gone before its process
+            for t, stretch in stretches(config).items():
+                _train_apart(stretch, runs_dir, f"{label or 'run'}, a stretch at T = {t:g}")
         return train(with_engine_memory(config), runs_dir, label=label)
     from torch.distributed.elastic.multiprocessing.errors import record
 
@@ -316,6 +330,22 @@ def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
     # gloo's threads may still let go of tensors, which aborts an interpreter that ends meanwhile.
     PartialState().destroy_process_group()
     return run
+
+
+def _train_apart(config: Config, runs_dir: str, label: str) -> None:
+    """Train a run in a process of its own, unless it is finished.
+
+    Raises:
+        LaunchFailedError: it ended before that.
+    """
+    if RunStore(runs_dir).run(config).state == "finished":
+        return
+    task = Task(label, config.run_id, config.to_text(), runs_dir)
+    for event in follow(task, start(task)):
+        if isinstance(event, str):
+            print(event, flush=True)
+        elif isinstance(event, Ended) and event.status:
+            raise LaunchFailedError(f"{label}: {how_it_ended(event.status)}; see {task.log}")
 
 
 def _one_gpu(config: Config) -> None:
@@ -344,7 +374,7 @@ def _read(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        settings = yaml.safe_load(path.read_text())
+        settings = yaml.safe_load(path.read_text())  # as accelerate reads it: YAML 1.1
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"launch configuration {path} cannot be read: {reason}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -107,7 +106,7 @@ def measured_pace(config: Config, seconds: float = MEASURED_SECONDS) -> Pace:
     }
     config = config.with_settings(shortest)
     with TemporaryDirectory(prefix="mcbench-measure-") as folder:
-        task = Task("measure", config.run_id, json.dumps(config.to_dict()), folder)
+        task = Task("measure", config.run_id, config.to_text(), folder)
         process = start(task)
         timer = threading.Timer(seconds, process.terminate)
         timer.start()

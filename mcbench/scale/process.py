@@ -28,9 +28,10 @@ _STOP_SECONDS = 45.0  # the launcher of several processes gives them 30
 class Task:
     """A run to be trained, as plain data that can be sent to another machine.
 
-    ``config`` is the resolved configuration as JSON. ``cpus`` and ``gpus`` are what the run needs,
-    ``launch`` an accelerate configuration (:mod:`mcbench.scale.launch`). ``devices`` are the GPUs
-    that it may use, as ``CUDA_VISIBLE_DEVICES`` names them; none where something else decides.
+    ``config`` is the resolved configuration as its ``to_text`` writes it. ``cpus`` and ``gpus`` are
+    what the run needs, ``launch`` an accelerate configuration (:mod:`mcbench.scale.launch`).
+    ``devices`` are the GPUs that it may use, as ``CUDA_VISIBLE_DEVICES`` names them; none where
+    something else decides.
     """
 
     label: str

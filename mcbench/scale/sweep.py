@@ -7,7 +7,6 @@ one sees.
 
 from __future__ import annotations
 
-import json
 import queue
 import socket
 import subprocess
@@ -136,7 +135,7 @@ def task_of(planned: PlannedRun, store: RunStore, launch: str | None = None) -> 
     return Task(
         label=planned.label,
         run_id=config.run_id,
-        config=json.dumps(config.to_dict()),
+        config=config.to_text(),
         runs_dir=str(store.root.absolute()),
         cpus=processes * (judging if on_gpu else 1),
         gpus=processes * on_gpu,

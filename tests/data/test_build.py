@@ -197,7 +197,7 @@ def test_the_documented_configuration_is_one(tmp_path):
         ("name: x", "build.yaml: 'out' is missing"),
         ("[1]", "must be a mapping"),
         ("", "must be a mapping of names to values, got nothing"),
-        ("name: [", "is no YAML"),
+        ("name: [", "is neither YAML nor JSON"),
         ("{name: x, out: y, sauces: []}", "unknown field 'sauces'; .*allowed: .*sources"),
         ("{name: x, out: y, skip: [polish]}", "unknown skip 'polish'; allowed: .*process, verify"),
         ("{name: x, out: y, workers: two}", "workers must be a whole number, got 'two'"),

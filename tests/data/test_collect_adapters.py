@@ -303,6 +303,12 @@ def test_legacy_problem_package(tmp_path):
     assert record.references == (PROGRAM,)
 
 
+@pytest.mark.parametrize("number", ["1e-6", "0.000001", "'1e-6'"])
+def test_a_tolerance_in_a_list_is_kept_however_it_is_written(number, tmp_path):
+    published.package(tmp_path / "sum", f"validator_flags: [float_tolerance, {number}]\n")
+    assert only("problem-package", tmp_path).tests[0]["rtol"] == 1e-6
+
+
 def test_problem_package_of_2025(tmp_path):
     settings = (
         "problem_format_version: 2025-09\ntype: pass-fail\nname: {en: Sum, sv: Summa}\n"
@@ -327,7 +333,7 @@ def test_problem_package_of_2025(tmp_path):
         ("validation: custom interactive", "interactive"),
         ("validation: custom", "no output validator"),
         ("- a list", "should be a map"),
-        ("a: [", "no YAML"),
+        ("a: [", "neither YAML nor JSON"),
     ],
 )
 def test_problem_package_refused(tmp_path, settings, reason):

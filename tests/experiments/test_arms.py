@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from mcbench.claims.protocol import MAP_SEEDS, SEEDS
 from mcbench.errors import UserError
@@ -25,6 +26,21 @@ def test_an_arm_takes_the_recipe_it_names_else_that_of_its_name_else_microcoder(
     assert [arm["recipe"] for arm in arms.values()] == ["grpo", "microcoder", "dr_grpo"]
 
 
+def test_a_number_may_be_written_as_yaml_1_1_gives_it_on():
+    """papermill makes texts of exponents without a point."""
+    arms = yaml.safe_load(
+        "mine: {recipe: grpo_plus, learning_rate: 5e-5, weight_decay: 1e-2, train_set: 1e5,"
+        " temperature_grid: [5e-1, 1], eval_lengths: ['12'], temperature_stages: [[0, 6e-1]]}"
+    )
+    common = {"max_grad_norm": "1E2", "reward_workers": "3"}
+    found = arm_config("mine", check_arms(arms)["mine"], "nano", common=common, look=False)
+    assert (found.learning_rate, found.weight_decay, found.max_grad_norm) == (5e-5, 0.01, 100.0)
+    assert (found.temperature_grid, found.temperature_stages) == ([0.5, 1.0], [[0, 0.6]])
+    assert (found.train_set, found.eval_lengths, found.reward_workers) == ("1e5", (12,), 3)
+    by_profile = {"recipe": "grpo_plus", "learning_rate": {"nano": "5e-5", "else": 1e-6}}
+    assert arm_config("mine", by_profile, "nano", look=False).learning_rate == 5e-5
+
+
 @pytest.mark.parametrize(
     ("arms", "message"),
     [
@@ -39,6 +55,9 @@ def test_an_arm_takes_the_recipe_it_names_else_that_of_its_name_else_microcoder(
         ({"mine": {"recipe": "microcodr"}}, "unknown recipe 'microcodr'; did you mean microcoder?"),
         ({"mine": {"profile": "nanno"}}, "unknown profile 'nanno'; did you mean nano"),
         ({"mine": {"temperature": "50%"}}, "temperature takes no share"),
+        ({"mine": {"learning_rate": "1e400"}}, "learning_rate must be finite, got inf"),
+        ({"mine": {"learning_rate": "5e-5x"}}, "learning_rate must be a number, got '5e-5x'"),
+        ({"mine": {"learning_rate": "true"}}, "learning_rate must be a number, got 'true'"),
         ({"mine": {"length_stages": "0:50%,x:100%"}}, "'x' is no step"),
     ],
 )

@@ -186,6 +186,12 @@ def test_settings_as_text():
     assert parse_settings(texts) == {
         "mask_ratio": 0.5, "eval_lengths": [6, 12], "lora_rank": None, "test_set": "a=b.jsonl",
     }  # fmt: skip
+    # A setting that takes texts and no numbers has the text.
+    texts = ["model=1e5", "train_set=on", "test_set=null", 'reward="2"', "lr_scheduler_type=null"]
+    assert parse_settings(texts) == {
+        "model": "1e5", "train_set": "on", "test_set": "null", "reward": "2",
+        "lr_scheduler_type": None,
+    }  # fmt: skip
     with pytest.raises(UserError, match="--set takes NAME=VALUE such as mask_ratio"):
         parse_settings(["x"], "--set")
 

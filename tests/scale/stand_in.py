@@ -2,13 +2,13 @@
 model that keeps a record, and does what its label says.
 """
 
-import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
 
+from mcbench.files import read_data
 from mcbench.runs.config import Config
 from mcbench.runs.store import RunStore
 from mcbench.scale.process import end_with_parent
@@ -21,7 +21,7 @@ def command(task):
 
 def main(label, runs_dir):
     end_with_parent()
-    config = Config.from_dict(json.loads(sys.stdin.read()))
+    config = Config.from_dict(read_data(sys.stdin.read()))
     if "refused" in label:
         print("mcbench: it was asked for wrongly")
         return 2

@@ -11,6 +11,7 @@ from mcbench.runs.compact import write_compact
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore
 from mcbench.scale import process
+from mcbench.scale.dry_run import dry_run
 from mcbench.scale.pace import measured_pace, recorded_pace
 
 
@@ -115,3 +116,10 @@ def test_real_updates_are_timed(tiny):
     pace = measured_pace(resolve("tiny", settings=tiny), seconds=240)
     assert pace.source == "by 2 updates just made here, without evaluations"
     assert 0 < pace.seconds < 60
+
+
+def test_stretches_of_a_trend_are_told(tmp_path):
+    asked = {"temperature_target_diversity": "auto", "temperature_reading": "trend"}
+    told = list(dry_run(resolve("nano-steady", "grpo_plus", asked), str(tmp_path)))
+    (line,) = [one for one in told if one.startswith("T(D) by trend")]
+    assert "7 stretches come first, of 336 updates together (T = 0.3, 0.4, 0.5," in line

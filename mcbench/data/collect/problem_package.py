@@ -13,8 +13,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader
 from mcbench.data.collect.decode import (
@@ -22,11 +20,12 @@ from mcbench.data.collect.decode import (
     TEST_MB,
     TESTS_MB,
     Unusable,
-    names,
     object_or_none,
     seconds,
     type_name,
 )
+from mcbench.errors import UserError
+from mcbench.files import read_data
 
 _STATEMENT = re.compile(r"problem(?:\.([a-z]{2,3}(?:-[A-Za-z]{2})?))?\.(tex|md)")
 _SAMPLE_MB = 0.01
@@ -99,9 +98,9 @@ class _Case:
 def _yaml(package: _Package, path: Path) -> dict[str, Any]:
     text = _read(package, path, 1.0) if path.is_file() else ""
     try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Unusable("malformed", f"{path.name} is no YAML ({shorten(str(error))})") from None
+        data = read_data(text)
+    except UserError as error:
+        raise Unusable("malformed", f"{path.name} is {shorten(str(error))}") from None
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -115,8 +114,11 @@ def _text(value: Any) -> str:
 
 
 def _words(value: Any) -> list[str]:
-    """The words of a text or of a list of texts."""
-    return value.split() if isinstance(value, str) else list(names(value))
+    """The words of a text or of a list of texts and numbers, such as a validator's arguments."""
+    if isinstance(value, str):
+        return value.split()
+    items = value if isinstance(value, list) else [value]
+    return [str(item) for item in items if type(item) in (str, int, float)]
 
 
 def _number(value: Any) -> float | None:
