@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from mcbench.claims.protocol import SEEDS as ROUND_1
 from mcbench.claims.protocol import of_first_round
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
@@ -39,7 +40,7 @@ from mcbench.report.series import Arms, unfinished_runs
 from mcbench.report.sources import Sources, arms_of, prose_of
 from mcbench.report.style import KNOWN, arm_styles
 from mcbench.report.table import ScoreTable
-from mcbench.runs.alarm import warning
+from mcbench.runs.alarm import WATCHED, exploded, warning
 
 # Panels ------------------------------------------------------------------------------------------
 
@@ -315,8 +316,13 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
         arms=styles,
         notes=[
             *notes,
+            *_known(studies),
             *filter(None, map(unfinished_runs, sizes.values())),
-            *(text for arms in sizes.values() for text in _alarms(arms)),
+            *(
+                f"{size}: {text}" if len(sizes) > 1 else text
+                for size, arms in sizes.items()
+                for text in _alarms(arms)
+            ),
         ],
         equal=[
             f"{size}: {text}" if len(sizes) > 1 else text
@@ -334,15 +340,31 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
     )
 
 
+def _known(studies: Sequence[Study]) -> list[str]:
+    """What is known since of round 1, where its runs are shown."""
+    seeds = {record.seed for study in studies for record in study.records}
+    told = prose_of(studies[0]).known
+    return [f"What is known of round 1 now. {told}"] if told and seeds & set(ROUND_1) else []
+
+
 def _alarms(arms: Arms) -> list[str]:
-    """The warnings of the runs in which a part of the responses was judged a second time."""
+    """A sentence for each arm in which a term of the loss exploded, and for each run whose reward
+    is hacked, of those in which a part of the responses was judged a second time.
+    """
     styles = arm_styles(arms)
-    return [
-        f"{styles[arm].label}, seed {run.meta['seed']}: {told}."
-        for arm, runs in arms.items()
-        for run in runs
-        if "alarm/gap" in run.steps and (told := warning(run.steps["alarm/gap"]))
-    ]
+    told = []
+    for arm, runs in arms.items():
+        seed = f", seed {runs[0].meta['seed']}" if len(runs) == 1 else ""
+        if alarm := exploded(*(_watched_of(run.steps) for run in runs)):
+            told.append(f"{styles[arm].label}{seed}: {alarm}.")
+        for run in runs:
+            if "alarm/gap" in run.steps and (alarm := warning(run.steps["alarm/gap"])):
+                told.append(f"{styles[arm].label}, seed {run.meta['seed']}: {alarm}.")
+    return told
+
+
+def _watched_of(steps: pd.DataFrame) -> dict[str, pd.Series]:
+    return {name: steps[name] for name in WATCHED if name in steps}
 
 
 _CHOOSES = {"temperature_target_diversity", "temperature_target_entropy", "temperature_restore"}

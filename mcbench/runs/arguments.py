@@ -51,6 +51,7 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         # The order of the prompts is laid out in `schedule.py`.
         shuffle_dataset=False,
         logging_steps=1,
+        logging_nan_inf_filter=False,  # a loss that is no number is logged as that
         save_strategy="steps",
         save_steps=config.generation_period * config.checkpoint_generations,
         save_total_limit=None,  # the run store deletes older checkpoints once a newer one is whole

@@ -99,6 +99,21 @@ def test_every_state_is_said(tmp_path: Path) -> None:
     assert look() == ("deleted", "its folder is gone")
 
 
+def test_an_exploding_loss_is_noted(tmp_path: Path) -> None:
+    run = begin(tmp_path, recipe="grpo")
+    follower = RunFollower(run.path)
+    for line in lines("grpo")[:20]:
+        run.append_step({**line, "kl": 6.0 if line["step"] == 12 else None})
+    follower.poll()
+    assert "(first at 12, largest 6)" in progress_of(follower, now=1e9).note
+    keep_lines(run.path / "steps.jsonl", lambda record: record["step"] <= 11)
+    follower.poll()
+    assert progress_of(follower, now=1e9).note == ""
+    run.append_step({**lines("grpo")[11], "grad_norm": float("inf")})
+    follower.poll()
+    assert "no finite number in 1 update (first at 12)" in progress_of(follower, now=1e9).note
+
+
 def test_a_run_whose_process_was_killed_is_interrupted(tmp_path: Path) -> None:
     script = (
         "import os, sys; from pathlib import Path; sys.path[:0] = sys.argv[2:]\n"

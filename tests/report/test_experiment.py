@@ -235,6 +235,22 @@ def test_an_unfinished_run_is_marked_everywhere_and_left_out_of_the_ends() -> No
     assert "MicroCoder-GRPO ends" not in page.finding
 
 
+def test_an_arm_whose_loss_explodes_is_noted_in_one_line() -> None:
+    records = [synthetic.make_record("grpo", seed, steps=20) for seed in range(3)]
+    records += [synthetic.make_record("microcoder", seed, steps=20) for seed in range(3)]
+    for record, kl in zip(records[1:3], (7.0, 8e6), strict=True):
+        record.step_lines[12]["kl"] = kl
+    page = experiment_page(comparison_of(records), "")
+    (note,) = page.notes[1:]
+    assert note.startswith("GRPO: exploding loss: the mean KL passed 5 nats a token")
+    assert "in 2 of 3 seeds (1 update each, first at 13, largest 8,000,000)" in note
+    page = experiment_page(comparison_of(records[1:2]), "")
+    assert page.notes[1].startswith("GRPO, seed 1: exploding loss: ")
+    larger = synthetic.make_record("grpo", 0, "nano-m", steps=20, profile="nano-m")
+    page = experiment_page(comparison_of([*records, larger]), "")
+    assert page.notes[1].startswith("nano-s: GRPO: exploding loss: ")
+
+
 def test_evaluations_that_differ_are_not_averaged() -> None:
     records = [synthetic.make_record("grpo", seed, steps=20) for seed in (0, 1, 2)]
     for record in records:

@@ -1,4 +1,4 @@
-"""The hacking alarm: hidden tests, the second judgement, and training that learns to cheat."""
+"""The alarms: hidden tests, the second judgement, training that cheats, terms that explode."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from mcbench.nano import induced
 from mcbench.nano.problems import execute, induced_problem, load_split, more_tests
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.report.dashboard.progress import progress_of
-from mcbench.runs.alarm import divided_tests, warning
+from mcbench.runs.alarm import divided_tests, exploded, warning, watched
 from mcbench.runs.problems import training_row
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import read_run
@@ -102,6 +102,72 @@ def test_a_warning_is_about_the_last_generations():
     assert warning([]) == warning([None, float("nan")]) == warning([0.1] * 9) == ""
     assert warning([1.0, *[0.0] * 5]) == ""
     assert "20 of 100 responses are rewarded and fail harder" in warning([0, 0, 0, 0, 0.4, 0.6])
+
+
+# Exploding terms --------------------------------------------------------------------------------
+
+NOISE = "; clipped, such an update can be a step of noise"
+
+
+def columns(count=20, **changed):
+    """A quiet run of so many updates, numbered from 1, with other values in some of them."""
+    quiet = {"kl": 0.05, "grad_norm": 0.2, "loss": 0.01}
+    found = {name: [value] * count for name, value in quiet.items()}
+    for name, values in changed.items():
+        for step, value in values.items():
+            found[name][step - 1] = value
+    return {"step": list(range(1, count + 1)), **found}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, ""),
+        ({"kl": {3: 5.0}, "grad_norm": {12: 200.0}}, ""),  # not above
+        (
+            {"kl": {3: 6.66}},
+            f"the mean KL passed 5 nats a token in 1 update (first at 3, largest 6.7){NOISE}",
+        ),
+        (
+            {"kl": {12: 7.0, 14: 9148000.0}, "grad_norm": {12: 626100.0}},
+            "the mean KL passed 5 nats a token in 2 updates (first at 12, largest 9,100,000) and "
+            "the gradient norm passed 1,000 times its median in 1 update (first at 12, largest "
+            f"630,000){NOISE}",
+        ),
+        ({"grad_norm": {8: 1e6}}, ""),  # a median of seven says nothing yet
+        ({"grad_norm": {1: 0.0, 9: 1e6}}, ""),  # an update without a gradient is none of eight
+        (
+            {"grad_norm": {9: 1e12}},
+            "the gradient norm passed 1,000 times its median in 1 update (first at 9, largest "
+            f"1e+12){NOISE}",
+        ),
+        (
+            {"loss": {4: float("nan"), 6: None}, "grad_norm": {5: float("inf")}},
+            "the loss or its gradient was no finite number in 3 updates (first at 4)",
+        ),
+    ],
+)
+def test_an_exploding_term_is_told_by_how_often_when_and_how_large(changed, told):
+    assert exploded(columns(**changed)) == (told and f"exploding loss: {told}")
+
+
+def test_what_is_not_logged_does_not_explode():
+    assert exploded({}) == exploded(watched([{}, {"step": 1}])) == ""
+    assert exploded({"step": [], "loss": [], "kl": []}) == ""
+    only = columns(grad_norm={12: 1e4})
+    assert "gradient" in exploded({name: only[name] for name in ("step", "grad_norm")})
+    small = columns()
+    small["grad_norm"] = [1e-4] * 12 + [9.0] * 8  # ordinary, where most groups agree
+    assert exploded(small) == ""
+
+
+def test_of_several_seeds_it_is_told_in_how_many():
+    runs = [columns(), columns(kl={3: 6.0}), columns(kl={2: 8.0, 9: 7.0}, loss={7: None})]
+    assert exploded(*runs) == (
+        "exploding loss: the mean KL passed 5 nats a token in 2 of 3 seeds (1 to 2 updates each, "
+        "first at 2, largest 8) and the loss or its gradient was no finite number in 1 of 3 seeds "
+        f"(1 update, first at 7){NOISE}"
+    )
 
 
 # Training ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from mcbench.report.dashboard.follower import RunFollower
-from mcbench.runs.alarm import WINDOW, warning
+from mcbench.runs.alarm import WATCHED, WINDOW, exploded, warning
 
 STATES = ("planned", "starting", "running", "interrupted", "failed", "finished", "deleted")
 _WINDOW = 48  # updates from which the speed is taken; several generations, so that it is steady
@@ -104,6 +104,10 @@ def _note(run: RunFollower, state: str, step: int, now: float) -> str:
         if quiet > max(_QUIET_S, 10 * (run.step_columns.last("step_time") or 0.0)):
             notes.append(f"no step for {span(quiet)}: evaluating, or stuck")
     if alarm := warning(islice(run.step_columns.newest("alarm/gap"), WINDOW)):
+        notes.append(alarm)
+    columns = run.step_columns
+    logged = [name for name in WATCHED if columns.last(name) is not None]
+    if alarm := exploded({name: columns.values(name) for name in logged}):
         notes.append(alarm)
     resumes = int(run.meta.get("resumes") or 0)
     if resumes and state not in ("failed", "interrupted"):
