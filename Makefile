@@ -13,6 +13,7 @@ DRY ?= 0
 RUNS ?= runs
 # Copies of the notebooks that the tests executed, with what came out.
 EXECUTED := build/executed
+DEMO_ARMS := {"grpo": {}, "grpo_plus": {}, "microcoder": {}}
 # A file's tests share what they set up, so a file stays with one process; one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -47,7 +48,7 @@ $(STAMP): pyproject.toml
 
 demo: setup  ## train GRPO, GRPO+ and MicroCoder-GRPO, write an HTML report (FRESH=1 trains again)
 	@$(BIN)/mcbench run notebooks/07_results.ipynb -p runs_dir $(RUNS) -p profiles '["nano"]' \
-	  -p seeds '[0]' -p use_records false -p fresh $(if $(filter 1 yes true,$(FRESH)),true,false)
+	  -p seeds '[0]' -p arms '$(DEMO_ARMS)' -p use_records false -p fresh $(if $(filter 1 yes true,$(FRESH)),true,false)
 
 test: setup  ## run the quick tests: every part once, a few minutes
 	@$(PYTEST) -m "not slow"

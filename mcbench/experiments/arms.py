@@ -45,14 +45,8 @@ _NOISY: dict[str, Any] = {
 
 # The nano runs of round 1 (docs/protocol.md) had TRL's unbounded k3, and chose temperatures by 16
 # prompts. Their arms say so where those runs are, and not elsewhere.
-_K3_IN_ROUND_1: dict[str, Any] = {
-    **dict.fromkeys(("nano", "nano-m", "nano-clip", "nano-steady", "nano-steady-m"), "k3"),
-    "else": "k3_clamped",
-}
-_PROBE_IN_ROUND_1: dict[str, Any] = {
-    **dict.fromkeys(("nano", "nano-steady", "nano-stress"), 16),
-    "else": 64,
-}
+_K3_IN_ROUND_1 = {"nano": "k3", "nano-clip": "k3", "nano-steady": "k3", "else": "k3_clamped"}
+_PROBE_IN_ROUND_1 = {"nano": 16, "nano-steady": 16, "nano-stress": 16, "else": 64}
 _KL: dict[str, Any] = {"recipe": "grpo_plus", "kl_estimator": _K3_IN_ROUND_1}
 _T_OF_D: dict[str, Any] = {
     "recipe": "grpo_plus",
@@ -136,7 +130,13 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "grpo_plus": {"recipe": "grpo_plus"},
         "microcoder": {"recipe": "microcoder"},
         # ours: what round 1 compared under the name of GRPO
-        "grpo_per_response": {"recipe": "grpo_per_response", "kl_estimator": _K3_IN_ROUND_1},
+        "grpo_per_response": {
+            "recipe": "grpo_per_response",
+            "kl_estimator": {
+                **dict.fromkeys(("nano", "nano-m", "nano-steady", "nano-steady-m"), "k3"),
+                "else": "k3_clamped",
+            },
+        },
     },
     # ours: how much of a mask and of a KL term, one at a time. `cut_kept` takes the advantage of
     # the same responses as `all`, but keeps their tokens in the normaliser of the loss.
@@ -320,6 +320,43 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "middle_late": {"recipe": "grpo_plus", "length_stages": "0:75%,60%:100%"},
         # ours: does the conditional mask repair what a short limit costs?
         "short_masked": {"recipe": "microcoder", "max_completion_length": "50%"},
+    },
+}
+
+
+# Round 2 (docs/protocol.md): KL with the clamped estimator, one averaging unless an arm says so.
+_PER_RESPONSE = {"loss_type": "grpo"}
+ROUND_2_ARMS: dict[str, dict[str, dict[str, Any]]] = {
+    # {token, response averaging} x {KL and low clip; neither; rho 0.2; rho 1}
+    "round_2_averaging": {
+        "token_kl": {"recipe": "grpo"},
+        "token_none": {"recipe": "grpo_plus"},
+        "token_rho_02": {"recipe": "microcoder"},
+        "token_rho_10": {"recipe": "microcoder", "mask_ratio": 1.0},
+        "response_kl": {"recipe": "grpo_per_response"},
+        "response_none": {"recipe": "grpo_plus", **_PER_RESPONSE},
+        "response_rho_02": {"recipe": "microcoder", **_PER_RESPONSE},
+        "response_rho_10": {"recipe": "microcoder", "mask_ratio": 1.0, **_PER_RESPONSE},
+    },
+    "round_2_kl": {
+        "kl_clamped": {"recipe": "grpo"},
+        "kl_unclamped": {"recipe": "grpo", "kl_estimator": "k3"},
+        "no_kl": {"recipe": "grpo_plus"},
+    },
+    "round_2_limits": {
+        "short": {"recipe": "grpo_plus", "max_completion_length": "50%"},
+        "middle": {"recipe": "grpo_plus", "max_completion_length": "75%"},
+        "long": {"recipe": "grpo_plus"},
+    },
+    "round_2_falls": {
+        "none": {"recipe": "grpo_plus"},
+        "rho_02": {"recipe": "microcoder"},
+        "all": {"recipe": "deepcoder"},
+        "t_06": {"recipe": "grpo_plus", "temperature": 0.6},
+    },
+    "round_2_evaluator": {
+        "microcoder": ARMS["code_evaluator"]["microcoder"],
+        "livecodebench": ARMS["code_evaluator"]["livecodebench"],
     },
 }
 

@@ -6,9 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mcbench.claims.protocol import MAP_SEEDS, SEEDS
+from mcbench.claims.protocol import (
+    MAP_SEEDS,
+    ROUND_2_EVALUATOR,
+    ROUND_2_SEEDS,
+    SEEDS,
+)
 from mcbench.errors import UserError, unknown
-from mcbench.experiments.arms import ARMS, CORRECTION, SEARCH, TIMING, Arms, arm_config, check_arms
+from mcbench.experiments.arms import (
+    ARMS,
+    CORRECTION,
+    ROUND_2_ARMS,
+    SEARCH,
+    TIMING,
+    Arms,
+    arm_config,
+    check_arms,
+)
 from mcbench.runs.config import Config
 from mcbench.scale.sweep import PlannedRun
 
@@ -41,7 +55,7 @@ class Experiment:
     @property
     def arms(self) -> Arms:
         """The paper's arms and ours, as data."""
-        return ARMS[self.name]
+        return ARMS[self.name] if self.name in ARMS else ROUND_2_ARMS[self.name]
 
 
 SHORT: Mapping[str, Any] = {
@@ -127,6 +141,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Fig. 7 and Table 1: three recipes, two model sizes",
             "07_results",
             profiles=("nano-steady", "nano-steady-m"),
+            ours=("grpo_per_response",),
             several=True,
         ),
         Experiment(
@@ -224,15 +239,75 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
+# Every 32 updates an evaluation on all problems at the deciding temperature alone, in place of
+# small ones in between and of a second temperature: less time, and four in the last window.
+_ROUND_2_EVALUATIONS: Mapping[str, Any] = {
+    "eval_every": 32,
+    "small_eval_every": None,
+    "eval_other_temperatures": (),
+}
+
+
+def _block(name: str, title: str, notebook: str, seeds: Sequence[int], profile: str) -> Experiment:
+    cells = (_ROUND_2_EVALUATIONS,)
+    return Experiment(name, title, notebook, tuple(seeds), (profile,), beside=True, cells=cells)
+
+
+ROUND_2: dict[str, Experiment] = {
+    one.name: one
+    for one in (
+        _block(
+            "round_2_averaging",
+            "Averaging of the loss by KL, clip and mask",
+            "07_results",
+            ROUND_2_SEEDS,
+            "nano-steady",
+        ),
+        _block(
+            "round_2_kl",
+            "The KL term, clamped and not, where the clip acts",
+            "04_kl_and_clip",
+            ROUND_2_SEEDS,
+            "nano-clip",
+        ),
+        _block(
+            "round_2_limits",
+            "Half, three quarters and all of the limit",
+            "09_context_length",
+            ROUND_2_SEEDS,
+            "nano-steady",
+        ),
+        _block(
+            "round_2_falls",
+            "Falls, in the regime made for them",
+            "02_truncation_mask",
+            ROUND_2_SEEDS,
+            "nano-stress",
+        ),
+        _block(
+            "round_2_evaluator",
+            "Training under either set of rules",
+            "06_code_evaluator",
+            ROUND_2_EVALUATOR,
+            "nano-steady",
+        ),
+    )
+}
+"""The blocks of round 2 in the order in which they are trained; :mod:`mcbench.claims.round_2` has
+what they decide. They are no part of :data:`EXPERIMENTS`, whose pages and records are round 1's.
+"""
+
+
 def experiment_named(name: str) -> Experiment:
-    """The experiment of that name.
+    """The experiment of that name, or the block of round 2.
 
     Raises:
         UserError: an unknown name; the message lists the known ones.
     """
-    if name not in EXPERIMENTS:
-        raise unknown("experiment", name, EXPERIMENTS)
-    return EXPERIMENTS[name]
+    known = EXPERIMENTS | ROUND_2
+    if name not in known:
+        raise unknown("experiment", name, known)
+    return known[name]
 
 
 def plan_runs(

@@ -356,8 +356,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
             )
         if self.delta not in (None, self.clip_ratio_c):
             raise UserError(
-                f"clip_ratio_c={self.clip_ratio_c:g} and delta={self.delta:g} are one setting under "
-                "verl's name and TRL's; give one"
+                f"clip_ratio_c={self.clip_ratio_c:g} and delta={self.delta:g} are one setting "
+                "under verl's name and TRL's; give one"
             )
         self.delta = self.clip_ratio_c
 

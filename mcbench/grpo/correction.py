@@ -64,10 +64,16 @@ def weight_by_length(
     there is no such response.
     """
     found = {"correction/weight": float(weights.mean())}
-    place = np.ceil(4 * np.minimum(lengths, limit) / limit).clip(1)
+    place = quarter_of(lengths, limit)
     for number, share in enumerate(QUARTERS, start=1):
         those = weights[place == number]
         found[f"correction/weight_to_{share}"] = float(those.mean()) if len(those) else np.nan
+    return found
+
+
+def quarter_of(lengths: NDArray[np.int64], limit: int) -> NDArray[np.float64]:
+    """In which quarter of ``limit`` each length is, from 1 to 4."""
+    found: NDArray[np.float64] = np.ceil(4 * np.minimum(lengths, limit) / limit).clip(1)
     return found
 
 

@@ -1,5 +1,5 @@
-"""What is logged about each generated batch, under the names ``mask/``, ``length/``, ``group/``,
-``diversity/``, ``correction/``, ``time/`` and ``temperature``; TRL logs the rest.
+"""What is logged about each generated batch, under the names ``mask/``, ``length/``, ``gradient/``,
+``group/``, ``diversity/``, ``correction/``, ``time/`` and ``temperature``; TRL logs the rest.
 
 ``gather`` collects a tensor from all processes, each of which must call it.
 """
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mcbench.grpo.correction import weight_by_length
+from mcbench.grpo.correction import QUARTERS, quarter_of, weight_by_length
 from mcbench.grpo.diversity import distinct_4_first, distinct_n, grouped, self_bleu, unique_share
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.masking import MASK_WHEN, Correctness
@@ -21,10 +21,13 @@ Gather = Callable[[Tensor], Tensor]
 
 
 def batch_metrics(
-    batch: GenerationBatch, read: Correctness, program_keys: Sequence[int] | None
+    batch: GenerationBatch,
+    read: Correctness,
+    program_keys: Sequence[int] | None,
+    per_response: bool = False,
 ) -> dict[str, float]:
     """All that follows from the batch itself; ``read`` and ``program_keys`` have length B, None
-    leaves diversity out.
+    leaves diversity out. ``per_response``: whether the loss is averaged so, and not over tokens.
     """
     correct, incorrect = read.correct.cpu().numpy(), read.incorrect.cpu().numpy()
     group_size = len(batch.group) // (int(batch.group.max()) + 1)
@@ -32,6 +35,7 @@ def batch_metrics(
         **mask_metrics(batch, incorrect),
         **length_metrics(batch.lengths, correct, incorrect),
         **group_metrics(batch.rewards, correct, group_size),
+        **gradient_metrics(batch, per_response),
         "length/max_allowed": float(batch.max_completion_length),
         "temperature": batch.temperature,
     }
@@ -69,6 +73,24 @@ def length_metrics(
 
 def _mean(values: NDArray[np.int64]) -> float:
     return float(values.mean()) if len(values) else float("nan")
+
+
+def gradient_metrics(batch: GenerationBatch, per_response: bool) -> dict[str, float]:
+    """Whose gradient an update is, before ratios move: shares of the sum of |A_i| over all tokens
+    in the loss, each token of response i weighted by 1, or by 1/|o_i| where the loss is averaged
+    per response. ``gradient/cut`` is that of the cut responses, ``gradient/to_50`` of those whose
+    length is above 25 % and up to 50 % of the limit. Nothing where no response has an advantage.
+    """
+    weight = np.abs(batch.advantages).astype(float)
+    if not per_response:
+        weight = weight * batch.lengths
+    if not weight.sum():
+        return {}
+    weight /= weight.sum()
+    place = quarter_of(batch.lengths, batch.max_completion_length)
+    shares = {f"gradient/to_{q}": weight[place == n].sum() for n, q in enumerate(QUARTERS, 1)}
+    cut = weight[batch.truncated].sum()
+    return {name: float(one) for name, one in {"gradient/cut": cut, **shares}.items()}
 
 
 def group_metrics(

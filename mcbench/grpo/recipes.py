@@ -73,13 +73,16 @@ GRPO = _recipe(
     "GRPO as the paper compares it: KL penalty and symmetric clip, loss averaged over all tokens",
     loss_type=(
         "dapo",
-        f"{OURS}mean over all tokens. MicroCoder Eq. 1 has no 1/|o_i|, and the averaging is none of "
-        "the three modifications of section 2.2; verl, whose terms section 7.1 uses, has "
+        f"{OURS}mean over all tokens. MicroCoder Eq. 1 has no 1/|o_i|, and the averaging is none "
+        "of the three modifications of section 2.2; verl, whose terms section 7.1 uses, has "
         "loss_agg_mode 'token-mean'. Shao et al. 2024, Eq. 3, average per response: "
         "recipe('grpo_per_response')",
     ),
     epsilon=(0.2, f"{OURS}the paper gives no number; 0.2 is PPO's value and verl's clip_ratio"),
-    epsilon_high=(0.2, "MicroCoder Eq. 1 without its red part (1 + epsilon); Shao et al. 2024, Eq. 3"),
+    epsilon_high=(
+        0.2,
+        "MicroCoder Eq. 1 without its red part (1 + epsilon); Shao et al. 2024, Eq. 3",
+    ),
     beta=(
         0.001,
         f"{OURS}the paper gives no number; 0.001 is verl's kl_loss_coef and DeepSeek-R1's; Shao et "
@@ -97,8 +100,8 @@ GRPO = _recipe(
     scale_rewards=("group", "MicroCoder Eq. 2: divided by the group's standard deviation"),
     importance_sampling_level=(
         "token",
-        f"{OURS}MicroCoder Eq. 1 writes the ratio of a whole response; Shao et al. 2024, Eq. 3, and "
-        "verl have that of each token",
+        f"{OURS}MicroCoder Eq. 1 writes the ratio of a whole response; Shao et al. 2024, Eq. 3, "
+        "and verl have that of each token",
     ),
     clip_ratio_c=(
         None,

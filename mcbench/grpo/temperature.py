@@ -114,12 +114,12 @@ class Choice:
 
 
 def select_temperature(diversity: Mapping[float, float], target: float) -> Choice:
-    """T(D) by initial diversity: the lowest measured temperature whose diversity reaches ``target``.
+    """T(D) by initial diversity: the lowest measured temperature that reaches ``target``.
 
     Our reading: the paper gives no formula, only that T must not let diversity start below the
     value it converges to (§2.4), and that "initial output diversity values and subsequent trends"
-    decide (§2.2); the trends are in :func:`select_by_trend`. If no temperature reaches the target, the one with the highest diversity is
-    taken and ``reached`` is False.
+    decide (§2.2); the trends are in :func:`select_by_trend`. If no temperature reaches the target,
+    the one with the highest diversity is taken and ``reached`` is False.
     """
     _check_measured(diversity)
     if any(math.isnan(value) for value in diversity.values()):

@@ -12,8 +12,8 @@ Departures from TRL's GRPO, all off by default:
    current model and the chosen temperature is kept with every checkpoint.
 
 No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
-``recipes.py``, and ``kl.py`` for the estimator of a KL term. What is mended in TRL (4 to 9) is in ``trl_compat.py``, what other papers do in
-``rivals.py``.
+``recipes.py``, and ``kl.py`` for the estimator of a KL term. What is mended in TRL (4 to 9) is in
+``trl_compat.py``, what other papers do in ``rivals.py``.
 
 Beside these, the trainer only observes: metrics of each batch (``metrics.py``) and the
 ``on_generation`` hook. Nothing draws from the global random state, so that with every option off
@@ -39,6 +39,9 @@ from mcbench.grpo.recipes import PAPER
 from mcbench.grpo.stages import Stages
 
 logger = logging.getLogger(__name__)
+
+PER_RESPONSE = ("grpo", "sapo")
+"""Losses of TRL's that are means over each response's tokens, then over responses."""
 
 
 class MicroCoderGRPOTrainer(DenseGRPOTrainer):
@@ -159,7 +162,7 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         if self.args.diversity_metrics:
             programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
             keys = self.gather(torch.tensor([program_key(p) for p in programs])).tolist()
-        metrics = batch_metrics(batch, read, keys)
+        metrics = batch_metrics(batch, read, keys, self.args.loss_type in PER_RESPONSE)
         self.log_of_batch(metrics | self.sampled_entropy() | self.stages.metrics(self.sampled_ids))
         self.log_of_batch(time_metrics(self.seconds, self.gather))
         if not self.use_vllm:  # TRL has logged these

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from mcbench.grpo.recipes import RECIPES
 from mcbench.report.page import Section, Table, facts, flat, reproduction
 from mcbench.report.series import Arms, Record, comparable, eval_lengths, seed_of
 from mcbench.report.style import arm_styles
@@ -80,7 +81,7 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
     meta = next(runs[0] for arms in sizes.values() for runs in arms.values()).meta
     origin = [(name, meta[key]) for name, key in _ORIGIN.items() if meta.get(key)]
     remarks = [comparable(arms, n)[1] for arms in sizes.values() for n in eval_lengths(arms)]
-    own = pd.DataFrame(differing)
+    own, opened = pd.DataFrame(differing), open_choices(sizes)
     if len(found) > _MANY_ARMS:
         own = own.set_index("Setting").T.rename_axis("Arm", axis=0).reset_index()
     return Section(
@@ -91,10 +92,26 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
             reproduction(reproduce),
             _table(runs_table(sizes), "Runs"),
             *([_table(own, "Settings in which the arms differ")] if differing else []),
+            *([] if opened.empty else [Table(opened, "What the paper leaves open, chosen here")]),
             facts(shared, fold="All other settings"),
             facts(origin, "Made with"),
         ],
     )
+
+
+def open_choices(sizes: Mapping[str, Arms]) -> pd.DataFrame:
+    """What the paper leaves open in the recipes of these runs, and what is chosen here; a setting
+    that a run has otherwise is no choice of the recipe's any more.
+    """
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for config in (runs[0].config for arms in sizes.values() for runs in arms.values()):
+        recipe = RECIPES.get(config.recipe)
+        for name, why in recipe.open_choices.items() if recipe else ():
+            value = getattr(config, name)
+            if value == recipe.args()[name]:
+                told = "none" if value is None else flat(value)
+                rows[name, told] = {"Setting": name, "Here": told, "Why": why}
+    return pd.DataFrame(rows.values())
 
 
 def _table(frame: pd.DataFrame, title: str) -> Table:

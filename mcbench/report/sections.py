@@ -34,6 +34,8 @@ class Prose:
         styles: how arms are drawn (:data:`mcbench.report.style.KNOWN`) where their own name says
             something else.
         summed: whether the headline is what the arms end at, not the states of claims.
+        known: what is known of round 1 since, beside the states that it gave: what was compared
+            and where it departs from the paper.
     """
 
     title: str
@@ -42,6 +44,7 @@ class Prose:
     measured: str = ""
     styles: Mapping[str, str] = field(default_factory=dict)
     summed: bool = False
+    known: str = ""
 
 
 def _read() -> dict[str, Prose]:
@@ -53,6 +56,8 @@ def _read() -> dict[str, Prose]:
         every = dict.fromkeys(PANELS, "") if all_panels else {}
         return Part(prose=prose, panels={**every, **panels}, **given)
 
+    for given in found.values():
+        given["known"] = given.get("known", "").format(**shared)
     return {
         name: Prose(**{**given, "parts": [part(**{"panels": {}, **one}) for one in given["parts"]]})
         for name, given in ((name, {"parts": [], **one}) for name, one in found.items())

@@ -1,5 +1,7 @@
 """What a run's log gets: records, metrics, TRL's own completion files, evaluation."""
 
+import types
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from transformers import TrainerCallback
 
 from mcbench.grpo import diversity
 from mcbench.grpo.generation import completion_text
-from mcbench.grpo.metrics import group_metrics
+from mcbench.grpo.metrics import gradient_metrics, group_metrics
 
 from . import table
 from .conftest import letter_reward, make_dataset
@@ -185,3 +187,21 @@ def test_responses_without_a_token_in_the_loss_have_no_ratios(make_trainer):
     (batch,), ratios = batches, told[-1]
     assert 0 < batch.masked.sum() < len(batch.masked)
     assert [len(row) for row in ratios] == (batch.lengths * ~batch.masked).tolist()
+
+
+@pytest.mark.parametrize(
+    ("per_response", "cut", "longest"), [(False, 8 / 15, 8 / 15), (True, 0.25, 0.25)]
+)
+def test_whose_gradient_an_update_is(per_response, cut, longest):
+    batch = types.SimpleNamespace(
+        advantages=np.array([1.0, -1.0, 0.0, 2.0]),
+        lengths=np.array([8, 1, 8, 3]),
+        truncated=np.array([True, False, True, False]),
+        max_completion_length=8,
+    )
+    found = gradient_metrics(batch, per_response)
+    assert found["gradient/cut"] == pytest.approx(cut)
+    assert found["gradient/to_100"] == pytest.approx(longest)
+    assert sum(found[f"gradient/to_{q}"] for q in (25, 50, 75, 100)) == pytest.approx(1)
+    batch.advantages = np.zeros(4)
+    assert gradient_metrics(batch, per_response) == {}

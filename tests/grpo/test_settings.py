@@ -89,7 +89,7 @@ def test_recipe_changes():
     changed = recipe("microcoder", mask_ratio=0.1)
     assert changed.args()["mask_ratio"] == 0.1
     assert RECIPES["microcoder"].args()["mask_ratio"] == 0.2
-    allowed = "cispo, clip_cov, deepcoder, dr_grpo, grpo, grpo_plus, gspo, kl_cov, microcoder"
+    allowed = "cispo, clip_cov, deepcoder, dr_grpo, grpo, grpo_per_response, grpo_plus"
     with pytest.raises(UserError, match=f"allowed: {allowed}"):
         recipe("ppo")
     with pytest.raises(UserError, match="did you mean mask_ratio"):

@@ -1,10 +1,16 @@
 """T(D) by trend through real training: stretches are runs, and what they measure chooses."""
 
 import pytest
+from datasets import Dataset
 
 from mcbench.errors import UserError
+from mcbench.grpo import MicroCoderGRPOTrainer
 from mcbench.grpo.temperature import heading, select_by_trend
+from mcbench.runs.arguments import trainer_arguments
+from mcbench.runs.evaluate import select_problems
+from mcbench.runs.problems import load_problems, prompt_for, training_row
 from mcbench.runs.resolve import resolve
+from mcbench.runs.sampling import load_model
 from mcbench.runs.store import RunStore, read_run
 from mcbench.runs.train import train
 from mcbench.runs.trend import stretches
@@ -67,3 +73,33 @@ def test_a_stretch_is_shorter_than_its_run(config):
 def test_a_trend_without_a_target_is_refused(tiny_settings):
     with pytest.raises(UserError, match="set temperature_target_diversity, such as auto"):
         resolve("tiny", "grpo_plus", {**tiny_settings, "temperature_reading": "trend"})
+
+
+# T(D) by initial diversity must not hang on the seed; by model: its profile, and prompts enough for
+# it. D of nano-s2 passes the target between two neighbours of the grid, that of the others below
+# its first temperature.
+BASES = {"nano-s2": ("nano-steady", 512), "nano-s": ("nano", 64), "nano-m": ("nano-m", 64),
+         "nano-old": ("nano-old", 64)}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", BASES)
+def test_ten_seeds_choose_one_temperature_on_a_nano_base_model(model, tmp_path):
+    profile, prompts = BASES[model]
+    asked = {"temperature_target_diversity": "auto", "temperature_probe_prompts": prompts}
+    config = resolve(profile, "grpo_plus", asked)
+    assert config.model == model
+    base, tokenizer = load_model(config)
+    problems = select_problems(load_problems(config.train_set), prompts)
+    rows = [training_row(problem, config.prompt_style) for problem in problems[:16]]
+    trainer = MicroCoderGRPOTrainer(
+        model=base, args=trainer_arguments(config, tmp_path), processing_class=tokenizer,
+        train_dataset=Dataset.from_list(rows), reward_funcs=lambda completions, **_: [0.0],
+    )  # fmt: skip
+    trainer.stages.probe_prompts = [prompt_for(one, config.prompt_style) for one in problems]
+    chosen = []
+    for trainer.args.seed in range(10):
+        trainer.checkpoint_state.clear()
+        chosen.append(trainer.stages._chosen())
+    assert {one.prompts for one in chosen} == {prompts}
+    assert len({one.temperature for one in chosen}) == 1, [one.explanation for one in chosen]
