@@ -166,6 +166,23 @@ def claim_rates(known: dict[str, Any], parts: int, draws: int, seed: int) -> dic
     return found
 
 
+def second_rates(known: dict[str, Any], parts: int, draws: int, seed: int) -> dict[str, float]:
+    """The rule of round 2 for claims of several parts (:func:`mcbench.claims.rules.second_state`):
+    supported where nothing is true, refuted where every part is as large as the margin.
+    """
+    rng = np.random.default_rng([seed, parts, 2])
+    found = {}
+    for name, true in ((rules.SUPPORTED, 0.0), (rules.REFUTED, MARGINS[known["unit"]].value)):
+        hits = []
+        for _ in range(draws):
+            share = rng.choice(known["residuals"], len(SEEDS))
+            made = [Part("", draw(rng, known, true, share), known["unit"]) for _ in range(parts)]
+            state = rules.second_state([rules.part_state(p.estimate, p.margin) for p in made])
+            hits.append(state == name and rules.second_p(state, made) <= rules.ALPHA)
+        found[name] = percent(hits)
+    return found
+
+
 def simulate(records: list[RunRecord], draws: int) -> dict[str, Any]:
     """All rates, in percent."""
     known = measured(records)
@@ -179,6 +196,9 @@ def simulate(records: list[RunRecord], draws: int) -> dict[str, Any]:
         "claims": {
             f"{count} parts": claim_rates(known[LENGTH], count, draws, 1) for count in PARTS
         },
+        "second": {
+            f"{count} parts": second_rates(known[LENGTH], count, draws, 1) for count in PARTS
+        },
     }
 
 
@@ -190,7 +210,7 @@ def main() -> None:
     chosen = parser.parse_args()
     kept = sorted((ROOT / "reports" / "records").glob("*.parquet"))
     found = simulate([read_compact(path) for path in kept], chosen.draws)
-    for kind in ("parts", "claims"):
+    for kind in ("parts", "claims", "second"):
         for name, row in found[kind].items():
             print(f"{name:32}", "  ".join(f"{key} {value}" for key, value in row.items()))
     if chosen.write:

@@ -11,13 +11,16 @@ import re
 import sys
 from pathlib import Path
 
-from mcbench.claims import CLAIMS, protocol
+from mcbench.claims import CLAIMS, protocol, round_2
 from mcbench.claims.claim import Claim
 from mcbench.claims.margins import MARGINS
+from mcbench.experiments.experiments import ROUND_2, planned_runs
+from mcbench.grpo.recipes import RECIPES
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / protocol.FILE
 RATES = ROOT / "benchmarks" / "claim_rates.json"
+POWER = ROOT / "benchmarks" / "round_2.json"
 
 
 def margins() -> str:
@@ -57,7 +60,94 @@ def rates() -> str:
     return "\n".join([heads, *rows, "", second, *several])
 
 
+def recipes() -> str:
+    """What the paper leaves open in its three recipes, and what is chosen."""
+    rows: dict[str, tuple[str, str]] = {}
+    for name in ("grpo", "grpo_plus", "microcoder"):
+        recipe = RECIPES[name]
+        for setting, why in recipe.open_choices.items():
+            rows.setdefault(setting, (str(recipe.args()[setting]), why))
+    lines = [f"| `{name}` | {value} | {why} |" for name, (value, why) in rows.items()]
+    return "\n".join(["| setting | here | why |", "|---|---|---|", *lines])
+
+
+def hypotheses() -> str:
+    """The family of round 2."""
+    heads = "| id | says | primary (points) | seeds | predicted by | asks again |"
+    return "\n".join([heads, "|---|---|---|---|---|---|", *map(_hypothesis, round_2.HYPOTHESES)])
+
+
+def _hypothesis(one: round_2.Hypothesis) -> str:
+    what = "fall" if one.statistic is round_2.fall else "end"
+    terms = " ".join(f"{weight:+g} {arm}" for arm, weight in one.weights.items())
+    asks = ", ".join(one.asks) or "–"
+    primary = f"{what}: {terms}; {one.predicts}"
+    seeds = f"{one.seeds[0]} to {one.seeds[-1]}"
+    return f"| {one.id} | {one.says} | {primary} | {seeds} | {one.why} | {asks} |"
+
+
+def beside() -> str:
+    """What round 2 tells beside its family."""
+    rows = [f"| {one.id} | {one.says} | {one.why} |" for one in round_2.BESIDE]
+    return "\n".join(["| contrast | what | why |", "|---|---|---|", *rows])
+
+
+def blocks() -> str:
+    """What round 2 trains, in this order."""
+    seen: set[str] = set()
+    rows = []
+    for name, block in ROUND_2.items():
+        runs = {one.config.run_id for one in planned_runs(name)}
+        rows.append(
+            f"| `{name}` | {block.profiles[0]} | {', '.join(block.arms)} | {len(runs - seen)} |"
+        )
+        seen |= runs
+    heads = "| `mcbench sweep` | profile | arms | new runs |\n|---|---|---|---|"
+    return "\n".join([heads, *rows, f"| all | | | {len(seen)} |"])
+
+
+def not_testable() -> str:
+    """What the nano world cannot decide."""
+    rows = [f"| {name} | {why} |" for name, why in round_2.NOT_TESTABLE.items()]
+    return "\n".join(["| claim | why |", "|---|---|", *rows])
+
+
+def power() -> str:
+    """What round 2 can decide, as simulated (benchmarks/round_2.py)."""
+    found = json.loads(POWER.read_text())
+    names = ["seeds", "sd over seeds", "sd over features", "round 1", "false", "power", "80 %"]
+    rows = [
+        f"| {one} | " + " | ".join("–" if row[n] is None else str(row[n]) for n in names) + " |"
+        for one, row in found["hypotheses"].items()
+    ]
+    errors = found["family"]
+    told = (
+        f"Of {found['draws']} families in which nothing is true {errors['a difference']} % say "
+        f"that something is; of as many in which every difference is as large as the margin "
+        f"{errors['no difference']} % say that some is none."
+    )
+    heads = f"| id | {' | '.join(names)} |\n|---|{'---|' * len(names)}"
+    return "\n".join([heads, *rows, "", told])
+
+
+def second_rates() -> str:
+    """How often the rule of round 2 for claims of several parts errs."""
+    found = json.loads(RATES.read_text())["second"]
+    kinds = list(found["1 parts"])
+    rows = [
+        f"| {n} | " + " | ".join(f"{row[k]:.1f}" for k in kinds) + " |" for n, row in found.items()
+    ]
+    return "\n".join([f"| claim of | {' | '.join(kinds)} |", f"|---|{'---|' * len(kinds)}", *rows])
+
+
 TABLES = {
+    "second rates": second_rates,
+    "recipes": recipes,
+    "hypotheses": hypotheses,
+    "beside": beside,
+    "blocks": blocks,
+    "not testable": not_testable,
+    "power": power,
     "margins": margins,
     "claims": lambda: claims("paper"),
     "rivals": lambda: claims("rival"),

@@ -25,7 +25,8 @@ PAGE = ROOT / "docs" / "results.md"
 BEGIN, END = "<!-- temperatures -->\n", "<!-- end of temperatures -->\n"
 SMALL, LARGER = "nano-steady", "nano-steady-m"
 ARMS = {
-    "GRPO": ("results", "grpo", SMALL),
+    "GRPO per response": ("results", "grpo_per_response", SMALL),
+    "GRPO (over tokens)": ("results", "grpo", SMALL),
     "GRPO+ (no mask)": ("truncation_mask", "none", SMALL),
     "MicroCoder-GRPO (rho 0.2)": ("truncation_mask", "rho_02", SMALL),
     "mask all": ("truncation_mask", "all", SMALL),
@@ -37,21 +38,24 @@ ARMS = {
     "trained at T = 1.2": ("temperature", "t_12", SMALL),
     "harder set": ("data_quality", "harder", SMALL),
     "easier set": ("data_quality", "easier", SMALL),
-    "GRPO (nano-m)": ("results", "grpo", LARGER),
+    "GRPO per response (nano-m)": ("results", "grpo_per_response", LARGER),
     "GRPO+ (nano-m)": ("results", "grpo_plus", LARGER),
     "MicroCoder-GRPO (nano-m)": ("results", "microcoder", LARGER),
 }
 PAIRS = (
-    ("GRPO", "GRPO+ (no mask)"),
-    ("GRPO", "MicroCoder-GRPO (rho 0.2)"),
-    ("GRPO", "mask all"),
+    ("GRPO (over tokens)", "GRPO+ (no mask)"),
+    ("MicroCoder-GRPO (rho 0.2)", "GRPO (over tokens)"),
+    ("GRPO per response", "GRPO (over tokens)"),
+    ("GRPO per response", "GRPO+ (no mask)"),
+    ("GRPO per response", "MicroCoder-GRPO (rho 0.2)"),
+    ("GRPO per response", "mask all"),
     ("mask all", "GRPO+ (no mask)"),
     ("rho 1", "GRPO+ (no mask)"),
     ("KL 0.04", "GRPO+ (no mask)"),
     ("KL 0.3", "GRPO+ (no mask)"),
     ("harder set", "easier set"),
-    ("GRPO (nano-m)", "GRPO+ (nano-m)"),
-    ("GRPO (nano-m)", "MicroCoder-GRPO (nano-m)"),
+    ("GRPO per response (nano-m)", "GRPO+ (nano-m)"),
+    ("GRPO per response (nano-m)", "MicroCoder-GRPO (nano-m)"),
     ("MicroCoder-GRPO (nano-m)", "GRPO+ (nano-m)"),
 )
 VIEWS = tuple((length, temperature) for temperature in (1.0, 0.6) for length in (96, 192))

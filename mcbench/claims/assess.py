@@ -17,7 +17,7 @@ import numpy as np
 
 from mcbench.claims import protocol, rules
 from mcbench.claims.claim import Claim, claims_of
-from mcbench.claims.curves import RunCurves, alike, duplicates, run_curves
+from mcbench.claims.curves import RunCurves, alike, duplicates, features_in, run_curves
 from mcbench.claims.evidence import Evidence, Part
 from mcbench.claims.margins import POINTS, TOKENS, UPDATES
 from mcbench.claims.measurements import Measurements
@@ -47,6 +47,8 @@ class Result:
     the clearest one. ``p`` goes with the state, after Holm's correction. ``parts`` holds every part
     with its own state, which is by its intervals alone in a claim of the paper's. ``reason`` says
     why nothing is decided and how many seeds would; ``basis`` what the seeds are to the protocol.
+    ``by_feature`` is the same claim on other features: where held-out problems share ``features``,
+    assessed with whole features resampled (:class:`mcbench.claims.evidence.Evidence`); else None.
     """
 
     claim: Claim
@@ -57,6 +59,26 @@ class Result:
     decisive: Part = NOTHING
     parts: tuple[Part, ...] = ()
     basis: str = ""
+    features: int = 0
+    by_feature: Result | None = None
+
+    @property
+    def elsewhere(self) -> str:
+        """The state on other features, where it is another; empty where it is not, and for our
+        questions, whose parts have the states that count.
+        """
+        other = self.by_feature if self.claim.directed else None
+        return other.state if other and other.state != self.state else ""
+
+    def on_other_features(self, part: Part) -> Part:
+        """One of ``parts`` as ``by_feature`` has it; itself without."""
+        others = self.by_feature.parts if self.by_feature else ()
+        return next((one for one in others if one.name == part.name), part)
+
+    def moved(self, part: Part) -> Part | None:
+        """One of ``parts`` on other features, where its state is another there."""
+        there = self.on_other_features(part)
+        return there if there.state != part.state else None
 
     @property
     def effect(self) -> float:
@@ -89,7 +111,7 @@ class Result:
 @dataclass(frozen=True)
 class Finding:
     """A claim measured by itself; ``missing`` says why there can be no decision, where that is,
-    ``same`` which arms are one.
+    ``same`` which arms are one, ``on_problems`` whether accuracy plays a part in it.
     """
 
     claim: Claim
@@ -98,6 +120,7 @@ class Finding:
     missing: str = ""
     basis: str = ""
     same: str = ""
+    on_problems: bool = False
 
     @property
     def deciding(self) -> tuple[Part, ...]:
@@ -146,14 +169,35 @@ def assess(
         for arm, of_arm in runs.items()
         if arm in needed
     }
+    late = {arm for arm, of in runs.items() if not protocol.of_first_round(of.values())}
     findings = [measure(one, curves, measurements, margins, profile) for one in claims]
+    results = _decided(findings, late)
+    features = features_in(run for of_arm in curves.values() for run in of_arm.values())
+    if not features:
+        return results
+    others = _decided(
+        [
+            measure(found.claim, curves, measurements, margins, profile, by_feature=True)
+            if found.on_problems
+            else found
+            for found in findings
+        ],
+        late,
+    )
+    return {
+        name: replace(one, features=features, by_feature=others[name])
+        for name, one in results.items()
+    }
+
+
+def _decided(findings: Sequence[Finding], late: set[str]) -> dict[str, Result]:
+    """The results of measured claims, by id; arms that are ``late`` are of no first round."""
     family = [found for found in findings if found.claim.directed]
     corrected = holm([found.p for found in family])
     results = [
         decide(found, float(p), len(family)) for found, p in zip(family, corrected, strict=True)
     ]
     results += [answer(found) for found in findings if not found.claim.directed]
-    late = {arm for arm, of in runs.items() if not protocol.of_first_round(of.values())}
     return {
         one.claim.id: replace(one, basis="")
         if one.basis == "first round" and late & {*one.claim.arms}
@@ -168,11 +212,13 @@ def measure(
     measurements: Measurements = (),
     margins: float = 1.0,
     profile: str | None = None,
+    by_feature: bool = False,
 ) -> Finding:
     """The parts of a claim on the runs of one setting, or why there are none."""
     if absent := [arm for arm in claim.arms if not curves.get(arm)]:
         return Finding(claim, (), 0, f"no finished run of {_names(absent)}")
-    evidence = Evidence({arm: curves[arm] for arm in claim.arms}, measurements, claim.experiment)
+    arms = {arm: curves[arm] for arm in claim.arms}
+    evidence = Evidence(arms, measurements, claim.experiment, by_feature)
     if claim.arms and not evidence.seeds:
         return Finding(claim, (), 0, f"no seed was run in all of {_names(claim.arms)}")
     deciding = protocol.decides(profile or "", claim.experiment, claim.id)
@@ -185,14 +231,14 @@ def measure(
     count = count if claim.seeds else 0
     needed = protocol.needed(evidence.seeds, claim.seeds)
     few = f"{count} of the {needed} seeds it needs" if count < needed else ""
-    same = alike(duplicates({arm: curves[arm] for arm in claim.arms}))
+    same = alike(duplicates(arms))
     if same and claim.directed and not few:
         few = f"{same}: there is nothing to compare"
     if claim.directed and not few:
         parts = tuple(
             replace(part, state=rules.part_state(part.estimate, part.margin)) for part in parts
         )
-    return Finding(claim, parts, count, few, basis, same)
+    return Finding(claim, parts, count, few, basis, same, evidence.on_problems)
 
 
 def decide(found: Finding, p: float, claims: int) -> Result:

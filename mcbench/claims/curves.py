@@ -5,8 +5,9 @@ Axis letters: N points of a curve, P problems.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,8 @@ class PassRates:
     """Held-out pass rates of a run at one maximum length and temperature.
 
     ``values`` (N, P) is the share of attempts that passed, in percent, at ``steps`` (N,) and for
-    ``problems`` (P,), sorted, of these ``difficulties`` and ``kinds`` (P,).
+    ``problems`` (P,), sorted, of these ``difficulties`` and ``kinds`` (P,). ``clusters`` (P,) says
+    which problems hang together (:func:`features_of`); empty where each stands for itself.
     """
 
     steps: np.ndarray
@@ -46,6 +48,7 @@ class PassRates:
     values: np.ndarray
     difficulties: tuple[str, ...]
     kinds: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
 
 
 Points = tuple[np.ndarray, np.ndarray]
@@ -81,13 +84,14 @@ def run_curves(record: RunRecord) -> RunCurves:
         if points:
             logged[column] = _in_order(points)
     rates, shapes = {}, {}
+    features = features_of(record.config.test_set) if record.eval_lines else {}
     for how in {_how(line) for line in record.eval_lines}:
         lines = [line for line in record.eval_lines if _how(line) == how]
         most = max(len(line["per_problem"]) for line in lines)
         whole = [line for line in lines if len(line["per_problem"]) == most]
-        rates[how] = _pass_rates(whole)
+        rates[how] = _pass_rates(whole, features)
         if len(whole) < len(lines):
-            shapes[how] = _pass_rates(lines)
+            shapes[how] = _pass_rates(lines, features)
     return RunCurves(logged | _parts(record), rates, shapes)
 
 
@@ -112,7 +116,7 @@ def _how(line: Mapping[str, Any]) -> How:
     return int(line["max_completion_length"]), float(line.get("temperature", 1.0))
 
 
-def _pass_rates(lines: Sequence[Mapping[str, Any]]) -> PassRates:
+def _pass_rates(lines: Sequence[Mapping[str, Any]], features: Mapping[str, str]) -> PassRates:
     judged = {
         int(line["step"]): {row["id"]: row for row in line["per_problem"] if row["attempts"]}
         for line in lines
@@ -129,11 +133,41 @@ def _pass_rates(lines: Sequence[Mapping[str, Any]]) -> PassRates:
         np.array(steps, float),
         tuple(problems),
         np.array(values).reshape(len(steps), -1),
-        *(tuple(str(first[one].get(name, "")) for one in problems) for name in _OF_PROBLEMS),
+        *(
+            tuple(map(str, labels))
+            for labels in (
+                [first[one].get("difficulty", "") for one in problems],
+                [first[one].get("kind", "") for one in problems],
+                [features.get(one, one) for one in problems],
+            )
+        ),
     )
 
 
-_OF_PROBLEMS = ("difficulty", "kind")
+@cache
+def features_of(test_set: str) -> Mapping[str, str]:
+    """By id, the feature of each induced problem of an embedded set
+    (:func:`mcbench.nano.problems.feature_of`), which problems with other constants and examples
+    share. Every other problem stands for itself, and so does each of a set that is not embedded.
+    """
+    from mcbench.nano.problems import feature_of
+    from mcbench.runs.problems import SETS, load_problems
+
+    problems = load_problems(test_set) if test_set in SETS else ()
+    return {one.id: feature for one in problems if (feature := feature_of(one))}
+
+
+def features_in(runs: Iterable[RunCurves]) -> int:
+    """Of how many features the held-out problems of runs are; 0 where no two share one."""
+    asked = {(one.problems, one.clusters) for run in runs for one in run.rates.values()}
+    of = {
+        problem: cluster
+        for problems, clusters in asked
+        for problem, cluster in zip(problems, clusters, strict=False)
+        if problem != cluster
+    }
+    features = len(set(of.values()))
+    return features if features < len(of) else 0
 
 
 RECORDED = 1e-3

@@ -30,6 +30,7 @@ from mcbench.claims.statistics import (
     area_under_curve,
     estimate,
     last_window,
+    resample_clusters,
     resample_problems,
 )
 from mcbench.errors import UserError
@@ -160,11 +161,22 @@ def alone(arm: str, statistic: Statistic, factor: float = 1.0) -> Terms:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The runs of a claim's arms, ``arms[arm][seed]``, and measurements beside them."""
+    """The runs of a claim's arms, ``arms[arm][seed]``, and measurements beside them.
+
+    Intervals of accuracy hold for other problems like these, and what is like these is a choice.
+    Problems resampled one by one ask for the same features as these: an induced problem is one of
+    few hidden expressions, with a constant and examples of its own. With ``by_feature`` all
+    problems of an expression are drawn together
+    (:func:`mcbench.claims.statistics.resample_clusters`), so that the intervals hold for other
+    expressions, too. That takes the expressions, which were written by hand, for a random sample,
+    and each described problem for one of its own. The spread over so few of them is taken as known
+    (a normal distribution), so that such an interval is rather too narrow than too wide.
+    """
 
     arms: Mapping[str, Mapping[int, RunCurves]]
     measurements: Measurements = ()
     experiment: str = ""
+    by_feature: bool = False
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
@@ -240,6 +252,11 @@ class Evidence:
     def _accuracies(self) -> dict[Any, Series]:
         return {}
 
+    @property
+    def on_problems(self) -> bool:
+        """Whether something rested on accuracy so far, and so on which problems were drawn."""
+        return bool(self._accuracies)
+
     def _accuracy(
         self, arm: str, longest: bool, cool: bool, shape: bool, kind: Mapping[str, str]
     ) -> Series:
@@ -260,9 +277,16 @@ class Evidence:
         shared = [t[np.isin(run.steps, series.x)] for run, t in zip(runs, tables, strict=True)]
         # Divided last: products of passes in percent and whole numbers add up exactly, in whatever
         # order the threads of a machine take them.
-        counts = resample_problems(len(problems))
+        counts = self._drawn(known[0], problems)
         total = np.einsum("snp,rp->rsn", np.stack(shared), counts, optimize=True)
-        return Series(series.x, series.y, total / len(problems))
+        return Series(series.x, series.y, total / counts.sum(axis=1)[:, None, None])
+
+    def _drawn(self, rates: PassRates, problems: Sequence[str]) -> np.ndarray:
+        """How often each problem is drawn (R, P), alone or with all of its feature."""
+        if not self.by_feature:
+            return resample_problems(len(problems))
+        cluster = dict(zip(rates.problems, rates.clusters or rates.problems, strict=True))
+        return resample_clusters(tuple(cluster[one] for one in problems))
 
     @cached_property
     def views(self) -> list[tuple[str, dict[str, Any], bool]]:

@@ -229,27 +229,28 @@ def signal(evidence: Evidence) -> list[Part]:
     ]
 
 
-OLD_LOSS, TOKEN_LOSS, PLUS = STEPS_TO_PLUS = ("grpo", "kl_and_clip/kl_low_clip", "grpo_plus")
+PER_RESPONSE, PER_TOKEN, PLUS = STEPS_TO_PLUS = ("grpo_per_response", "grpo", "grpo_plus")
 
 
 @question(
     "Q7",
-    "Why is plain GRPO ahead of GRPO+ at twice the training length on the nano models?",
+    "Why is GRPO averaged per response ahead of GRPO+ at twice the training length here?",
     STEPS_TO_PLUS,
     section="results",
     experiment="results",
-    source="The paper has GRPO+ ahead; GRPO differs from it in loss averaging, KL term and clip, "
-    "which it never separates.",
+    source="The paper's GRPO differs from GRPO+ in KL term and clip (section 5); that it is "
+    "averaged as GRPO+ is, is our reading of Eq. 1. Round 1 compared GRPO as first published, "
+    "averaged per response.",
 )
 def steps_to_plus(evidence: Evidence) -> list[Part]:
     """Last-window pass@1 at the longest evaluated length, and response length in training: GRPO
-    minus GRPO+, divided into what the averaging of the loss does (over each response, as in GRPO,
-    minus over all tokens) and what KL term and low clip do (both with the token-level loss).
+    averaged per response minus GRPO+, divided into what the averaging of the loss does (over each
+    response minus over all tokens) and what KL term and low clip do (both over all tokens).
     """
     pairs = (
-        ("GRPO minus GRPO+", OLD_LOSS, PLUS),
-        ("loss averaged by response minus by token", OLD_LOSS, TOKEN_LOSS),
-        ("KL and low clip minus neither", TOKEN_LOSS, PLUS),
+        ("GRPO per response minus GRPO+", PER_RESPONSE, PLUS),
+        ("loss averaged per response minus over tokens", PER_RESPONSE, PER_TOKEN),
+        ("KL and low clip minus neither, over tokens", PER_TOKEN, PLUS),
     )
     rates = {arm: evidence.accuracy(arm, longest=True) for arm in STEPS_TO_PLUS}
     lengths = {arm: evidence.length(arm) for arm in STEPS_TO_PLUS}

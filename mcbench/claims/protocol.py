@@ -19,6 +19,8 @@ SEEDS = tuple(range(10, 22))
 MAP_SEEDS = (30, 31, 32)
 """Of every cell of a map (``where_it_holds``) and of ``recipes``. No claim of the paper's, its
 rivals' or ours rests on them."""
+ROUND_2_SEEDS, ROUND_2_EVALUATOR = tuple(range(40, 64)), tuple(range(40, 76))
+"""Of round 2, fixed before its runs: of every arm, and of the two evaluators."""
 FIRST_ROUND = tuple(range(5))
 BEGAN = 1795334400  # 2026-11-22 08:00 UTC: after the first round's runs, before the protocol's
 PROTOCOL, ELSEWHERE = "protocol", "seeds of the protocol"

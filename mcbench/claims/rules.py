@@ -15,6 +15,10 @@ All deciding parts must hold for a claim. It is
 - **contradicted** when some part is and none is supported: one failing part is enough;
 - **inconclusive** otherwise.
 
+Of round 2 there are two more states. A claim is **refuted** when a required part is contradicted or
+shows no effect, because a conjunction with one part shown equivalent to nothing is wrong, too; it
+is **not testable here** where the nano world has no room for a part, with the reason.
+
 Each state has a p-value: of "all parts hold" the largest of their own (intersection-union test), of
 "some part is reversed" Simes' over all parts, which the reverse of a supported claim always passes,
 so that a contradiction is as strict as support and no stricter. After Holm's correction over the
@@ -33,6 +37,8 @@ from mcbench.claims.statistics import Estimate
 
 SUPPORTED, CONTRADICTED, NO_EFFECT = "supported", "contradicted", "no effect"
 MIXED, INCONCLUSIVE = "mixed", "inconclusive"
+REFUTED, NOT_TESTABLE_HERE = "refuted", "not testable here"
+"""Of round 2 alone: the states of round 1 stay as they were given."""
 HIGHER, LOWER = "higher", "lower"
 STATES = (SUPPORTED, CONTRADICTED, NO_EFFECT, MIXED, INCONCLUSIVE)
 """The states of the paper's claims."""
@@ -60,6 +66,26 @@ def claim_state(states: Collection[str]) -> str:
     if SUPPORTED in found and found & {CONTRADICTED, NO_EFFECT}:
         return MIXED
     return CONTRADICTED if CONTRADICTED in found else INCONCLUSIVE
+
+
+def second_state(states: Collection[str]) -> str:
+    """The state of a claim in round 2, from those of its required parts."""
+    found = set(states)
+    if found & {REFUTED, CONTRADICTED, NO_EFFECT}:
+        return REFUTED
+    return SUPPORTED if found == {SUPPORTED} else INCONCLUSIVE
+
+
+def second_p(state: str, parts: Sequence[Part]) -> float:
+    """The p-value of a state of round 2: of supported the largest of the parts' (two-sided), of
+    refuted Simes' over the parts, each by the smaller of its two ways to be so.
+    """
+    by_part = [p_values(part) for part in parts]
+    if state == SUPPORTED:
+        return min(1.0, max(2 * one[SUPPORTED] for one in by_part))
+    if state == REFUTED:
+        return simes([min(1.0, 2 * one[CONTRADICTED], one[NO_EFFECT]) for one in by_part])
+    return 1.0
 
 
 def p_values(part: Part) -> dict[str, float]:

@@ -304,7 +304,8 @@ def estimate(
     Args:
         values: (S,) the statistic, one value a seed (for instance a paired difference).
         resampled: (R, S) the same statistic on resampled problems, one resample for all seeds
-            (:func:`resample_problems`); None where problems are no source of variance.
+            (:func:`resample_problems`, or :func:`resample_clusters`); None where problems are no
+            source of variance.
         resolution: the spacing of values that can only fall on a grid, such as the step of a peak.
         held_out: whether the values depend on each other through :func:`held_out_peak`.
     """
@@ -341,13 +342,34 @@ def resample_problems(problems: int, draws: int = RESAMPLES, seed: int = 0) -> n
     return counts
 
 
-def paired_difference(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
-    """Mean of ``ours - theirs``, paired by seed and problem: both (S, P)."""
+@lru_cache(maxsize=32)
+def resample_clusters(clusters: tuple[str, ...]) -> np.ndarray:
+    """As :func:`resample_problems`, but problems that hang together are drawn together: as many
+    clusters as there are, with replacement, and all problems of each; ``clusters`` (P,) names them.
+
+    The problems drawn (R, P) then add to another number in every row. Divided by that number, the
+    product with problem-level values is a mean over problems in which a large cluster counts as
+    much as its size (the ratio estimator), as it does in what is reported. Where every problem is
+    its own cluster and they stand in order, these are the counts of :func:`resample_problems`.
+    """
+    names, place = np.unique(clusters, return_inverse=True)
+    counts = resample_problems(len(names))[:, place]
+    counts.setflags(write=False)
+    return counts
+
+
+def paired_difference(
+    ours: np.ndarray, theirs: np.ndarray, clusters: tuple[str, ...] = ()
+) -> Estimate:
+    """Mean of ``ours - theirs``, paired by seed and problem: both (S, P).
+
+    ``clusters`` (P,) names problems that are resampled together; without, each by itself.
+    """
     if ours.shape != theirs.shape:
         raise UserError(f"pairs need equal shapes, got {ours.shape} and {theirs.shape}")
     gaps = ours - theirs
-    count = gaps.shape[1]
-    return estimate(gaps.mean(axis=1), resample_problems(count) @ gaps.T / count)
+    counts = resample_clusters(clusters) if clusters else resample_problems(gaps.shape[1])
+    return estimate(gaps.mean(axis=1), counts @ gaps.T / counts.sum(axis=1)[:, None])
 
 
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -203,6 +203,14 @@ def _induced_named(name: str) -> tuple[int, int] | None:
     return (features.index(expr), int(k)) if expr in features and k.isdigit() else None
 
 
+def feature_of(problem: Problem) -> str:
+    """The expression whose constant an induced problem leaves open, such as ``2 * x``; empty for
+    any other problem. Of an embedded set: what a file says of itself is not looked at more closely.
+    """
+    found = _induced_named(str(problem.metadata.get("program", "")))
+    return induced.FEATURES[found[0]].expr if found else ""
+
+
 def pipeline_named(name: str) -> tuple[tuple[described.Step, ...], int] | None:
     """Steps and final of a ``Described.key``."""
     *steps, final = name.removeprefix("described:").split(",")

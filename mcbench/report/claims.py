@@ -51,6 +51,11 @@ OUR_RULE = (
     "its 95 % interval excludes 0, after Holm's correction over the question's parts (two-sided), "
     "and inconclusive otherwise."
 )
+FEATURES = (
+    "“On these {count} features”: many held-out problems ask for one of {count} expressions, such "
+    "as 2 * x; the first interval draws problems anew, the one “on other features” whole "
+    "expressions, and it is shown where that would change the state."
+)
 BASES = {
     "protocol": "",
     "first round": "first round: seeds 0 to 4, looked at before the protocol; no verdict of it",
@@ -68,6 +73,24 @@ def papers(results: Results) -> dict[str, Result]:
 def ours(results: Results) -> dict[str, Result]:
     """The results of our questions."""
     return {name: one for name, one in results.items() if not CLAIMS[name].directed}
+
+
+def on_features(features: int, elsewhere: str) -> str:
+    """On which features a state holds, given the other one that it has elsewhere; empty without."""
+    return f"on these {features} features; on others {elsewhere}" if elsewhere else ""
+
+
+def features_sentence(results: Results) -> str:
+    """What “on these features” means; empty where no state of any part or claim would change."""
+    moved = [
+        one.features for one in results.values() if one.elsewhere or any(map(one.moved, one.parts))
+    ]
+    return f" {FEATURES.format(count=max(moved))}" if moved else ""
+
+
+def rests_on(basis: str, features: str) -> str:
+    """What a result rests on: its seeds, and its features where others would change it."""
+    return "; ".join(filter(None, [basis, features])) or "–"
 
 
 def place_of(claim: Claim) -> str:
@@ -98,6 +121,7 @@ def result_table(results: Results, beside: bool = False) -> pd.DataFrame:
             if part.beside == beside:
                 found = part.estimate
                 shown = numbers(found.value, found.low, found.high, part.unit)
+                shown["95 % interval"] += _elsewhere(one, part)
                 rows.append({"Claim": name, "State": part.state, "What": spoken(part.name), **shown,
                              "Margin": _margin(part), "Seeds to decide": _seeds(part)})  # fmt: skip
         if not one.parts and not beside:
@@ -107,6 +131,19 @@ def result_table(results: Results, beside: bool = False) -> pd.DataFrame:
 
 
 COLUMNS = ["Claim", "State", "What", "Effect", "95 % interval", "Margin", "Seeds to decide"]
+
+
+def _elsewhere(one: Result, part: Part) -> str:
+    """The interval and state of a part on other features, where its state or that of the claim
+    which it decides is another.
+    """
+    there = one.moved(part)
+    if there is None and one.elsewhere and part.name == one.decisive.name:
+        there = one.on_other_features(part)
+    if there is None:
+        return ""
+    ends = interval(there.estimate.low, there.estimate.high, digits_of(part.unit))
+    return f" (on other features: {ends}, {there.state})"
 
 
 def _margin(part: Part) -> str:
@@ -129,7 +166,9 @@ def state_table(results: Results) -> pd.DataFrame:
                 "State": one.state,
                 "Seeds": str(one.n_seeds or "–"),
                 "p, corrected": "–" if one.p >= 1 else f"{one.p:.3f}",
-                "Rests on": BASES.get(one.basis, one.basis) or "–",
+                "Rests on": rests_on(
+                    BASES.get(one.basis, one.basis), on_features(one.features, one.elsewhere)
+                ),
                 "Why there is no decision": spoken(one.reason) or "–",
             }
             for name, one in results.items()
@@ -150,6 +189,7 @@ def verdicts(results: Results) -> list[Verdict]:
         side = "none" if not known else "for" if low > 0 else "against" if high < 0 else "both"
         shown = numbers(found.value, *one.interval, one.unit)
         text = f"{shown['Effect']} [{shown['95 % interval']}]" if known else spoken(one.reason)
+        text += f" on these {one.features} features" if known and one.elsewhere else ""
         track = Track(on_track(size), on_track(low), on_track(high)) if known else None
         made.append(
             Verdict(
@@ -206,7 +246,7 @@ def claim_sections(results: Results) -> list[Section]:
     whose = {"paper": "The paper's", "rival": "Other papers'", "landscape": "The landscape's"}[kind]
     title = f"{whose} claims {names[0]} to {names[-1]}" if len(names) > 1 else f"{whose} claim"
     rule = RULE.format(fixed=LANDSCAPE_FIXED if kind == "landscape" else FIXED)
-    return [Section("verdicts", title, rule, blocks)]
+    return [Section("verdicts", title, rule + features_sentence(found), blocks)]
 
 
 def our_sections(results: Results) -> list[Section]:
@@ -224,7 +264,8 @@ def our_sections(results: Results) -> list[Section]:
             blocks.append(Table(result_table({name: one}).drop(columns="Claim")))
     if not blocks:
         return []
-    return [Section("beyond", "Beyond the paper (ours)", OUR_RULE, blocks)]
+    rule = OUR_RULE + features_sentence(ours(results))
+    return [Section("beyond", "Beyond the paper (ours)", rule, blocks)]
 
 
 # All of them -------------------------------------------------------------------------------------
@@ -262,13 +303,13 @@ def summary_tables(results: Results) -> dict[str, pd.DataFrame]:
                     "Parts": one.part_states or "–",
                     **numbers(one.effect, *one.interval, one.unit),
                     "Seeds": seeds,
-                    "Rests on": one.basis or "–",
+                    "Rests on": rests_on(one.basis, on_features(one.features, one.elsewhere)),
                     "Why there is no decision": spoken(one.reason),
                 }
             )
             continue
         for part in one.parts or [one.decisive]:
-            found = part.estimate
+            found, there = part.estimate, one.moved(part)
             rows["ours"].append(
                 {
                     "Id": link,
@@ -277,6 +318,9 @@ def summary_tables(results: Results) -> dict[str, pd.DataFrame]:
                     "State": part.state,
                     **numbers(found.value, found.low, found.high, part.unit),
                     "Seeds": seeds,
+                    "Rests on": rests_on(
+                        one.basis, on_features(one.features, there.state if there else "")
+                    ),
                 }
             )
     return {whose: pd.DataFrame(found) for whose, found in rows.items()}
@@ -312,7 +356,7 @@ def summary_lines(results: Results) -> list[str]:
     for name, rows in tables["ours"].groupby("Question", sort=False):
         lines.append(f"{rows['Id'].iloc[0].text:4}{name}")
         lines += [_line(row, "", row["What"]) for row in rows.to_dict("records")]
-    return [*lines, "", MEANING]
+    return [*lines, "", MEANING + features_sentence(results)]
 
 
 def _claim_line(row: Mapping[Any, Any]) -> str:
@@ -324,6 +368,7 @@ def _claim_line(row: Mapping[Any, Any]) -> str:
 def _line(row: Mapping[Any, Any], name: str, said: str) -> str:
     found = f"{row['Effect']:>24}  {row['95 % interval']:<20}"
     seeds = "1 seed" if row["Seeds"] == "1" else f"{row['Seeds']} seeds"
+    said += f" Rests on: {row['Rests on']}." if "features" in row["Rests on"] else ""
     return f"{name:4}{row['State']:13}{found} {seeds:8} {row['Id'].href:42} {said}"
 
 
@@ -334,7 +379,8 @@ def summary_section(results: Results) -> Section:
     return Section(
         "claims",
         f"The paper's {len(tables['paper'])} claims in numbers",
-        f"{_told(results)} at this scale. {whole_sentence(results)} {MEANING}",
+        f"{_told(results)} at this scale. {whole_sentence(results)} {MEANING}"
+        + features_sentence(results),
         [
             Table(tables["paper"], fold="All claims with their numbers"),
             Table(tables["rival"], fold=told),

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,8 @@ from mcbench.report.panels import panel
 from mcbench.report.provenance import provenance, settings
 from mcbench.report.rendering import in_words
 from mcbench.report.samples import samples_section
-from mcbench.report.series import Arms, unfinished_runs
+from mcbench.report.sections import Prose
+from mcbench.report.series import Arms, Record, seed_of, unfinished_runs
 from mcbench.report.sources import Sources, arms_of, prose_of
 from mcbench.report.style import KNOWN, arm_styles
 from mcbench.report.table import ScoreTable
@@ -316,7 +317,7 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
         arms=styles,
         notes=[
             *notes,
-            *_known(studies),
+            *known_of_round_1(prose, [one for study in studies for one in study.records]),
             *filter(None, map(unfinished_runs, sizes.values())),
             *(
                 f"{size}: {text}" if len(sizes) > 1 else text
@@ -340,11 +341,10 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
     )
 
 
-def _known(studies: Sequence[Study]) -> list[str]:
+def known_of_round_1(prose: Prose, records: Iterable[Record]) -> list[str]:
     """What is known since of round 1, where its runs are shown."""
-    seeds = {record.seed for study in studies for record in study.records}
-    told = prose_of(studies[0]).known
-    return [f"What is known of round 1 now. {told}"] if told and seeds & set(ROUND_1) else []
+    shown = any(seed_of(record) in ROUND_1 for record in records)
+    return [f"What is known of round 1 now. {prose.known}"] if prose.known and shown else []
 
 
 def _alarms(arms: Arms) -> list[str]:

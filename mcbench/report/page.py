@@ -293,8 +293,11 @@ def build_index(
     sections: Sequence[Section] = (),
     verdicts: Sequence[Verdict] = (),
     finding: str = "",
+    notes: Sequence[str] = (),
 ) -> str:
-    """A page that lists others and the verdicts of all, with sections of its own below them."""
+    """A page that lists others and the verdicts of all, with sections of its own below them; the
+    ``notes`` stand in boxes.
+    """
     return render(
         "index.html",
         entries=entries,
@@ -302,7 +305,7 @@ def build_index(
         verdicts=verdicts,
         finding=finding,
         title="Reports",
-        note=NANO_NOTE,
+        notes=[NANO_NOTE, *notes],
         samples="",
     )
 

@@ -105,8 +105,10 @@ def open_choices(sizes: Mapping[str, Arms]) -> pd.DataFrame:
     """
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for config in (runs[0].config for arms in sizes.values() for runs in arms.values()):
-        recipe = RECIPES.get(config.recipe)
-        for name, why in recipe.open_choices.items() if recipe else ():
+        if config.recipe not in RECIPES:  # of a version that had it
+            continue
+        recipe = RECIPES[config.recipe]
+        for name, why in recipe.open_choices.items():
             value = getattr(config, name)
             if value == recipe.args()[name]:
                 told = "none" if value is None else flat(value)

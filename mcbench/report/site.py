@@ -35,10 +35,11 @@ from mcbench.report.claims import (
     summary_section,
     verdicts,
 )
-from mcbench.report.experiment import experiment_page
+from mcbench.report.experiment import experiment_page, known_of_round_1
 from mcbench.report.landscape import landscape_section
 from mcbench.report.page import Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
+from mcbench.report.sections import SECTIONS
 from mcbench.report.served import show_link
 from mcbench.report.style import KNOWN
 from mcbench.report.where import where_page
@@ -184,6 +185,7 @@ def build_site(folder: str | Path) -> list[Path]:
         [summary_section(results), landscape_section(results), runs_section(records)],
         verdicts({name: one for name, one in results.items() if one.claim.whose == "paper"}),
         states_sentence(results),
+        known_of_round_1(SECTIONS["index"], records),
     )
     write_atomic(index, html)
     return [index.resolve(), *built]

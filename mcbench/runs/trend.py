@@ -8,6 +8,8 @@ prompts; :func:`mcbench.grpo.temperature.select_by_trend` has the rule.
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from mcbench.errors import UserError
 from mcbench.grpo.temperature import Choice, select_by_trend
 from mcbench.runs.config import Config
@@ -53,10 +55,9 @@ def default_grid() -> list[float]:
     """The temperatures that the trainer tries where nothing says which."""
     from mcbench.grpo import MicroCoderGRPOConfig
 
-    grid: list[float] = MicroCoderGRPOConfig.__dataclass_fields__[
-        "temperature_grid"
-    ].default_factory()  # type: ignore[misc]
-    return grid
+    (found,) = (f for f in fields(MicroCoderGRPOConfig) if f.name == "temperature_grid")
+    assert callable(found.default_factory)
+    return list(found.default_factory())
 
 
 def choice_of(config: Config, store: RunStore) -> Choice:
