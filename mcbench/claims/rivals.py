@@ -107,8 +107,8 @@ def dynamic_sampling(evidence: Evidence) -> list[Part]:
     source="Dr. GRPO (Liu et al. 2025), section 3.2, Fig. 5",
 )
 def done_right(evidence: Evidence) -> list[Part]:
-    """Last-window length of wrong answers, GRPO without KL averaged per response minus Dr. GRPO; and
-    last-window pass@1 at both lengths, Dr. GRPO minus that, plus the margin.
+    """Last-window length of wrong answers, GRPO without KL averaged per response minus Dr. GRPO;
+    and last-window pass@1 at both lengths, Dr. GRPO minus that, plus the margin.
     """
     arms, name = (
         ("grpo_no_kl", "dr_grpo"),
@@ -125,7 +125,9 @@ def done_right(evidence: Evidence) -> list[Part]:
     source="GSPO (Zheng et al. 2025), Eq. 5 and 7, section 5.1, Fig. 1",
 )
 def whole_answers(evidence: Evidence) -> list[Part]:
-    """Last-window pass@1 at both lengths: GSPO minus GRPO without KL, both averaged per response."""
+    """Last-window pass@1 at both lengths: GSPO minus GRPO without KL, both averaged per
+    response.
+    """
     return evidence.higher("gspo", "grpo_no_kl")
 
 

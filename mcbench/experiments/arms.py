@@ -46,12 +46,11 @@ _NOISY: dict[str, Any] = {
 # The nano runs of round 1 (docs/protocol.md) had TRL's unbounded k3, and chose temperatures by 16
 # prompts. Their arms say so where those runs are, and not elsewhere.
 _K3_IN_ROUND_1 = {"nano": "k3", "nano-clip": "k3", "nano-steady": "k3", "else": "k3_clamped"}
-_PROBE_IN_ROUND_1 = {"nano": 16, "nano-steady": 16, "nano-stress": 16, "else": 64}
 _KL: dict[str, Any] = {"recipe": "grpo_plus", "kl_estimator": _K3_IN_ROUND_1}
 _T_OF_D: dict[str, Any] = {
     "recipe": "grpo_plus",
     "temperature_target_diversity": "auto",
-    "temperature_probe_prompts": _PROBE_IN_ROUND_1,
+    "temperature_probe_prompts": {"nano": 16, "nano-steady": 16, "else": 64},
 }
 
 # The arms below a line that says "ours" answer a question that the paper leaves open.
@@ -183,7 +182,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "entropy_03": {
             "recipe": "grpo_plus",
             "temperature_target_entropy": 0.3,
-            "temperature_probe_prompts": _PROBE_IN_ROUND_1,
+            "temperature_probe_prompts": {"nano-steady": 16, "else": 64},
             "temperature_grid": [0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0],
         },
         "soft_overlong": {"recipe": "grpo_plus", "soft_overlong": 0.2},
@@ -216,7 +215,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "polaris": {
             "recipe": "grpo_plus",
             "temperature_restore": [24, 48],
-            "temperature_probe_prompts": _PROBE_IN_ROUND_1,
+            "temperature_probe_prompts": {"nano-steady": 16, "nano-stress": 16, "else": 64},
             "temperature_grid": [1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3],
             "drop_above": 0.9,
             "substitute_flat": 0.3333,

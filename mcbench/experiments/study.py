@@ -159,6 +159,7 @@ class Study:
                 {arm: {s: one for s, one in of.items() if s in seeds} for arm, of in runs.items()},
                 [row for row in self.measurements if row.get("seed", None) in (None, *seeds)],
                 margins,
+                by_feature=False,
             ).items()
         }
 

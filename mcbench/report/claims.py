@@ -368,7 +368,7 @@ def _claim_line(row: Mapping[Any, Any]) -> str:
 def _line(row: Mapping[Any, Any], name: str, said: str) -> str:
     found = f"{row['Effect']:>24}  {row['95 % interval']:<20}"
     seeds = "1 seed" if row["Seeds"] == "1" else f"{row['Seeds']} seeds"
-    said += f" Rests on: {row['Rests on']}." if "features" in row["Rests on"] else ""
+    said += f" (rests on: {row['Rests on']})" if "features" in row["Rests on"] else ""
     return f"{name:4}{row['State']:13}{found} {seeds:8} {row['Id'].href:42} {said}"
 
 

@@ -18,7 +18,7 @@ from mcbench.report.series import MIN_SEEDS_FOR_BAND, t_quantile
 
 LONG = 16  # numbers; shorter arrays stay as they are
 POINTS = 600  # along x; longer curves are stored as means of neighbours
-VALUES = 41_000  # of a figure: with many runs there are fewer points
+VALUES, LEAST = 23_000, 160  # of a figure: with many runs there are fewer points, but so many
 _DROPPED = ("title", "height", "template", "legend")  # the page says these itself
 
 
@@ -34,7 +34,7 @@ def figure_spec(figure: Figure) -> dict[str, Any]:
     layout["margin"] = {"l": 54, "r": 12, "t": 14 + above, "b": 44}
     layout["showlegend"] = False
     runs = sum(len(seeds_of(one)[1]) for one in figure.data if role_of(one) == "seeds")
-    points = min(POINTS, VALUES // max(1, runs))
+    points = max(LEAST, min(POINTS, VALUES // max(1, runs)))
     return {
         "data": [_trace(trace, points) for trace in figure.data],
         "layout": encoded(layout),

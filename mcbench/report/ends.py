@@ -132,10 +132,27 @@ def first_length(arms: Arms) -> int | None:
     return lengths[0] if lengths else None
 
 
-def finding(arms: Arms, length: int) -> str:
+def finding(arms: Arms, length: int, ours: Arms | None = None) -> str:
     """Which arm ends highest, and which are clearly apart from the one they are compared with:
-    MicroCoder-GRPO, or else the first. Empty where nothing was evaluated.
+    MicroCoder-GRPO, or else the first; then the highest of ``ours``, where it is above all of
+    them. Empty where nothing was evaluated.
     """
+    told = _finding(arms, length)
+    found, own = ends(arms, length), ends(ours or {}, length)
+    if not told or not own:
+        return told
+    best, first = (max(one, key=lambda arm: one[arm].mean) for one in (own, found))
+    gap = paired(own[best].last, found[first].last)
+    if own[best].mean <= found[first].mean or gap is None:
+        return told
+    names = {
+        arm: _in_a_sentence(arm, style.label) for arm, style in arm_styles([best, first]).items()
+    }
+    against = f"{_gap(gap)} against {names[first]}"
+    return f"{told} Ours: {names[best]} ends at {own[best].mean:.1f} %, {against}."
+
+
+def _finding(arms: Arms, length: int) -> str:
     found = ends(arms, length)
     names = {arm: _in_a_sentence(arm, style.label) for arm, style in arm_styles(arms).items()}
     if not found:

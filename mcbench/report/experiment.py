@@ -160,9 +160,19 @@ def finding(sources: Sources) -> str:
     if sources.suite is not None:
         told.append(suite_sentence(sources.suite))
     if (length := ends.first_length(arms)) is not None:
-        told.append(ends.finding(arms, length))
+        papers, ours = _whose(sources.study, arms)
+        told.append(ends.finding(papers, length, ours))
     told.append(claims.states_sentence(results_of(sources.studies)))
     return " ".join(filter(None, told))
+
+
+def _whose(study: Study, arms: Arms) -> tuple[Arms, Arms]:
+    """The arms that a headline is about, and ours beside them; all of them where all are ours."""
+    own = EXPERIMENTS[study.name].ours if study.name in EXPERIMENTS else ()
+    papers = {arm: runs for arm, runs in arms.items() if arm not in own}
+    if not papers:
+        return arms, {}
+    return papers, {arm: runs for arm, runs in arms.items() if arm in own}
 
 
 def lead(sources: Sources) -> str:
@@ -319,7 +329,7 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
             *notes,
             *known_of_round_1(prose, [one for study in studies for one in study.records]),
             *filter(None, map(unfinished_runs, sizes.values())),
-            *(
+            *_in_one(
                 f"{size}: {text}" if len(sizes) > 1 else text
                 for size, arms in sizes.items()
                 for text in _alarms(arms)
@@ -339,6 +349,11 @@ def experiment_page(studies: Sequence[Study], reproduce: str, **beside: Any) -> 
             provenance(where, reproduce),
         ],
     )
+
+
+def _in_one(told: Iterable[str]) -> list[str]:
+    """Sentences as one note; none without any."""
+    return list(filter(None, [" ".join(told)]))
 
 
 def known_of_round_1(prose: Prose, records: Iterable[Record]) -> list[str]:

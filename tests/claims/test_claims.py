@@ -35,7 +35,7 @@ PARTS = {
     "Q4": "Distinct-4, no KL minus KL",
     "Q5": "pass@1 on hard problems, harder minus easier set",
     "Q6": "prompts with a gradient",
-    "Q7": "pass@1 at the longest length, loss averaged by response minus by token",
+    "Q7": "pass@1 at the longest length, loss averaged per response minus over tokens",
     "Q8": "tokens clipped, small to medium",
     "Q9": "pass@1, mask minus no mask at half the limit",
     "Q10": "pass@1, rho 1 minus rho 0.3",
@@ -85,7 +85,7 @@ def test_the_paper_has_34_claims_its_rivals_eleven_and_we_sixteen_questions() ->
 
 
 def test_arms_of_other_experiments_are_named_with_their_home() -> None:
-    assert arms_elsewhere("results") == ["kl_and_clip/kl_low_clip"]
+    assert arms_elsewhere("results") == []
     assert len(arms_elsewhere("temperature")) == 7
     for experiment in EXPERIMENTS:
         homes = {arm.partition("/")[0] for arm in arms_elsewhere(experiment)}
@@ -123,7 +123,7 @@ def test_a_planted_difference_is_higher_lower_or_inconclusive(name: str, effect:
 def test_parts_without_an_effect_stay_inconclusive() -> None:
     others = {state for part, state in states(judged("Q4", 1)).items() if "Distinct-4" not in part}
     assert others <= {"inconclusive", "no effect"}
-    same = "pass@1 at the longest length, KL and low clip minus neither"
+    same = "pass@1 at the longest length, KL and low clip minus neither, over tokens"
     assert states(judged("Q7", 1))[same] in ("inconclusive", "no effect")
 
 

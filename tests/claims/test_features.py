@@ -161,7 +161,7 @@ def test_pages_say_what_holds_on_these_features_alone(moved: dict) -> None:
             "“On these 16 features”: many held-out problems ask for one of 16" in sections[0].prose
         )
     lines = summary_lines(moved)
-    assert sum(f"Rests on: {told}." in line for line in lines) == 2
+    assert sum(f" (rests on: {told})" in line for line in lines) == 2
     assert "“On these 16 features”" in lines[-1]
 
 

@@ -124,7 +124,9 @@ def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(recor
         for profile in experiment.profiles:
             scope, runs = largest({s: r for s, r in known.items() if s.profile == profile})
             assert scope.common == () or experiment.cells
-            assert list(runs) == list(experiment.arms)
+            # Round 1 has the paper's GRPO on nano-steady alone, as kl_low_clip.
+            left = {"grpo"} if (experiment.name, profile) == ("results", "nano-steady-m") else set()
+            assert list(runs) == [arm for arm in experiment.arms if arm not in left]
             assert all(len(seeds) >= 3 for seeds in runs.values())
         whole = (runs for scope, runs in known.items() if not scope.common or experiment.cells)
         found |= {one.run_id for runs in whole for seeds in runs.values() for one in seeds.values()}
@@ -144,4 +146,4 @@ def test_records_of_other_lengths_are_another_scope(records):
 def test_runs_of_no_experiment_are_named_by_what_differs(records):
     names = named_by_settings([one for one in records if one.config.profile == "nano"])
     assert "microcoder (mask_ratio 0.3)" in names
-    assert len(names["grpo"]) == 5
+    assert len(names["grpo_per_response (kl_estimator k3)"]) == 5

@@ -65,14 +65,15 @@ def test_the_same_arms_under_other_names_decide_the_same_claims(recorded):
 
 
 def test_an_arm_that_computes_something_else_is_not_the_paper_s(recorded):
-    arms = {**ARMS["kl_and_clip"], "kl_low_clip": {"recipe": "grpo_plus", "beta": 0.001}}
+    other = {"recipe": "grpo_plus", "beta": 0.001, "kl_estimator": "k3"}  # kl_high_clip
+    arms = {**ARMS["kl_and_clip"], "kl_low_clip": other}
     study, _ = recorded(arms, experiment="kl_and_clip", seeds=[0, 1, 2])
     assert study.results["K1"].state == "inconclusive"
     assert "no finished run of arm kl_low_clip" in study.results["K1"].note
 
 
 def test_frames_have_one_row_for_each_thing_they_say(recorded):
-    study, _ = recorded({"grpo": {}, "microcoder": {}}, seeds=[0, 1])
+    study, _ = recorded({"grpo_plus": {}, "microcoder": {}}, seeds=[0, 1])
     curves = study.curves
     assert len(curves) == 4 * 160
     assert set(curves) >= {"arm", "seed", "step", "length", "diversity", "truncated", "masked"}
@@ -81,7 +82,7 @@ def test_frames_have_one_row_for_each_thing_they_say(recorded):
     assert len(evaluations) == 4 * 6 * 2  # runs, evaluated steps, lengths
     assert set(evaluations["max_completion_length"]) == {96, 192}
     assert "per_problem" not in evaluations
-    assert set(study.responses["arm"]) == {"grpo", "microcoder"}
+    assert set(study.responses["arm"]) == {"grpo_plus", "microcoder"}
     assert {"prompt", "completion", "reward", "advantage"} <= set(study.responses)
 
 
@@ -97,7 +98,8 @@ def test_every_size_of_an_experiment_is_a_study_of_its_own():
     records = read_records(in_project("reports/records"))
     found = studies("results", records)
     assert [one.profile for one in found] == ["nano-steady", "nano-steady-m", "nano", "nano-m"]
-    assert all(list(one.arms) == ["grpo", "grpo_plus", "microcoder"] for one in found)
+    arms = ["grpo_plus", "microcoder", "grpo_per_response"]
+    assert [list(one.arms) for one in found] == [["grpo", *arms], arms, arms, arms]
 
 
 def test_arms_have_to_be_a_mapping_or_names_of_the_experiment():

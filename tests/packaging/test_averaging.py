@@ -53,7 +53,7 @@ FILES = [
         ("docs", "*.md"),
         ("reports", "*.html"),
         ("notebooks", "*.ipynb"),
-    )  # fmt: skip
+    )
     for path in sorted((ROOT / folder).glob(pattern))
 ]
 

@@ -346,7 +346,8 @@ def test_what_is_measured_names_the_arms_where_they_are_not_the_experiment_s() -
 def test_arms_have_names_for_people_in_every_sentence() -> None:
     told = "no finished run of arms rho_10, doses/kl_004; t_of_d trained as t_06 did; fall at t_18"
     assert spoken(told) == (
-        "no finished run of ρ = 1 (ours), KL 0.04; T(D) trained as T = 0.6 did; fall at T = 1.8"
+        "no finished run of ρ = 1 (ours), KL 0.04; our reading of T(D) trained as T = 0.6 did; "
+        "fall at T = 1.8"
     )
     assert spoken("arm mine has no pass_at_1") == "arm mine has no pass_at_1"
 
