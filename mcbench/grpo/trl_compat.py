@@ -6,9 +6,9 @@ done around ``generate`` are in ``trl_resume.py``, ``trl_correction.py`` and ``t
 What is mended, beside the three departures of the method that ``trainer.py`` names:
 
 4. **Resume** in a later epoch continues the data order of the uninterrupted run; TRL's sampler
-   would repeat that of the first epoch. From a checkpoint inside a generated batch, which is not
-   stored, training goes on with a new one, as with TRL, and says so. A reference model that is
-   synchronised (``sync_ref_model``) and the place in a streamed data set are not in a checkpoint.
+   would repeat that of the first epoch. A checkpoint inside a generated batch holds what is left of
+   it, which TRL's does not. A reference model that is synchronised (``sync_ref_model``) and the
+   place in a streamed data set are not in a checkpoint, which is said.
 5. **FSDP2**: the processes generate in step; weights are divided again before they are sent to
    vLLM; in bf16 gradients are reduced and log-probabilities returned in float32; a reference model
    that only the first process has loaded is refused.
