@@ -220,6 +220,7 @@ class ResumableGRPOTrainer(GRPOTrainer):
             missing: bool(missing),
             "the synchronised reference model is not stored": self.args.sync_ref_model,
             "the place in a streamed data set is not stored": self._epoch_passes() is None,
+            "ignore_data_skip begins the epoch's data anew": self.args.ignore_data_skip,
         }
         for reason in (text for text, holds in inexact.items() if holds):
             logger.warning("resuming from %s is not exact: %s", checkpoint, reason)

@@ -215,6 +215,7 @@ def test_the_evaluation_at_the_start_is_at_the_chosen_temperature(make_trainer, 
     [
         ({"sync_ref_model": True}, False, "the synchronised reference model is not stored"),
         ({}, True, "the place in a streamed data set is not stored"),
+        ({"ignore_data_skip": True}, False, "ignore_data_skip begins the epoch's data anew"),
     ],
 )
 def test_what_a_checkpoint_does_not_hold_is_said(
