@@ -82,6 +82,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     seconds: Mapping[str, float] = MappingProxyType({})
     trace: Trace | None = None  # of sample_unfinished
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
+    _trained_ids: Sequence[list[int]] = ()  # the responses that they are of
     batch_rows: Sequence[dict[str, Any]] = ()
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
@@ -122,7 +123,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         self.correct_noisy_sampler(output)
         if self.training:
-            self._log_ratios = {}
+            self._log_ratios, self._trained_ids = {}, self.sampled_ids
             output["place"] = torch.arange(len(self.sampled_ids))
         return output
 
@@ -262,7 +263,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         loss. None where some are not trained on yet, or where TRL needs no π_old because π is the
         same. Every process must call.
         """
-        found, own = self._log_ratios or {}, self.sampled_ids
+        found, own = self._log_ratios or {}, self._trained_ids
         rows = [found[place].numpy()[: len(own[place])] for place in sorted(found)]
         complete = self.gather(torch.tensor([len(rows) == len(own)])).all()
         return self.gather_sequences(rows) if complete else None

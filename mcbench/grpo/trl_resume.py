@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 STATE_FILE = "microcoder_state.json"
 BATCH_FILE = "microcoder_batch_{}.pt"
-OF_BATCH = ("sampled_ids", "_log_ratios", "_skipped", "beta")
+OF_BATCH = ("_trained_ids", "_log_ratios", "_skipped", "beta")
 """Attributes that are set where a batch is generated and read until the next one is."""
 MADE_WITH = (
     "per_device_train_batch_size",

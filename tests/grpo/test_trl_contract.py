@@ -123,7 +123,7 @@ def test_no_name_of_ours_hides_one_of_trl_by_accident(make_trainer):
         "_temperature_cells",
     }
     ours |= {"sampled_limits", "sampled_mask", "_sampler_log_probs", "_draws"}
-    ours |= {"_log_ratios", "critic", "stages"}
+    ours |= {"_log_ratios", "_trained_ids", "critic", "stages"}
     ours |= {"on_generation", "extract_program", "_told_of_rewards", "_old_log_probs"}
     taken = {name for name in ours if hasattr(plain, name)}
     assert not taken, f"GRPOTrainer now has the attributes {taken} itself; rename ours"
