@@ -6,12 +6,8 @@ from mcbench.grpo import RECIPES
 from mcbench.grpo.recipes import OURS
 
 OPEN = None  # the paper says nothing, or nothing exact: a choice of ours, marked as one
-EQ_1 = (
-    "min(ratio A, clip(ratio, 1 - eps, 1 + eps_high) A) - beta_0 D_KL, its red part for MicroCoder"
-)
-COMPARED = (
-    "we evaluate MicroCoder-GRPO against GRPO and GRPO+ (DAPO) that removes KL loss and employ "
-)
+EQ_1 = "min(ratio A, clip(ratio, 1 - eps, 1 + eps_high) A) - beta_0 D_KL, its red part for MicroCoder"
+COMPARED = "we evaluate MicroCoder-GRPO against GRPO and GRPO+ (DAPO) that removes KL loss and employ "
 "high clipping (section 5)"
 FOLLOWING = "following DAPO, we remove KL loss (beta_0 = 0) and employ high clipping (section 2.2)"
 EQ_2 = "A_i = (r_i - mean) / std (1 - I[|o_i| = L_max and incorrect and not repeat and U < rho])"
