@@ -87,7 +87,9 @@ class Stages:
         return targets != (None, None)
 
     def enter(self) -> None:
-        """Puts temperature and length of the current step in force, before a batch is generated."""
+        """Puts temperature and length of the current step in force: where training begins, so that
+        an evaluation before the first update has them too, and before each batch is generated.
+        """
         args, step = self.trainer.args, self.trainer.state.global_step
         if self._chooses:
             self.trainer.set_temperature(self._chosen().temperature)

@@ -77,8 +77,9 @@ def generation_period(
     return every // math.gcd(every, gradient_accumulation_steps)
 
 
-def is_boundary(step: int, accumulated: int, every: int, epoch: int | None = None) -> bool:
-    """Whether the update after ``step`` of them begins with a new generation.
+def pass_in_batch(step: int, accumulated: int, every: int, epoch: int | None = None) -> int:
+    """Passes that the generated batch in use has served after ``step`` updates; 0 where the next
+    update begins with a new generation.
 
     Args:
         accumulated: passes of an update (gradient accumulation).
@@ -87,7 +88,7 @@ def is_boundary(step: int, accumulated: int, every: int, epoch: int | None = Non
     """
     if epoch:
         step %= -(-epoch // accumulated)
-    return step * accumulated % every == 0
+    return step * accumulated % every
 
 
 def check_grid(grid: Sequence[float]) -> None:

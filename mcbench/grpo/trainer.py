@@ -100,10 +100,13 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         self._told_of_rewards = False
         self._check_settings()
 
+    def enter_stage(self) -> None:
+        self.stages.enter()
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Generates and scores a batch; its (B,) advantages are those of Eq. 2."""
         if self.model.training:
-            self.stages.enter()
+            self.enter_stage()
         output = super()._generate_and_score_completions(inputs)  # o_i, r_i and A_i by TRL
         truncated, repeating = self._endings(output["completion_ids"])
         rewards = self.correctness_rewards()

@@ -6,9 +6,9 @@ done around ``generate`` are in ``trl_resume.py``, ``trl_correction.py`` and ``t
 What is mended, beside the three departures of the method that ``trainer.py`` names:
 
 4. **Resume** in a later epoch continues the data order of the uninterrupted run; TRL's sampler
-   would repeat that of the first epoch. From a checkpoint inside a generated batch, which is not
-   stored, training goes on with a new one, as with TRL, and says so. A reference model that is
-   synchronised (``sync_ref_model``) and the place in a streamed data set are not in a checkpoint.
+   would repeat that of the first epoch. A checkpoint inside a generated batch holds what is left of
+   it, which TRL's does not. A reference model that is synchronised (``sync_ref_model``) and the
+   place in a streamed data set are not in a checkpoint, which is said.
 5. **FSDP2**: the processes generate in step; weights are divided again before they are sent to
    vLLM; in bf16 gradients are reduced and log-probabilities returned in float32; a reference model
    that only the first process has loaded is refused.
@@ -82,6 +82,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     seconds: Mapping[str, float] = MappingProxyType({})
     trace: Trace | None = None  # of sample_unfinished
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
+    _trained_ids: Sequence[list[int]] = ()  # the responses that they are of
     batch_rows: Sequence[dict[str, Any]] = ()
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
@@ -122,7 +123,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         self.correct_noisy_sampler(output)
         if self.training:
-            self._log_ratios = {}
+            self._log_ratios, self._trained_ids = {}, self.sampled_ids
             output["place"] = torch.arange(len(self.sampled_ids))
         return output
 
@@ -262,7 +263,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         loss. None where some are not trained on yet, or where TRL needs no π_old because π is the
         same. Every process must call.
         """
-        found, own = self._log_ratios or {}, self.sampled_ids
+        found, own = self._log_ratios or {}, self._trained_ids
         rows = [found[place].numpy()[: len(own[place])] for place in sorted(found)]
         complete = self.gather(torch.tensor([len(rows) == len(own)])).all()
         return self.gather_sequences(rows) if complete else None

@@ -189,6 +189,22 @@ def test_responses_without_a_token_in_the_loss_have_no_ratios(make_trainer):
     assert [len(row) for row in ratios] == (batch.lengths * ~batch.masked).tolist()
 
 
+def test_an_evaluation_between_two_updates_leaves_the_ratios_of_the_batch(make_trainer):
+    batches, told = [], []
+    trainer = make_trainer(
+        trainer={"on_generation": batches.append, "eval_dataset": make_dataset(1)},
+        steps_per_generation=2, max_steps=2, eval_strategy="steps", eval_steps=1,
+    )  # fmt: skip
+
+    class Ends(TrainerCallback):
+        def on_step_end(self, *args, **kwargs):
+            told.append(trainer.log_ratios())
+
+    trainer.add_callback(Ends())
+    trainer.train()
+    assert [len(row) for row in told[-1]] == batches[0].lengths.tolist()
+
+
 @pytest.mark.parametrize(
     ("per_response", "cut", "longest"), [(False, 8 / 15, 8 / 15), (True, 0.25, 0.25)]
 )

@@ -36,6 +36,7 @@ SIGNATURES = {
     "_get_train_sampler": "self dataset",
     "_save_checkpoint": "self model trial",
     "_load_optimizer_and_scheduler": "self checkpoint",
+    "_prepare_for_training": "self max_steps train_dataloader resume_from_checkpoint",
     "_get_output_dir": "self trial",
     "_compute_loss": "self model inputs",
     "create_accelerator_and_postprocess": "self",
@@ -57,6 +58,9 @@ ATTRIBUTES = {
     "_metrics": "metrics of a batch are appended to _metrics[mode][name]",
     "_logs": "prompts, completions, extra columns and advantages of a batch are read from it",
     "_pending_extra_logs": "tells which extra columns the reward functions logged",
+    "_step": "a resume inside a generated batch sets the passes made with it",
+    "_buffered_inputs": "the slices of that batch, stored with a checkpoint and put back",
+    "log_completions": "decides whether what is shown of a batch is stored with it",
     "_pending_metrics": "emptied, with those, after dynamic sampling has scored responses",
     "train_dataset": "dynamic sampling draws further prompts from it",
     "ref_model": "its log-probabilities follow the temperature too",
@@ -119,7 +123,7 @@ def test_no_name_of_ours_hides_one_of_trl_by_accident(make_trainer):
         "_temperature_cells",
     }
     ours |= {"sampled_limits", "sampled_mask", "_sampler_log_probs", "_draws"}
-    ours |= {"_log_ratios", "critic", "stages"}
+    ours |= {"_log_ratios", "_trained_ids", "critic", "stages"}
     ours |= {"on_generation", "extract_program", "_told_of_rewards", "_old_log_probs"}
     taken = {name for name in ours if hasattr(plain, name)}
     assert not taken, f"GRPOTrainer now has the attributes {taken} itself; rename ours"
