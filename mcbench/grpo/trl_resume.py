@@ -3,6 +3,7 @@
 import itertools
 import json
 import logging
+import math
 from pathlib import Path
 from typing import Any
 
@@ -101,20 +102,35 @@ class ResumableGRPOTrainer(GRPOTrainer):
         self.checkpoint_state = json.loads(path.read_text()) if path.is_file() else {}
 
     def _warn_of_checkpoints_inside_a_batch(self) -> None:
-        steps, last = self.args.save_steps, self.args.max_steps
-        if self.args.save_strategy != "steps" or steps < 1:
+        last, every = self._last_step(), self.args.save_steps
+        if self.args.save_strategy != "steps" or every <= 0:
             return
-        known = last if last > 0 else 2 * int(steps)  # nothing is left to do after the last one
-        saved = range(int(steps), known + 1, int(steps))
+        if every < 1:  # a share of all updates, rounded as transformers does
+            if last is None:
+                return
+            every = math.ceil(last * every)
+        every = int(every)
+        known = last if self.args.max_steps > 0 and last else 2 * every
+        saved = range(every, known + 1, every)  # nothing is left to do after the last one
         inside = next((step for step in saved if not self.is_boundary(step)), None)
         if inside is not None:
             logger.warning(
                 "checkpoints every %d steps: that of step %d lies inside a generated batch (the "
                 "nearest boundaries are %s); a run resumed from there is not the uninterrupted one",
-                steps,
+                every,
                 inside,
                 self.near_boundaries(inside),
             )
+
+    def _last_step(self) -> int | None:
+        """Updates of the whole training; None where the data set does not say its length."""
+        if self.args.max_steps > 0:
+            return self.args.max_steps
+        passes = self._epoch_passes()
+        if passes is None:
+            return None
+        updates = -(-passes // self.args.gradient_accumulation_steps)
+        return math.ceil(self.args.num_train_epochs * updates)
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """TRL's, without a link where the model has no name on the hub."""
