@@ -26,6 +26,7 @@ _NAMES = {
     "repeat_rule": REPEAT_RULES,
     "loss_type": ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo"),
     "scale_rewards": ("batch", "group", "none"),
+    "multi_objective_aggregation": ("normalize_then_sum", "sum_then_normalize"),
     "importance_sampling_level": ("sequence", "token"),
     "vllm_importance_sampling_mode": MODES,
     "masked_lose": MASKED_LOSE,
@@ -65,6 +66,7 @@ _TEMPERATURES = (
     "temperature_stages", "temperature_target_diversity", "temperature_target_entropy",
     "temperature_restore",
 )  # fmt: skip
+_AGGREGATION = "multi_objective_aggregation"
 _CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
 
@@ -248,8 +250,10 @@ class MicroCoderGRPOConfig(GRPOConfig):
         self._check_clip_and_kl()
         self._check_temperature()
         self._check_stages()
+        self._check_limit()
         self._check_rivals()
         self._check_credit()
+        self._check_columns()
 
     @property
     def passes_per_generation(self) -> int:
@@ -274,6 +278,34 @@ class MicroCoderGRPOConfig(GRPOConfig):
     def length_points(self) -> list[list[Any]]:
         """``[[start step, tokens], ...]``; empty without stages."""
         return _points(self.length_stages)
+
+    def response_limit(self, tools: bool = False) -> int | None:
+        """Tokens that a response may have: L_max, unless ``generation_kwargs`` says otherwise; with
+        ``tools`` the lower of the two. None without a limit.
+        """
+        name = "max_tokens" if self.use_vllm else "max_new_tokens"
+        settings: Any = self.generation_kwargs or {}
+        given = settings.get(name, self.max_completion_length)
+        limits = [given, self.max_completion_length] if tools else [given]
+        return min((int(limit) for limit in limits if limit is not None), default=None)
+
+    def _check_limit(self) -> None:
+        """Refuses ``max_completion_length=None`` where something needs a limit."""
+        needing = {
+            "truncation_mask='conditional'": self.truncation_mask == "conditional",
+            "soft_overlong": bool(self.soft_overlong),
+        }
+        if self.response_limit() is not None:
+            needing = {}
+        if self.max_completion_length is None:
+            needing |= {
+                "loss_type='dr_grpo'": self.loss_type == "dr_grpo",
+                "length_stages": self.length_stages is not None,
+            }
+        for option in (name for name, needs in needing.items() if needs):
+            raise UserError(
+                f"{option} needs the limit of a response; set max_completion_length, which is None"
+            )
 
     def _check_types(self) -> None:
         for name in (*_RANGES, "correct_threshold", "incorrect_threshold", "temperature"):
@@ -301,11 +333,6 @@ class MicroCoderGRPOConfig(GRPOConfig):
         for name, allowed in _NAMES.items():
             if getattr(self, name) not in allowed:
                 raise unknown(name, getattr(self, name), allowed)
-        if self.loss_type == "cispo" and (self.epsilon_high or self.epsilon) < 1:
-            raise UserError(
-                "loss_type='cispo' cuts the importance weights themselves at epsilon_high, so that "
-                f"it must be at least 1 (5 is usual), got {self.epsilon_high}"
-            )
 
     def _check_ranges(self) -> None:
         for name, (low, high) in _RANGES.items():
@@ -362,11 +389,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
         self.delta = self.clip_ratio_c
 
     def _check_rivals(self) -> None:
-        if self.advantage_rule != "group" and self.scale_rewards != "group":
-            raise UserError(
-                f"advantage_rule={self.advantage_rule!r} divides by the group's deviation; leave "
-                f"scale_rewards at 'group', got {self.scale_rewards!r}"
-            )
+        if self.advantage_rule != "group":
+            self._check_advantages_of_trl(f"advantage_rule={self.advantage_rule!r}")
         if self.advantage_rule == "pass_at_k" and self.pass_k > (self.num_generations or 1):
             raise UserError(f"pass_k is at most num_generations, {self.num_generations}")
         if self.token_rule != "none":
@@ -386,6 +410,15 @@ class MicroCoderGRPOConfig(GRPOConfig):
             raise UserError("soft_overlong is for one limit; leave out length_stages")
         if self.soft_overlong_weight != 1 and not self.soft_overlong:
             raise UserError("soft_overlong_weight weighs soft_overlong, which is off; set both")
+
+    def _check_advantages_of_trl(self, option: str) -> None:
+        """Refuses settings of advantages that are not TRL's where an option has its own."""
+        for name, only in (("scale_rewards", "group"), (_AGGREGATION, "sum_then_normalize")):
+            if getattr(self, name) != only:
+                raise UserError(
+                    f"{option} has advantages of its own, which {name} does not change; leave "
+                    f"{name} at {only!r}, got {getattr(self, name)!r}"
+                )
 
     def _check_credit(self) -> None:
         for name in ("dynamic_sampling", "drop_above", "substitute_flat", "temperature_restore"):
@@ -413,10 +446,20 @@ class MicroCoderGRPOConfig(GRPOConfig):
             )
         if self.token_credit == "critic" and self.advantage_rule != "group":
             raise UserError("token_credit='critic' has advantages of its own: no advantage_rule")
+        if self.token_credit == "critic":
+            self._check_advantages_of_trl("token_credit='critic'")
         if self.staleness and self.dynamic_sampling:
             raise UserError("staleness does not go with dynamic_sampling, which samples anew")
         if self.substitute_flat is not None and (self.beta or self.truncation_mask != "none"):
             raise UserError("substitute_flat goes without KL term (beta=0) and truncation_mask")
+
+    def _check_columns(self) -> None:
+        for name, off in (("drop_above", None), ("dynamic_sampling", 0)):
+            if getattr(self, name) != off and self.remove_unused_columns:
+                raise UserError(
+                    f"{name} puts whole rows of the training set in the place of others; set "
+                    "remove_unused_columns=False"
+                )
 
     def _check_stages(self) -> None:
         passes, every = self.gradient_accumulation_steps, self.passes_per_generation
@@ -441,10 +484,12 @@ class MicroCoderGRPOConfig(GRPOConfig):
             ("temperature_stages", "temperature"),
             ("temperature_target_diversity", "temperature"),
             ("temperature_target_entropy", "temperature"),
+            ("temperature_restore", "temperature"),
+            ("sample_unfinished", "temperature"),  # whose log-probabilities are of its temperature
             ("length_stages", "max_new_tokens"),
             ("length_stages", "max_tokens"),
         ):
-            if getattr(self, option) is not None and key in generation_kwargs:
+            if getattr(self, option) not in (None, False) and key in generation_kwargs:
                 raise UserError(
                     f"generation_kwargs sets {key!r}, which {option} must control; drop one"
                 )

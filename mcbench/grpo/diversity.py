@@ -57,13 +57,15 @@ def self_bleu(groups: Sequence[Group], token_budget: int = SELF_BLEU_TOKEN_BUDGE
     """Mean BLEU-4 of each response against the others of its group; 1 = all alike. Lower is more
     diverse.
 
-    Uniform weights over n = 1..4, the usual brevity penalty (closest reference length), a precision
-    of zero replaced by 0.1 / (number of n-grams) (Chen & Cherry 2014, method 1). Groups of fewer
-    than two responses are left out.
+    Uniform weights over n = 1..4, of a response of fewer tokens over the orders that it has
+    n-grams of (sacrebleu's effective order); the usual brevity penalty (closest reference length),
+    a precision of zero replaced by 0.1 / (number of n-grams) (Chen & Cherry 2014, method 1). An
+    empty response is like another empty one and like nothing else. Groups of fewer than two
+    responses are left out.
 
     Cost bound: if all groups together exceed ``token_budget`` tokens, only every k-th group is
     scored, with the smallest k that keeps an evenly spread sample within the budget (always at
-    least one group).
+    least one group). Time and memory grow with the tokens scored.
     """
     usable = [group for group in groups if len(group) > 1]
     if not usable:
@@ -189,26 +191,40 @@ def _count_unique(grams: NDArray[np.uint64]) -> int:
 
 def _group_self_bleu(group: Group) -> float:
     ids, lengths = _pooled(group)
-    size = len(lengths)
-    log_precision = np.zeros(size)
+    logs, orders = np.zeros(len(lengths)), np.zeros(len(lengths))
     for n in ORDERS:
-        grams, owner = _ngrams(ids, lengths, n)
-        kinds, index = np.unique(grams, return_inverse=True)
-        counts = np.bincount(index * size + owner, minlength=kinds.size * size).reshape(-1, size)
-        clipped = np.minimum(counts, _most_among_others(counts)).sum(axis=0)
-        total = np.maximum(1, lengths - n + 1)
-        log_precision += np.log(np.maximum(clipped, np.where(clipped == 0, 0.1, 0)) / total) / len(
-            ORDERS
-        )
-    return float(np.mean(np.exp(log_precision) * _brevity_penalty(lengths)))
+        total = np.maximum(0, lengths - n + 1)
+        some = total > 0
+        clipped = _clipped_counts(*_ngrams(ids, lengths, n), len(lengths))
+        precision = np.where(clipped > 0, clipped, 0.1)[some] / total[some]
+        logs[some] += np.log(precision)
+        orders += some
+    return float(np.mean(np.exp(logs / np.maximum(orders, 1)) * _brevity_penalty(lengths)))
 
 
-def _most_among_others(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each n-gram (row) and response (column), the largest count in any other response."""
-    if not counts.size:
-        return counts
-    top = np.partition(counts, -2, axis=1)[:, -2:]
-    return np.where(counts == top[:, 1:], top[:, :1], top[:, 1:])
+def _clipped_counts(
+    grams: NDArray[np.uint64], owner: NDArray[np.int64], size: int
+) -> NDArray[np.int64]:
+    """For each of ``size`` responses its n-grams, each kind counted as often as in that of the
+    other responses that has it most, at most. Time and memory grow with the n-grams, not with their
+    kinds times ``size``.
+    """
+    if not grams.size:
+        return np.zeros(size, dtype=np.int64)
+    order = np.argsort(grams, kind="stable")  # by kind, and then by response as before
+    grams, owner = grams[order], owner[order]
+    first = np.r_[True, grams[1:] != grams[:-1]]  # of its kind
+    pairs = np.flatnonzero(first | np.r_[True, owner[1:] != owner[:-1]])  # of a kind and response
+    counts = np.diff(np.r_[pairs, grams.size])
+    kinds = np.flatnonzero(first[pairs])
+    sizes = np.diff(np.r_[kinds, pairs.size])
+    most = np.maximum.reduceat(counts, kinds)
+    is_most = counts == np.repeat(most, sizes)
+    less = np.maximum.reduceat(np.where(is_most, 0, counts), kinds)
+    second = np.where(np.add.reduceat(is_most.astype(np.int64), kinds) > 1, most, less)
+    others = np.where(is_most, np.repeat(second, sizes), np.repeat(most, sizes))
+    clipped = np.minimum(counts, others)
+    return np.bincount(owner[pairs], clipped, minlength=size).astype(np.int64)
 
 
 def _brevity_penalty(lengths: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ class GenerationBatch:
     advantages: NDArray[np.float64]  # after the mask
     group: NDArray[np.int64]
     temperature: float
-    max_completion_length: int
+    max_completion_length: int | None  # None: without a limit
     columns: dict[str, list[Any]] = field(
         default_factory=dict
     )  # dataset columns and log_extra columns
@@ -47,16 +47,25 @@ class GenerationBatch:
         return [ids[own] for ids, own in zip(self.completion_ids, self.own, strict=True)]
 
 
+# Of a message: what it is, not what it says.
+_NO_TEXT = ("role", "name", "tool_call_id", "tool_calls", "content")
+
+
 def completion_text(completion: Any) -> str:
-    """The text of a completion, plain or conversational: the contents and tool calls of its
-    messages.
+    """The text of a completion, plain or conversational: of each message first the texts beside its
+    content (``reasoning_content``, ``thinking``, or whatever a template calls them), then content
+    and tool calls.
     """
     if isinstance(completion, str):
         return completion
     parts = [
         part
         for message in completion
-        for part in (message.get("content"), *(message.get("tool_calls") or ()))
+        for part in (
+            *(text for name, text in message.items() if name not in _NO_TEXT),
+            message.get("content"),
+            *(message.get("tool_calls") or ()),
+        )
         if part
     ]
     return "\n".join(p if isinstance(p, str) else json.dumps(p, default=str) for p in parts)

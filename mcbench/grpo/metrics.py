@@ -36,13 +36,15 @@ def batch_metrics(
         **length_metrics(batch.lengths, correct, incorrect),
         **group_metrics(batch.rewards, correct, group_size),
         **gradient_metrics(batch, per_response),
-        "length/max_allowed": float(batch.max_completion_length),
         "temperature": batch.temperature,
     }
+    limit = batch.max_completion_length
+    if limit is not None:
+        found["length/max_allowed"] = float(limit)
     if program_keys is not None:
         found |= diversity_metrics(batch.own_ids, program_keys, group_size)
-    if batch.weights is not None:
-        found |= weight_by_length(batch.weights, batch.lengths, batch.max_completion_length)
+    if batch.weights is not None and limit is not None:
+        found |= weight_by_length(batch.weights, batch.lengths, limit)
     return found
 
 
@@ -79,7 +81,8 @@ def gradient_metrics(batch: GenerationBatch, per_response: bool) -> dict[str, fl
     """Whose gradient an update is, before ratios move: shares of the sum of |A_i| over all tokens
     in the loss, each token of response i weighted by 1, or by 1/|o_i| where the loss is averaged
     per response. ``gradient/cut`` is that of the cut responses, ``gradient/to_50`` of those whose
-    length is above 25 % and up to 50 % of the limit. Nothing where no response has an advantage.
+    length is above 25 % and up to 50 % of the limit, where there is one. Nothing where no response
+    has an advantage.
     """
     weight = np.abs(batch.advantages).astype(float)
     if not per_response:
@@ -87,10 +90,11 @@ def gradient_metrics(batch: GenerationBatch, per_response: bool) -> dict[str, fl
     if not weight.sum():
         return {}
     weight /= weight.sum()
-    place = quarter_of(batch.lengths, batch.max_completion_length)
-    shares = {f"gradient/to_{q}": weight[place == n].sum() for n, q in enumerate(QUARTERS, 1)}
-    cut = weight[batch.truncated].sum()
-    return {name: float(one) for name, one in {"gradient/cut": cut, **shares}.items()}
+    shares = {"gradient/cut": weight[batch.truncated].sum()}
+    if batch.max_completion_length is not None:
+        place = quarter_of(batch.lengths, batch.max_completion_length)
+        shares |= {f"gradient/to_{q}": weight[place == n].sum() for n, q in enumerate(QUARTERS, 1)}
+    return {name: float(one) for name, one in shares.items()}
 
 
 def group_metrics(

@@ -27,6 +27,8 @@ from mcbench.grpo.masking import uniform_draws
 from mcbench.grpo.staleness import StaleGRPOTrainer
 from mcbench.grpo.trl_correction import loss_mask
 
+PUNISHMENT = "soft_overlong_punishment_reward"
+"""Name of TRL's reward function of ``soft_overlong``."""
 COVARIANCES = (1.0, 5.0)
 """Between which Clip-Cov chooses (Cui et al. 2025, section 4.3)."""
 KL_COV = 1.0
@@ -130,6 +132,29 @@ def flat_groups(rewards: Tensor, group_size: int) -> Tensor:
     return highest <= groups.nan_to_num(nan=torch.inf).amin(dim=1)
 
 
+def overlong_punishment(args: MicroCoderGRPOConfig, tools: bool) -> Any:
+    """TRL's reward function for the limit that cuts: 0 up to the last ``soft_overlong`` of it, and
+    from there down to -1.
+    """
+    limit = args.response_limit(tools)
+    assert limit is not None  # the configuration refuses soft_overlong without one
+    return get_soft_overlong_punishment(limit, max(1, round(args.soft_overlong * limit)))
+
+
+def weights_with_punishment(args: MicroCoderGRPOConfig, count: int) -> list[float]:
+    """The weights of ``count`` reward functions and of the punishment, whose own, where one is
+    given, ``soft_overlong_weight`` multiplies.
+    """
+    given = list(args.reward_weights or [1.0] * count)
+    if len(given) not in (count, count + 1):
+        raise UserError(
+            f"reward_weights has {len(given)} numbers and there are {count} reward functions; with "
+            f"soft_overlong give {count}, or {count + 1} where the last is of its punishment"
+        )
+    own = given[count] if len(given) > count else 1.0
+    return [*given[:count], own * args.soft_overlong_weight]
+
+
 class RivalGRPOTrainer(StaleGRPOTrainer):
     """The trainer with the rivals' options, each in one of TRL's own steps."""
 
@@ -139,30 +164,40 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
     def __init__(
         self, model: Any, args: MicroCoderGRPOConfig | None, reward_funcs: Any = None, **kwargs: Any
     ) -> None:
-        share = getattr(args, "soft_overlong", 0.0)
-        if args is not None and share:
-            limit = args.max_completion_length or 0
-            given = (
-                list(reward_funcs) if isinstance(reward_funcs, (list, tuple)) else [reward_funcs]
-            )
-            punish = get_soft_overlong_punishment(limit, max(1, round(share * limit)))
-            reward_funcs = [*given, punish]
-        super().__init__(model, args, reward_funcs=reward_funcs, **kwargs)
-        if share:
-            place = self.reward_func_names.index(punish.__name__)
-            self.reward_weights[place] *= self.args.soft_overlong_weight
-        if share and self.args.correctness_reward is None:
-            if len(self.reward_func_names) > 2:
-                raise UserError(
-                    "with soft_overlong correctness_reward must name the reward that decides "
-                    f"correctness, one of {', '.join(self.reward_func_names[:-1])}"
-                )
-            self.args.correctness_reward = self.reward_func_names[0]
+        if args is None or not getattr(args, "soft_overlong", 0.0):
+            super().__init__(model, args, reward_funcs=reward_funcs, **kwargs)
+        else:
+            given = list(reward_funcs) if isinstance(reward_funcs, list | tuple) else [reward_funcs]
+            given = [one for one in given if one is not None]
+            punish = overlong_punishment(args, bool(kwargs.get("tools")))
+            weights = args.reward_weights
+            args.reward_weights = weights_with_punishment(args, len(given))
+            try:
+                super().__init__(model, args, reward_funcs=[*given, punish], **kwargs)
+            finally:
+                args.reward_weights = weights  # they are the user's
+            self._check_deciding_reward()
         for name in ("rollout_func", "environment_factories", "tools"):
             if self.args.dynamic_sampling and getattr(self, name):
                 raise UserError(f"dynamic_sampling cannot be used with {name}")
         if self.args.dynamic_sampling and not hasattr(self.train_dataset, "__getitem__"):
             raise UserError("dynamic_sampling draws further prompts, so not from a streamed set")
+
+    @property
+    def deciding_reward(self) -> str | None:
+        """With ``soft_overlong`` the other reward function, and not the sum."""
+        own = self.args.correctness_reward
+        if own is None and self.args.soft_overlong:
+            return next(name for name in self.reward_func_names if name != PUNISHMENT)
+        return own
+
+    def _check_deciding_reward(self) -> None:
+        names = [name for name in self.reward_func_names if name != PUNISHMENT]
+        if self.args.correctness_reward is None and len(names) != 1:
+            raise UserError(
+                "with soft_overlong correctness_reward must name the reward that decides "
+                f"correctness, one of {', '.join(names) or 'reward_funcs, of which there is none'}"
+            )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         sampled: dict[str, float] = {}
@@ -249,7 +284,7 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
         completions = (
             [[{"role": "assistant", "content": text}] for text in texts] if spoken else texts
         )
-        self._calculate_rewards(rows, prompts, completions, ids)
+        self.observe_rewards(self._calculate_rewards, rows, prompts, completions, ids)
         self._pending_extra_logs.clear()
         self._pending_metrics.clear()
         return self.correctness_rewards()

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -231,6 +231,29 @@ class Stages:
         found = self.probe_prompts or (row["prompt"] for row in rows)
         prompts = list(itertools.islice(found, trainer.args.temperature_probe_prompts))
         return prompts[: len(prompts) - len(prompts) % trainer.accelerator.num_processes]
+
+    def short_probe(self) -> Iterator[str]:
+        """That a temperature is chosen on fewer prompts than asked for, as the training set has
+        no more.
+
+        Raises:
+            UserError: not one prompt for each process.
+        """
+        trainer, args = self.trainer, self.trainer.args
+        measures = self._chooses or args.temperature_restore is not None
+        if not measures or not hasattr(trainer.train_dataset, "__len__"):
+            return
+        found, processes = len(trainer.train_dataset), trainer.accelerator.num_processes
+        if found < processes:
+            raise UserError(
+                f"a temperature is chosen on one training prompt a process at least, and the set "
+                f"has {found} for {processes} processes"
+            )
+        if found < args.temperature_probe_prompts:
+            yield (
+                f"temperature_probe_prompts is {args.temperature_probe_prompts} and the training "
+                f"set has {found} prompts: the temperature is chosen on these"
+            )
 
     def _sample(self, prompts: Sequence[Any]) -> list[list[int]]:
         """G responses to each prompt, sampled by as many at a time as a training batch has."""

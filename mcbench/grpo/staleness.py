@@ -24,8 +24,11 @@ FIRST = -1
 class StaleGRPOTrainer(RepairedGRPOTrainer):
     """The trainer with the option ``staleness``; the weights are kept with every checkpoint."""
 
+    _staleness = 0
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._staleness = self.args.staleness
         self._before: list[dict[str, Tensor]] = []  # the oldest first
         half = self.args.bf16 or self.args.fp16
         if self.args.staleness and (half or not self.args.sample_unfinished):
@@ -41,7 +44,7 @@ class StaleGRPOTrainer(RepairedGRPOTrainer):
             )
 
     def _generate(self, prompts: list[Any]) -> Any:
-        if not (self.args.staleness and self.model.training):
+        if not (self._staleness and self.model.training):
             return super()._generate(prompts)
         policy = self.accelerator.unwrap_model(self.model)
         weights = dict(policy.named_parameters())

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from mcbench.errors import unknown
 from mcbench.grpo import masking
-from mcbench.grpo.checks import idle_settings, unusual_rewards
+from mcbench.grpo.checks import idle_settings, other_distributions, unusual_rewards
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.dense import DenseGRPOTrainer
 from mcbench.grpo.diversity import last_code_block, program_key
@@ -179,7 +179,12 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
             raise unknown(
                 "correctness_reward", self.args.correctness_reward, self.reward_func_names
             )
-        for text in idle_settings(self.args, self.max_completion_length, self.reward_func_names):
+        names = self.reward_func_names
+        for text in (
+            *idle_settings(self.args, self.max_completion_length, names),
+            *other_distributions(self.args),
+            *self.stages.short_probe(),
+        ):
             logger.warning(text)
 
     def _check_rewards(self, rewards: Tensor) -> None:

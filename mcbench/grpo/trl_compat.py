@@ -17,14 +17,17 @@ What is mended, beside the three departures of the method that ``trainer.py`` na
 8. **KL**: the clamped estimator (``kl.py``) by the reference that TRL's loss is given.
 9. **Another sampler than vLLM** takes the importance correction too, where ``sampler_noise`` makes
    its log-probabilities differ from the policy's (:mod:`mcbench.grpo.correction`).
+10. **Stop tokens** in ``generation_kwargs`` end a response; TRL would count the padding after them
+    (https://github.com/huggingface/trl/issues/3425). A padding token sampled as the last allowed
+    one ends none.
+11. What cannot be trained on is refused before an update (``checks.py``).
 """
 
 import copy
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,25 +40,33 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from mcbench.errors import UserError
-from mcbench.grpo.checks import refuse_half_loaded_reference
+from mcbench.grpo.checks import (
+    refuse_empty,
+    refuse_half_loaded_reference,
+    refuse_idle_training,
+    without_empty,
+)
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.decode import Trace
 from mcbench.grpo.generation import completion_text
 from mcbench.grpo.kl import clamped_reference
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
-from mcbench.grpo.trl_correction import CorrectedGRPOTrainer, loss_mask
+from mcbench.grpo.trl_correction import loss_mask
 from mcbench.grpo.trl_resume import name_of
+from mcbench.grpo.trl_rewards import ObservedRewardsGRPOTrainer
 from mcbench.grpo.trl_sampling import (
     continuous_batching,
     divide_again,
     generate_in_step,
     log_prob_temperature_cell,
+    stop_texts,
+    stop_tokens,
     unfinished_only,
 )
 
 
-class RepairedGRPOTrainer(CorrectedGRPOTrainer):
+class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
     """``GRPOTrainer`` with its gaps mended and with what it makes of a batch kept in reach.
 
     B = P·G responses of all processes in dataset order, so that response i belongs to group i // G.
@@ -69,21 +80,17 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     args: MicroCoderGRPOConfig
     model: Any
     num_generations_eval: int
-    max_completion_length: int
-    _logs: dict[str, Any]
+    max_completion_length: int | None
 
     # Of the batch generated last.
     training: bool  # False in an evaluation
     sampled_ids: list[list[int]]  # this process's responses, without padding
-    sampled_limits: list[int]  # the tokens that each of them was allowed
+    sampled_after: list[int]  # tokens of their prompts
     sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
-    rewards: Tensor  # (B, reward functions); NaN where a function gave none
-    seconds: Mapping[str, float] = MappingProxyType({})
     trace: Trace | None = None  # of sample_unfinished
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
     _trained_ids: Sequence[list[int]] = ()  # the responses that they are of
-    batch_rows: Sequence[dict[str, Any]] = ()
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
         if args is None:
@@ -95,12 +102,15 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             )
         refuse_half_loaded_reference(args)
         super().__init__(model=model, args=args, **kwargs)
+        stops = stop_tokens(args.generation_kwargs, self.eos_token_ids)
+        self.eos_token_ids = [*self.eos_token_ids, *stops]  # another list than the model's
+        if self.rollout_func is not None:
+            self.rollout_func = without_empty(self.rollout_func)
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
         self._old_log_probs: list[Tensor] | None = None
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [log_prob_temperature_cell(model) for model in models]
-        self._extra_columns: list[str] = []
         self._sampler_log_probs: list[list[float]] | None = None  # where TRL is not to have them
         if self.continuous_batching_config is not None:
             self.continuous_batching_config.return_logprobs = True
@@ -131,59 +141,51 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         started = time.perf_counter()
         result = super()._generate(prompts)
         prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
-        self.sampled_limits = [self._limit_after(len(ids)) for ids in prompt_ids]
-        if self.rollout_func is not None and self.sampled_mask is not None:
-            # Of several turns: the budget is of the policy's own tokens, and what was not cut ends
-            # in EOS.
-            self.sampled_limits = [0] * len(prompt_ids)
+        self.sampled_after = [len(ids) for ids in prompt_ids]
         self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
         self._keep_old_log_probs()
         self._start_scoring(self.sampled_completions)
         return result
 
+    @property
+    def sampled_limits(self) -> list[int]:
+        """The tokens that each of the responses was allowed."""
+        if self.rollout_func is not None and self.sampled_mask is not None:
+            # Of several turns: the budget is of the policy's own tokens, and what was not cut ends
+            # in EOS.
+            return [0] * len(self.sampled_after)
+        return [self._limit_after(tokens) for tokens in self.sampled_after]
+
     def _limit_after(self, prompt_tokens: int) -> int:
         """Tokens that a response to such a prompt may have: L_max, unless ``generation_kwargs`` or
-        the length of vLLM's cache says otherwise.
+        the length of vLLM's cache says otherwise; 0 where nothing does, so that whatever has no end
+        was cut.
         """
+        given: Any = self.args.generation_kwargs or {}
+        limits = [self.max_completion_length]
         if not self.use_vllm:
-            limit = int(self.generation_kwargs["max_new_tokens"])
-        else:
-            given: Any = self.args.generation_kwargs or {}
-            own = given.get("max_tokens")
-            limit = self.max_completion_length if own is None else int(own)
-            if self.args.vllm_max_model_length is not None:
-                limit = min(limit, self.args.vllm_max_model_length - prompt_tokens)
-        return min(limit, self.max_completion_length) if self.tools else limit
-
-    def _start_scoring(self, completions: list[Any]) -> None:
-        if len(completions) != len(self.batch_rows):  # sampled outside of a batch
-            return
-        functions: list[Any] = self.reward_funcs
-        able = [function for function in functions if hasattr(function, "start_scoring")]
-        if not able:
-            return
-        columns = {name: [row[name] for row in self.batch_rows] for name in self.batch_rows[0]}
-        columns.pop("prompt", None)
-        for function in able:
-            function.start_scoring(completions, **columns)
-
-    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
-        started = time.perf_counter()
-        self.rewards = super()._calculate_rewards(*args, **kwargs)
-        self.seconds = {**self.seconds, "reward_s": time.perf_counter() - started}
-        self._extra_columns = sorted(self._pending_extra_logs)
-        return self.rewards
+            limits = [self.generation_kwargs["max_new_tokens"]]
+        elif given.get("max_tokens") is not None:
+            limits = [given["max_tokens"]]
+        if self.use_vllm and self.args.vllm_max_model_length is not None:
+            limits.append(self.args.vllm_max_model_length - prompt_tokens)
+        if self.tools:
+            limits.append(self.max_completion_length)
+        return min((int(limit) for limit in limits if limit is not None), default=0)
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
         policy = self.accelerator.unwrap_model(self.model_wrapped)
         if self.use_transformers_continuous_batching:
             with continuous_batching(policy) as self._sampler_log_probs:
-                return super()._generate_single_turn(prompt_ids, *args, **kwargs)
+                ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+            self._refuse_empty(ids)
+            return ids, log_probs
         divide_again(self.model)
         with ExitStack() as stack:
             if self.args.sample_unfinished:
                 self.trace = stack.enter_context(unfinished_only(policy))
             ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        self._refuse_empty(ids)
         if log_probs is not None and self.args.sampler_noise:
             added = self.noise([len(row) for row in log_probs])
             log_probs = [
@@ -191,6 +193,10 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
                 for row, noise in zip(log_probs, added, strict=True)
             ]
         return ids, log_probs
+
+    def _refuse_empty(self, ids: list[list[int]]) -> None:
+        if not self.tools:  # with tools these are turns, of which one may be empty
+            refuse_empty(ids)
 
     # -- log-probabilities
 
@@ -274,10 +280,10 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
         responses rounds in another way than the sampler did, and is made.
         """
         args = self.args
-        assert args.steps_per_generation is not None  # set by GRPOConfig
-        period = args.steps_per_generation * self.num_iterations
         if self.trace is None or args.bf16 or args.fp16:
             return
+        assert args.steps_per_generation is not None  # set by GRPOConfig
+        period = args.steps_per_generation * self.num_iterations
         lengths = [len(row) for row in self.trace.log_probs]
         if args.gradient_accumulation_steps % period and lengths == list(
             map(len, self.sampled_ids)
@@ -296,7 +302,7 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
     def respond(
         self,
         prompt_ids: list[list[int]],
-        max_new_tokens: int,
+        max_new_tokens: int | None,
         temperature: float,
         top_p: float | None = None,
     ) -> list[list[int]]:
@@ -415,20 +421,10 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
 
     def truncated(self) -> Tensor:
         """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
-        ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+        ends = set(self.eos_token_ids)
+        if self.rollout_func is not None or stop_texts(self.args.generation_kwargs):
+            ends.add(self._tokenizer.pad_token_id)  # which may follow an end that no token marks
         return is_truncated(self.sampled_ids, ends, self.sampled_limits)
-
-    def correctness_rewards(self) -> Tensor:
-        """(B,) the reward that decides correctness; NaN where no reward function gave one."""
-        name = self.args.correctness_reward
-        if name is not None:
-            return self.rewards[:, self.reward_func_names.index(name)]
-        return self.total_rewards()
-
-    def total_rewards(self) -> Tensor:
-        """(B,) the weighted sum of the rewards; NaN where no reward function gave one."""
-        total = (self.rewards * self.reward_weights.to(self.rewards.device)).nansum(dim=1)
-        return total.masked_fill(self.rewards.isnan().all(dim=1), float("nan"))
 
     def removed_from_loss(self, output: dict[str, Any]) -> Tensor:
         """(B,) bool: the responses without a token in the loss (``mask_truncated_completions``)."""
@@ -484,14 +480,21 @@ class RepairedGRPOTrainer(CorrectedGRPOTrainer):
             self.generation_kwargs["top_p"] = top_p
         return before
 
-    def set_max_completion_length(self, length: int) -> None:
-        """L_max for sampling and for the constant in the ``dr_grpo`` loss."""
+    def set_max_completion_length(self, length: int | None) -> None:
+        """L_max for sampling and for the constant in the ``dr_grpo`` loss; None: without one."""
         self.max_completion_length = length
         if self.use_vllm:
-            self.vllm_generation.max_completion_length = length
+            engine: Any = self.vllm_generation
+            engine.max_completion_length = length
         else:
             self.generation_config.max_new_tokens = length
             self.generation_kwargs["max_new_tokens"] = length
+
+    # -- before the first update
+
+    def get_train_dataloader(self) -> Any:
+        refuse_idle_training(self)
+        return super().get_train_dataloader()
 
     # -- FSDP2
 

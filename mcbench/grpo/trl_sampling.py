@@ -2,7 +2,7 @@
 temperature; see ``trl_compat.py``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -11,6 +11,23 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
 from mcbench.grpo.decode import Trace, sample_unfinished
+
+
+def stop_tokens(generation_kwargs: Any, known: Collection[int]) -> list[int]:
+    """Ids that end a response by ``generation_kwargs`` (transformers' name or vLLM's) and are not
+    among the ``known`` ones.
+    """
+    given: Mapping[str, Any] = generation_kwargs or {}
+    found: list[int] = []
+    for name in ("eos_token_id", "stop_token_ids"):
+        one = given.get(name)
+        found += [one] if isinstance(one, int) else (one or [])
+    return [token for token in dict.fromkeys(found) if token not in known]
+
+
+def stop_texts(generation_kwargs: Any) -> list[str]:
+    """Names of the ``generation_kwargs`` that end a response by its text, with no token for it."""
+    return [name for name in ("stop_strings", "stop") if (generation_kwargs or {}).get(name)]
 
 
 @contextmanager

@@ -523,8 +523,24 @@ def family_of(name: str) -> str:
 CHANGEABLE = tuple(n for n in SETTINGS if part_of(n) != "digest" and n not in ("profile", "seed"))
 
 
+# Options of TRL's that a person may know, and the settings that are in their place here.
+_NAMED_BY_TRL = {
+    "use_vllm": "backend=vllm_colocate, or vllm_server with vllm_server_url",
+    "vllm_mode": "backend=vllm_colocate, or vllm_server with vllm_server_url",
+    "vllm_server_base_url": "vllm_server_url",
+    "vllm_gpu_memory_utilization": "vllm_memory",
+    "vllm_enable_sleep_mode": "vllm_sleep",
+    "use_transformers_continuous_batching": "backend=transformers_continuous",
+    "max_steps": "steps",
+}
+
+
 def _unknown_setting(name: str) -> UserError:
-    """The error for a setting that does not exist: what it resembles, and that one's family."""
+    """The error for a setting that does not exist: what is in its place, or what it resembles and
+    that one's family.
+    """
+    if name in _NAMED_BY_TRL:
+        return UserError(f"{name!r} is TRL's option and no setting; set {_NAMED_BY_TRL[name]}")
     families = dict.fromkeys(map(family_of, CHANGEABLE))
     hint = meant(name, CHANGEABLE)
     if not hint:

@@ -120,7 +120,8 @@ def make_trainer(config: Callable[..., MicroCoderGRPOConfig]) -> Callable[..., A
             "train_dataset": make_dataset(),
             "processing_class": make_tokenizer(),
         }
-        return cls(args=config(**changes), **{**defaults, **(trainer or {})})
+        parts = {**defaults, **(trainer or {})}
+        return cls(args=parts.pop("args", None) or config(**changes), **parts)
 
     return make
 

@@ -1,5 +1,6 @@
 import math
 import time
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -28,12 +29,12 @@ def brute_self_bleu(group):
     scores = []
     for i, hypothesis in enumerate(group):
         others = [ids for j, ids in enumerate(group) if j != i]
-        score = 0.0
-        for n in range(1, 5):
+        score, orders = 0.0, range(1, min(4, len(hypothesis)) + 1)
+        for n in orders:
             counts = Counter(ngrams(hypothesis, n))
             references = [Counter(ngrams(ids, n)) for ids in others]
             clipped = sum(min(c, max(r[g] for r in references)) for g, c in counts.items())
-            score += math.log((clipped or 0.1) / max(1, len(hypothesis) - n + 1)) / 4
+            score += math.log((clipped or 0.1) / (len(hypothesis) - n + 1)) / len(orders)
         closest = min((abs(len(ids) - len(hypothesis)), len(ids)) for ids in others)[1]
         brevity = 1 if len(hypothesis) >= closest else math.exp(1 - closest / len(hypothesis))
         scores.append(brevity * math.exp(score))
@@ -66,6 +67,28 @@ def test_extremes():
     assert distinct_n([[[1], [2]], [[3, 3], [3]]], (1, 2)) == {1: (1 + 1 / 3) / 2, 2: 1.0}
     assert math.isnan(distinct_n([[[1], [2]]], (4,))[4])
     assert math.isnan(self_bleu([[[1, 2]]]))
+
+
+@pytest.mark.parametrize("tokens", range(6))
+def test_equal_responses_are_all_alike_however_short(tokens):
+    assert self_bleu([[list(range(tokens))] * 4]) == pytest.approx(1.0)
+
+
+def test_short_responses_that_differ():
+    assert self_bleu([[[5], [6], [7]]]) == pytest.approx(0.1)  # one 1-gram, unknown to the others
+    assert self_bleu([[[1, 2, 3, 4], [], [1, 2, 3, 4], []]]) == pytest.approx(1.0)
+    assert self_bleu([[[1, 2], []]]) == pytest.approx(math.sqrt(0.05 * 0.1) / 2)
+    assert self_bleu([[[1, 2], [1, 3]]]) == pytest.approx(math.sqrt(1 / 2 * 0.1))
+
+
+def test_one_large_group_needs_memory_for_its_tokens():
+    """Kinds of n-grams times responses would be 8 x 64 bytes a token, several times."""
+    group = list(np.random.default_rng(0).integers(0, 30_000, size=(64, 600)))
+    tracemalloc.start()
+    self_bleu([group])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300 * 64 * 600
 
 
 def test_self_bleu_scores_evenly_spread_groups_within_the_budget():

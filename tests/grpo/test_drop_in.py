@@ -162,6 +162,11 @@ def test_settings_without_an_effect_are_said(make_trainer, caplog):
     caplog.clear()
     make_trainer(repeat_window=2)
     assert not caplog.text
+    make_trainer(loss_type="cispo")
+    assert "importance weights themselves at epsilon_high=0.2, which is below 1" in caplog.text
+    caplog.clear()
+    make_trainer(temperature_target_diversity=0.5)
+    assert "temperature_probe_prompts is 64 and the training set has 16 prompts" in caplog.text
 
 
 def test_rewards_that_the_thresholds_do_not_fit_are_said_once(make_trainer, caplog):

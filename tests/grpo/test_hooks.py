@@ -71,6 +71,16 @@ def test_evaluation_is_measured_but_never_masked(make_trainer):
     assert records == []
 
 
+def test_a_reward_function_logs_metrics_of_an_evaluation(make_trainer):
+    def noting(completions, log_metric, **_):
+        log_metric("spaces", sum(text.count(" ") for text in completions))
+        return letter_reward(completions)
+
+    parts = {"eval_dataset": make_dataset(4), "reward_funcs": noting}
+    measured = make_trainer(trainer=parts, per_device_eval_batch_size=16).evaluate()
+    assert measured["eval_spaces"] > 0
+
+
 def test_programs_and_conversations(make_trainer):
     tokenizer_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     records = []
@@ -120,6 +130,28 @@ def test_a_reward_function_may_start_early(make_trainer):
     trainer._generate(["a b"])  # belongs to no batch: nobody is told
     trainer.train()
     assert [len(completions) for completions, _ in reward.told] == [4, 4]
+
+
+def test_what_a_model_thought_is_in_its_text():
+    thought = {"role": "assistant", "name": "it", "reasoning_content": "cut in", "content": ""}
+    assert completion_text([thought]) == "cut in"
+    said = {"content": "so", "thinking": "hm", "role": "assistant"}
+    assert completion_text([said, {"role": "tool", "tool_call_id": "1", "content": "3"}]) == (
+        "hm\nso\n3"
+    )
+
+
+def test_what_passes_is_decided_by_the_thresholds(make_trainer):
+    trainer = make_trainer(
+        trainer={"reward_funcs": lambda completions, **_: [0.7] * len(completions)},
+        correct_threshold=0.6,
+        incorrect_threshold=0.3,
+        max_steps=1,
+    )
+    trainer.train()
+    (line, _) = trainer.state.log_history
+    assert (line["group/all_pass"], line["group/all_fail"]) == (1.0, 0.0)
+    assert line["length/correct_mean"] == line["completions/mean_length"]
 
 
 def test_group_shares():

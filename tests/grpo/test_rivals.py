@@ -10,7 +10,8 @@ from mcbench.errors import UserError
 from mcbench.grpo import rivals
 from mcbench.grpo.temperature import nearest_temperature
 
-from .conftest import logged, make_dataset
+from .conftest import letter_reward, logged, make_dataset
+from .table import right
 
 NAN = float("nan")
 
@@ -201,7 +202,7 @@ def test_long_answers_are_punished_and_correctness_is_not_theirs(make_trainer, w
     options = {"soft_overlong": 0.25, "soft_overlong_weight": weight, "max_completion_length": 8}
     trainer = make_trainer(**options, trainer={"on_generation": batches.append})
     trainer.train()
-    assert trainer.args.correctness_reward == "letter_reward"
+    assert trainer.deciding_reward == "letter_reward"
     (batch, *_) = [one for one in batches if one.truncated.any()]
     assert set(batch.rewards) <= {0.0, 1.0}
     punished = -(batch.lengths - 6).clip(0) / 2
@@ -210,6 +211,37 @@ def test_long_answers_are_punished_and_correctness_is_not_theirs(make_trainer, w
     total = trainer.reward_weights @ torch.tensor([batch.rewards.mean(), punished.mean()]).float()
     assert logged(trainer, "reward")[batch.step] == pytest.approx(float(total))
     assert trainer.reward_weights.tolist() == [1.0, weight]
+
+
+def overlong(make_trainer, **options):
+    return make_trainer(soft_overlong=0.5, **options)
+
+
+def test_the_punishment_is_of_the_limit_that_cuts(make_trainer):
+    trainer = overlong(make_trainer, generation_kwargs={"max_new_tokens": 4})
+    ids = [[2] * n for n in (2, 3, 4, 12)]
+    assert trainer.reward_funcs[-1](completions=None, completion_ids=ids) == [0, -0.5, -1, -1]
+
+
+def test_settings_with_a_punishment_serve_a_second_trainer(make_trainer, config):
+    args = config(soft_overlong=0.5, soft_overlong_weight=0.5, reward_weights=[2.0])
+    for reward in (letter_reward, right):
+        trainer = make_trainer(trainer={"args": args, "reward_funcs": reward})
+        assert trainer.deciding_reward == reward.__name__
+        assert trainer.reward_weights.tolist() == [2.0, 0.5]
+    assert (args.correctness_reward, args.reward_weights) == (None, [2.0])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "weights", "message"),
+    [
+        (letter_reward, [1.0, 1.0, 1.0], "3 numbers and there are 1 reward functions; with soft_o"),
+        ([letter_reward, right], None, "with soft_overlong .* one of letter_reward, right"),
+    ],
+)
+def test_errors_name_the_punishment(make_trainer, rewards, weights, message):
+    with pytest.raises(UserError, match=message):
+        overlong(make_trainer, trainer={"reward_funcs": rewards}, reward_weights=weights)
 
 
 def test_a_temperature_is_chosen_by_the_sampler_s_entropy(make_trainer):
@@ -230,6 +262,15 @@ def test_a_temperature_is_chosen_by_the_sampler_s_entropy(make_trainer):
     [
         ({"advantage_rule": "best"}, "allowed: group, pass_at_k, uncut"),
         ({"advantage_rule": "uncut", "scale_rewards": "none"}, "leave scale_rewards at 'group'"),
+        (
+            {"advantage_rule": "uncut", "multi_objective_aggregation": "normalize_then_sum"},
+            "leave multi_objective_aggregation at 'sum_then_normalize'",
+        ),
+        ({"token_credit": "critic", "scale_rewards": "none"}, "leave scale_rewards at 'group'"),
+        ({"multi_objective_aggregation": "sum"}, "allowed: normalize_then_sum, sum_then_normalize"),
+        ({"dynamic_sampling": 1, "remove_unused_columns": True}, "set remove_unused_columns=False"),
+        ({"drop_above": 0.9, "remove_unused_columns": True}, "set remove_unused_columns=False"),
+        ({"soft_overlong": 0.2, "max_completion_length": None}, "needs the limit of a response"),
         ({"advantage_rule": "pass_at_k", "pass_k": 9}, "at most num_generations, 4"),
         (
             {"token_rule": "clip_cov", "loss_type": "cispo", "epsilon_high": 5.0},

@@ -16,7 +16,6 @@ from mcbench.grpo.batch_plan import BatchPlan
         ({"truncation_mask": "some"}, "allowed: all, conditional, none"),
         ({"mask_when": "wrong"}, "allowed: any, correct, incorrect, non_incorrect"),
         ({"repeat_rule": "loop"}, "allowed: none, periodic, window"),
-        ({"loss_type": "cispo", "epsilon_high": 0.28}, "must be at least 1 .*, got 0.28"),
         ({"mask_ratio": 1.1}, r"in \[0, 1\]"),
         ({"mask_ratio": float("nan")}, r"in \[0, 1\]"),
         ({"repeat_window": 0}, "at least 1"),

@@ -15,6 +15,7 @@ from mcbench.nano.problems import load_split
 from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.compact import read_compact
 from mcbench.runs.config import (
+    _NAMED_BY_TRL,
     CHANGEABLE,
     SETTINGS,
     Config,
@@ -117,12 +118,21 @@ def test_differences_are_from_profile_and_recipe():
 # Settings -----------------------------------------------------------------------------------------
 
 
+def test_what_is_said_of_trl_s_options_names_settings():
+    for trl_s, text in _NAMED_BY_TRL.items():
+        ours = [word.split("=")[0] for word in text.replace(",", "").split()]
+        named = [word for word in ours if word in CHANGEABLE]
+        assert trl_s not in CHANGEABLE
+        assert named, text
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"mask_ratoi": 1.0}, r"^unknown setting 'mask_ratoi'; did you mean mask_ratio\?"),
         ({"zzz": 1.0}, "^unknown setting 'zzz'; `mcbench settings` lists them, by family: run,"),
         ({"seed": 1}, "^unknown setting 'seed'"),
+        ({"use_vllm": True}, "^'use_vllm' is TRL's option .*; set backend=vllm_colocate, or vllm_"),
         ({"mask_ratio": "much"}, "^mask_ratio must be a number, got 'much'$"),
         ({"mask_ratio": 1.5}, r"^mask_ratio must be from 0 to 1, got 1\.5$"),
         (

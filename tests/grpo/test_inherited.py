@@ -1,0 +1,193 @@
+"""What TRL 1.16 leaves to its user: subclasses, limits, ends, and updates that would be of
+something else than what was sampled, or of nothing.
+"""
+
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+
+from mcbench.errors import UserError
+from mcbench.grpo import MicroCoderGRPOTrainer
+
+from .conftest import EOS, PAD, letter_reward, logged, make_dataset, make_model
+
+STOP = 7
+
+
+def answering(trainer, rows):
+    """The trainer, whose model now gives these responses, padded as transformers pads."""
+
+    def generate(input_ids, **_):
+        width = max(map(len, rows))
+        padded = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+        return torch.cat([input_ids, padded], dim=1)
+
+    trainer.model.generate = generate
+    return trainer
+
+
+# Rewards ------------------------------------------------------------------------------------------
+
+
+class Inverted(MicroCoderGRPOTrainer):
+    def _calculate_rewards(self, *batch):
+        return 1 - super()._calculate_rewards(*batch)
+
+
+class Replaced(MicroCoderGRPOTrainer):
+    def _calculate_rewards(self, inputs, prompts, completions, ids):
+        return 1 - torch.tensor(letter_reward(completions)).unsqueeze(1)
+
+
+@pytest.mark.parametrize("cls", [Inverted, Replaced])
+def test_a_subclass_s_rewards_are_masked_and_recorded(make_trainer, cls):
+    batches = []
+    options = {"truncation_mask": "conditional", "mask_ratio": 1.0, "repeat_rule": "none"}
+    trainer = make_trainer(cls, {"on_generation": batches.append}, **options)
+    trainer.train()
+    for batch in batches:
+        wanted = [1 - reward for reward in letter_reward(batch.completions)]
+        assert batch.rewards.tolist() == wanted
+        assert batch.masked.tolist() == (batch.truncated & (batch.rewards == 0)).tolist()
+    assert logged(trainer, "reward") == [batch.rewards.mean() for batch in batches]
+    assert any(batch.masked.any() for batch in batches)
+
+
+def test_a_function_put_on_the_trainer_stays_there(make_trainer):
+    batches = []
+    trainer = make_trainer(trainer={"on_generation": batches.append}, max_steps=1)
+    trainer._calculate_rewards = halves = lambda *batch: torch.full((4, 1), 0.5)
+    trainer.train()
+    assert batches[0].rewards.tolist() == [0.5] * 4
+    assert trainer._calculate_rewards is halves
+
+
+def test_dynamic_sampling_asks_a_subclass(make_trainer):
+    class Differing(MicroCoderGRPOTrainer):
+        def _calculate_rewards(self, *batch):
+            return super()._calculate_rewards(*batch) + torch.tensor([[0.0], [1], [0], [1]])
+
+    same = {"reward_funcs": lambda completions, **_: [1.0] * 4}
+    trainer = make_trainer(Differing, same, dynamic_sampling=3, max_steps=1)
+    trainer.train()
+    assert logged(trainer, "dynamic/groups_sampled") == [1]
+
+
+# Limits and ends ----------------------------------------------------------------------------------
+
+
+def test_without_a_limit_what_has_no_end_was_cut(make_trainer):
+    batches = []
+    trainer = make_trainer(
+        trainer={"on_generation": batches.append}, max_completion_length=None, max_steps=1
+    )
+    answering(trainer, [[3, EOS], [3, 4, 5], [3], [EOS]]).train()
+    assert batches[0].truncated.tolist() == [False, True, True, False]
+    assert batches[0].max_completion_length is None
+
+
+def test_stop_tokens_end_a_response_and_padding_does_not(make_trainer):
+    batches = []
+    trainer = make_trainer(
+        trainer={"on_generation": batches.append},
+        generation_kwargs={"eos_token_id": [EOS, STOP]},
+        max_completion_length=4,
+        max_steps=1,
+    )
+    answering(trainer, [[3, STOP], [3, 4, 5, 6], [3, 4, 5, STOP], [3, 4, 5, PAD]]).train()
+    assert batches[0].lengths.tolist() == [2, 4, 4, 4]
+    assert batches[0].truncated.tolist() == [False, True, False, True]
+    assert STOP not in trainer.model.generation_config.eos_token_id
+
+
+def test_a_response_without_a_token_is_one_sentence(make_trainer):
+    def failing(prompts, trainer):
+        ids = trainer.processing_class(text=prompts)["input_ids"]
+        return {"prompt_ids": ids, "completion_ids": [[3], [], [], [3]], "logprobs": None}
+
+    with pytest.raises(UserError, match=r"2 of 4 responses have no token \(the first is number 1"):
+        make_trainer(trainer={"rollout_func": failing}).train()
+    trainer = make_trainer()
+    trainer.tools = [print]
+    trainer._refuse_empty([[], [3]])  # turns
+    trainer.tools = None
+    with pytest.raises(UserError, match="1 of 2 responses have no token"):
+        trainer._refuse_empty([[], [3]])
+
+
+# Nothing, or something else, is trained -----------------------------------------------------------
+
+
+def test_a_set_smaller_than_a_generation_is_refused(make_trainer):
+    trainer = make_trainer(
+        trainer={"train_dataset": make_dataset(2)}, per_device_train_batch_size=12
+    )
+    with pytest.raises(UserError, match="has 2 prompts and one generation takes 3"):
+        trainer.train()
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+def test_a_frozen_adapter_is_refused(make_trainer, tmp_path, beta):
+    get_peft_model(make_model(), LoraConfig(task_type="CAUSAL_LM", r=2)).save_pretrained(tmp_path)
+    for trained in (True, False):
+        model = PeftModel.from_pretrained(make_model(), tmp_path, is_trainable=trained)
+        trainer = make_trainer(trainer={"model": model}, beta=beta, max_steps=1)
+        if trained:
+            trainer.train()
+            continue
+        with pytest.raises(UserError, match="no parameter of the model is trained"):
+            trainer.train()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"generation_kwargs": {"temperature": 0.3}}, "at temperature 0.3 and log-probabilities"),
+        ({"top_p": 0.9, "top_k": 5}, "with top_p=0.9, top_k=5 and log-probabilities"),
+        ({"generation_kwargs": {"min_p": 0.1}}, "with min_p=0.1 and"),
+        ({"repetition_penalty": 1.05}, "with repetition_penalty=1.05 and"),
+        ({"generation_kwargs": {"stop_strings": ["b"]}}, "'stop_strings'] ends responses without"),
+        ({"generation_kwargs": {"temperature": 1.0, "top_k": -1}, "top_p": 1.0}, None),
+        ({}, None),
+    ],
+)
+def test_another_distribution_than_the_log_probabilities_is_said(
+    make_trainer, caplog, options, message
+):
+    make_trainer(**options)
+    assert (message or "") in caplog.text
+    assert bool(caplog.text) == (message is not None)
+
+
+def test_the_sampler_s_log_probabilities_are_not_taken_for_those_of_another_temperature(config):
+    with pytest.raises(UserError, match="sets 'temperature', which sample_unfinished must control"):
+        config(sample_unfinished=True, generation_kwargs={"temperature": 0.3})
+
+
+# A trainer without its constructor, as TRL's own tests make one -----------------------------------
+
+
+@pytest.mark.parametrize("use_vllm", [False, True])
+def test_responses_of_a_bare_trainer(use_vllm):
+    trainer = object.__new__(MicroCoderGRPOTrainer)
+    trainer.accelerator = SimpleNamespace(
+        device=torch.device("cpu"), is_main_process=True, gather=lambda rows: rows
+    )
+    trainer.args = SimpleNamespace(report_to=[])
+    trainer.model = SimpleNamespace(training=True)
+    trainer.state = SimpleNamespace(global_step=2, num_input_tokens_seen=0)
+    trainer.vllm_generation = SimpleNamespace(sync_weights=MagicMock())
+    trainer.processing_class = SimpleNamespace(batch_decode=MagicMock(return_value=["decoded"]))
+    trainer._tokenizer = SimpleNamespace(eos_token_id=2, pad_token_id=0)
+    trainer.tools, trainer.eos_token_ids, trainer._last_loaded_step = None, [2], 1
+    trainer.use_vllm, trainer.use_transformers_continuous_batching = use_vllm, False
+    names = ["mean_length", "min_length", "max_length", "clipped_ratio"]
+    names += [f"{end}_terminated_length" for end in ("mean", "min", "max")]
+    trainer._metrics = {"train": {f"completions/{name}": [] for name in names}}
+    answer = {"prompt_ids": [[1]], "completion_ids": [[2]], "logprobs": [[-0.1]]}
+    trainer.rollout_func = MagicMock(return_value=answer)
+    assert trainer._generate(["prompt"])[:2] == ([[1]], [[2]])
+    trainer.rollout_func.assert_called_once_with(["prompt"], trainer)
