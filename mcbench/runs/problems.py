@@ -23,7 +23,8 @@ from mcbench.errors import UserError, unknown
 from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.runs.alarm import divided_tests
-from mcbench.tasks import TASK_SETS
+from mcbench.tasks import TASK_SETS, TESTS
+from mcbench.tasks.base import RIGHT_AT, WRONG_AT
 
 SETS = tuple(TASK_SETS)
 _FORMS = (
@@ -156,6 +157,19 @@ def open_benchmark(
 def problems_digest(problems: tuple[Problem, ...]) -> str:
     """Content hash of the problems in order."""
     return digest(json.dumps(problem.to_row(), sort_keys=True) for problem in problems)
+
+
+def reward_thresholds(train_set: str, reward: str) -> tuple[float, float]:
+    """From which value of a reward on a response to a problem of the set is right, and up to which
+    it is wrong.
+
+    Raises:
+        UserError: as :func:`load_problems`.
+    """
+    if reward == TESTS:  # the same in every task, so that no set is read for it
+        return RIGHT_AT, WRONG_AT
+    task = TASK_SETS.get(train_set) or tasks.task_of(load_problems(train_set))
+    return task.thresholds_of(reward)
 
 
 def training_row(problem: Problem, style: str, alarm: bool = False) -> dict[str, Any]:
