@@ -28,7 +28,7 @@ from mcbench.report.explain import Generation, raw_advantages, weighed
 from mcbench.report.own_panels import grid_values
 from mcbench.report.spread import chosen_temperatures
 from mcbench.report.style import arm_styles, spoken
-from mcbench.runs.problems import reward_thresholds
+from mcbench.tasks import TASK_SETS, TASKS
 
 BANDS = 5  # of the length, in the table of what survives
 READINGS = ("incorrect", "correct", "non_incorrect", "any")
@@ -122,8 +122,10 @@ def _tokens(run: Any, frame: pd.DataFrame) -> list[Any] | None:
 
 
 def thresholds_of(run: Any) -> tuple[float, float]:
-    """Of the reward of a run, see :func:`mcbench.runs.problems.reward_thresholds`."""
-    return reward_thresholds(run.config.train_set, run.config.reward)
+    """From which reward on a run's responses are right, and up to which wrong. Its training set may
+    be gone, where that is a file: then they are those of programs.
+    """
+    return TASK_SETS.get(run.config.train_set, TASKS["code"]).thresholds_of(run.config.reward)
 
 
 def _stored(run: Any, step: int) -> Generation:
