@@ -401,7 +401,10 @@ class Config(Settings):
         """The settings in which this differs from its profile and recipe as they come."""
         if self.profile not in PROFILES:
             return {}
-        usual = preset(self.profile, self.recipe)
+        try:
+            usual = preset(self.profile, self.recipe)
+        except UserError:  # a recipe of another version
+            return {}
         own = self.of_parts("scale", "algorithm", "later", "name")
         return {name: value for name, value in own.items() if value != getattr(usual, name)}
 
@@ -464,7 +467,7 @@ class Config(Settings):
         """
         try:
             return cls(**_with_later_settings(data))
-        except (TypeError, UserError) as error:
+        except (TypeError, ValueError, AttributeError, UserError) as error:
             raise UserError(f"not a run configuration: {error}") from error
 
 

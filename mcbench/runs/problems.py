@@ -220,11 +220,18 @@ def model_location(name: str) -> str:
                 "or a hub id such as Qwen/Qwen3-1.7B"
             )
         return name
-    if (path / "run.json").exists():
+    if is_run(path):
         path = path / "checkpoints" / "final"
     if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
         raise UserError(f"{path} holds no model: config.json is missing")
     return str(path)
+
+
+def is_run(path: str | Path) -> bool:
+    """Whether a directory is that of a run, and not a model beside which something else has left
+    a run.json.
+    """
+    return Path(path, "run.json").exists() and not Path(path, "config.json").exists()
 
 
 def _meant_as_path(name: str) -> bool:
