@@ -100,11 +100,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     records = []
     for number, line in enumerate(complete.split(b"\n") if complete else [], start=1):
         try:
-            records.append(json.loads(line))
+            record = json.loads(line)
         except ValueError as error:
             raise UserError(
                 f"line {number} of {path} is not JSON; delete the run to train it again"
             ) from error
+        if not isinstance(record, dict):
+            raise UserError(f"line {number} of {path} is no record: it maps no names to values")
+        records.append(record)
     return records
 
 

@@ -256,6 +256,8 @@ class ProcessPerSample(_Baseline):
 
 def _sample(submission: Submission) -> Sample:
     tests = [test for test in submission.tests if not isinstance(test, AssertTest)]
+    if any(isinstance(test, StdioTest) and test.keep_output for test in tests):
+        raise UserError("ProcessPerSample keeps no output of programs, which these tests ask for")
     names = [test.fn_name if isinstance(test, CallTest) else None for test in tests]
     if len(set(names)) > 1:
         raise UserError("ProcessPerSample takes tests of one form and one function")

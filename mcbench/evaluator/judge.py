@@ -121,7 +121,7 @@ _TEXT_FOR_CHECKERS = 2 << 20
 
 def _most_text(test: StdioTest) -> int:
     """Bytes that an answer in text can have."""
-    if test.checker is None:
+    if test.checker is None and not test.keep_output:
         return MAX_LONGER * len(test.expected.encode("utf-8", "surrogatepass")) + MIN_LONG
     return MAX_LONGER * (len(test.expected) + len(test.stdin)) + _TEXT_FOR_CHECKERS
 
@@ -160,6 +160,7 @@ def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) 
 
     A file that cannot hold the answer is not read, one that weighs more than it is not decoded.
     """
+    output = None
     rules = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
     size = size_of(written)
     too_long = TestResult("WA", message=f"{size} bytes, far more than an answer has")
@@ -172,6 +173,7 @@ def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) 
         if isinstance(test.checker, CheckerProgram) and rule_set.name == "microcoder":
             return TestResult("AC")  # to be checked in a run of its own
         comparison = rule_set.compare_text(test.expected, text, rules, test)
+        output = text if test.keep_output else None
     elif not size:
         return TestResult("RE", message="ended before the function returned")
     else:
@@ -187,7 +189,9 @@ def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) 
             return TestResult("RE", message="the returned value is damaged")
         comparison = rule_set.compare_values(test.expected, value, rules, test)
     verdict: Verdict = "AC" if comparison.accepted else "WA"
-    return TestResult(verdict, strategy=comparison.strategy, message=comparison.reason)
+    return TestResult(
+        verdict, strategy=comparison.strategy, message=comparison.reason, output=output
+    )
 
 
 def _asserted(written: int) -> TestResult:

@@ -111,7 +111,9 @@ class StdioTest:
     ``case_sensitive`` (None: only yes/no words ignore case; True: never; False: always),
     ``space_sensitive`` (white space must agree exactly, but for one newline at the end),
     ``any_order`` (lines, or the tokens of a single line, in any order), ``checker`` (a function, or
-    a `CheckerProgram`, which runs in a sandbox after the program).
+    a `CheckerProgram`, which runs in a sandbox after the program). ``keep_output`` returns what
+    was printed as `TestResult.output`: a function that remembers what it was shown does so where it
+    runs, which may be another machine.
 
     Raises:
         UserError: stdin or expected is not text, a tolerance is negative or not finite.
@@ -125,6 +127,7 @@ class StdioTest:
     space_sensitive: bool = False
     any_order: bool = False
     checker: Checker | CheckerProgram | None = None
+    keep_output: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.stdin, str) or not isinstance(self.expected, str):
@@ -284,7 +287,9 @@ class TestResult:
     """How one test ended: times in seconds, peak resident memory in MiB.
 
     ``strategy`` names the comparison that accepted (AC only); ``message`` says for people why
-    the test was not accepted, in `printable` text whatever the program did.
+    the test was not accepted, in `printable` text whatever the program did. ``output`` is what a
+    program that ended well printed, where the test keeps it and it is no more than a checker would
+    be shown: whatever the program liked to print.
     """
 
     __test__ = False  # not a test class, whatever its name tells pytest
@@ -295,6 +300,7 @@ class TestResult:
     memory_mb: float = 0.0
     strategy: str | None = None
     message: str = ""
+    output: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", printable(self.message))

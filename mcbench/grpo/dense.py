@@ -157,9 +157,13 @@ class DenseGRPOTrainer(ResamplingGRPOTrainer):
         return {**output, "advantages": advantages.to(own.dtype)}
 
     def _notes(self, count: int) -> list[dict[str, Any]]:
-        """What the reward tells of each response; nothing of those it could not judge."""
-        told = list(self._logs["extra"].get("notes", ()))[-count:]
-        if len(told) < count:
+        """What the reward tells of each response of this batch; nothing of those it could not
+        judge.
+        """
+        # The log goes on holding the notes of the batch before where this one has none.
+        own = "notes" in self._extra_columns
+        told = list(self._logs["extra"]["notes"])[-count:] if own else [""] * count
+        if not own and not self.total_rewards().isnan().all():
             raise UserError("token_credit needs a reward that tells outcomes and lines")
         unknown: dict[str, Any] = {"outcome": 0, "blamed": None, "unexecuted": []}
         return [json.loads(text) if text else unknown for text in told]
@@ -216,7 +220,8 @@ class DenseGRPOTrainer(ResamplingGRPOTrainer):
         if "old_per_token_logps" not in output:
             raise UserError("kl_target needs several updates a generation")
         gaps = output["old_per_token_logps"] - output["ref_per_token_logps"]
-        kl = (gaps * output["completion_mask"]).sum(dim=1).mean().item()
+        own = (gaps * output["completion_mask"]).sum(dim=1)
+        kl = self.gather(own).mean().item()  # of all processes, which must go on with one β
         assert self.args.kl_target is not None
         before = self.checkpoint_state.get("beta", self.args.beta)
         self.beta = self.checkpoint_state["beta"] = adapted(before, kl, self.args.kl_target)

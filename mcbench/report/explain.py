@@ -223,5 +223,6 @@ def show_responses(generation: Generation, group: int) -> HTML:
         text = generation.batch.completions[index]
         more = f" … ({len(text)} characters)" if len(text) > LONGEST else ""
         head = f"{number} · {line['verdicts']} · {line['tokens']} tokens · {line['mask']}"
-        shown.append({"head": head, "text": text[:LONGEST] + more, "right": line["reward"] >= 1})
+        right = line["reward"] >= generation.arguments.correct_threshold
+        shown.append({"head": head, "text": text[:LONGEST] + more, "right": right})
     return HTML(render("responses.html", prompt="", responses=shown))

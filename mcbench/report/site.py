@@ -282,9 +282,9 @@ def claims_table(names: Sequence[str | Path]) -> list[str]:
         names = [Path(names[0]) / "records"]
     folders = [Path(name) for name in names if Path(name).is_dir()]
     measurements = [row for folder in folders for row in read_measurements(folder)]
-    found = [one for name in names for one in records_at(Path(name))]
-    print(f"reading {len(found)} records", file=sys.stderr, flush=True)
-    return summary_lines(results_on(read_records(*found), measurements))
+    count = sum(len(records_at(Path(name))) for name in names)
+    print(f"reading {count} records", file=sys.stderr, flush=True)
+    return summary_lines(results_on(read_records(*names), measurements))
 
 
 def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> list[str]:

@@ -28,6 +28,7 @@ from mcbench.report.explain import Generation, raw_advantages, weighed
 from mcbench.report.own_panels import grid_values
 from mcbench.report.spread import chosen_temperatures
 from mcbench.report.style import arm_styles, spoken
+from mcbench.tasks import TASK_SETS, TASKS
 
 BANDS = 5  # of the length, in the table of what survives
 READINGS = ("incorrect", "correct", "non_incorrect", "any")
@@ -120,6 +121,13 @@ def _tokens(run: Any, frame: pd.DataFrame) -> list[Any] | None:
     return [[*row, *(["end"] * lacks)] for row, lacks in zip(rows, missing, strict=True)]
 
 
+def thresholds_of(run: Any) -> tuple[float, float]:
+    """From which reward on a run's responses are right, and up to which wrong. Its training set may
+    be gone, where that is a file: then they are those of programs.
+    """
+    return TASK_SETS.get(run.config.train_set, TASKS["code"]).thresholds_of(run.config.reward)
+
+
 def _stored(run: Any, step: int) -> Generation:
     frame = run.completions(step)
     known: dict[Any, int] = {}
@@ -144,10 +152,11 @@ def _stored(run: Any, step: int) -> Generation:
         max_completion_length=run.config.max_completion_length,
         columns={"verdicts": list(frame["verdicts"])},
     )
-    algorithm = {"scale_rewards": "group", "repeat_rule": "window", "correct_threshold": 1.0}
-    algorithm |= {"incorrect_threshold": 0.0, "mask_ratio": 0.2, "mask_when": "incorrect"}
+    algorithm = {"scale_rewards": "group", "repeat_rule": "window", "mask_ratio": 0.2}
+    algorithm |= {"mask_when": "incorrect"}
     own = {name: getattr(run.config, name, None) for name in algorithm}
     given: Any = SimpleNamespace(**{n: own[n] if own[n] is not None else algorithm[n] for n in own})
+    given.correct_threshold, given.incorrect_threshold = thresholds_of(run)
     return Generation(run.config, given, batch, np.zeros(len(frame)), pd.DataFrame())
 
 
@@ -300,7 +309,8 @@ def limit_if(study: Study) -> widgets.VBox:
     longest = int(stored["length"].max())
     limit = _slider(widgets.IntSlider, longest, "limit (tokens)", min=1, max=longest)
     names = {arm: style.label for arm, style in arm_styles(study.arms).items()}
-    right = (stored["reward"] >= 1).to_numpy()
+    right_at = {arm: thresholds_of(runs[0])[0] for arm, runs in study.arms.items()}
+    right = (stored["reward"] >= stored["arm"].map(right_at)).to_numpy()
 
     def told() -> str:
         cut = ((stored["length"] > limit.value) | stored["truncated"].astype(bool)).to_numpy()

@@ -12,6 +12,7 @@ from peft import LoraConfig
 from mcbench import grpo
 from mcbench.errors import UserError
 from mcbench.runs.config import CORRECTION, Config
+from mcbench.runs.problems import reward_thresholds
 from mcbench.runs.provenance import processes_here, sharding_here
 from mcbench.runs.sampling import TOKENS_ALONE, VLLM_MEMORY, template_options
 
@@ -25,6 +26,7 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         UserError: a value the trainer refuses.
     """
     batch = config.batch(processes_here())
+    right_at, wrong_at = reward_thresholds(config.train_set, config.reward)
     settings: dict[str, Any] = dict(
         output_dir=str(output),
         seed=config.seed,
@@ -35,6 +37,8 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         temperature=config.temperature,
         max_completion_length=config.max_completion_length,
         repeat_window=config.repeat_window,
+        correct_threshold=right_at,
+        incorrect_threshold=wrong_at,
         bf16=config.precision == "bf16",
         **{name: getattr(config, name) for name in (*CORRECTION, "sampler_noise")},
         chat_template_kwargs=template_options(config.enable_thinking) or None,

@@ -213,22 +213,27 @@ def read_compact(path: str | Path) -> RunRecord:
 
     try:
         columns: dict[str, list[str]] = pq.read_table(path).to_pydict()
-        parsed = [
-            (kind, json.loads(row))
-            for kind, row in zip(columns["table"], columns["row"], strict=True)
-        ]
-        meta: dict[str, Any] = next(row for kind, row in parsed if kind == "meta")
+        rows: dict[str, list[Any]] = defaultdict(list)
+        for kind, row in zip(columns["table"], columns["row"], strict=True):
+            rows[kind].append(json.loads(row))
+        (meta,) = rows["meta"]
+        steps = _lines(rows["column"])
+        evals = [_with_problems(row, Path(path).parent) for row in rows["eval"]]
+        known = all(isinstance(one, dict) for one in (meta, *rows["sample"]))
     except FileNotFoundError:
         raise UserError(f"record {path} does not exist") from None
-    except (pa.ArrowInvalid, KeyError, ValueError, StopIteration) as error:
-        raise UserError(f"{path} is no compact run record: {error}") from error
-    rows: dict[str, list[Any]] = defaultdict(list)
-    for kind, row in parsed:
-        rows[kind].append(row)
+    except (
+        *(pa.ArrowException, OSError, AttributeError, RecursionError),
+        *(LookupError, TypeError, ValueError),
+    ) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is no compact run record: {reason}") from error
+    if not known:
+        raise UserError(f"{path} is no compact run record: it maps no names to values")
     return RunRecord(
         meta=meta,
-        step_lines=_lines(rows["column"]),
-        eval_lines=[_with_problems(row, Path(path).parent) for row in rows["eval"]],
+        step_lines=steps,
+        eval_lines=evals,
         path=Path(path),
         sample_lines=rows["sample"],
     )

@@ -1,7 +1,8 @@
 """One run as one typed configuration: a profile's scale, a recipe's algorithm, and a seed.
 
 :func:`mcbench.runs.resolve.resolve` turns names and settings into a :class:`Config`; its ``run_id``
-is a hash of what the run computes, so that two descriptions of the same computation are one run.
+is a hash of what the run computes (:mod:`mcbench.runs.canonical`), so that two descriptions of the
+same computation are one run.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pydantic import ConfigDict, Field, StrictInt, model_validator
 from mcbench.errors import UserError, meant, unknown
 from mcbench.files import digest, plain
 from mcbench.grpo.batch_plan import BatchPlan
+from mcbench.runs import canonical
+from mcbench.runs.canonical import BEFORE
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.shares import check_kind_stages
 from mcbench.settings import Settings, Share
@@ -362,57 +365,47 @@ class Config(Settings):
 
     @property
     def run_id(self) -> str:
-        """Hash of what the run computes and its seed, 12 hexadecimal digits."""
+        """Hash of what the run computes (:mod:`mcbench.runs.canonical`) and its seed, 12
+        hexadecimal digits.
+        """
         # The digests are there in place of the names that they describe.
         content = {"seed": self.seed, "model": self.model_digest, "data": self.data_digest}
-        return digest([json.dumps(plain(self._content() | content), sort_keys=True)])[:12]
+        return digest([json.dumps(plain(canonical.content(self) | content), sort_keys=True)])[:12]
 
     @property
     def computation(self) -> str:
         """What all seeds of an arm have in common, as text: model and data by name."""
         names = {"names": [self.model, self.train_set, self.test_set]}
-        return json.dumps(plain(self._content() | names), sort_keys=True)
-
-    def _content(self) -> dict[str, Any]:
-        always = CORRECTION if self.backend.startswith("vllm") else ()
-        later = {
-            name: value
-            for name, value in self._of("later").items()
-            if value != SETTINGS[name].default or name in always
-        }
-        return {"profile": self._of("scale") | later, "algorithm": self._acting()}
-
-    def _acting(self) -> dict[str, Any]:
-        """The algorithm as the run's id has it: without what acts on nothing here, and without what
-        was the only way before there was a setting, so that recorded runs keep their ids.
-        """
-        found = self.algorithm()
-        if not self.beta or self.kl_estimator == BEFORE["kl_estimator"]:
-            del found["kl_estimator"]
-        probes = self.measures_temperature
-        if not probes or self.temperature_probe_prompts == BEFORE["temperature_probe_prompts"]:
-            del found["temperature_probe_prompts"]
-        return found
+        return json.dumps(plain(canonical.content(self) | names), sort_keys=True)
 
     @property
     def measures_temperature(self) -> bool:
         """Whether a temperature is chosen by what it is measured to do."""
         return any(getattr(self, name) is not None for name in MEASURED)
 
-    def _of(self, *parts: str) -> dict[str, Any]:
+    def of_parts(self, *parts: str) -> dict[str, Any]:
         """The fields of these parts of the run's id, see :func:`_setting`."""
         return {name: getattr(self, name) for name in SETTINGS if part_of(name) in parts}
 
+    @staticmethod
+    def defaults_of(part: str) -> dict[str, Any]:
+        """What the fields of a part are where nothing sets them."""
+        return {name: one.default for name, one in SETTINGS.items() if part_of(name) == part}
+
     def algorithm(self) -> dict[str, Any]:
         """The trainer's arguments that are part of the algorithm and not left to it."""
-        return {name: value for name, value in self._of("algorithm").items() if value is not None}
+        own = self.of_parts("algorithm")
+        return {name: value for name, value in own.items() if value is not None}
 
     def differences(self) -> dict[str, Any]:
         """The settings in which this differs from its profile and recipe as they come."""
         if self.profile not in PROFILES:
             return {}
-        usual = preset(self.profile, self.recipe)
-        own = self._of("scale", "algorithm", "later", "name")
+        try:
+            usual = preset(self.profile, self.recipe)
+        except UserError:  # a recipe of another version
+            return {}
+        own = self.of_parts("scale", "algorithm", "later", "name")
         return {name: value for name, value in own.items() if value != getattr(usual, name)}
 
     @property
@@ -474,12 +467,10 @@ class Config(Settings):
         """
         try:
             return cls(**_with_later_settings(data))
-        except (TypeError, UserError) as error:
+        except (TypeError, ValueError, AttributeError, UserError) as error:
             raise UserError(f"not a run configuration: {error}") from error
 
 
-BEFORE: Mapping[str, Any] = {"kl_estimator": "k3", "temperature_probe_prompts": 16}
-"""What runs did that were recorded before there was a setting for it."""
 MEASURED = (
     "temperature_target_diversity",
     "temperature_target_entropy",
@@ -488,7 +479,7 @@ MEASURED = (
 
 
 def _with_later_settings(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A configuration that was recorded before the settings :data:`BEFORE` with what they stand at,
+    """A configuration that was recorded before the settings ``BEFORE`` with what they stand at,
     and under its recipe's present name: ``grpo`` averaged per response then.
     """
     if "kl_estimator" in data:

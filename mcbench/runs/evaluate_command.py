@@ -19,6 +19,7 @@ from mcbench.runs.presets import PROFILES
 from mcbench.runs.problems import (
     SETS,
     has_chat_template,
+    is_run,
     load_problems,
     model_digest,
     model_location,
@@ -172,7 +173,7 @@ def _environment(model: str, problems: Any) -> tuple[partial[Environment] | None
 
 def _trained_with(model: str, setting: str) -> Any:
     """What a run was trained with; None of any other model."""
-    return getattr(read_run(model).config, setting) if Path(model, "run.json").exists() else None
+    return getattr(read_run(model).config, setting) if is_run(model) else None
 
 
 @dataclass(frozen=True)

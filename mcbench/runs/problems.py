@@ -23,7 +23,8 @@ from mcbench.errors import UserError, unknown
 from mcbench.files import digest
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.runs.alarm import divided_tests
-from mcbench.tasks import TASK_SETS
+from mcbench.tasks import TASK_SETS, TESTS
+from mcbench.tasks.base import RIGHT_AT, WRONG_AT
 
 SETS = tuple(TASK_SETS)
 _FORMS = (
@@ -158,6 +159,19 @@ def problems_digest(problems: tuple[Problem, ...]) -> str:
     return digest(json.dumps(problem.to_row(), sort_keys=True) for problem in problems)
 
 
+def reward_thresholds(train_set: str, reward: str) -> tuple[float, float]:
+    """From which value of a reward on a response to a problem of the set is right, and up to which
+    it is wrong.
+
+    Raises:
+        UserError: as :func:`load_problems`.
+    """
+    if reward == TESTS:  # the same in every task, so that no set is read for it
+        return RIGHT_AT, WRONG_AT
+    task = TASK_SETS.get(train_set) or tasks.task_of(load_problems(train_set))
+    return task.thresholds_of(reward)
+
+
 def training_row(problem: Problem, style: str, alarm: bool = False) -> dict[str, Any]:
     """The dataset row TRL trains on; its columns reach the reward function.
 
@@ -206,11 +220,18 @@ def model_location(name: str) -> str:
                 "or a hub id such as Qwen/Qwen3-1.7B"
             )
         return name
-    if (path / "run.json").exists():
+    if is_run(path):
         path = path / "checkpoints" / "final"
     if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
         raise UserError(f"{path} holds no model: config.json is missing")
     return str(path)
+
+
+def is_run(path: str | Path) -> bool:
+    """Whether a directory is that of a run, and not a model beside which something else has left
+    a run.json.
+    """
+    return Path(path, "run.json").exists() and not Path(path, "config.json").exists()
 
 
 def _meant_as_path(name: str) -> bool:

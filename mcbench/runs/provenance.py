@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
 import sys
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,19 @@ def version_of(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+@cache
+def evaluation_code() -> str:
+    """Hash of what an evaluation's result depends on beside its arguments: the modules that ask,
+    sample and judge, and the versions of what they use. Too many modules rather than too few: what
+    is kept under it is then found anew.
+    """
+    root = Path(__file__).parents[1]
+    folders = ("data", "evaluator", "grpo", "nano", "runs", "tasks")
+    files = sorted(path for one in folders for path in (root / one).rglob("*.py"))
+    sources = (part for path in files for part in (path.name, path.read_bytes()))
+    return digest([json.dumps(versions()), *sources])
 
 
 def commit() -> dict[str, str | None]:

@@ -1,9 +1,16 @@
-"""Records wherever they lie: run directories, compact files, and folders of them."""
+"""Records wherever they lie: run directories, compact files, and folders of them.
+
+In a folder what is damaged or no record of ours is named in one line and left out; a path that is
+named itself must hold one.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.runs.compact import read_compact
@@ -11,33 +18,89 @@ from mcbench.runs.store import RunRecord, RunStore, read_run
 
 
 def read_record(path: str | Path) -> RunRecord:
-    """A run directory or a compact file, whichever ``path`` is."""
-    return read_run(path) if Path(path).is_dir() else read_compact(path)
+    """A run directory or a compact file, whichever ``path`` is.
+
+    Raises:
+        UserError: it is damaged, or no record of ours.
+    """
+    record = read_run(path) if Path(path).is_dir() else read_compact(path)
+    _check(record)
+    return record
 
 
 def read_records(*paths: str | Path) -> list[RunRecord]:
     """The records at paths; a folder stands for all run directories and compact files in it.
 
     Raises:
-        UserError: a path with nothing at it, or a folder that holds none.
+        UserError: a path with nothing at it or no record, or a folder that holds none.
     """
-    return [read_record(one) for path in paths for one in records_at(Path(path))]
+    found = []
+    for path in map(Path, paths):
+        inside = records_at(path)
+        if inside == [path]:
+            found.append(read_record(path))
+            continue
+        usable = [record for one in inside if (record := record_or_none(one)) is not None]
+        if not usable:
+            raise UserError(f"folder {path} holds no run and no compact record that can be read")
+        found += usable
+    return found
 
 
 def finished_records(*folders: str | Path) -> Iterator[RunRecord]:
     """The finished runs and the compact records in folders, which may be missing."""
     for folder in folders:
-        yield from (read_run(run.path) for run in RunStore(folder) if run.state == "finished")
-        yield from map(read_compact, sorted(Path(folder).glob("*.parquet")))
+        for path in (*(run.path for run in RunStore(folder)), *_compact_in(Path(folder))):
+            record = record_or_none(path)
+            if record is not None and (path.is_file() or record.state == "finished"):
+                yield record
+
+
+def record_or_none(path: Path) -> RunRecord | None:
+    """The record there; None where it is none, which is said, once."""
+    try:
+        return read_record(path)
+    except UserError as error:
+        _say(str(error))
+        return None
+
+
+@cache
+def _say(reason: str) -> None:
+    print(f"left out: {reason}", file=sys.stderr, flush=True)
+
+
+def _check(record: RunRecord) -> None:
+    """Refuses what was read and is no record of a run that this version knows."""
+    check_meta(record.meta, record.path)
+    if not all("step" in line for line in (*record.step_lines, *record.eval_lines)):
+        raise UserError(f"{record.path} is no record of a run: a line has no step")
+    try:
+        assert record.config
+    except UserError as error:
+        raise UserError(f"{record.path} is {error}") from error
+
+
+def check_meta(meta: Any, path: Path) -> None:
+    """Refuses what a run.json holds that is not a run's."""
+    if not isinstance(meta, dict):
+        raise UserError(f"{path} is no record of a run: it maps no names to values")
+    for name, kind in (("run_id", str), ("seed", int), ("state", str), ("config", dict)):
+        if not isinstance(meta.get(name), kind):
+            raise UserError(f"{path} is no record of a run: its {name} is missing")
 
 
 def records_at(path: Path) -> list[Path]:
-    """The files and run directories that `read_records` reads there."""
+    """The files and run directories that `read_records` looks at there."""
     if not path.exists():
         raise UserError(f"no run or record at {path}")
     if path.is_file() or (path / "run.json").exists():
         return [path]
-    found = sorted([*(p.parent for p in path.glob("*/run.json")), *path.glob("*.parquet")])
+    found = sorted([*(p.parent for p in path.glob("*/run.json")), *_compact_in(path)])
     if not found:
         raise UserError(f"folder {path} holds no run and no compact record")
     return found
+
+
+def _compact_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.parquet") if path.is_file())

@@ -171,6 +171,25 @@ def undisturbed(model: Any, seed: int) -> Iterator[None]:
 
 
 @contextmanager
+def only_asked(model: Any, ends: Collection[int], pad: int) -> Iterator[None]:
+    """``generate`` does what it is asked and nothing else: of the model's own generation_config,
+    which fills in whatever a call leaves open (penalties, banned and forced tokens, beams), the end
+    tokens and padding alone are left for the block.
+
+    Each module that has one is given the new one: adapters hand theirs on to what they wrap.
+    """
+    holders = [one for one in model.modules() if "generation_config" in vars(one)]
+    before = [one.generation_config for one in holders]
+    for one in holders:
+        one.generation_config = GenerationConfig(eos_token_id=list(ends), pad_token_id=pad)
+    try:
+        yield
+    finally:
+        for one, own in zip(holders, before, strict=True):
+            one.generation_config = own
+
+
+@contextmanager
 def weights_at_hand(trainer: Any) -> Iterator[tuple[Any, bool]]:
     """The trainer's model as ``generate`` takes it, and whether its weights are divided over the
     processes, all of which must then generate together.
@@ -187,7 +206,8 @@ def weights_at_hand(trainer: Any) -> Iterator[tuple[Any, bool]]:
 def transformers_sampler(
     model: Any, tokenizer: Any, batch_size: int = 256, together: bool = False
 ) -> Sampler:
-    """A sampler that uses ``model.generate`` on ``batch_size`` prompts at a time.
+    """A sampler that uses ``model.generate`` on ``batch_size`` prompts at a time, whatever the
+    model's generation_config says of sampling.
 
     With ``together`` all processes sample the same, step by step: what the first one drew counts.
     """
@@ -210,8 +230,6 @@ def transformers_sampler(
             top_k=0,
             top_p=1.0,
             use_cache=True,
-            pad_token_id=pad,
-            eos_token_id=ends,
             **loop,
         )
         rows = output[:, width:].tolist()
@@ -225,7 +243,7 @@ def transformers_sampler(
         # Neighbours of like length need the least padding.
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         responses: list[list[int]] = [[] for _ in prompts]
-        with undisturbed(model, seed):
+        with undisturbed(model, seed), only_asked(model, ends, pad):
             for first in range(0, len(order), batch_size):
                 rows = order[first : first + batch_size]
                 found = respond([prompts[i] for i in rows], max_new_tokens, temperature)

@@ -66,9 +66,21 @@ class Run:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The content of run.json; empty before the run began."""
+        """The content of run.json; empty before the run began.
+
+        Raises:
+            UserError: it is damaged, or another program's.
+        """
         path = self.path / "run.json"
-        return json.loads(path.read_text()) if path.exists() else {}
+        try:
+            found = json.loads(path.read_text())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError) as error:
+            raise UserError(f"{path} is damaged, or no record of a run: {error}") from error
+        if not isinstance(found, dict):
+            raise UserError(f"{path} is no record of a run: it maps no names to values")
+        return found
 
     @property
     def state(self) -> str:
@@ -404,7 +416,8 @@ def read_run(path: str | Path) -> RunRecord:
     """
     run = Run(Path(path))
     if not run.meta:
-        raise UserError(f"{path} holds no run: run.json is missing")
+        missing = "is empty" if (run.path / "run.json").exists() else "is missing"
+        raise UserError(f"{path} holds no run: run.json {missing}")
     return RunRecord(
         meta={**run.meta, "state": run.state},
         step_lines=read_lines(run.path / "steps.jsonl"),

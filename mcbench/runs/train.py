@@ -37,7 +37,14 @@ from mcbench.runs.arguments import lora, trainer_arguments
 from mcbench.runs.config import Config
 from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
-from mcbench.runs.provenance import commit, hardware, processes_here, sharding_here, versions
+from mcbench.runs.provenance import (
+    commit,
+    evaluation_code,
+    hardware,
+    processes_here,
+    sharding_here,
+    versions,
+)
 from mcbench.runs.recorder import Recorder
 from mcbench.runs.rollout import training_rollout
 from mcbench.runs.sampling import (
@@ -394,16 +401,15 @@ class _Session:
         base model's are measured once for all runs.
         """
         cache = self.store.base_evals / f"{self._base_key()}.json"
-        cached = broadcast_object_list([step == 0 and cache.exists()])[0]  # for all, as one saw it
-        if cached:
-            results = _read_evals(cache)
-        else:
+        results = _read_evals(cache) if step == 0 and self.is_main else None
+        cached = broadcast_object_list([results is not None])[0]  # for all, as one saw it
+        if not cached:
             others = () if small else self.config.eval_other_temperatures
             temperatures = [self.config.eval_temperature, *others]
             results = [one for t in temperatures for one in self._measure(trainer, t, step, small)]
         if step == self.config.steps:
             self._note_diversity(trainer)
-        if self.is_main:
+        if self.is_main and results is not None:
             if step == 0 and not cached:
                 cache.parent.mkdir(exist_ok=True)
                 write_json(cache, [result.to_dict() for result in results])
@@ -474,6 +480,7 @@ class _Session:
         config = self.config
         return digest(
             [
+                evaluation_code(),
                 config.model_digest,
                 self._digests[len(self.test_problems)],
                 repr((config.small_eval_every and len(self.part),)),
@@ -488,8 +495,11 @@ class _Session:
         )
 
 
-def _read_evals(path: Path) -> list[EvalResult]:
-    return [
-        EvalResult(**{**row, "per_problem": tuple(row["per_problem"])})
-        for row in json.loads(path.read_text())
-    ]
+def _read_evals(path: Path) -> list[EvalResult] | None:
+    """What an evaluation left; None where there is none, or it is damaged."""
+    try:
+        rows = json.loads(path.read_text())
+        found = [EvalResult(**{**row, "per_problem": tuple(row["per_problem"])}) for row in rows]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return found or None

@@ -12,10 +12,9 @@ from dataclasses import fields
 
 from mcbench.errors import UserError
 from mcbench.grpo.temperature import Choice, select_by_trend
+from mcbench.runs.canonical import STRETCH_SHARE
 from mcbench.runs.config import Config
 from mcbench.runs.store import RunStore
-
-_SHARE = 0.1  # of the run's updates, where temperature_stretch does not say
 
 
 def stretches(config: Config) -> dict[float, Config]:
@@ -27,7 +26,7 @@ def stretches(config: Config) -> dict[float, Config]:
     if config.temperature_reading != "trend":
         return {}
     period = config.generation_period
-    updates = config.temperature_stretch or round(_SHARE * config.steps)
+    updates = config.temperature_stretch or round(STRETCH_SHARE * config.steps)
     steps = max(2, -(-updates // period)) * period  # whole generations: a trend needs two
     if steps >= config.steps:
         raise UserError(

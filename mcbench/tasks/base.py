@@ -52,6 +52,10 @@ Summary = Callable[[Sequence[Problem], Sequence[Sequence[str]], Any], dict[str, 
 
 
 PASS_AT_1 = "pass@1"
+RIGHT_AT, WRONG_AT = 1.0, 0.0
+"""The reward from which on a response is right, and that up to which it is wrong, unless a task
+says otherwise; what is between is neither.
+"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ class Task:
     ``progress`` of the training, 0 to 1.
     ``environment(evaluator, feedback, training, reward)`` is what episodes of several turns are
     played in, and ``feedback`` what may be told in them. ``measure`` is what pages call the share
-    of held-out responses that passed.
+    of held-out responses that passed. ``thresholds`` are of the rewards that have other ones than
+    :data:`RIGHT_AT` and :data:`WRONG_AT`.
     """
 
     name: str
@@ -77,6 +82,11 @@ class Task:
     environment: Callable[..., Environment] | None = None
     feedback: tuple[str, ...] = ()
     measure: str = PASS_AT_1
+    thresholds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def thresholds_of(self, reward: str) -> tuple[float, float]:
+        """From which value of a reward on a response is right, and up to which it is wrong."""
+        return self.thresholds.get(reward, (RIGHT_AT, WRONG_AT))
 
     def check_reward(self, reward: str) -> None:
         """Refuse a reward that the task does not have."""

@@ -132,5 +132,11 @@ TASK = Task(
     judge,
     summary,
     timed=True,
+    # Right is what was accepted, wrong what was rejected; silence, worth 0, is neither.
+    thresholds={
+        name: (value(True, at) / 2, value(False, at) / 2)
+        for name, at in THRESHOLDS.items()
+        if name != TESTS
+    },
     measure="right decisions",
 )

@@ -139,4 +139,6 @@ TASK = Task(
     judge,
     environment=environment,
     feedback=get_args(Feedback),
+    # Also where turns without a program came before the right one, and less than where all failed.
+    thresholds={"rlef": ((SOLVED + (TURNS - 1) * NO_PROGRAM) / 2, FAILED / 2)},
 )

@@ -119,6 +119,43 @@ def test_the_kl_coefficient_adapts_and_is_kept(make_trainer):
     assert trainer.beta == trainer.checkpoint_state["beta"] == pytest.approx(found[-1])
 
 
+def test_a_batch_without_notes_has_none_of_the_batch_before(make_trainer):
+    """Nothing was judged in the second batch; in the third the reward tells nothing."""
+    notes = lambda text: {"outcome": 1, "blamed": 0, "unexecuted": []}  # noqa: E731
+    own, calls = noted(notes), []
+
+    def reward(completions, log_extra=None, **columns):
+        calls.append(completions)
+        if len(calls) == 2:
+            return [None] * len(completions)
+        return own(completions, log_extra if len(calls) == 1 else None, **columns)
+
+    parts, batches = {"reward_funcs": reward}, []
+    parts["on_generation"] = batches.append
+    trainer = make_trainer(
+        trainer=parts, per_device_train_batch_size=8, token_credit="blame", max_steps=3
+    )
+    with pytest.raises(UserError, match="tells outcomes and lines"):
+        trainer.train()
+    assert [one["task/blamed"] for one in trainer.state.log_history if "task/blamed" in one] == [
+        1, 0,
+    ]  # fmt: skip
+
+
+def test_one_coefficient_for_all_processes_from_the_mean_of_all(make_trainer):
+    """A second process, whose responses are three nats further from the reference each."""
+    trainer = make_trainer(beta=0.1, kl_target=4.0, steps_per_generation=2)
+    trainer.training = True
+    trainer.gather = lambda rows: torch.cat([rows, rows + 3])
+    ones = torch.ones(2, 4)
+    output = {
+        "old_per_token_logps": ones, "ref_per_token_logps": ones * 0, "completion_mask": ones,
+        "advantages": torch.zeros(2),
+    }  # fmt: skip
+    trainer.as_trained(output)
+    assert trainer.beta == pytest.approx(dense.adapted(0.1, (4 + 7) / 2, 4.0))
+
+
 def test_a_reward_that_tells_nothing_is_refused(make_trainer):
     with pytest.raises(UserError, match="tells outcomes and lines"):
         make_trainer(token_credit="blame").train()

@@ -105,6 +105,12 @@ def test_the_same_interface(actors):
         actors.evaluate([right])
 
 
+def test_what_programs_print_comes_back_where_a_test_keeps_it(actors):
+    asked = Submission("print(input() * 2)", [StdioTest("ab", "", keep_output=True)])
+    ((test,),) = (result.tests for result in actors.evaluate([asked]))
+    assert (test.verdict, test.output) == ("WA", "abab\n")
+
+
 def test_a_submission_that_brings_down_three_actors_is_an_infrastructure_failure():
     call = _Call([ask("", "1", "1"), ask("", "1")], False, 1, 1)
     call.waiting.clear()

@@ -40,7 +40,8 @@ def stored(path: Any = None) -> Any:
             "advantage": 0.0, "verdicts": "WA", "group": 0,
         }
     )  # fmt: skip
-    config = SimpleNamespace(max_completion_length=8, model="another", recipe="microcoder")
+    named = {"model": "another", "recipe": "microcoder", "train_set": "nano:train"}
+    config = SimpleNamespace(max_completion_length=8, reward="tests", **named)
     return SimpleNamespace(
         seed=0, config=config, completion_steps=lambda: [1], completions=lambda step: frame
     )

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
+import torch
 
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS, planned_runs, planned_together
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
+from mcbench.grpo.masking import correctness
+from mcbench.grpo.metrics import group_metrics
 from mcbench.nano.problems import load_split
 from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.compact import read_compact
@@ -26,6 +29,7 @@ from mcbench.runs.config import (
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.resolve import described, parse_settings, resolve
 from mcbench.runs.schedule import admitting_schedule, prompt_schedule
+from mcbench.tasks import TASKS
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
@@ -307,6 +311,39 @@ def test_every_profile_divides_and_updates_more_than_once_a_generation(profile):
     )  # episodes, and responses of two tokens
     assert config.eval_lengths == ((limit,) if alone else (limit, 2 * limit))
     assert 2 * config.repeat_window <= limit
+
+
+@pytest.mark.parametrize(
+    ("name", "reward"), [(one, reward) for one, task in TASKS.items() for reward in task.rewards]
+)
+def test_a_task_says_which_of_its_rewards_are_right_and_wrong(tmp_path, name, reward):
+    """By hand: rewards that are right, wrong, neither; what no task names is 1, 0, and between."""
+    own = {
+        ("branches", "similarity"): ([3.0], [-1.0], [1.0, 2.9]),
+        ("tab", "accept_25"): ([0.75], [-0.25], [0.0]),
+        ("tab", "accept_25_drift"): ([0.75], [-0.25], [0.0]),
+        ("tab", "accept_45"): ([0.55], [-0.45], [0.0]),
+        ("turns", "rlef"): ([1.0, 0.8, 0.6], [-1.0, -1.2, -1.6], []),
+    }
+    right, wrong, neither = own.get((name, reward), ([1.0], [0.0, -1.0], [0.5]))
+    changed = {"train_set": TASKS[name].sets[0], "reward": reward}
+    given = trainer_arguments(preset("tiny").with_settings(changed), tmp_path)
+    thresholds = given.correct_threshold, given.incorrect_threshold
+    rewards = torch.tensor([*right, *wrong, *neither])
+    read = correctness(rewards, *thresholds)
+    assert read.correct.tolist() == [one in right for one in [*right, *wrong, *neither]]
+    assert read.incorrect.tolist() == [one in wrong for one in [*right, *wrong, *neither]]
+    groups = group_metrics(rewards.numpy(), read.correct.numpy(), len(rewards))
+    assert groups["group/mixed"] == 1
+
+
+def test_the_thresholds_of_a_set_of_ones_own_are_those_of_its_task(tmp_path, problem_file):
+    own = tmp_path / "own.jsonl"
+    rows = map(json.loads, problem_file.read_text().splitlines())
+    own.write_text("".join(json.dumps({**row, "source": "tab"}) + "\n" for row in rows))
+    changed = {"train_set": str(own), "reward": "accept_45"}
+    given = trainer_arguments(preset("tiny").with_settings(changed), tmp_path)
+    assert (given.correct_threshold, given.incorrect_threshold) == (0.275, -0.225)
 
 
 def test_the_profile_sets_the_repeat_window_of_the_trainer(tmp_path):

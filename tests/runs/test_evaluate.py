@@ -12,6 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
+from transformers import GenerationConfig
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
@@ -298,6 +300,64 @@ def test_lengths_are_distributed_as_those_of_plain_generate(model_and_tokenizer)
     ]
     error = 4 * (0.5 * 0.5 * 2 / 3000) ** 0.5  # four standard errors of a difference of shares
     assert shares[0] == pytest.approx(shares[1], abs=error)
+
+
+HABITS = {  # what a model may come with; each changes what `generate` draws
+    "repetition_penalty": 1.8,
+    "no_repeat_ngram_size": 1,
+    "encoder_repetition_penalty": 1.5,
+    "encoder_no_repeat_ngram_size": 2,
+    "top_k": 1,
+    "top_p": 0.1,
+    "top_h": 0.2,
+    "min_p": 0.9,
+    "typical_p": 0.2,
+    "epsilon_cutoff": 0.5,
+    "eta_cutoff": 0.5,
+    "temperature": 0.1,
+    "do_sample": False,
+    "num_beams": 2,
+    "num_return_sequences": 2,
+    "length_penalty": 3.0,
+    "exponential_decay_length_penalty": [1, 3.0],
+    "min_length": 60,
+    "min_new_tokens": 3,
+    "max_time": 0.0,
+    "bad_words_ids": [[5], [6]],
+    "sequence_bias": [[[5], -9.0]],
+    "suppress_tokens": [4, 5, 6],
+    "begin_suppress_tokens": [5, 6],
+    "forced_bos_token_id": 7,
+    "forced_eos_token_id": 7,
+    "guidance_scale": 3.0,
+    "watermarking_config": {"greenlist_ratio": 0.1, "bias": 9.0},
+    "stop_strings": ["a"],
+    "cache_implementation": "static",
+    "return_dict_in_generate": True,
+    "output_scores": True,
+    "prompt_lookup_num_tokens": 2,
+    "use_cache": False,
+}
+
+
+def test_no_habit_of_a_models_generation_config_reaches_an_evaluation(tiny_model):
+    model, tokenizer = load_model(str(tiny_model))
+    asked = prompt_ids(tokenizer, ["in 1 out 1\nAnswer:\n", "in 2"]) * 8
+
+    def drawn():
+        policy = transformers_policy(model, tokenizer, 4)
+        return policy.ends, policy.sampler(asked, 6, 1.0, 3)
+
+    usual, plain = model.generation_config, drawn()
+    for name, value in HABITS.items():
+        model.generation_config = GenerationConfig(eos_token_id=usual.eos_token_id, do_sample=True)
+        setattr(model.generation_config, name, value)
+        own = model.generation_config.to_dict()
+        assert drawn() == plain, name
+        assert model.generation_config.to_dict() == own  # what is saved with the weights stays
+    adapted = get_peft_model(model, LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM"))
+    adapted.base_model.model.generation_config = GenerationConfig(repetition_penalty=1.8)
+    assert transformers_sampler(adapted, tokenizer, 4)(asked, 6, 1.0, 3) == plain[1]
 
 
 def test_a_program_judged_before_is_not_judged_again(problems):

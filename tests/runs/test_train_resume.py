@@ -115,6 +115,23 @@ def test_another_recipe_reuses_the_base_evaluation_and_the_prompts(whole, tiny_s
     )
 
 
+@pytest.mark.parametrize("stale", ["damaged", "empty", "of other code"])
+def test_a_base_evaluation_that_is_damaged_or_of_other_code_is_made_anew(
+    whole, tiny_settings, tmp_path, monkeypatch, stale
+):
+    run, _ = whole
+    (kept,) = (run.path.parent / "base_evals").iterdir()
+    again = tmp_path / "base_evals" / kept.name
+    again.parent.mkdir()
+    again.write_text({"damaged": kept.read_text()[:-9], "empty": "[]"}.get(stale, "no look at it"))
+    if stale == "of other code":
+        monkeypatch.setattr("mcbench.runs.train.evaluation_code", lambda: "another")
+    other = train(resolve("tiny", "grpo_plus", tiny_settings, steps=2), tmp_path, lambda line: None)
+    assert read_run(run.path).eval_lines[:2] == read_run(other.path).eval_lines[:2]
+    assert (again.read_text() == kept.read_text()) == (stale != "of other code")
+    assert len(list(again.parent.iterdir())) == 1 + (stale == "of other code")
+
+
 def test_evaluations_at_other_temperatures_and_on_a_part(tiny_settings, tmp_path):
     more = {
         "eval_every": 4, "eval_other_temperatures": [0.6, 0.3],

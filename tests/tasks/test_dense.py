@@ -2,12 +2,15 @@
 
 import ast
 import json
+import pickle
 
 import pytest
 
+from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
+from mcbench.evaluator.baselines import ProcessPerSample
 from mcbench.nano.words import FENCE_CLOSE
-from mcbench.tasks import branches, dense
+from mcbench.tasks import TASKS, branches, dense
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +170,42 @@ def test_similarity_can_rise_while_nothing_passes(problem, evaluator):
     assert right.reward == 3
     assert wrong.reward == 3
     assert (wrong.passed, right.passed) == (False, True)
+
+
+class Elsewhere:
+    """An evaluator on another machine: what it is given and what it finds travel as data."""
+
+    def __init__(self, evaluator):
+        self.evaluator = evaluator
+
+    def evaluate(self, submissions, **options):
+        sent = pickle.loads(pickle.dumps(list(submissions)))
+        return pickle.loads(pickle.dumps(self.evaluator.evaluate(sent, **options)))
+
+
+@pytest.mark.parametrize(
+    ("name", "reward"),
+    [(task.name, reward) for task in TASKS.values() if task.judge for reward in task.rewards],
+)
+def test_what_a_task_tells_does_not_depend_on_where_programs_run(evaluator, name, reward):
+    task = TASKS[name]
+    given = task.load(task.sets[0])[:4]
+    responses = [
+        *(f"{''.join(one.references[:1])}{FENCE_CLOSE}" for one in given), "x = b\n" + FENCE_CLOSE,
+    ]  # fmt: skip
+    asked = [*given, given[0]], responses, reward
+    here, there = (task.judge(*asked, one) for one in (evaluator, Elsewhere(evaluator)))
+    assert here == there
+    if name == "branches" and reward != "tests":
+        assert json.loads(there[-1].notes)["blamed"] == 1
+
+
+def test_rules_of_others_leave_a_trace_too(problem):
+    with Evaluator(workers=1, rules="livecodebench") as found:
+        ((_, notes),) = judged(problem, found, "a = b\n")
+    assert notes["blamed"] == 1
+    with ProcessPerSample(1) as found, pytest.raises(UserError, match="keeps no output"):
+        judged(problem, found, "a = b\n")
 
 
 def test_the_sets():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from mcbench.report.series import arm_of
 from mcbench.runs.compact import read_compact
 from mcbench.runs.config import Config
 from mcbench.runs.distributions import ADVANTAGE
+from mcbench.runs.records import check_meta
 from mcbench.runs.store import Run, RunRecord
 
 _TAIL = 64  # bytes before the place reached that must still be there, or the file is another one
@@ -276,15 +278,24 @@ class RunFollower:
             return True
         try:
             meta = json.loads(path.read_bytes())
-        except (OSError, ValueError):  # gone since, or no run of ours
+        except OSError:  # gone since
             self._meta_seen = None
             return False
+        except (ValueError, RecursionError) as error:
+            return self._not_ours(f"{path} is damaged, or no record of a run: {error}")
         try:
+            check_meta(meta, path)
             self._take(meta)
-        except (KeyError, TypeError, AttributeError, UserError):  # no run of ours
-            return False
+        except UserError as error:
+            named = str(path) in str(error)
+            return self._not_ours(str(error) if named else f"{path} is {error}")
         self.present = self.was_there = True
         return True
+
+    def _not_ours(self, reason: str) -> bool:
+        """Named once, and not shown: the same file is not read again."""
+        print(f"left out: {reason}", file=sys.stderr, flush=True)
+        return False
 
     # Responses -----------------------------------------------------------------------------------
 

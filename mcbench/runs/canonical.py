@@ -1,0 +1,165 @@
+"""What a configuration comes to: the same for any two that describe one computation.
+
+A run's id is a hash of this. What it leaves out is what acts on nothing beside the other settings
+(``mask_ratio`` without the conditional mask) and what says no more than silence does (``top_p=1``,
+``dynamic_sampling=0``). The form is the one that the recorded runs have, so that they keep their
+ids: what every recipe says is always there, and what goes with another option is there with it.
+
+Not seen are equalities that only the data decide, such as a ``train_limit`` above the number of
+problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcbench.runs.config import Config
+
+BEFORE: Mapping[str, Any] = {"kl_estimator": "k3", "temperature_probe_prompts": 16}
+"""What runs did that were recorded before there was a setting for it."""
+DEFAULTS: Mapping[str, Any] = {
+    "loss_type": "dapo",
+    "epsilon": 0.2,
+    "epsilon_high": None,  # that of epsilon
+    "beta": 0.0,
+    "use_bias_correction_kl": True,
+    "scale_rewards": "group",
+    "importance_sampling_level": "token",
+    "top_entropy_quantile": 1.0,
+    "truncation_mask": "none",
+    "mask_truncated_completions": False,
+    "mask_ratio": 0.2,
+    "mask_when": "incorrect",
+    "masked_lose": "advantage",
+    "repeat_rule": "window",
+    "advantage_rule": "group",
+    "pass_k": 4,
+    "token_rule": "none",
+    "token_share": 2e-4,
+    "token_credit": "none",
+    "num_iterations": 1,
+    "dynamic_sampling": 0,
+    "staleness": 0,
+    "soft_overlong": 0.0,
+    "soft_overlong_weight": 1.0,
+    "top_p": 1.0,
+    "temperature_grid": [0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8],
+    "max_grad_norm": 1.0,
+    "weight_decay": 0.0,
+    "lr_scheduler_type": "constant_with_warmup",
+}
+"""What the trainer does where it is told nothing (:mod:`mcbench.runs.arguments`)."""
+STRETCH_SHARE = 0.1
+"""Of the run's updates, the stretches of T(D) by trend where ``temperature_stretch`` is silent."""
+_STATED = (
+    "loss_type", "epsilon", "epsilon_high", "beta", "use_bias_correction_kl", "scale_rewards",
+    "importance_sampling_level", "truncation_mask",
+)  # fmt: skip
+# In the id whenever they act, at whatever value: so the recorded runs have them.
+_STATED_WITH = ("mask_ratio", "mask_when", "repeat_rule", "pass_k", "token_share")
+
+
+def content(config: Config) -> dict[str, Any]:
+    """What the run computes but for seed, model and data, as JSON has it."""
+    algorithm, temperature = _algorithm(config)
+    scale = config.of_parts("scale")
+    if temperature is not None:
+        scale["temperature"] = temperature
+    return {"profile": scale | _later(config), "algorithm": algorithm}
+
+
+def _algorithm(config: Config) -> tuple[dict[str, Any], float | None]:
+    """The settings of the algorithm; and in the place of ``temperature`` what acts, where stages or
+    a measurement have the say (None: it acts itself).
+    """
+    said = {**DEFAULTS, **config.algorithm()}
+    if said["epsilon_high"] is None:
+        said["epsilon_high"] = said["epsilon"]
+    if said.pop("mask_truncated_completions"):  # TRL's own name of the same
+        said["truncation_mask"] = "all"
+    if not said["beta"]:
+        said["use_bias_correction_kl"] = False  # of a term that is not there
+    temperature = _temperature(config, said)
+    if "length_stages" in said:
+        said["length_stages"] = _steps_of(said["length_stages"])
+        if said["length_stages"] == [[0, config.max_completion_length]]:
+            del said["length_stages"]
+    idle = _idle(config, said)
+    found = {
+        name: value
+        for name, value in said.items()
+        if name in _STATED
+        or (name not in idle and (name in _STATED_WITH or _says_something(name, value)))
+    }
+    if said["truncation_mask"] != "conditional" and said["repeat_rule"] == DEFAULTS["repeat_rule"]:
+        del found["repeat_rule"]  # another one shows in what is logged of repetitions
+    return found, temperature
+
+
+def _says_something(name: str, value: Any) -> bool:
+    """Whether a value differs from what happens without it."""
+    known = {**DEFAULTS, **BEFORE}
+    return name not in known or value != known[name]
+
+
+def _idle(config: Config, said: Mapping[str, Any]) -> set[str]:
+    """The options that act on nothing here."""
+    acts = {
+        ("mask_ratio", "mask_when", "masked_lose"): said["truncation_mask"] == "conditional",
+        ("token_share",): said["token_rule"] != "none",
+        ("pass_k",): said["advantage_rule"] == "pass_at_k",
+        ("kl_estimator",): bool(said["beta"]),
+        ("soft_overlong_weight",): bool(said["soft_overlong"]),
+        ("temperature_grid", "temperature_probe_prompts"): config.measures_temperature,
+    }
+    return {name for names, does in acts.items() if not does for name in names}
+
+
+def _temperature(config: Config, said: dict[str, Any]) -> float | None:
+    """See :func:`_algorithm`; stages that never change are a temperature."""
+    if config.temperature_target_diversity or config.temperature_target_entropy:
+        return 1.0
+    if "temperature_stages" not in said:
+        return None
+    stages = said["temperature_stages"] = _steps_of(said["temperature_stages"])
+    if stages and stages[0][0] == 0:
+        if len(stages) == 1:
+            del said["temperature_stages"]
+            return float(stages[0][1])
+        return 1.0
+    return None
+
+
+def _steps_of(stages: Any) -> Any:
+    """Stages without those that go on as the one before."""
+    if not isinstance(stages, list) or not all(isinstance(one, (list, tuple)) for one in stages):
+        return stages  # a text, which has not been read yet
+    kept: list[list[Any]] = []
+    for start, value in stages:
+        if not kept or kept[-1][1] != value:
+            kept.append([start, value])
+    return kept
+
+
+def _later(config: Config) -> dict[str, Any]:
+    """The settings that there were not always, where they are not at their default; the correction
+    of vLLM's log-probabilities always where vLLM samples.
+    """
+    usual = config.defaults_of("later")
+    found = config.of_parts("later")
+    correction = [name for name in found if name.startswith("vllm_importance_sampling_")]
+    if not config.vllm_importance_sampling_correction:
+        found |= {name: usual[name] for name in correction if not name.endswith("_correction")}
+    if config.small_eval_every is None:
+        found["small_eval_limit"] = usual["small_eval_limit"]
+    if config.prompt_style == "plain":  # no template
+        found["enable_thinking"] = None
+    if config.temperature_stretch == round(STRETCH_SHARE * config.steps):
+        found["temperature_stretch"] = None
+    if config.kind_stages is not None:
+        kinds = _steps_of([[float(start), kind] for start, kind in config.kind_stages])
+        found["kind_stages"] = None if kinds == [[0.0, "all"]] else kinds
+    always = correction if config.backend.startswith("vllm") else ()
+    return {name: value for name, value in found.items() if value != usual[name] or name in always}

@@ -1,0 +1,144 @@
+"""One foreign or damaged record in a folder is named and left out; the others are read."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mcbench.cli import main
+from mcbench.errors import UserError
+from mcbench.report.dashboard.follower import StoreFollower
+from mcbench.runs.compact import read_compact
+from mcbench.runs.records import _say, finished_records, read_record, read_records
+from mcbench.runs.resolve import described
+from mcbench.runs.store import Run, RunStore
+
+RECORDS = Path(__file__).parents[2] / "reports" / "records"
+OURS = sorted(RECORDS.glob("*.parquet"))[0]
+
+
+def meta(**changes):
+    return json.dumps({**read_compact(OURS).meta, **changes})
+
+
+def config(**changes):
+    return {**read_compact(OURS).meta["config"], **changes}
+
+
+FOREIGN = {
+    "empty": "",
+    "nothing_in_it": "{}",
+    "truncated": meta()[:200],
+    "of_another_program": '{"name": "sweep", "config": {"lr": 1}, "state": "finished"}',
+    "of_another_run": '{"run_id": "x", "seed": 0, "state": "finished", "config": {"lr": 1}}',
+    "a_list": "[1, 2]",
+    "a_number": "7",
+    "no_text": b"\xff\xfe",
+    "deep": "[" * 100_000,
+    "of_a_later_version": meta(config=config(a_setting_that_does_not_exist=1)),
+    "with_a_value_that_is_none": meta(config=config(steps="many")),
+    "with_a_text_for_a_config": meta(config="nano"),
+    "with_no_id": meta(run_id=None),
+}
+PARQUETS = {
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_text("no parquet"),
+    "table": lambda path: pq.write_table(pa.table({"a": [1, 2]}), path),
+    "kinds": lambda path: pq.write_table(pa.table({"table": ["meta"], "row": ["7"]}), path),
+    "rows": lambda path: pq.write_table(pa.table({"table": ["meta"], "row": [3]}), path),
+    "folder": lambda path: path.mkdir(),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """One record of ours, and everything else."""
+    found = tmp_path / "runs"
+    found.mkdir()
+    for path in (OURS, *RECORDS.glob("problems-*.json")):
+        shutil.copy(path, found)
+    for name, text in FOREIGN.items():
+        (found / name).mkdir()
+        (found / name / "run.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (found / "a_folder" / "run.json").mkdir(parents=True)
+    (found / "broken_lines").mkdir()
+    (found / "broken_lines" / "run.json").write_text(meta())
+    (found / "broken_lines" / "steps.jsonl").write_text("7\n")
+    for name, write in PARQUETS.items():
+        write(found / f"{name}.parquet")
+    _say.cache_clear()
+    return found
+
+
+def names(told):
+    return {line for line in told.splitlines() if line.startswith("left out: ")}
+
+
+def test_what_is_foreign_is_named_once_in_one_line_each(folder, capfd):
+    for _ in range(2):
+        assert [one.run_id for one in read_records(folder)] == [OURS.stem]
+        assert [one.run_id for one in finished_records(folder)] == [OURS.stem]
+    told = capfd.readouterr().err.splitlines()
+    assert all(line.startswith("left out: ") for line in told)
+    wanted = {*FOREIGN, "a_folder", "broken_lines", *(f"{n}.parquet" for n in PARQUETS)}
+    assert len(told) == len(wanted) - 1  # a folder is no file, whatever its name
+    for name in wanted - {"folder.parquet"}:
+        assert any(f"/{name}" in line for line in told), name
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["runs"],
+        ["runs", OURS.stem[:6]],
+        ["runs", "--where", "seed=1"],
+        ["train", "--profile", "nano", "--dry-run"],
+        ["sweep", "truncation_mask", "--seeds", "1", "--dry-run"],
+        ["report", "FOLDER", "-o", "OUTPUT"],
+        ["report", "FOLDER", "--insights"],
+    ],
+)
+def test_every_command_steps_over_it(folder, tmp_path, capfd, command):
+    given = {"FOLDER": str(folder), "OUTPUT": str(tmp_path / "page.html")}
+    command = [given.get(one, one) for one in command]
+    if command[0] != "report":
+        command += ["--runs-dir", str(folder)]
+    assert main(command) == 0
+    printed = capfd.readouterr()
+    assert "Traceback" not in printed.err
+    assert len(names(printed.err)) >= len(FOREIGN)
+
+
+def test_the_dashboard_steps_over_it(folder, capfd):
+    store = StoreFollower(folder)
+    for _ in range(2):
+        store.poll()
+    assert [name for name, run in store.runs.items() if run.meta] == ["broken_lines"]
+    assert len(names(capfd.readouterr().err)) == len(FOREIGN)
+
+
+@pytest.mark.parametrize("name", [*FOREIGN, "broken_lines", *(f"{n}.parquet" for n in PARQUETS)])
+def test_a_path_that_is_named_must_hold_a_record(folder, name):
+    with pytest.raises(UserError) as caught:
+        read_records(folder / name)
+    assert "\n" not in str(caught.value)
+    assert name in str(caught.value)
+    with pytest.raises(UserError):
+        read_record(folder / name)
+
+
+def test_a_folder_of_nothing_else_holds_no_record(folder):
+    (folder / OURS.name).unlink()
+    with pytest.raises(UserError, match="holds no run and no compact record that can be read"):
+        read_records(folder)
+
+
+def test_a_run_whose_own_run_json_is_damaged_says_so(tmp_path):
+    run = RunStore(tmp_path).run(described("tiny"))
+    run.path.mkdir()
+    (run.path / "run.json").touch()
+    with pytest.raises(UserError, match=r"run\.json is damaged, or no record of a run"):
+        assert Run(run.path).state
