@@ -49,7 +49,7 @@ class ResumableGRPOTrainer(GRPOTrainer):
     train_dataset: Any
     num_generations: int
     temperature: float
-    max_completion_length: int
+    max_completion_length: int | None
     _step: int  # passes; TRL's own, from which it knows where in a batch it is
     _buffered_inputs: Any  # the slices of the batch, None before the first
     _logs: dict[str, Any]

@@ -18,7 +18,7 @@ from mcbench.report.series import MIN_SEEDS_FOR_BAND, t_quantile
 
 LONG = 16  # numbers; shorter arrays stay as they are
 POINTS = 600  # along x; longer curves are stored as means of neighbours
-VALUES, LEAST = 23_000, 160  # of a figure: with many runs there are fewer points, but so many
+VALUES, LEAST = 17_200, 160  # of a figure: with many runs there are fewer points, but so many
 _DROPPED = ("title", "height", "template", "legend")  # the page says these itself
 
 
