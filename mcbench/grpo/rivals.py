@@ -11,6 +11,7 @@ Where TRL 1.16 has a method (GSPO, CISPO, Dr. GRPO) it is its settings alone. He
 Shapes: B = P·G responses, T tokens.
 """
 
+import time
 from collections.abc import Sequence
 from copy import deepcopy
 from math import comb
@@ -203,7 +204,9 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
         sampled: dict[str, float] = {}
         if self.args.dynamic_sampling and self.model.training:
             inputs, sampled = self._with_signal(inputs)
+        before = self.seconds if sampled else {}
         output = super()._generate_and_score_completions(inputs)
+        self.seconds = {name: took + before.get(name, 0.0) for name, took in self.seconds.items()}
         self.log_of_batch(sampled)
         if self.training and self.args.advantage_rule != "group":
             self.replace_advantages(output, self._advantages(output["advantages"].dtype))
@@ -235,7 +238,7 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
         size = self.num_generations
         rows, flat = list(inputs), list(range(0, len(inputs), size))
         kept: dict[int, tuple[Any, ...]] = {}
-        sampled = 0
+        sampled, took = 0, dict.fromkeys(("generate_s", "reward_s"), 0.0)
         for attempt in range(self.args.dynamic_sampling + 1):
             if attempt:
                 for start, place in zip(flat, self._further(attempt, len(flat)), strict=True):
@@ -243,9 +246,12 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
                     rows[start : start + size] = [dict(row) for _ in range(size)]
             places = [start + one for start in flat for one in range(size)]
             asked = [rows[place] for place in places]
+            began = time.perf_counter()
             kept.update(zip(places, self._respond_to(asked), strict=True))
+            took["generate_s"] += time.perf_counter() - began
             sampled += len(flat)
             rewards = self._score(asked, [kept[place][0] for place in places])
+            took["reward_s"] += self.seconds["reward_s"]
             found = flat_groups(rewards, size).tolist()
             flat = [start for start, none in zip(flat, found, strict=True) if none]
             if not flat:
@@ -255,6 +261,7 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
         trace = None if self.trace is None else Trace(*own)
         self._drawn = ids, None if sampler[0] is None else sampler, trace
         count = len(rows) // size
+        self.seconds = {**self.seconds, **took}
         return rows, {
             "dynamic/groups_sampled": sampled / count,
             "dynamic/flat_left": len(flat) / count,

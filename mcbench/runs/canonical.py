@@ -124,7 +124,9 @@ def _temperature(config: Config, said: dict[str, Any]) -> float | None:
     if "temperature_stages" not in said:
         return None
     stages = said["temperature_stages"] = _steps_of(said["temperature_stages"])
-    if stages and stages[0][0] == 0:
+    if not stages or not _are_pairs(stages):
+        return None
+    if stages[0][0] == 0:
         if len(stages) == 1:
             del said["temperature_stages"]
             return float(stages[0][1])
@@ -132,10 +134,22 @@ def _temperature(config: Config, said: dict[str, Any]) -> float | None:
     return None
 
 
+def _are_pairs(stages: Any) -> bool:
+    """Whether stages have been read: a text has not, nor has what is no stage at all."""
+    return isinstance(stages, list) and all(
+        isinstance(one, (list, tuple)) and len(one) == 2 and all(map(_is_number, one))
+        for one in stages
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def _steps_of(stages: Any) -> Any:
     """Stages without those that go on as the one before."""
-    if not isinstance(stages, list) or not all(isinstance(one, (list, tuple)) for one in stages):
-        return stages  # a text, which has not been read yet
+    if not _are_pairs(stages):
+        return stages
     kept: list[list[Any]] = []
     for start, value in stages:
         if not kept or kept[-1][1] != value:

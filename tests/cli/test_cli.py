@@ -192,7 +192,7 @@ def test_a_sweep_is_planned_trained_kept_and_reported(settings, capsys):
 def test_a_planned_sweep_says_what_is_recorded(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(Path(__file__).parents[2])
     assert main(["sweep", "results", "--dry-run", "--runs-dir", str(tmp_path)]) == 0
-    told = "72 of 72 recorded in reports/records; --keep DIR counts them as finished"
+    told = "84 of 96 recorded in reports/records; --keep DIR counts them as finished"
     assert capsys.readouterr().out.splitlines()[-1] == told
 
 

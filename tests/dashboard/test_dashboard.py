@@ -137,8 +137,8 @@ def test_without_a_page_it_is_text_and_has_no_thread(tmp_path: Path) -> None:
 def test_an_experiment_is_watched_before_its_runs_exist(tmp_path: Path, still: None) -> None:
     runs = [(run.arm, run.config) for run in planned_runs("results", "tiny", [0, 1], 4)]
     dashboard = Dashboard(tmp_path, planned=runs, live=True)
-    assert list(states(dashboard).values()) == ["planned"] * 6
-    assert len(dashboard.list.chosen) == 6
+    assert list(states(dashboard).values()) == ["planned"] * 8
+    assert len(dashboard.list.chosen) == 8
     dashboard.close()
 
 

@@ -61,6 +61,7 @@ def test_a_page_keeps_means_of_neighbours_where_a_figure_has_many_values(
     x, runs = seeds_of(figure.data[0])
     lines = sum(len(seeds_of(one)[1]) for one in figure.data if role_of(one) == "seeds")
     monkeypatch.setattr(encode, "VALUES", lines * (x.size // 2))
+    monkeypatch.setattr(encode, "LEAST", 1)
     curve = figure_spec(figure)["data"][0]["curve"]
     first, gap, count = curve["x"]["evenly"]
     assert (first, gap, count) == (x[1], x[2] - x[0], x.size // 2)

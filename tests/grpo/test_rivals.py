@@ -1,5 +1,6 @@
 """The rivals' formulas against numbers worked out by hand, and each of them in training."""
 
+import itertools
 import math
 
 import pytest
@@ -194,6 +195,17 @@ def test_groups_that_stay_flat_are_kept_and_said(make_trainer):
     trainer.train()
     assert logged(trainer, "dynamic/groups_sampled") == [3]
     assert logged(trainer, "dynamic/flat_left") == [1]
+
+
+def test_the_time_of_a_batch_holds_all_rounds_of_its_sampling(make_trainer, monkeypatch):
+    trainer = make_trainer(
+        dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
+    )
+    clock = itertools.count()  # a second passes with every look at it
+    monkeypatch.setattr("mcbench.grpo.rivals.time.perf_counter", lambda: float(next(clock)))
+    trainer.train()
+    assert logged(trainer, "time/generate_s")[0] >= 3  # rounds
+    assert logged(trainer, "time/reward_s")[0] >= 3
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])

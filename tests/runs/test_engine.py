@@ -10,6 +10,7 @@ from test_train_resume import assert_same_record
 from mcbench.errors import UserError
 from mcbench.files import read_lines
 from mcbench.grpo import RECIPES
+from mcbench.runs import canonical
 from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.config import CORRECTION
 from mcbench.runs.presets import PROFILES
@@ -119,10 +120,9 @@ def test_the_correction_is_part_of_the_id_where_it_acts():
     with_vllm = [described("qwen3-4b", settings=changes).run_id for changes in ({}, masked)]
     assert len(set(with_vllm)) == 2
     usual = described("qwen3-4b")
-    assert {name: getattr(usual, name) for name in CORRECTION}.items() <= usual._content()[
-        "profile"
-    ].items()
-    assert not set(CORRECTION) & described("nano")._content()["profile"].keys()
+    corrected = {name: getattr(usual, name) for name in CORRECTION}
+    assert corrected.items() <= canonical.content(usual)["profile"].items()
+    assert not set(CORRECTION) & canonical.content(described("nano"))["profile"].keys()
     noisy = described("nano", settings={**masked, "sampler_noise": 0.1})
     assert noisy.run_id != described("nano", settings={"sampler_noise": 0.1}).run_id
     with pytest.raises(UserError, match="no effect with backend 'transformers'"):
