@@ -14,7 +14,8 @@ from mcbench.claims.assess import digits_of
 from mcbench.claims.claim import Claim
 from mcbench.claims.evidence import Part
 from mcbench.claims.margins import MARGINS
-from mcbench.claims.protocol import ELSEWHERE
+from mcbench.claims.protocol import ELSEWHERE, PROTOCOL
+from mcbench.claims.round_2 import NOT_TESTABLE
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, MOST_SEEDS
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, results_of, studies
@@ -169,11 +170,17 @@ def state_table(results: Results) -> pd.DataFrame:
                 "Rests on": rests_on(
                     BASES.get(one.basis, one.basis), on_features(one.features, one.elsewhere)
                 ),
-                "Why there is no decision": spoken(one.reason) or "–",
+                "Why there is no decision": _why(name, one) or "–",
             }
             for name, one in results.items()
         ]
     )
+
+
+def _why(name: str, one: Result) -> str:
+    """Why nothing is decided; of what round 1 asked and nano cannot decide also that."""
+    known = NOT_TESTABLE.get(name) if one.basis.startswith(PROTOCOL) else None
+    return "; ".join(filter(None, [spoken(one.reason), known and f"not testable here: {known}"]))
 
 
 def verdicts(results: Results) -> list[Verdict]:
@@ -304,7 +311,7 @@ def summary_tables(results: Results) -> dict[str, pd.DataFrame]:
                     **numbers(one.effect, *one.interval, one.unit),
                     "Seeds": seeds,
                     "Rests on": rests_on(one.basis, on_features(one.features, one.elsewhere)),
-                    "Why there is no decision": spoken(one.reason),
+                    "Why there is no decision": _why(one.claim.id, one),
                 }
             )
             continue

@@ -114,7 +114,6 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         {
             "arms": some("recipes", "polaris"),
             "profiles": ["tiny"],
-            "settings": {"temperature_probe_prompts": 4},
         },
         "W2",
         "no finished run of no mask",
