@@ -8,11 +8,9 @@ prompts; :func:`mcbench.grpo.temperature.select_by_trend` has the rule.
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from mcbench.errors import UserError
 from mcbench.grpo.temperature import Choice, select_by_trend
-from mcbench.runs.canonical import STRETCH_SHARE
+from mcbench.runs.canonical import DEFAULTS, STRETCH_SHARE
 from mcbench.runs.config import Config
 from mcbench.runs.store import RunStore
 
@@ -46,17 +44,8 @@ def stretches(config: Config) -> dict[float, Config]:
     }
     return {
         t: config.with_settings({**few, "temperature": t, "temperature_grid": [t]})
-        for t in config.temperature_grid or default_grid()
+        for t in config.temperature_grid or DEFAULTS["temperature_grid"]
     }
-
-
-def default_grid() -> list[float]:
-    """The temperatures that the trainer tries where nothing says which."""
-    from mcbench.grpo import MicroCoderGRPOConfig
-
-    (found,) = (f for f in fields(MicroCoderGRPOConfig) if f.name == "temperature_grid")
-    assert callable(found.default_factory)
-    return list(found.default_factory())
 
 
 def choice_of(config: Config, store: RunStore) -> Choice:
