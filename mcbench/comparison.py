@@ -14,24 +14,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from IPython import get_ipython
-from IPython.display import display
+from IPython.display import display as show
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms
-from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun
+from mcbench.experiments.experiments import PlannedRun
 from mcbench.experiments.study import Study, missing_runs, planned_study, run_study
-from mcbench.report.base import with_stills
+from mcbench.report import display
+from mcbench.report.claims import claim_sections, our_sections
 from mcbench.report.dashboard.dashboard import Dashboard
-from mcbench.report.experiment import experiment_page, finding, frame, paper_table, show
+from mcbench.report.experiment import block_of, frame, paper_table
+from mcbench.report.head import head_of
+from mcbench.report.page import Table, slug
+from mcbench.report.panels import PANELS
+from mcbench.report.provenance import provenance
+from mcbench.report.samples import samples_of
 from mcbench.report.served import page_likely
-from mcbench.report.site import command, save
-from mcbench.report.sources import Sources
+from mcbench.report.site import write_comparison
+from mcbench.report.sources import Sources, arms_of
 from mcbench.report.style import spoken
 from mcbench.runs.place import in_project
 
@@ -41,15 +46,24 @@ class Comparison(Study):
     """A :class:`mcbench.experiments.study.Study` that can be looked at and kept.
 
     ``curves``, ``evaluations`` and ``responses`` are its tidy frames, ``verdicts()`` the claims
-    that its arms suffice for. ``beside`` holds what some experiments measure beside runs, see
-    :func:`mcbench.report.experiment.experiment_page`.
+    that its arms suffice for. ``beside`` holds what some experiments measure beside runs (see
+    :class:`mcbench.report.sources.Sources`), ``others`` the same arms at other sizes.
     """
 
     beside: Mapping[str, Any] = field(default_factory=dict)
+    others: Sequence[Comparison] = ()
 
-    def with_beside(self, **records: Any) -> Comparison:
-        """The same with ``data``, ``suite`` or studies by name to show beside it."""
-        return replace(self, beside={**self.beside, **records})
+    def with_beside(self, *others: Comparison, **records: Any) -> Comparison:
+        """The same with ``data``, ``suite`` or studies by name to show beside it, and with other
+        sizes, whose claims count where this one decides nothing.
+        """
+        found = {**self.beside, **records}
+        return replace(self, beside=found, others=[*self.others, *others])
+
+    @property
+    def sources(self) -> Sources:
+        """What panels and the first screen are drawn from."""
+        return Sources([self, *self.others], self, **self.beside)
 
     def verdicts(self) -> pd.DataFrame:
         """As :meth:`Study.verdicts` gives them, with the names of arms for people."""
@@ -61,65 +75,79 @@ class Comparison(Study):
         told = {name: found[name].map(spoken) for name in ("parts", "note") if name in found}
         return found.assign(**told)
 
-    def show(self, *names: str) -> None:
-        """Display figures by name, such as ``"accuracy"``, ``"length"``, ``"diversity"``.
+    # Shown in a notebook, and on the page that it becomes ----------------------------------------
+
+    def show(self, *names: str, fold: str = "") -> None:
+        """Show panels by name, such as ``"accuracy"``, ``"length"``, ``"diversity"``: figures,
+        then the numbers beside them. Elsewhere than in a notebook, a line for each figure.
+
+        Args:
+            names: every panel that any runs have, where there are none.
+            fold: the line under which a page hides them until somebody opens it.
 
         Raises:
-            UserError: no such figure; the message lists them.
+            UserError: no such panel; the message lists them.
         """
-        show(self, *names, **self.beside)
+        blocks = [block_of(self.sources, name) for name in names or (*PANELS, "coverage")]
+        display.show(*blocks, prefix=slug(self.profile), fold=fold)
+
+    def claims(self, fold: str = "") -> None:
+        """Show every claim and question with its parts, intervals and reasons."""
+        results = self.sources.results
+        display.show(*claim_sections(results), *our_sections(results), fold=fold)
+
+    def samples(self, fold: str = "") -> None:
+        """Show responses, which a page has in a browser of its own."""
+        for size, arms in self.sources.sizes.items():
+            if (found := samples_of(size, slug(size), arms)) is not None:
+                display.show(found, fold=fold)
+        if search := self.beside.get("search"):
+            display.show(*filter(None, [samples_of("", "search", arms_of(search))]), fold=fold)
+
+    def provenance(self, fold: str = "") -> None:
+        """Show the runs, their settings and what produced them."""
+        sources = self.sources
+        named = {name: arms_of(one) for name in ("timing", "correction", "search")
+                 if (one := self.beside.get(name))}  # fmt: skip
+        display.show(provenance({**sources.sizes, **named}), fold=fold)
+
+    def paper(self) -> None:
+        """Show what the paper reports: arm, measure, value; read by eye where it is a figure."""
+        display.show(Table(paper_table(self.name)))
+
+    def _repr_mimebundle_(self, *args: Any, **options: Any) -> tuple[dict[str, Any], Any]:
+        shown = display.head_output(head_of(self.sources))
+        return shown.data, {display.KEY: shown.about}
+
+    # Kept ----------------------------------------------------------------------------------------
 
     def frame(self, name: str) -> pd.DataFrame:
-        """The numbers that a figure of :meth:`show` draws.
+        """The numbers that a panel of :meth:`show` draws.
 
         Raises:
             UserError: as there.
         """
-        return frame(self, name, **self.beside)
+        return frame(self.sources, name)
 
-    def paper(self) -> pd.DataFrame:
-        """What the paper reports: arm, measure, value; read by eye where it is a figure."""
-        return paper_table(self.name)
-
-    def report(self, path: str | Path | None = None, *others: Comparison) -> Path:
+    def report(self, path: str | Path | None = None) -> Path:
         """Write the comparison as one HTML page; returns where it lies, and prints it in a script.
 
         Args:
             path: ``runs/<name>.html`` of the project where None.
-            others: the same comparison at other sizes of model, for the same page.
         """
-        page = experiment_page([self, *others], self._again(others), **self.beside)
-        written = save(page, path or in_project(Path("runs", f"{self.name}.html")))
+        target = Path(path or in_project(Path("runs", f"{self.name}.html")))
+        written = write_comparison(self.sources, self._call(), target)
         if get_ipython() is None:
             print(f"report: {written}")
         return written
 
-    def _again(self, others: Sequence[Comparison]) -> str:
-        """The command, or the call, that makes the page again."""
+    def _call(self) -> str:
+        """The call that makes the comparison again."""
         seeds = list(dict.fromkeys(one.config.seed for one in self.planned))
-        if self.name in EXPERIMENTS and not self.options.get("settings"):
-            home = EXPERIMENTS[self.name]
-            scale: dict[str, Any] = {"profile": self.profile}
-            if len(home.profiles) > 1:
-                scale = {"profiles": [one.profile for one in (self, *others)]}
-            own = None if self.settings == home.arms else self.settings
-            steps = self.options.get("steps")
-            return command(f"{home.notebook}.ipynb", **scale, arms=own, seeds=seeds, steps=steps)
         given = [repr({arm: dict(own) for arm, own in self.settings.items()})]
         given += [f"profile={self.profile!r}", f"seeds={seeds!r}"]
         given += [f"{name}={value!r}" for name, value in self.options.items() if value]
         return f"compare({', '.join(given)})"
-
-    def _repr_html_(self) -> str:
-        """Arms, settings and runs, as a notebook shows them."""
-        rows = [
-            (arm, ", ".join(f"{name} {value}" for name, value in own.items()),
-             len(self.arms.get(arm, ())))
-            for arm, own in self.settings.items()
-        ]  # fmt: skip
-        table = pd.DataFrame(rows, columns=["arm", "settings", "runs"])
-        told = finding(Sources([self], self, **self.beside))
-        return f"<p>{escape(told)}</p>" + table.to_html(index=False)
 
 
 def compare(
@@ -137,6 +165,7 @@ def compare(
     temperatures: Sequence[float] = (),
     address: str | None = None,
     launch: str | None = None,
+    train: bool = True,
 ) -> Comparison:
     """Find or train the runs of some arms and compare them.
 
@@ -163,6 +192,7 @@ def compare(
         temperatures: at which the checkpoints of the ``temperature`` experiment are measured.
         address: of a Ray cluster to train on.
         launch: an accelerate configuration, to train each run with several processes.
+        train: whether missing runs are trained; else they are left out.
 
     Raises:
         UserError: a name or value that is not allowed (before anything is trained), or a run
@@ -172,17 +202,16 @@ def compare(
         raise UserError("compare needs arms, or the name of an experiment that has some")
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
-    with_stills()  # also for figures that the reader draws of the frames
-    if page_likely():
+    if page_likely() and train:
         _watch(folder, missing_runs(planned, folder, use_records, fresh))
     study = run_study(
         arms, experiment, profile, seeds, steps, settings, runs_dir=folder,
         use_records=use_records, workers=workers, fresh=fresh,
-        temperatures=temperatures, address=address, launch=launch,
+        temperatures=temperatures, address=address, launch=launch, train=train,
     )  # fmt: skip
     return Comparison(**{one.name: getattr(study, one.name) for one in fields(study)})
 
 
 def _watch(folder: Path, missing: Sequence[PlannedRun]) -> None:
     if missing:
-        display(Dashboard(folder, planned=[(one.arm, one.config) for one in missing]))
+        show(Dashboard(folder, planned=[(one.arm, one.config) for one in missing]))

@@ -20,14 +20,12 @@ from mcbench.cli.options import FailedError
     metavar="NAME VALUE",
     help="A parameter, as in papermill; VALUE is JSON, or plain text.",
 )
-@click.option(
-    "-o", "--output", help="The executed notebook (default: runs/notebooks/<name>.ipynb)."
-)
+@click.option("-o", "--output", help="The executed notebook (default: <runs_dir>/<name>.ipynb).")
 @click.option("--dry-run", is_flag=True, help="Check and print the parameters and do nothing.")
 def run(
     notebook: str, parameters: tuple[tuple[str, str], ...], output: str | None, dry_run: bool
 ) -> None:
-    """Execute a notebook with parameters and keep it with its outputs."""
+    """Execute a notebook with parameters; keep it with its outputs, and the page that it makes."""
     from mcbench.experiments.notebook import (
         NotebookFailedError,
         check_parameters,
@@ -35,6 +33,7 @@ def run(
         run_notebook,
     )
     from mcbench.files import json_or_text
+    from mcbench.runs.place import in_project
 
     defaults = notebook_parameters(notebook)
     given = {
@@ -45,13 +44,15 @@ def run(
     if dry_run:
         print(json.dumps(check_parameters(defaults, given), indent=1))
         return
-    kept = Path(output) if output else Path("runs", "notebooks", Path(notebook).name)
+    from mcbench.report.site import notebook_page
+
+    resolved = check_parameters(defaults, given)
+    folder = in_project(resolved.get("runs_dir", "runs"))
+    kept = Path(output) if output else folder / Path(notebook).name
     try:
         run_notebook(notebook, given, kept)
     except NotebookFailedError as error:
-        from mcbench.report.batch import after_failure
-
-        resolved = check_parameters(defaults, given)
-        page = after_failure(notebook, kept, resolved, str(error))
+        page = notebook_page(kept, reason=str(error))
         raise FailedError(f"{error}\nreport of what there was: {page}") from error
     print(f"executed notebook: {kept}")
+    print(f"report: {notebook_page(kept)}")

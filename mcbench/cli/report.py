@@ -13,7 +13,9 @@ from mcbench.errors import UserError
 
 @click.command()
 @click.argument("records", nargs=-1)
-@click.option("-o", "--output", default="runs/report.html", show_default=True, help="The page.")
+@click.option(
+    "-o", "--output", help="The page (default: beside a notebook, else runs/report.html)."
+)
 @click.option(
     "--single-file",
     is_flag=True,
@@ -35,15 +37,16 @@ from mcbench.errors import UserError
 )
 @click.option("--dry-run", is_flag=True, help="Print what --complete would do and do nothing.")
 def report(records: tuple[str, ...], **options: Any) -> None:
-    """Write one HTML page from run records, or rebuild a folder of reports from its records.
+    """Write the HTML page of an executed notebook, of run records, or all of a folder of reports.
 
-    RECORDS is a folder of reports (default: reports), or run directories, compact records and
-    folders of them (such as runs), or with --single-file one page.
+    RECORDS is a notebook (.ipynb), a folder of reports (default: reports), whose notebooks are
+    executed from its records, or run directories, compact records and folders of them (such as
+    runs), or with --single-file one page.
     """
     from mcbench.report import site
 
     names = records or ("reports",)
-    first, output = Path(names[0]), Path(options["output"])
+    first, output = Path(names[0]), Path(options["output"] or "runs/report.html")
     is_folder = len(names) == 1 and site.is_site(first)
     if options["complete"] or options["dry_run"]:
         if not is_folder or not options["complete"]:
@@ -56,7 +59,10 @@ def report(records: tuple[str, ...], **options: Any) -> None:
         from mcbench.experiments.complete import complete
 
         complete(first / "records", options["runs_dir"], options["workers"])
-    if options["single_file"] and first.suffix == ".html" and len(names) == 1:
+    if first.suffix == ".ipynb" and len(names) == 1:
+        page = site.notebook_page(first, options["output"], options["single_file"])
+        print(f"report: {page}")
+    elif options["single_file"] and first.suffix == ".html" and len(names) == 1:
         print(f"report: {site.as_single_file(first, output)}")
     elif options["single_file"] and is_folder:
         raise UserError(

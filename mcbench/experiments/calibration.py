@@ -19,8 +19,10 @@ from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.files import plain, write_atomic
+from mcbench.runs import provenance
 from mcbench.runs.config import Config, preset
 from mcbench.runs.evaluate import judge, passed
+from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.scores import pass_at_k
 
 ATTEMPTS = 8
@@ -166,6 +168,33 @@ class CalibrationRecord:
             return cls(**content | kinds)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path} is no record of a calibration: {error}") from error
+
+
+def calibration_record(
+    profiles: Sequence[str],
+    temperatures: Sequence[float],
+    problems: int | None = None,
+    seed: int = 0,
+    runs_dir: str | Path = "runs",
+    use_records: bool = True,
+) -> CalibrationRecord:
+    """A calibration for a notebook: the committed record where it has these settings, else measured
+    now and kept beside the runs.
+    """
+    for folder in committed_records() if use_records and problems is None else []:
+        path = folder / CALIBRATION_FILE
+        record = CalibrationRecord.read(path) if path.is_file() else None
+        asked = (tuple(profiles), tuple(map(float, temperatures)), seed)
+        if record and asked == (record.profiles, record.temperatures, record.seed):
+            return record
+    reports = [calibrate(name, temperatures, problems, seed) for name in profiles]
+    origin = {"versions": provenance.versions(), **provenance.commit()}
+    origin["hardware"] = provenance.hardware()
+    record = CalibrationRecord(
+        tuple(profiles), tuple(temperatures), seed, origin, tuple(reports)
+    )  # fmt: skip
+    record.write(in_project(runs_dir) / CALIBRATION_FILE)
+    return record
 
 
 def calibrate(

@@ -2,8 +2,9 @@
 
 papermill itself only warns about an unknown parameter, turns a tuple into a string and records no
 defaults; here those are errors, and the resolved parameters are kept in the output notebook.
-Notebooks have :func:`check_injected` called (by :func:`mcbench.report.batch.begin`), so that plain
-papermill refuses wrong parameters too.
+Notebooks have :func:`check_injected` called (by
+:func:`mcbench.report.dashboard.arm_form.workbench`), so that plain papermill refuses wrong
+parameters too.
 """
 
 from __future__ import annotations
@@ -50,14 +51,15 @@ def notebook_parameters(path: str | Path) -> Parameters:
     cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
     if not cells:
         raise UserError(f"notebook {path} has no cell tagged 'parameters'")
-    return _assignments(cells[0].source, path)
+    return assignments(cells[0].source, path)
 
 
 # `steps = None  # type: int`, or `steps: int | None = None`
 _KIND = r"^(\w+)(?= *(?:=.*# *type:|:)) *(?:=.*# *type: *|: *)(\w+)"
 
 
-def _assignments(source: str, path: str | Path) -> Parameters:
+def assignments(source: str, path: str | Path) -> Parameters:
+    """Names and defaults of a ``parameters`` cell from its source; errors as above."""
     defaults = Parameters()
     defaults.kinds = dict(re.findall(_KIND, source, re.MULTILINE))
     for node in ast.parse(source).body:
@@ -152,8 +154,8 @@ def check_injected() -> dict[str, Any]:
     if not injected:
         return {}
     number = injected[-1]
-    defaults = _assignments(cells[number - 1], "this notebook")
-    given = _assignments(cells[number], "this notebook")
+    defaults = assignments(cells[number - 1], "this notebook")
+    given = assignments(cells[number], "this notebook")
     for name, value in given.items():
         if isinstance(value, str) and not isinstance(defaults.get(name, ""), str):
             with contextlib.suppress(ValueError):
@@ -167,9 +169,10 @@ _INJECTED = "# Parameters\n"
 
 
 def run_notebook(
-    path: str | Path, parameters: Mapping[str, Any], output: str | Path
+    path: str | Path, parameters: Mapping[str, Any], output: str | Path, quiet: bool = False
 ) -> dict[str, Any]:
-    """Execute a notebook, showing what its cells print, and save it with outputs to ``output``.
+    """Execute a notebook, showing what its cells print unless ``quiet``, and save it with outputs
+    to ``output``.
 
     Returns:
         All parameters with their values, defaults included.
@@ -195,8 +198,7 @@ def run_notebook(
                 str(output),
                 parameters=dict(parameters),
                 progress_bar=False,
-                stdout_file=sys.stdout,
-                stderr_file=sys.stderr,
+                **({} if quiet else {"stdout_file": sys.stdout, "stderr_file": sys.stderr}),
                 config=Config({"KernelManager": manager}),
             )
     except papermill.PapermillExecutionError as error:

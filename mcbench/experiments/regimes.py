@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mcbench.runs.compact import read_compact
 from mcbench.runs.config import preset
+from mcbench.runs.place import committed_records
 from mcbench.runs.store import RunRecord
 
 PROFILE = "nano-steady"
@@ -36,6 +38,12 @@ FOLDER = "pilots"  # beside the compact records
 def is_clip_pilot(record: RunRecord) -> bool:
     """Whether it is one of those at ``nano-clip``'s scale."""
     return (record.config.num_iterations or 1) > 1
+
+
+def recorded_pilots() -> list[RunRecord]:
+    """The pilots that the committed records hold."""
+    folders = [folder / FOLDER for folder in committed_records()]
+    return [read_compact(path) for one in folders for path in sorted(one.glob("*.parquet"))]
 
 
 def steady(records: Sequence[RunRecord]) -> list[RunRecord]:

@@ -294,6 +294,7 @@ def run_study(
     progress: Say | None = None,
     address: str | None = None,
     launch: str | None = None,
+    train: bool = True,
 ) -> Study:
     """Find or train the runs of arms, measure what their experiment needs beside them, and assess.
 
@@ -308,6 +309,7 @@ def run_study(
         workers: runs trained side by side.
         fresh: train again what is finished.
         temperatures: of the checkpoints of the ``temperature`` experiment; none: not measured now.
+        train: whether missing runs are trained and measured; else they are left out.
 
     Raises:
         UserError: settings that do not fit, or a run failed.
@@ -320,7 +322,7 @@ def run_study(
     committed = committed_records() if use_records and not fresh else []
     found = train_missing(
         experiment or OWN, planned, folder, progress, workers, fresh, committed,
-        address=address, launch=launch,
+        address=address, launch=launch, train=train,
     )  # fmt: skip
     by_id = {record.run_id: record for record in found}
     by_arm: dict[str, list[RunRecord]] = {}
@@ -329,7 +331,7 @@ def run_study(
             by_arm.setdefault(one.arm, []).append(by_id[one.config.run_id])
     folders = [folder, *committed]
     measurements = _measured(experiment, found, folders, progress)
-    if experiment == "temperature" and temperatures:
+    if experiment == "temperature" and temperatures and train:
         grid = measure_grid(
             folder, profile, seeds, steps, folder, temperatures, workers, progress, settings,
             known=measurements,

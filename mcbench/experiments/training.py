@@ -27,6 +27,7 @@ def train_missing(
     address: str | None = None,
     retries: int = 1,
     launch: str | None = None,
+    train: bool = True,
 ) -> list[RunRecord]:
     """Train what is missing of planned runs and return the record of each, in the order asked.
 
@@ -35,6 +36,7 @@ def train_missing(
         fresh: delete the runs of the folder first; no record stands in for them.
         records: folders of compact records that count as finished runs.
         keep: a folder of compact records that also gets those of new runs.
+        train: whether anything is trained; else what is missing is left out.
         workers, address, retries, launch: as for :func:`mcbench.scale.sweep.train_all`.
 
     Raises:
@@ -51,17 +53,17 @@ def train_missing(
             if keep:
                 _compact(one, Path(keep)).unlink(missing_ok=True)
     plan = make_plan(asked, store, folders)
-    progress(_how_much(name, plan, store))
+    progress(_how_much(name, plan, store) + ("" if train else ", which is left out"))
     started = time.monotonic()
     try:
         train_all(
-            plan.missing, store, progress, workers=workers, address=address, retries=retries,
-            launch=launch,
+            plan.missing if train else [], store, progress, workers=workers, address=address,
+            retries=retries, launch=launch,
         )  # fmt: skip
     finally:  # interrupted or failed: what was finished is kept
         if keep:
             _keep(plan.distinct, store, Path(keep), records)
-    if plan.missing:
+    if plan.missing and train:
         progress(f"{name}: all runs finished, {clock(time.monotonic() - started)}")
     return [found for one in asked if (found := find_record(one, store, folders)) is not None]
 

@@ -269,6 +269,7 @@ def where_it_holds(
     use_records: bool = True,
     workers: int = 1,
     fresh: bool = False,
+    train: bool = True,
 ) -> Where:
     """Find or train the runs of a grid of cells.
 
@@ -290,5 +291,8 @@ def where_it_holds(
         NAME, profile, seeds, steps, arms, settings, cells=grid(rates, limits, diagonal)
     )
     committed = committed_records() if use_records and not fresh else []
-    found = train_missing(NAME, planned, in_project(runs_dir), None, workers, fresh, committed)
+    folder = in_project(runs_dir)
+    found = train_missing(
+        NAME, planned, folder, None, workers, fresh, committed, train=train
+    )  # fmt: skip
     return cells_of(found, arms)

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 
 from mcbench.report.paper import Reference
-from mcbench.report.picture import picture
 from mcbench.report.series import Arms, Curve, smooth
 from mcbench.report.style import NEUTRAL_GRID, NEUTRAL_TEXT, ArmStyle, arm_styles
 
@@ -175,33 +174,20 @@ class Figure:
         """Add a line or an area that is no data."""
         self.layout.setdefault("shapes", []).append(shape)
 
+    def to_dict(self) -> dict[str, Any]:
+        """As the JSON data that plotly's scripts read."""
+        layout = {name: value for name, value in self.layout.items() if name != "template"}
+        return {"data": rounded(self.data), "layout": rounded(layout)}
+
     def plotly(self) -> go.Figure:
         """As plotly's own object, every property checked."""
         import plotly.graph_objects as go
 
-        with_stills()
         return go.Figure(rounded(self.data), rounded(self.layout))
 
-    def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
-        return self.plotly()._repr_mimebundle_(*args, **options)
-
-
-def with_stills() -> None:
-    """Keep a still picture of every plotly figure that a notebook shows, beside the figure itself,
-    for where no script runs (:mod:`mcbench.report.picture`).
-    """
-    import plotly.io as pio
-    from plotly.io.base_renderers import MimetypeRenderer
-
-    class Still(MimetypeRenderer):
-        def to_mimebundle(self, fig_dict: dict[str, Any]) -> dict[str, str]:
-            return {"image/svg+xml": picture(fig_dict["data"], fig_dict["layout"])}
-
-    shown = (pio.renderers.default or "").split("+")
-    if "still" not in pio.renderers:
-        pio.renderers["still"] = Still()
-    if "plotly_mimetype" in shown and "still" not in shown:
-        pio.renderers.default = "+".join([*shown, "still"])
+    def _repr_mimebundle_(self, *args: Any, **options: Any) -> dict[str, Any]:
+        title = self.layout["title"]["text"]
+        return {"application/vnd.plotly.v1+json": self.to_dict(), "text/plain": title}
 
 
 def rounded(value: Any) -> Any:
@@ -274,22 +260,28 @@ def add_curve(
     """
     shown = smooth(curve, smoothing)
     count = curve.runs.shape[0]
-    gap = np.full((count, 1), np.nan)
-    x = np.hstack([np.tile(curve.x.astype(float), (count, 1)), gap]).ravel()[:-1]
-    y = np.hstack([curve.runs, gap]).ravel()[:-1]
+    seeds = seeds_in_one(curve.x, curve.runs)
     name = f"{style.label} ({curve.note})" if curve.note else style.label
 
     def part(role: str) -> dict[str, Any]:
-        meta = {"role": role, "seeds": count, "smooth": smoothing > 1}
+        meta: dict[str, Any] = {"role": role, "seeds": count, "smooth": smoothing > 1}
+        meta |= {"label": style.label} if role == "mean" else {}
         named = legend and role == "mean"
         return {"legendgroup": curve.arm, "showlegend": named, "meta": meta}
 
     thin = replace(style, color=style.fill(0.28), dash="solid")
-    figure.line(x, y, name, thin, 1, hoverinfo="skip", **part("seeds"))
+    figure.line(**seeds, name=name, style=thin, width=1, hoverinfo="skip", **part("seeds"))
     figure.band(curve.x, shown.low, shown.high, style.fill(0.14), name, **part("band"))
     look: dict[str, Any] = {"mode": "lines+markers"} if markers else {}
     look |= {"marker": {"size": 6, "color": style.color}, "hovertemplate": hover}
     figure.line(curve.x, shown.mean, name, style, 2.4, **look, **part("mean"))
+
+
+def seeds_in_one(x: np.ndarray, runs: np.ndarray) -> dict[str, np.ndarray]:
+    """``x`` and ``y`` of one trace that draws all seeds: x (N,), runs (S, N), gaps between them."""
+    gap = np.full((len(runs), 1), np.nan)
+    many = np.tile(np.asarray(x, dtype=float), (len(runs), 1))
+    return {"x": np.hstack([many, gap]).ravel()[:-1], "y": np.hstack([runs, gap]).ravel()[:-1]}
 
 
 def seeds_of(trace: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:

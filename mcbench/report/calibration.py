@@ -1,4 +1,4 @@
-"""Figures and a page on what the untrained nano models can do."""
+"""What the untrained nano models can do, in figures and tables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from mcbench.experiments.regimes import (
     regime_table,
     stress_rate,
 )
+from mcbench.report import display
 from mcbench.report.base import Figure, new_figure
 from mcbench.report.mechanisms import mechanism_section
-from mcbench.report.page import Page, Panel, Plot, Section, Table, facts, reproduction, slug
+from mcbench.report.page import NANO_NOTE, Head, Panel, Plot, Section, Table, facts, slug
 from mcbench.report.spread import middles
 from mcbench.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, ArmStyle
 from mcbench.runs.store import RunRecord
@@ -185,17 +186,9 @@ def _model_section(report: CalibrationReport) -> Section:
     )
 
 
-def calibration_page(
-    record: CalibrationRecord, reproduce: str, pilots: Sequence[RunRecord] = ()
-) -> Page:
-    """The whole calibration: targets first, then the temperature grid, the regimes, each model.
-
-    Args:
-        reproduce: the command that makes the page again, shown as it is.
-        pilots: records of the pilots (:mod:`mcbench.experiments.regimes`).
-    """
-    reports = record.reports
-    grid = Panel(
+def grid_panel(reports: Sequence[CalibrationReport]) -> Panel:
+    """Entropy, diversity and accuracy over the sampling temperature."""
+    return Panel(
         "Temperature",
         "Higher temperature must raise entropy and diversity, or the temperature experiments "
         "measure nothing.",
@@ -205,23 +198,32 @@ def calibration_page(
         ],
         pd.concat([report.grid.assign(model=report.model) for report in reports]),
     )
-    return Page(
-        title="The nano world, measured",
-        kicker="calibration",
-        lead="Is each untrained model a fair test bed? The targets were fixed before any recipe "
-        "was trained; a missed one is shown as missed.",
-        finding=_finding(reports),
-        arms=model_styles(reports),
-        notebook="10_nano_world",
-        sections=[
-            Section("targets", "Targets", blocks=[Table(target_table(reports))]),
-            Section("grid", "Temperature and diversity", blocks=[grid]),
-            *([regime_section(pilots), mechanism_section(pilots, reports)] if pilots else []),
-            *(_model_section(report) for report in reports),
-            Section(
-                "provenance",
-                "Where this comes from",
-                blocks=[reproduction(reproduce), facts(record.origin.items())],
-            ),
-        ],
-    )
+
+
+def show_targets(record: CalibrationRecord) -> None:
+    """Show the first screen: what meets the targets, in a sentence, and the targets themselves."""
+    display.display([display.head_output(Head(_finding(record.reports), notes=[NANO_NOTE]))])
+    display.show(Table(target_table(record.reports)))
+
+
+def show_temperature(record: CalibrationRecord) -> None:
+    """Show entropy, diversity and accuracy over the sampling temperature."""
+    display.show(grid_panel(record.reports))
+
+
+def show_regimes(record: CalibrationRecord, pilots: Sequence[RunRecord]) -> None:
+    """Show which learning rates were chosen by the pilots (:mod:`mcbench.experiments.regimes`),
+    and whether what the experiments are about acts at all; nothing without pilots.
+    """
+    if pilots:
+        display.show(regime_section(pilots), mechanism_section(pilots, record.reports))
+
+
+def show_models(record: CalibrationRecord) -> None:
+    """Show pass rates and lengths of each model."""
+    display.show(*map(_model_section, record.reports))
+
+
+def show_origin(record: CalibrationRecord) -> None:
+    """Show what the measurement was made with."""
+    display.show(facts(record.origin.items()))

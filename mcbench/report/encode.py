@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mcbench.report.base import ROLES, Figure, role_of, rounded, seeds_of
+from mcbench.report.base import ROLES, Figure, role_of, rounded, seeds_in_one, seeds_of
 from mcbench.report.series import MIN_SEEDS_FOR_BAND, t_quantile
 
 LONG = 16  # numbers; shorter arrays stay as they are
@@ -33,13 +33,28 @@ def figure_spec(figure: Figure) -> dict[str, Any]:
     )
     layout["margin"] = {"l": 54, "r": 12, "t": 14 + above, "b": 44}
     layout["showlegend"] = False
-    runs = sum(len(seeds_of(one)[1]) for one in figure.data if role_of(one) == "seeds")
-    points = max(LEAST, min(POINTS, VALUES // max(1, runs)))
+    points = _points(figure)
     return {
         "data": [_trace(trace, points) for trace in figure.data],
         "layout": encoded(layout),
         "linked": figure.over_steps,
     }
+
+
+def thinned(figure: Figure) -> Figure:
+    """The same with few enough points in the curves of single seeds."""
+    points, data = _points(figure), []
+    for trace in figure.data:
+        if role_of(trace) == "seeds":
+            x, runs = _thinned(*seeds_of(trace), points)
+            trace = {**trace, **seeds_in_one(x, runs)}
+        data.append(trace)
+    return Figure(data, {**figure.layout})
+
+
+def _points(figure: Figure) -> int:
+    runs = sum(len(seeds_of(one)[1]) for one in figure.data if role_of(one) == "seeds")
+    return max(LEAST, min(POINTS, VALUES // max(1, runs)))
 
 
 def _is_strip(shape: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ Those of ``data_quality`` and ``code_evaluator`` have modules of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,7 @@ def search(sources: Sources) -> Panel:
     title = "A sub-agent that searches a repository"
     if sources.search is None or not (arms := arms_of(sources.search)):
         return Panel(title, missing="Not recorded: no run of the sub-agent.")
-    solved, told = (panel(name, arms, "search") for name in ("accuracy", "task"))
+    solved, told = (panel(name, arms) for name in ("accuracy", "task"))
     prose = (
         "Accuracy is the share of held-out queries that the solver solves with what it was shown. "
         "f05 is the mean of F0.5 on files and on lines, f05_1 to f05_3 what the lines that were "
@@ -184,7 +185,8 @@ def search(sources: Sources) -> Panel:
         f"asked for is worth {NAMED_F05:.3f} on average and lets the solver solve nothing; its "
         f"definition alone is worth {DEFINITION_F05:.3f}, and solves 38 %."
     )
-    return Panel(title, prose, [*solved.plots, *told.plots], missing=solved.missing)
+    plots = [replace(plot, id=f"search-{plot.id}") for plot in (*solved.plots, *told.plots)]
+    return Panel(title, prose, plots, missing=solved.missing)
 
 
 # Table 1 -----------------------------------------------------------------------------------------
@@ -202,17 +204,17 @@ def papers_table_one(sources: Sources) -> ScoreTable:
 
 
 Draw = Callable[[Sources], Panel | ScoreTable]
-_TABLES: dict[str, Draw] = {"table-1": table_one, "table-1-paper": papers_table_one}
+TABLES: dict[str, Draw] = {"table-1": table_one, "table-1-paper": papers_table_one}
 _OWN: dict[str, Mapping[str, Draw]] = {
     "truncation_mask": {"readings": readings, "repetition": repetition, "correction": correction},
     "temperature": {"grid": grid},
     "data_quality": data_panels.PANELS,
     "code_evaluator": evaluator_panels.PANELS,
-    "results": _TABLES,
+    "results": TABLES,
     "batch_size": {"clip-by-update": clip_by_update},
     "context_length": {"correction": correction},
     "multi_turn": {"search": search},
-    OWN: _TABLES,
+    OWN: TABLES,
 }
 
 

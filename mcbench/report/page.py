@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from mcbench.errors import UserError
 from mcbench.files import write_atomic
 from mcbench.report.base import SMOOTHING, Figure
-from mcbench.report.encode import figure_spec
 from mcbench.report.rendering import Link as Link
 from mcbench.report.rendering import render, script_json
 from mcbench.report.style import ArmStyle
@@ -50,7 +48,7 @@ class Panel:
     """What a few figures say; ``data`` are numbers beside those behind each figure.
 
     ``missing`` says what is not drawn, because it was not recorded or because it never changes
-    (``flat``: those figures, for their numbers); ``text`` is shown as it is, line by line.
+    (``flat``: those figures, for their numbers).
     """
 
     title: str
@@ -58,8 +56,12 @@ class Panel:
     plots: Sequence[Plot] = ()
     data: pd.DataFrame | None = None
     missing: str = ""
-    text: str = ""
     flat: Sequence[Plot] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has nothing to show but what is missing."""
+        return not (self.plots or self.flat or (self.data is not None and len(self.data)))
 
 
 @dataclass(frozen=True)
@@ -80,23 +82,13 @@ class Facts:
     fold: str = ""
 
 
-@dataclass(frozen=True)
-class Code:
-    """Text that is shown as it is."""
-
-    text: str
-    title: str = ""
-    fold: str = ""
-
-
-Block = Panel | Table | Facts | Code | ScoreTable
+Block = Panel | Table | Facts | ScoreTable
 
 
 @dataclass(frozen=True)
 class Section:
     """A heading with blocks below it.
 
-    ``samples`` are responses for the sample browser (:mod:`mcbench.report.samples`), shown last.
     ``fold`` is what stands for the blocks until somebody opens them; they are drawn then.
     """
 
@@ -104,7 +96,6 @@ class Section:
     title: str
     prose: str = ""
     blocks: Sequence[Block] = ()
-    samples: Mapping[str, Any] | None = None
     fold: str = ""
 
 
@@ -171,31 +162,63 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Page:
-    """All that a page shows.
+class Head:
+    """The first screen: what came out in a sentence or two, numbers, where the arms end, the
+    claims' verdicts.
 
-    ``finding`` says in a sentence or two what came out, and stands first, above the ``ends`` of the
-    arms and the ``verdicts``; ``lead`` is what is measured, ``notes`` stand in boxes; ``equal``, on
-    arms that trained alike, is folded under them. ``notebook`` names the one that makes the page.
+    ``lead`` says on how much it rests and what is missing, ``notes`` stand in boxes; ``equal``, on
+    arms that trained alike, is folded.
+    """
+
+    finding: str = ""
+    tiles: Sequence[Tile] = ()
+    ends: Ends | None = None
+    verdicts: Sequence[Verdict] = ()
+    lead: str = ""
+    notes: Sequence[str] = ()
+    equal: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something of a page, in HTML; under ``fold`` until a reader opens that."""
+
+    html: str
+    fold: str = ""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What stands under a heading; ``contents`` are the ids and titles of what is inside."""
+
+    id: str
+    title: str
+    parts: Sequence[Part] = ()
+    contents: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as it was put together from an executed notebook (:mod:`mcbench.report.export`).
+
+    Attributes:
+        finding: what came out in a sentence, for the index.
+        heads: first screens and what opens the page, as HTML.
+        figures: plotly's JSON by id, as :func:`mcbench.report.encode.figure_spec` makes it.
+        samples: data of sample browsers by id.
+        arms: what the toolbar names, each as it is drawn.
+        notebook: the path of the notebook, relative to the page; empty where it has none.
     """
 
     title: str
     kicker: str
-    lead: str
-    sections: Sequence[Section]
-    tiles: Sequence[Tile] = ()
     finding: str = ""
-    ends: Ends | None = None
-    verdicts: Sequence[Verdict] = ()
+    heads: Sequence[str] = ()
+    chapters: Sequence[Chapter] = ()
+    figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    samples: Mapping[str, Any] = field(default_factory=dict)
+    arms: Mapping[str, ArmStyle] = field(default_factory=dict)
     notebook: str = ""
-    arms: Mapping[str, ArmStyle] | None = None
-    notes: Sequence[str] = (NANO_NOTE,)
-    equal: Sequence[str] = ()
-
-    @property
-    def panels(self) -> list[Panel]:
-        """Those of all sections, in order."""
-        return [one for section in self.sections for one in section.blocks if type(one) is Panel]
 
 
 @dataclass(frozen=True)
@@ -237,11 +260,6 @@ def facts(values: Iterable[tuple[str, object]], title: str = "", fold: str = "")
     return Facts([(name, flat(value)) for name, value in values], title, fold)
 
 
-def reproduction(command: str) -> Code:
-    """The command that makes a page again."""
-    return Code(command, "Make this page again")
-
-
 def build_page(page: Page, plotly_src: str | None = None, place: Place | None = None) -> str:
     """The page as HTML.
 
@@ -250,24 +268,19 @@ def build_page(page: Page, plotly_src: str | None = None, place: Place | None = 
         plotly_src: relative path of a shared copy of plotly's script; None puts the script (about
             5 MB) into the page, so that the one file can be sent to somebody.
         place: in the folder of reports that the page is part of.
-
-    Raises:
-        UserError: two figures have the same id.
     """
-    specs = _figure_specs(page)
-    samples = {one.id: one.samples for one in page.sections if one.samples is not None}
-    traces = [trace for spec in specs.values() for trace in spec["data"]]
+    traces = [trace for spec in page.figures.values() for trace in spec["data"]]
     return render(
         "page.html",
         page=page,
         title=page.title,
         place=place,
-        figures=script_json(specs),
-        samples=script_json(samples) if samples else "",
+        figures=script_json(page.figures),
+        samples=script_json(page.samples) if page.samples else "",
         window=SMOOTHING if any(t.get("meta", {}).get("smooth") for t in traces) else 0,
-        linked=any(spec["linked"] for spec in specs.values()),
-        plotly_src=plotly_src if specs else None,
-        plotly=_plotly() if specs and not plotly_src else "",
+        linked=any(spec["linked"] for spec in page.figures.values()),
+        plotly_src=plotly_src if page.figures else None,
+        plotly=_plotly() if page.figures and not plotly_src else "",
     )
 
 
@@ -278,25 +291,17 @@ def _plotly() -> str:
     return Markup(get_plotlyjs())
 
 
-def _figure_specs(page: Page) -> dict[str, dict[str, Any]]:
-    """The figures as JSON data, less what the page says itself (title, and the legend of arms)."""
-    specs: dict[str, dict[str, Any]] = {}
-    for plot in (plot for panel in page.panels for plot in panel.plots):
-        if plot.id in specs:
-            raise UserError(f"two figures of the page have the id {plot.id!r}")
-        specs[plot.id] = figure_spec(plot.figure)
-    return specs
-
-
 def build_index(
     entries: Sequence[Entry],
     sections: Sequence[Section] = (),
     verdicts: Sequence[Verdict] = (),
     finding: str = "",
-    notes: Sequence[str] = (),
+    round_1: bool = False,
 ) -> str:
-    """A page that lists others and the verdicts of all, with sections of its own below them; the
-    ``notes`` stand in boxes.
+    """A page that lists others and the verdicts of all, with sections of its own below them.
+
+    Args:
+        round_1: whether runs of the protocol's first round are shown, of which more is known since.
     """
     return render(
         "index.html",
@@ -305,7 +310,8 @@ def build_index(
         verdicts=verdicts,
         finding=finding,
         title="Reports",
-        notes=[NANO_NOTE, *notes],
+        note=NANO_NOTE,
+        round_1=round_1,
         samples="",
     )
 

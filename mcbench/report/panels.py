@@ -7,7 +7,7 @@ is said in the panel's ``missing``, never left out silently.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -337,7 +337,6 @@ SYNONYMS = {
 def panel(
     name: str,
     arms: Arms,
-    prefix: str = "",
     smoothing: int = SMOOTHING,
     also: Iterable[str] = (),
 ) -> Panel:
@@ -345,7 +344,6 @@ def panel(
 
     Args:
         arms: arm -> runs by seed.
-        prefix: begins the ids of the figures, which must be unique on a page.
         smoothing: steps of the running mean.
         also: other panels that the caller knows, for the message.
 
@@ -358,8 +356,6 @@ def panel(
         raise unknown("panel", name, [*_KINDS, *SYNONYMS, *also])
     kind = _KINDS[wanted]
     plots, flat, missing = drawn(kind, arms, smoothing)
-    if prefix:
-        plots = [replace(plot, id=f"{prefix}-{plot.id}") for plot in plots]
     said = [missing, left_out(plots), unfinished_runs(arms)]
     return Panel(kind.title, kind.prose, plots, missing=" ".join(filter(None, said)), flat=flat)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from mcbench.grpo.recipes import RECIPES
-from mcbench.report.page import Section, Table, facts, flat, reproduction
+from mcbench.report.page import Section, Table, facts, flat
 from mcbench.report.series import Arms, Record, comparable, eval_lengths, seed_of
 from mcbench.report.style import arm_styles
 from mcbench.runs.config import SETTINGS, Config, part_of
@@ -62,10 +62,8 @@ def settings(config: Config) -> dict[str, str]:
     }
 
 
-def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
-    """Configuration, versions, hardware, the runs, which of their evaluations are not shown, and
-    the command that makes the page again.
-    """
+def provenance(sizes: Mapping[str, Arms]) -> Section:
+    """Configuration, versions, hardware, the runs, and which of their evaluations are not shown."""
     found: dict[str, dict[str, str]] = {}
     for size, arms in sizes.items():
         for arm, style in arm_styles(arms).items():
@@ -89,7 +87,6 @@ def provenance(sizes: Mapping[str, Arms], reproduce: str) -> Section:
         "Where this comes from",
         " ".join(filter(None, dict.fromkeys(remarks))),
         blocks=[
-            reproduction(reproduce),
             _table(runs_table(sizes), "Runs"),
             *([_table(own, "Settings in which the arms differ")] if differing else []),
             *([] if opened.empty else [Table(opened, "What the paper leaves open, chosen here")]),

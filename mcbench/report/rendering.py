@@ -33,6 +33,11 @@ def render(template: str, **values: Any) -> str:
     return environment().get_template(template).render(**values)
 
 
+def macro(name: str) -> Any:
+    """A macro of ``blocks.html``, to be called with what it shows."""
+    return getattr(environment().get_template("blocks.html").module, name)
+
+
 @cache
 def environment() -> Environment:
     """The templates with their filters."""

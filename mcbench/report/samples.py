@@ -14,13 +14,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from mcbench.grpo.diversity import distinct_n, last_code_block, program_key
-from mcbench.report.page import Section
 from mcbench.report.series import Arms, Record, seed_of
 from mcbench.report.style import arm_styles
 from mcbench.runs.compact import chosen_samples
@@ -225,17 +225,27 @@ def _level(log_prob: float | None) -> str:
     return f"{min(LEVELS - 1, int(nats * PER_NAT)):x}"
 
 
-def samples_section(size: str, prefix: str, arms: Arms) -> Section | None:
-    """The sample browser; None where no responses are stored."""
+@dataclass(frozen=True)
+class Samples:
+    """Responses for the sample browser of a page, under an id; ``data`` as :func:`sample_data`."""
+
+    id: str
+    title: str
+    prose: str
+    data: Mapping[str, Any]
+
+
+def samples_of(size: str, prefix: str, arms: Arms) -> Samples | None:
+    """The responses that a page shows; None where none are stored."""
     data = sample_data(arms)
     if data is None:
         return None
     seeds = sorted({named["seed"] for named in data["arms"].values()})
-    return Section(
+    return Samples(
         f"{prefix}-samples",
         f"Responses: {size}",
         f"Training samples of seed {', '.join(map(str, seeds))}: the first prompts of the first, a "
         "middle and the last generation, chosen without a look at their responses. Each prompt was "
         "answered several times by each arm.",
-        samples=data,
+        data,
     )

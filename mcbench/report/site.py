@@ -1,32 +1,26 @@
-"""Where pages lie, and what ``mcbench report`` does: pages of a folder's records or of any runs."""
+"""Where pages lie, and what ``mcbench report`` does: the page of an executed notebook, of any runs,
+and of every notebook of a folder of reports.
+"""
 
 from __future__ import annotations
 
-import json
+import os
 import re
-import shlex
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 from mcbench.claims import read_measurements
-from mcbench.claims.protocol import of_first_round
 from mcbench.errors import UserError
-from mcbench.experiments.arms import CORRECTION, SEARCH, TIMING
-from mcbench.experiments.calibration import CALIBRATION_FILE, CalibrationRecord
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
-from mcbench.experiments.labelled import SUITE_FILE, SuiteRecord
 from mcbench.experiments.match import named_by_settings
-from mcbench.experiments.regimes import FOLDER as PILOTS
+from mcbench.experiments.notebook import NotebookFailedError, run_notebook
 from mcbench.experiments.study import OWN, Study, studies
-from mcbench.experiments.where import NAME as WHERE
-from mcbench.experiments.where import recorded
 from mcbench.files import write_atomic
-from mcbench.report.calibration import calibration_page
+from mcbench.report.any_runs import notebook_of
 from mcbench.report.claims import (
     all_results,
     results_on,
@@ -35,30 +29,21 @@ from mcbench.report.claims import (
     summary_section,
     verdicts,
 )
-from mcbench.report.experiment import experiment_page, known_of_round_1
+from mcbench.report.export import STOPPED, page_of, read_notebook
+from mcbench.report.head import nothing_recorded
 from mcbench.report.landscape import landscape_section
 from mcbench.report.page import Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
-from mcbench.report.sections import SECTIONS
 from mcbench.report.served import show_link
+from mcbench.report.sources import Sources
 from mcbench.report.style import KNOWN
-from mcbench.report.where import where_page
 from mcbench.runs.compact import read_compact
+from mcbench.runs.place import RECORDS, in_project
 from mcbench.runs.records import read_records, records_at
 from mcbench.runs.store import RunRecord
 
 PLOTLY = "assets/plotly.min.js"
 INDEX = "index.html"
-
-
-def command(notebook: str, **parameters: Any) -> str:
-    """The shell line that runs a notebook with these parameters; those that are None are left."""
-    words = ["mcbench", "run", f"notebooks/{notebook}"]
-    for name, value in parameters.items():
-        if value is not None:
-            text = value if isinstance(value, str) else json.dumps(value)
-            words += ["-p", name, shlex.quote(text)]
-    return " ".join(words)
 
 
 # Files -------------------------------------------------------------------------------------------
@@ -110,140 +95,134 @@ def is_site(path: str | Path) -> bool:
     return (Path(path) / "records").is_dir()
 
 
+# Executed notebooks ------------------------------------------------------------------------------
+
+
+def notebook_page(
+    notebook: str | Path, output: str | Path | None = None, single_file: bool = False,
+    reason: str = "",
+) -> Path:  # fmt: skip
+    """Write the page of an executed notebook, beside it where no ``output`` is given; one that did
+    not come to its end gets ``<name>.unfinished.html`` and leaves the page of an earlier run.
+
+    Args:
+        reason: why it did not, where only the caller knows.
+
+    Raises:
+        UserError: no notebook, or none of its cells was executed.
+    """
+    path = Path(notebook)
+    read = read_notebook(path)
+    target = Path(output) if output else path.with_suffix(".html")
+    source = os.path.relpath(path.resolve(), target.resolve().parent)
+    page = page_of(read, path.stem, source, reason)
+    return save(page, unfinished(target) if page.kicker == STOPPED else target, single_file)
+
+
 # A folder of reports -----------------------------------------------------------------------------
 
 
-def beside(folder: Path, name: str, found: Mapping[str, Sequence[Study]]) -> dict[str, Any]:
-    """What an experiment's page shows beside its runs, as far as a folder of records has it."""
-    data, suite = folder / DATA_FILE, folder / SUITE_FILE
-    if name == "data_quality" and data.exists():
-        return {"data": DataRecord.read(data)}
-    if name == "code_evaluator":
-        read = SuiteRecord.read(suite) if suite.exists() else None
-        return {"suite": read, "timing": next(iter(found[TIMING]), None)}
-    if name in ("truncation_mask", "context_length"):
-        return {"correction": next(iter(found[CORRECTION]), None)}
-    if name == "multi_turn":
-        return {"search": next(iter(found[SEARCH]), None)}
-    return {}
-
-
 def build_site(folder: str | Path) -> list[Path]:
-    """Rebuild the pages of a folder from ``records/``; the same records, the same bytes.
+    """Execute the project's notebooks from the records of a folder, and write their pages and the
+    index; nothing is trained. The same records, the same bytes.
 
-    The pages share one copy of plotly's script under ``assets/``. The index also lists the pages
-    that notebooks wrote into the folder.
+    The pages share one copy of plotly's script under ``assets/``. The index also lists pages that
+    lie in the folder beside them.
 
     Raises:
-        UserError: the folder holds no records.
+        UserError: the folder holds no records, or the project's notebooks are not here.
     """
-    folder = Path(folder)
+    folder = Path(folder).resolve()
     kept = folder / "records"
     records = [read_compact(path) for path in sorted(kept.glob("*.parquet"))]
     if not records:
         raise UserError(f"{kept} holds no run records (*.parquet)")
     measurements = read_measurements(kept)
     found = {name: studies(name, records, measurements) for name in EXPERIMENTS}
-    pages: dict[str, Page] = {}
-    if (where := recorded(records)) is not None:
-        pages[f"{EXPERIMENTS[WHERE].notebook}.html"] = where_page(
-            where, command(f"{EXPERIMENTS[WHERE].notebook}.ipynb")
-        )
-    for name, experiment in EXPERIMENTS.items():
-        if experiment.beside or name == WHERE:
-            continue
-        if known := shown_sizes(name, found[name]):
-            more = beside(kept, name, found)
-            page = experiment_page(known, reproduce(known, more), **more)
-            pages[f"{experiment.notebook}.html"] = page
-    calibration = kept / CALIBRATION_FILE
-    if calibration.exists():
-        found_pilots = [read_compact(path) for path in sorted((kept / PILOTS).glob("*.parquet"))]
-        pages["10_nano_world.html"] = calibrated_page(
-            CalibrationRecord.read(calibration), found_pilots
-        )
+    pages = {path.stem: _executed(path, kept, folder) for path in _notebooks(found)}
     write_plotly(folder / PLOTLY)
     index = folder / INDEX
     others = [
         path
         for path in folder.glob("*.html")
-        if path != index and path.name not in pages and not path.name.endswith(".unfinished.html")
+        if path != index and path.stem not in pages and not path.name.endswith(".unfinished.html")
     ]
     entries = [_entry(path) for path in others]
-    entries += [Entry(name, page.title, page.finding) for name, page in pages.items()]
+    entries += [Entry(f"{name}.html", page.title, page.finding) for name, page in pages.items()]
     entries.sort(key=lambda one: one.href)
     built = []
     neighbours = zip([None, *entries[:-1]], entries, [*entries[1:], None], strict=True)
     for before, entry, after in neighbours:
-        if entry.href in pages:
+        if (page := pages.get(Path(entry.href).stem)) is not None:
             place = Place(INDEX, before, after)
-            path = folder / entry.href
-            built.append(write_page(pages[entry.href], path, PLOTLY, place))
+            built.append(write_page(page, folder / entry.href, PLOTLY, place))
     results = all_results(found)
     html = build_index(
         entries,
         [summary_section(results), landscape_section(results), runs_section(records)],
         verdicts({name: one for name, one in results.items() if one.claim.whose == "paper"}),
         states_sentence(results),
-        known_of_round_1(SECTIONS["index"], records),
+        ROUND_1 in {record.seed for record in records},
     )
     write_atomic(index, html)
-    return [index.resolve(), *built]
+    return [index, *built]
 
 
-def shown_sizes(name: str, known: Sequence[Study]) -> list[Study]:
-    """The sizes of an experiment that a page shows: of its own profiles those with two arms or
-    more, of others those with half of the arms; fewer are there because another experiment trains
-    them too. Not a first round of a model that its own profiles train.
-    """
-    experiment = EXPERIMENTS[name]
-    half = len(experiment.arms) / 2
-    own = [study for study in known if study.profile in experiment.profiles]
-    trained = {record.config.model for study in own for record in study.records}
+ROUND_1 = 10
+"""A seed of the first round of the protocol: where it is there, the index says what is known of
+that round since."""
 
-    def shown(study: Study) -> bool:
-        if study.profile in experiment.profiles:
-            return len(study.arms) >= 2
-        before = of_first_round(study.records)
-        again = before and trained.issuperset(one.config.model for one in study.records)
-        return len(study.arms) >= max(2, half) and not again
 
-    return [study for study in known if shown(study)]
+def _notebooks(found: Mapping[str, Sequence[Study]]) -> list[Path]:
+    """The notebooks of the experiments that have runs, and those that need none."""
+    folder = in_project("notebooks")
+    if not folder.is_dir():
+        raise UserError(
+            f"the pages of a folder of reports are notebooks, and {folder} is not here: run this "
+            "in a checkout of mcbench"
+        )
+    shown = {EXPERIMENTS[name].notebook for name, known in found.items() if known}
+    ours = {one.notebook for one in EXPERIMENTS.values()}
+    every = sorted(folder.glob("[0-9]*.ipynb"))
+    return [path for path in every if path.stem in shown or path.stem in ALWAYS - ours]
+
+
+ALWAYS = {"10_nano_world"}
+
+
+def _executed(notebook: Path, records: Path, folder: Path) -> Page:
+    """The page of a notebook, executed on nothing but these records."""
+    print(f"executing {notebook.name}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="mcbench-") as kept, _environment(records):
+        output = Path(kept) / notebook.name
+        given = {"train": False, "runs_dir": str(Path(kept) / "runs")}
+        try:
+            run_notebook(notebook, given, output, quiet=True)
+        except NotebookFailedError as error:
+            raise UserError(f"no page of {notebook.name}: {error}") from error
+        return page_of(
+            read_notebook(output), notebook.stem, os.path.relpath(notebook.resolve(), folder)
+        )
+
+
+@contextmanager
+def _environment(records: Path) -> Iterator[None]:
+    """The kernels that are started inside read these records."""
+    before = os.environ.get(RECORDS)
+    os.environ[RECORDS] = str(records)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[RECORDS]
+        else:
+            os.environ[RECORDS] = before
 
 
 def _entry(path: Path) -> Entry:
-    """The index entry of a page that a notebook wrote, under the title that it gives itself."""
+    """The index entry of any other page, under the title that it gives itself."""
     title = re.search("<title>(.*?)</title>", path.read_text(encoding="utf-8"))
     return Entry(path.name, unescape(title[1]) if title else path.stem)
-
-
-def reproduce(known: Sequence[Study], more: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """The commands that run an experiment's notebook at the profiles of its studies, with the seeds
-    that all arms have there, so that nothing is trained for it (all seeds, where they share none).
-    """
-    experiment = EXPERIMENTS[known[0].name]
-    by_seeds: dict[tuple[int, ...], list[str]] = {}
-    for study in known:
-        by_arm = [{record.seed for record in runs} for runs in study.arms.values() if runs]
-        seeds = tuple(sorted(set.intersection(*by_arm) or set.union(*by_arm)))
-        by_seeds.setdefault(seeds, []).append(study.profile)
-    data = more.get("data")
-    planted = sorted(map(int, data.scores)) if data else None
-    lines: list[str] = []
-    for seeds, profiles in by_seeds.items():
-        sizes: list[dict[str, Any]] = [{"profile": profile} for profile in profiles]
-        if experiment.several:
-            sizes = [{"profiles": profiles}]
-        shared = {"seeds": seeds, "pool_seeds": planted}
-        lines += [command(f"{experiment.notebook}.ipynb", **size, **shared) for size in sizes]
-    return "\n".join(lines)
-
-
-def calibrated_page(record: CalibrationRecord, pilots: Sequence[RunRecord] = ()) -> Page:
-    """The page of a calibration, with the command that measures it again."""
-    settings = {"profiles": list(record.profiles), "temperatures": list(record.temperatures)}
-    again = command("10_nano_world.ipynb", **settings, seed=record.seed)
-    return calibration_page(record, again, pilots)
 
 
 # Any runs ----------------------------------------------------------------------------------------
@@ -260,6 +239,19 @@ def comparison_of(records: Sequence[RunRecord]) -> list[Study]:
     return [Study(OWN, profile, named_by_settings(found)) for profile, found in by_profile.items()]
 
 
+def write_comparison(
+    sources: Sources, call: str, output: str | Path, single_file: bool = False
+) -> Path:
+    """Write one page of a comparison; returns its path.
+
+    Raises:
+        UserError: the runs recorded nothing yet.
+    """
+    if nothing_recorded(sources.studies):
+        raise UserError("the runs recorded no step and no evaluation yet: there is nothing to show")
+    return save(page_of(notebook_of(sources, call)), output, single_file)
+
+
 def page_of_runs(names: Sequence[str], output: str | Path, single_file: bool = False) -> Path:
     """Write one page of any runs and records; returns its path.
 
@@ -268,8 +260,8 @@ def page_of_runs(names: Sequence[str], output: str | Path, single_file: bool = F
     """
     single = " --single-file" if single_file else ""
     again = f"mcbench report {' '.join(map(str, names))} -o {output}{single}"
-    page = experiment_page(comparison_of(read_records(*names)), again)
-    return save(page, output, single_file)
+    found = comparison_of(read_records(*names))
+    return write_comparison(Sources(found, found[0]), again, output, single_file)
 
 
 def claims_table(names: Sequence[str | Path]) -> list[str]:

@@ -11,22 +11,27 @@ from mcbench.claims.curves import run_curves
 from mcbench.claims.evidence import Evidence
 from mcbench.experiments.graded_sets import DataRecord
 from mcbench.experiments.labelled import SuiteRecord
-from mcbench.experiments.study import OWN, Study, results_of
-from mcbench.report.sections import SECTIONS, Prose
+from mcbench.experiments.study import Study, results_of
 from mcbench.report.series import Arms, seed_of, size_names
 from mcbench.runs.store import RunRecord
 
+# Arms that are drawn under another name than their own, which says something else elsewhere.
+_DRAWN: dict[str, dict[str, str]] = {
+    "data_quality": {"harder": "Harder set", "easier": "Easier set"},
+    "code_evaluator": {"microcoder": "microcoder_rules", "livecodebench": "livecodebench_rules"},
+    "evaluator_timing": {"microcoder": "microcoder_evaluator"},
+}
 
-def prose_of(study: Study) -> Prose:
-    """What the page of a study says; that of a comparison of runs for one that is no experiment."""
-    return SECTIONS.get(study.name, SECTIONS[OWN])
+
+def drawn_as(study: Study, arm: str) -> str:
+    """The name under which an arm of a study is drawn."""
+    return _DRAWN.get(study.name, {}).get(arm, arm)
 
 
 def arms_of(study: Study) -> dict[str, list[RunRecord]]:
     """The runs of each arm under the name by which it is drawn, each arm in order of seeds."""
-    styles = prose_of(study).styles
     return {
-        styles.get(arm, arm): sorted(runs, key=seed_of) for arm, runs in study.arms.items() if runs
+        drawn_as(study, arm): sorted(runs, key=seed_of) for arm, runs in study.arms.items() if runs
     }
 
 

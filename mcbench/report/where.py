@@ -1,4 +1,4 @@
-"""The page of ``where_it_holds``: maps of effects to hover, and behind every cell its curves."""
+"""What ``where_it_holds`` shows: maps of effects to hover, and behind every cell its curves."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pandas as pd
 
 from mcbench.experiments.match import Runs
 from mcbench.experiments.where import UNDECIDED, Cell, Where
-from mcbench.report import figures
+from mcbench.report import display, figures
 from mcbench.report.base import Figure, new_figure
 from mcbench.report.ends import interval, signed
-from mcbench.report.page import Page, Panel, Plot, Section, Table
+from mcbench.report.page import NANO_NOTE, Head, Panel, Plot, Section
 from mcbench.report.provenance import provenance
 from mcbench.report.style import arm_styles
 from mcbench.runs.store import RunRecord
@@ -94,9 +94,8 @@ def maps(where: Where) -> list[Plot]:
     ]
 
 
-def _curves(where: Where) -> list[Section]:
-    """A folded section a cell, which a click on the cell opens."""
-    made = []
+def show_curves(where: Where) -> None:
+    """Show the curves of every cell, folded on a page; a click on a cell of a map opens them."""
     for cell, runs in where.cells.items():
         plots = [
             Plot(
@@ -107,52 +106,39 @@ def _curves(where: Where) -> list[Section]:
             for length in sorted(where.effects["length"].unique())
         ]
         name = f"{Path(cell.model).name}: {cell.told}"
-        panel = Panel("Accuracy", "", plots)
-        made.append(Section(cell.id, name, blocks=[panel], fold="The curves of this cell"))
-    return made
+        display.show(Section(cell.id, name, "", [Panel("", "", plots)], "The curves of this cell"))
 
 
 def _records(runs: Runs) -> dict[str, list[RunRecord]]:
     return {arm: list(seeds.values()) for arm, seeds in runs.items()}
 
 
-def where_page(where: Where, reproduce: str) -> Page:
-    """The whole page: what is decided, in words and numbers, the maps, the curves of every cell.
-
-    Args:
-        reproduce: the command that makes the page again, shown as it is.
-    """
-    arms = list(dict.fromkeys(arm for runs in where.cells.values() for arm in runs))
-    styles = arm_styles(arms)
-    labels = {arm: style.label for arm, style in styles.items()}
-    several = {f"{cell.model}, {cell.told}": _records(runs) for cell, runs in where.cells.items()}
-    return Page(
-        title="Where does it hold?",
-        kicker="ours",
-        finding=where.finding,
-        lead="Masks and T(D) against none, over learning rate and limit in training, evaluated at "
-        "the same lengths in every cell.",
-        arms=styles,
-        sections=[
-            Section(
-                "maps",
-                "Maps",
-                "Points of pass@1 over the last window, a rule minus none, with the 95 % interval; "
-                "blue is higher, on one scale for all maps. A star marks what is decided (higher, "
-                "lower, or no effect within the margin) after Holm's correction over the cells of "
-                "the map; with three seeds a cell that is seldom. Click a cell for its curves.",
-                [Panel("Effects", "", maps(where), where.effects)],
-            ),
-            Section(
-                "means",
-                "In words",
-                " ".join(where.sentences(labels)),
-                [Table(_means(where, labels), "The cells of each map")],
-            ),
-            *_curves(where),
-            provenance(several, reproduce),
-        ],
+def show_finding(where: Where) -> None:
+    """Show the first screen: what is decided, in a sentence."""
+    lead = (
+        "Masks and T(D) against none, over learning rate and limit in training, evaluated at the "
+        "same lengths in every cell."
     )
+    display.display([display.head_output(Head(where.finding, lead=lead, notes=[NANO_NOTE]))])
+
+
+def show_maps(where: Where) -> None:
+    """Show the maps, and the numbers behind them."""
+    display.show(Panel("Effects", "", maps(where), where.effects))
+
+
+def show_means(where: Where) -> None:
+    """Show what the cells of each map say on average, in words and as a table."""
+    arms = list(dict.fromkeys(arm for runs in where.cells.values() for arm in runs))
+    labels = {arm: style.label for arm, style in arm_styles(arms).items()}
+    said = " ".join(where.sentences(labels))
+    display.show(Panel("The cells of each map", said, data=_means(where, labels)))
+
+
+def show_provenance(where: Where) -> None:
+    """Show the runs of every cell, their settings and what produced them."""
+    several = {f"{cell.model}, {cell.told}": _records(runs) for cell, runs in where.cells.items()}
+    display.show(provenance(several))
 
 
 def _means(where: Where, labels: Mapping[str, str]) -> pd.DataFrame:
@@ -166,11 +152,3 @@ def _means(where: Where, labels: Mapping[str, str]) -> pd.DataFrame:
         interval=intervals,
     )
     return rows.drop(columns=["low", "high"]).rename(columns={"mean": "mean (points)"})
-
-
-def show_maps(where: Where) -> None:
-    """Display the maps in a notebook."""
-    from IPython.display import display
-
-    for plot in maps(where):
-        display(plot.figure.update(title={"text": plot.caption}))

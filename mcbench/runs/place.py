@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -24,8 +25,11 @@ def in_project(path: str | Path) -> Path:
 COMMITTED = Path("reports", "records")
 """The records that a checkout holds, below the project's root."""
 
+RECORDS = "MCBENCH_RECORDS"
+"""The environment variable that names another folder in their place."""
+
 
 def committed_records() -> list[Path]:
     """The folder of committed records; none outside a checkout."""
-    folder = in_project(COMMITTED)
+    folder = Path(os.environ.get(RECORDS) or in_project(COMMITTED))
     return [folder] if folder.is_dir() else []

@@ -8,13 +8,13 @@ import numpy as np
 import plotly.express as px
 import plotly.io as pio
 import pytest
+from mcbench.report.picture import Axis, picture
 from nbconvert import HTMLExporter
 
 from mcbench.report.base import Figure
 from mcbench.report.experiment import block_of
 from mcbench.report.page import Panel
 from mcbench.report.panels import PANELS
-from mcbench.report.picture import Axis, picture
 from mcbench.report.sources import Sources
 
 from .made import study

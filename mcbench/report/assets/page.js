@@ -341,8 +341,8 @@
   }
   // Who goes to a folded section wants to see it.
   const unfold = () => {
-    const fold = document.getElementById(location.hash.slice(1))?.querySelector("details.fold");
-    if (fold) fold.open = true;
+    const fold = document.getElementById(location.hash.slice(1))?.nextElementSibling;
+    if (fold?.matches("details.fold")) fold.open = true;
   };
   addEventListener("hashchange", unfold);
   unfold();

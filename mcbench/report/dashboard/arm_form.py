@@ -23,6 +23,7 @@ from IPython.display import display
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import PlannedRun, plan_runs
+from mcbench.experiments.notebook import check_injected
 from mcbench.files import json_or_text, write_json
 from mcbench.grpo.recipes import RECIPES
 from mcbench.report.dashboard.dashboard import Dashboard
@@ -335,8 +336,10 @@ def workbench(
         batch (papermill), where nothing is shown either.
 
     Raises:
-        UserError: arms or settings that do not fit.
+        UserError: arms or settings that do not fit, or a parameter of a batch run that does not
+            (:func:`mcbench.experiments.notebook.check_injected`).
     """
+    check_injected()
     if not page_likely():
         return {}
     records = committed_records() if use_records else []

@@ -1,0 +1,386 @@
+"""An executed notebook as a page: its prose, its outputs in their order, its code folded.
+
+What :mod:`mcbench.report.display` showed is put in as it is; of anything else the richest form that
+needs no network and no kernel is taken. Cells tagged ``parameters`` or ``keyboard`` are for the
+person who runs the notebook: a page has them at its end. Nothing of when or how fast a cell ran is
+read, so executing a notebook twice gives the same page.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markdown_it import MarkdownIt
+
+from mcbench.errors import UserError
+from mcbench.experiments.notebook import assignments
+from mcbench.report.base import ROLES, Figure, role_of
+from mcbench.report.display import KEY, PLOTLY, SAMPLES
+from mcbench.report.encode import LONG, figure_spec
+from mcbench.report.page import Chapter, Page, Part, Plot, slug
+from mcbench.report.rendering import macro
+from mcbench.report.samples import plain
+from mcbench.report.style import ArmStyle
+
+ASIDE = {"parameters", "injected-parameters", "keyboard"}
+PRINTED = 200  # lines of one cell's text; what came before is counted
+WIDGET = "application/vnd.jupyter.widget-view+json"
+STOPPED = "stopped"
+_SHOWN = ("display_data", "execute_result")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_LEFT_OUT = {"runs_dir", "train", "workers", "fresh"}  # of the command that makes a page again
+
+
+def read_notebook(path: str | Path) -> Any:
+    """A notebook as nbformat has it.
+
+    Raises:
+        UserError: there is none.
+    """
+    import nbformat
+
+    try:
+        return nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise UserError(f"there is no notebook {path}") from None
+    except Exception as error:  # nbformat raises several unrelated types for a damaged file
+        raise UserError(f"{path} is not a notebook: {error}") from error
+
+
+def page_of(notebook: Any, name: str = "", source: str = "", reason: str = "") -> Page:
+    """The page of an executed notebook.
+
+    Args:
+        notebook: as nbformat has it.
+        name: what a notebook without a heading is called.
+        source: the path of the notebook as a reader of the page finds it; empty: none.
+        reason: why it did not come to its end, where the notebook itself does not say so.
+
+    Raises:
+        UserError: none of its cells was executed.
+    """
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if not any(cell.outputs or cell.execution_count for cell in code):
+        raise UserError(
+            f"no cell of {name or 'this notebook'} was executed: run it first (mcbench run, "
+            "papermill or JupyterLab), and save it"
+        )
+    return _Reader(notebook).page(name, source, reason or stopped(notebook))
+
+
+def stopped(notebook: Any) -> str:
+    """Where an executed notebook stopped and why, in a sentence; empty where it came to its end."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for number, cell in enumerate(code, 1):
+        if error := next((out for out in cell.outputs if out.output_type == "error"), None):
+            return f"Cell [{number}] failed with {error.ename}: {error.evalue}"
+    begun = [number for number, cell in enumerate(code, 1) if cell.execution_count]
+    states = [cell.metadata.get("papermill", {}).get("status") for cell in code]
+    if "running" in states or "pending" in states:
+        return (
+            f"Cell [{max(begun, default=1)}] was running when this notebook was saved last. If "
+            "nothing runs any more, the kernel died in it: out of memory, or killed."
+        )
+    return ""
+
+
+@dataclass
+class _Under:
+    """What is being collected under a heading."""
+
+    id: str
+    title: str
+    parts: list[Part] = field(default_factory=list)
+    contents: list[tuple[str, str]] = field(default_factory=list)
+
+
+class _Reader:
+    """Goes through the cells once, in order."""
+
+    def __init__(self, notebook: Any) -> None:
+        self.notebook = notebook
+        self.title = self.finding = ""
+        self.heads: list[str] = []
+        self.opening: list[str] = []
+        self.chapters: list[_Under] = []
+        self.aside: list[str] = []
+        self.figures: dict[str, dict[str, Any]] = {}
+        self.samples: dict[str, Any] = {}
+        self.ids: set[str] = set()
+        self.arms = _arms(notebook)
+
+    def page(self, name: str, source: str, reason: str) -> Page:
+        number = 0
+        for cell in self.notebook.cells:
+            tags = set(cell.metadata.get("tags", ()))
+            if cell.cell_type == "markdown":
+                self._prose(cell.source, bool(tags & ASIDE))
+            elif cell.cell_type == "code":
+                number += 1
+                self._code(cell, number, bool(tags & ASIDE))
+        chapters = [Chapter(c.id, c.title, c.parts, c.contents) for c in self.chapters]
+        command, own = _again(self.notebook), "".join(self.aside)
+        end = [Part(str(macro("printed")(command)))] if command else []
+        end += [Part(own, "The notebook's own cells: parameters, watching")] if own else []
+        if end:
+            chapters.append(Chapter(self._id("again"), "Make this page again", end))
+        heads = [*([str(macro("note")(f"Not finished. {reason}"))] if reason else []), *self.heads]
+        return Page(
+            title=self.title or name,
+            kicker=STOPPED if reason else "executed notebook",
+            finding=self.finding,
+            heads=[*heads, *self.opening],
+            chapters=chapters,
+            figures=self.figures,
+            samples=self.samples,
+            arms=self.arms,
+            notebook=source,
+        )
+
+    # Prose ---------------------------------------------------------------------------------------
+
+    def _prose(self, text: str, aside: bool) -> None:
+        tokens = _MARKDOWN.parse(text)
+        if aside:
+            html = _MARKDOWN.renderer.render(_lower(tokens), _MARKDOWN.options, {})
+            self.aside.append(html)
+            return
+        start = 0
+        for place, token in enumerate(tokens):
+            if token.type == "heading_open" and token.tag in ("h1", "h2"):
+                self._put(tokens[start:place])
+                title, start = tokens[place + 1].content, place + 3
+                if token.tag == "h2":
+                    self.chapters.append(_Under(self._id(slug(title)), title))
+                elif not self.title:
+                    self.title = title
+        self._put(tokens[start:])
+
+    def _put(self, tokens: Sequence[Any]) -> None:
+        """Prose below the last heading, its own headings with ids."""
+        for place, token in enumerate(tokens):
+            if token.type == "heading_open":
+                title = tokens[place + 1].content
+                token.attrSet("id", self._id(slug(title)))
+                if self.chapters:
+                    self.chapters[-1].contents.append((str(token.attrGet("id")), title))
+        if html := _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}):
+            self._add(Part(html))
+
+    def _add(self, part: Part) -> None:
+        if not self.chapters:
+            self.opening.append(part.html)
+            return
+        self.chapters[-1].parts.append(part)
+
+    def _id(self, wanted: str) -> str:
+        """An id that nothing else on the page has."""
+        found, number = wanted or "part", 2
+        while found in self.ids:
+            found, number = f"{wanted}-{number}", number + 1
+        self.ids.add(found)
+        return found
+
+    # Code and outputs ----------------------------------------------------------------------------
+
+    def _code(self, cell: Any, number: int, aside: bool) -> None:
+        about = [out.get("metadata", {}).get(KEY, {}) for out in cell.outputs]
+        heads = [one["head"] for one in about if "head" in one]
+        self.heads += heads
+        found = [_text(out.data["text/plain"]) for out, one in zip(cell.outputs, about, strict=True)
+                 if "head" in one]  # fmt: skip
+        self.finding = self.finding or " ".join(found)
+        printed = _printed(cell.outputs)
+        hidden = bool(heads) or any("own" in one or "id" in one for one in about)
+        told = {"title": f"Code [{number}]", "source": plain(cell.source)}
+        code = str(macro("code")({**told, "printed": printed if hidden or aside else ""}))
+        if aside:
+            self.aside.append(code)
+            self._errors(cell)
+            return
+        if not hidden and printed:
+            self._add(Part(str(macro("printed")(printed))))
+        shown = [out for out in cell.outputs if out.output_type in _SHOWN]
+        for fold, group in _by_fold(shown):
+            if html := "".join(self._group(group, number)):
+                self._add(Part(html, fold))
+        self._errors(cell)
+        self._add(Part(code))
+
+    def _errors(self, cell: Any) -> None:
+        for out in cell.outputs:
+            if out.output_type == "error":
+                lines = plain(_ANSI.sub("", "\n".join(out.get("traceback", ()))), 20_000)
+                error = {"ename": plain(out.ename), "evalue": plain(str(out.evalue), 4000)}
+                html = str(macro("stopped")({**error, "traceback": lines}))
+                self._add(Part(html))
+
+    def _group(self, outputs: Sequence[Any], number: int) -> Iterator[str]:
+        """The outputs under one fold as HTML; figures that follow each other stand in a grid."""
+        grid: list[str] = []
+        for out in outputs:
+            if PLOTLY in out.data:
+                grid.append(self._figure(out, number))
+                continue
+            if grid:
+                yield _grid(grid)
+                grid = []
+            yield self._html(out)
+        if grid:
+            yield _grid(grid)
+
+    def _figure(self, out: Any, number: int) -> str:
+        about = out.get("metadata", {}).get(KEY, {})
+        figure = _figure_of(out.data[PLOTLY])
+        title = figure.layout.get("title") or {}
+        caption = about.get("caption") or (title.get("text") if isinstance(title, dict) else title)
+        found = self._id(about.get("id") or f"cell-{number}")
+        tall = figure.layout.get("height", 0)
+        height = about.get("height") or (tall if "id" not in about and tall > 320 else None)
+        plot = Plot(found, str(caption or f"Figure of cell [{number}]"), figure, height,
+                    about.get("arm"))  # fmt: skip
+        self.figures[found] = figure_spec(figure)
+        return str(macro("figure")(plot, self.arms, about.get("title", "")))
+
+    def _html(self, out: Any) -> str:
+        about, data = out.get("metadata", {}).get(KEY, {}), out.data
+        if "head" in about or WIDGET in data:
+            return ""
+        if SAMPLES in data:
+            found = self._id(about["samples"])
+            self.samples[found] = data[SAMPLES]
+            return str(macro("browser")({"id": found, "prose": _text(data["text/html"])}))
+        if "text/html" in data:
+            html = _text(data["text/html"])
+            if "panel" in about:
+                found = self._id(about.get("anchor") or slug(about["panel"]))
+                self._entry(found, about["panel"])
+                return html.replace("<h3>", f'<h3 id="{found}">', 1)
+            return html if about.get("own") else f'<div class="scroll own">{html}</div>'
+        if "image/svg+xml" in data or "image/png" in data:
+            kind = "image/png" if "image/png" in data else "image/svg+xml"
+            inside = _text(data[kind]).strip()
+            if kind == "image/svg+xml":
+                inside = base64.b64encode(inside.encode()).decode()
+            return f'<img alt="" src="data:{kind};base64,{inside}">'
+        if "text/markdown" in data:
+            return str(_MARKDOWN.render(_text(data["text/markdown"])))
+        text = _short(_ANSI.sub("", _text(data.get("text/plain", ""))))
+        return str(macro("printed")(text)) if text else ""
+
+    def _entry(self, found: str, title: str) -> None:
+        if self.chapters:
+            self.chapters[-1].contents.append((found, title))
+
+
+def _grid(figures: Sequence[str]) -> str:
+    return f'<div class="grid">{"".join(figures)}</div>'
+
+
+def _by_fold(outputs: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Outputs that follow each other under one fold."""
+    group: list[Any] = []
+    last = ""
+    for out in outputs:
+        fold = out.get("metadata", {}).get(KEY, {}).get("fold", "")
+        if group and fold != last:
+            yield last, group
+            group = []
+        group.append(out)
+        last = fold
+    if group:
+        yield last, group
+
+
+def _lower(tokens: Sequence[Any]) -> Sequence[Any]:
+    """Headings of a part that stands inside another: small ones, in no contents."""
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = "h3"
+    return tokens
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "".join(value)
+
+
+def _printed(outputs: Sequence[Any]) -> str:
+    """What a cell wrote to its standard output; of a line that was written over, its last state."""
+    written = "".join(
+        _text(out.text) for out in outputs if out.output_type == "stream" and out.name == "stdout"
+    )
+    lines = [line.rsplit("\r", 1)[-1] for line in _ANSI.sub("", written).rstrip("\n").split("\n")]
+    return _short("\n".join(lines))
+
+
+def _short(text: str) -> str:
+    lines = text.split("\n")
+    if len(lines) > PRINTED:
+        lines = [f"… ({len(lines) - PRINTED} lines before)", *lines[-PRINTED:]]
+    return plain("\n".join(lines))
+
+
+# Figures -----------------------------------------------------------------------------------------
+
+
+def _figure_of(data: Mapping[str, Any]) -> Figure:
+    """A figure from plotly's JSON, its long lists of numbers as arrays."""
+    traces = [{"type": "scatter", **_arrays(trace)} for trace in data.get("data", ())]
+    layout = {name: value for name, value in data.get("layout", {}).items() if name != "template"}
+    return Figure(traces, layout)
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if "bdata" in value:  # as plotly packs arrays
+            flat = np.frombuffer(base64.b64decode(value["bdata"]), dtype=value["dtype"])
+            shape = [int(n) for n in str(value.get("shape", flat.size)).split(",")]
+            return flat.reshape(shape)
+        return {name: _arrays(item) for name, item in value.items()}
+    long = isinstance(value, list) and len(value) > LONG
+    if long and all(one is None or type(one) in (int, float) for one in value):
+        return np.array([np.nan if one is None else one for one in value], dtype=float)
+    return value
+
+
+def _arms(notebook: Any) -> dict[str, ArmStyle]:
+    """The arms that figures draw as curves over seeds, as they are drawn, in order."""
+    found: dict[str, ArmStyle] = {}
+    for cell in notebook.cells:
+        for out in cell.get("outputs", ()):
+            for trace in out.get("data", {}).get(PLOTLY, {}).get("data", ()):
+                if role_of(trace) == ROLES[-1] and "label" in trace["meta"]:
+                    line = trace["line"]
+                    style = ArmStyle(trace["meta"]["label"], line["color"], line["dash"])
+                    found.setdefault(trace["legendgroup"], style)
+    return found
+
+
+# Where it comes from -----------------------------------------------------------------------------
+
+
+def _again(notebook: Any) -> str:
+    """The command that executes the notebook again, with the parameters that were given."""
+    source = notebook.metadata.get("papermill", {}).get("input_path")
+    if not source:
+        return ""
+    cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", ())]
+    defaults = assignments(cells[0].source, source) if cells else {}
+    given = notebook.metadata.get(KEY, {}).get("parameters")
+    if given is None:
+        given = notebook.metadata["papermill"].get("parameters", {})
+    words = ["mcbench", "run", f"notebooks/{Path(source).name}"]
+    for name, value in given.items():
+        if name not in _LEFT_OUT and (name not in defaults or defaults[name] != value):
+            text = value if isinstance(value, str) else json.dumps(value)
+            words += ["-p", name, shlex.quote(text)]
+    return " ".join(words)
