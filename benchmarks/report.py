@@ -21,9 +21,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mcbench.report.experiment import experiment_page
+from mcbench.report.any_runs import notebook_of
+from mcbench.report.export import page_of
 from mcbench.report.page import write_page, write_plotly
 from mcbench.report.site import PLOTLY, comparison_of
+from mcbench.report.sources import Sources
 from tests.report.browser import OFFLINE, chromium
 from tests.report.synthetic import GAIN, make_record
 
@@ -97,7 +99,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
         started = time.perf_counter()
-        page = experiment_page(comparison_of(runs), "benchmarks/report.py")
+        found = comparison_of(runs)
+        page = page_of(notebook_of(Sources(found, found[0]), "benchmarks/report.py"))
         write_page(page, path, PLOTLY)
         build_s = time.perf_counter() - started
         write_plotly(path.parent / PLOTLY)
@@ -106,7 +109,7 @@ def main() -> None:
         result = {
             "runs": len(runs),
             "steps": options.steps,
-            "figures": sum(len(one.plots) for one in page.panels),
+            "figures": len(page.figures),
             "build (s)": round(build_s, 2),
             "page (MB)": round(path.stat().st_size / 1e6, 2),
             "single file (MB)": round(single / 1e6, 2),

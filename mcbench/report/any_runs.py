@@ -6,13 +6,14 @@ there is, the claims, responses, and where all of it comes from.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mcbench.report.claims import claim_sections, our_sections
 from mcbench.report.display import Output, cell_outputs, head_output, outputs_of
 from mcbench.report.experiment import block_of
 from mcbench.report.head import head_of
-from mcbench.report.own_panels import TABLES
+from mcbench.report.own_panels import TABLES, own_panels
 from mcbench.report.page import Panel, slug
 from mcbench.report.panels import PANELS, SECTIONS
 from mcbench.report.provenance import provenance
@@ -38,48 +39,72 @@ def notebook_of(sources: Sources, call: str) -> Any:
         sources: the comparison, one study a size of model.
         call: what made it, shown as it is.
     """
-    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+    from nbformat.v4 import new_notebook
 
-    cells: list[Any] = []
-
-    def prose(text: str) -> None:
-        cells.append(new_markdown_cell(text, id=f"prose-{len(cells)}"))
-
-    def code(source: str, outputs: list[Output]) -> None:
-        made = new_code_cell(source, outputs=cell_outputs(outputs), id=f"code-{len(cells)}")
-        made.execution_count = len(cells)
-        cells.append(made)
-
-    prose("# A comparison of runs")
-    code(call, [head_output(head_of(sources))])
-    prose(HOW_TO_READ)
-    results = sources.results
-    if results:
-        prose("## Claims")
+    made = _Cells()
+    made.prose("# A comparison of runs")
+    made.code(call, [head_output(head_of(sources))])
+    made.prose(HOW_TO_READ)
+    if results := sources.results:
+        made.prose("## Claims")
         told = [*claim_sections(results), *our_sections(results)]
-        code("study.claims()", outputs_of(*told))
+        made.code("study.claims()", outputs_of(*told))
     for size, study in zip(sources.sizes, sources.studies, strict=True):
         several = f": {size}" if len(sources.studies) > 1 else ""
         for section in SECTIONS:
-            names = [name for name, kind in PANELS.items() if kind.section == section]
-            names += ["coverage"] if section == SECTIONS[0] else []
-            blocks = [block_of(sources.at(study), name) for name in names]
-            shown = [one for one in blocks if not (isinstance(one, Panel) and one.is_empty)]
-            absent = [one.title for one in blocks if isinstance(one, Panel) and one.is_empty]
-            if not shown:
-                continue
-            prose(f"## {section}{several}")
-            if absent:
-                prose(f"Not recorded in these runs: {', '.join(absent)}.")
-            source = f"study.show({', '.join(map(repr, names))})"
-            code(source, outputs_of(*shown, prefix=slug(size)))
-    prose(f"## Table 1\n\n{TABLE}")
-    source = f"study.show({', '.join(map(repr, TABLES))})"
-    code(source, outputs_of(*(block_of(sources, name) for name in TABLES)))
+            _panels(made, f"{section}{several}", section, sources.at(study), slug(size))
+    own = [name for name in own_panels(sources.study.name) if name not in PANELS]
+    if alone := [name for name in own if name not in (*TABLES, "coverage")]:
+        made.prose("## Of this experiment alone")
+        made.show(sources, alone)
+    if tables := [name for name in own if name in TABLES]:
+        made.prose(f"## Table 1\n\n{TABLE}")
+        made.show(sources, tables)
     found = [samples_of(size, slug(size), arms) for size, arms in sources.sizes.items()]
     if any(found):
-        prose("## Responses")
-        code("study.samples()", outputs_of(*filter(None, found)))
-    prose("## Where this comes from")
-    code("study.provenance()", outputs_of(provenance(sources.sizes)))
-    return new_notebook(cells=cells)
+        made.prose("## Responses")
+        made.code("study.samples()", outputs_of(*filter(None, found)))
+    made.prose("## Where this comes from")
+    made.code("study.provenance()", outputs_of(provenance(sources.sizes)))
+    return new_notebook(cells=made.cells)
+
+
+class _Cells:
+    """The cells so far."""
+
+    def __init__(self) -> None:
+        self.cells: list[Any] = []
+
+    def prose(self, text: str) -> None:
+        from nbformat.v4 import new_markdown_cell
+
+        self.cells.append(new_markdown_cell(text, id=f"prose-{len(self.cells)}"))
+
+    def code(self, source: str, outputs: list[Output]) -> None:
+        from nbformat.v4 import new_code_cell
+
+        count = len(self.cells)
+        made = new_code_cell(source, outputs=cell_outputs(outputs), id=f"code-{count}")
+        made.execution_count = count
+        self.cells.append(made)
+
+    def show(self, sources: Sources, names: Sequence[str], prefix: str = "") -> None:
+        blocks = [block_of(sources, name) for name in names]
+        source = f"study.show({', '.join(map(repr, names))})"
+        self.code(source, outputs_of(*blocks, prefix=prefix))
+
+
+def _panels(made: _Cells, title: str, section: str, sources: Sources, prefix: str) -> None:
+    """The shared panels of a section, those without anything to show in a sentence."""
+    names = [name for name, kind in PANELS.items() if kind.section == section]
+    names += ["coverage"] if section == SECTIONS[0] else []
+    blocks = {name: block_of(sources, name) for name in names}
+    empty = {
+        name: one.title for name, one in blocks.items() if isinstance(one, Panel) and one.is_empty
+    }
+    if len(empty) == len(names):
+        return
+    made.prose(f"## {title}")
+    if empty:
+        made.prose(f"Not recorded in these runs: {', '.join(empty.values())}.")
+    made.show(sources, [name for name in names if name not in empty], prefix)

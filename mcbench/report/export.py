@@ -261,6 +261,8 @@ class _Reader:
             return str(macro("browser")({"id": found, "prose": _text(data["text/html"])}))
         if "text/html" in data:
             html = _text(data["text/html"])
+            if "panel" in about and self.chapters and about["panel"] == self.chapters[-1].title:
+                return re.sub("^<h3>.*?</h3>", "", html, count=1)  # as the heading above it
             if "panel" in about:
                 found = self._id(about.get("anchor") or slug(about["panel"]))
                 self._entry(found, about["panel"])

@@ -12,6 +12,11 @@ from fake_runs import make_curves, make_record
 from mcbench.claims import assess
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study
+from mcbench.report.any_runs import notebook_of
+from mcbench.report.export import page_of
+from mcbench.report.head import head_of
+from mcbench.report.page import Head, Page, build_page
+from mcbench.report.sources import Sources
 from mcbench.runs.resolve import described
 from mcbench.runs.store import RunRecord
 
@@ -57,3 +62,16 @@ def planned_records(name: str, seeds: Sequence[int] = (0,)) -> list[RunRecord]:
             rng = np.random.default_rng([seed, sum(map(ord, arm))])
             records.append(make_record(make_curves(config, rng), config, run_id=f"{arm}-{seed}"))
     return records
+
+
+def page_for(*studies: Study, call: str = "the call <x>", **beside: Any) -> Page:
+    """The page of one comparison, a study a size."""
+    return page_of(notebook_of(Sources(studies, studies[0], **beside), call))
+
+
+def html_for(*studies: Study, script: str | None = "plotly.js", **given: Any) -> str:
+    return build_page(page_for(*studies, **given), script)
+
+
+def head_for(*studies: Study, **beside: Any) -> Head:
+    return head_of(Sources(studies, studies[0], **beside))

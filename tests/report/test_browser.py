@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from mcbench.report import figures
-from mcbench.report.experiment import experiment_page
 from mcbench.report.page import write_page
 from mcbench.report.series import arm_of, group_runs
 from mcbench.report.site import comparison_of
 
 from .browser import CHROMIUM, OFFLINE, Tab, chromium, drag
+from .made import page_for
 from .synthetic import make_records
 from .test_samples import HOSTILE, with_responses
 
@@ -47,7 +47,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 @pytest.fixture(scope="module")
 def page(records: list[Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    return write_page(experiment_page(comparison_of(records), "make demo"), folder / "page.html")
+    return write_page(page_for(*comparison_of(records)), folder / "page.html")
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_a_figure_is_saved_as_picture_and_as_numbers(opened: Tab) -> None:
 
 def test_a_page_without_its_script_says_so_and_how_to_send_it(tab: Tab, tmp_path: Path) -> None:
     record = make_records(seeds=1)[0]
-    page = write_page(experiment_page(comparison_of([record]), ""), tmp_path / "p.html", "a/b.js")
+    page = write_page(page_for(*comparison_of([record])), tmp_path / "p.html", "a/b.js")
     tab.errors.clear()
     tab.open(page)
     note = "document.getElementById('no-plotly')"

@@ -7,11 +7,10 @@ import pytest
 
 from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
 from mcbench.report import data_panels
-from mcbench.report.experiment import experiment_page, frame
-from mcbench.report.page import build_page
+from mcbench.report.experiment import frame
 from mcbench.report.sources import Sources
 
-from .made import study
+from .made import head_for, html_for, study
 
 COMMITTED = Path(__file__).parents[2] / "reports" / "records" / DATA_FILE
 
@@ -44,28 +43,26 @@ def test_the_page_shows_results_beside_the_papers_numbers(effect: int, record: D
         for line in (line for run in runs for line in run.eval_lines):
             for problem in line["per_problem"]:  # after the first window
                 problem["passes"] = end if line["step"] > 16 else 1
-    table = frame(made, "beside").set_index("Claim")
+    table = frame(Sources([made], made), "beside").set_index("Claim")
     told = {1: "+50.0 | +25.0 points (2.0 times)", -1: "+0.0 | +25.0 points"}
     assert table.loc["D1"].iloc[1] == told[effect]
-    page = experiment_page([made], "mcbench run", data=record)
-    html = build_page(page, "plotly.js")
+    html = html_for(made, data=record)
     for text in ("three times the easier", "contaminated", "required: 0.95", "Harder set"):
         assert text in html
-    assert page.tiles[0].name == "Base pass@1, harder set"
-    assert "a harder and an easier set of 176 problems" in page.lead
+    head = head_for(made, data=record)
+    assert head.tiles[0].name == "Base pass@1, harder set"
+    assert "a harder and an easier set of 176 problems" in head.lead
 
 
 def test_what_is_not_recorded_is_said() -> None:
     made = study("data_quality", 1, 2)
-    html = build_page(experiment_page([made], ""), "plotly.js")
-    assert "Not recorded in these runs: " in html
-    assert "the pipeline was not run here" not in html  # nor a panel without anything in it
+    assert "the pipeline was not run here" in html_for(made)
     one = replace(made, arms={"harder": made.arms["harder"]})
     assert "run on both sets" in data_panels.beside(Sources([one], one)).missing
-    assert "Without a finished run: Easier set." in experiment_page([one], "").lead
+    assert "Without a finished run: Easier set." in head_for(one).lead
 
 
 def test_every_panel_of_the_pipeline_has_its_numbers(record: DataRecord) -> None:
     made = study("data_quality", 1, 2)
     for name in set(data_panels.PANELS) - {"beside"}:
-        assert len(frame(made, name, data=record))
+        assert len(frame(Sources([made], made, data=record), name))

@@ -14,11 +14,10 @@ from mcbench.experiments.arms import TIMING
 from mcbench.experiments.labelled import METHOD, LabelledCase, SuiteRecord
 from mcbench.experiments.study import Study
 from mcbench.report import evaluator_panels as panels
-from mcbench.report.experiment import experiment_page
-from mcbench.report.page import Panel, build_page
 from mcbench.report.sources import Sources
 from mcbench.runs.store import RunRecord
 
+from .made import head_for, html_for
 from .synthetic import make_record
 
 STEPS = 60
@@ -177,16 +176,12 @@ def test_the_step_splits_into_its_parts() -> None:
 
 def test_the_page_is_built_with_and_without_suite_and_times() -> None:
     made = study(both_arms(0.1, seeds=2))
-    without = build_page(experiment_page([made], "mcbench run <x>"), "plotly.js")
-    assert "Not recorded in these runs: Errors in both directions, Right cases refused" in without
-    assert "mcbench run &lt;x&gt;" in without
+    assert "Not recorded" in html_for(made)
     timing = {e: [timed(e, 0, s)] for e, s in (("microcoder", 0.1), ("single_threaded", 3.0))}
     beside: dict[str, Any] = {"suite": SUITE, "timing": Study(TIMING, "nano", timing)}
-    page = experiment_page([made], "", **beside)
-    html = build_page(page, "plotly.js")
+    html = html_for(made, **beside)
     assert "g<b>" not in html
     assert 'id="step-split"' in html
-    assert page.tiles[0].name == "Right refused, MicroCoder"
-    assert html == build_page(experiment_page([made], "", **beside), "plotly.js")
-    blocks = [b for section in page.sections for b in section.blocks if isinstance(b, Panel)]
-    assert not any("suite was not judged" in block.missing for block in blocks)
+    assert head_for(made, **beside).tiles[0].name == "Right refused, MicroCoder"
+    assert html == html_for(made, **beside)
+    assert "suite was not judged" not in html

@@ -4,8 +4,10 @@ from copy import deepcopy
 from dataclasses import replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from claims.effects import make_runs
 
@@ -16,30 +18,29 @@ from mcbench.comparison import Comparison
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
-from mcbench.report import experiment, paper, sections
+from mcbench.report import display, experiment, paper
 from mcbench.report.base import Figure
-from mcbench.report.experiment import block_of, experiment_page, frame
-from mcbench.report.own_panels import grid_values, own_panels
-from mcbench.report.page import Panel, build_page
-from mcbench.report.panels import PANELS, constant
-from mcbench.report.site import comparison_of
-from mcbench.report.sources import Sources
+from mcbench.report.experiment import block_of
+from mcbench.report.own_panels import grid_values
+from mcbench.report.page import Panel
+from mcbench.report.panels import constant
+from mcbench.report.site import comparison_of, write_comparison
+from mcbench.report.sources import Sources, arms_of
 from mcbench.report.style import arm_styles, spoken
-from mcbench.report.table import ScoreTable
 from mcbench.runs.compact import read_compact
 
 from . import synthetic
-from .made import EFFECTS, planned_records, study, study_of
+from .made import EFFECTS, head_for, html_for, page_for, planned_records, study, study_of
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
 
-def html_of(made: Study) -> str:
-    return build_page(experiment_page([made], "the command <x>"), "plotly.js")
+def frame(made: Study, name: str) -> pd.DataFrame:
+    return experiment.frame(Sources([made], made), name)
 
 
-def panel_of(made: Study, name: str, prefix: str = "") -> Panel:
-    found = block_of(Sources([made], made), name, prefix)
+def panel_of(made: Study, name: str) -> Panel:
+    found = block_of(Sources([made], made), name)
     assert isinstance(found, Panel)
     return found
 
@@ -47,14 +48,14 @@ def panel_of(made: Study, name: str, prefix: str = "") -> Panel:
 @pytest.mark.parametrize("name", EFFECTS)
 def test_a_page_has_claims_paper_questions_and_says_what_it_is(name: str) -> None:
     made = study(name)
-    html = html_of(made)
-    assert html == html_of(made)
-    for words in ("no evidence about Qwen3", "the command &lt;x&gt;", "2603.07777"):
+    html = html_for(made)
+    assert html == html_for(made)
+    for words in ("no evidence about Qwen3", "the call &lt;x&gt;", "2603.07777"):
         assert words in html
     for one in made.results:
         assert str(escape(CLAIMS[one].claim)).replace("&#x27;", "&#39;") in html
     assert ("Beyond the paper" in html) == any(not CLAIMS[one].directed for one in made.results)
-    arm = next(iter(experiment.arms_of(made)))
+    arm = next(iter(arms_of(made)))
     assert f'"legendgroup":"{arm}"' in html
 
 
@@ -64,20 +65,12 @@ def test_a_page_has_claims_paper_questions_and_says_what_it_is(name: str) -> Non
 def test_every_arm_of_an_experiment_is_found_and_drawn_under_a_name_of_its_own(name: str) -> None:
     (made,) = studies(name, planned_records(name))
     assert set(made.arms) == set(EXPERIMENTS[name].arms)
-    labels = [style.label for style in arm_styles(experiment.arms_of(made)).values()]
+    labels = [style.label for style in arm_styles(arms_of(made)).values()]
     assert not set(labels) & set(EXPERIMENTS[name].arms)  # names for people
-    looks = {(style.color, style.dash) for style in arm_styles(experiment.arms_of(made)).values()}
+    looks = {(style.color, style.dash) for style in arm_styles(arms_of(made)).values()}
     assert len(looks) == len(labels)
-    page = experiment_page([made], "")
-    assert [style.label for style in (page.arms or {}).values()] == labels
-    assert "Without a finished run" not in page.lead
-
-
-def test_every_panel_that_a_page_names_exists() -> None:
-    for name, prose in sections.SECTIONS.items():
-        named = {panel for part in prose.parts for panel in part.panels}
-        assert named <= {*PANELS, *own_panels(name)}
-        assert own_panels(name).keys() <= named or not named
+    assert {style.label for style in page_for(made).arms.values()} >= {*labels}
+    assert "Without a finished run" not in head_for(made).lead
 
 
 def test_missing_arms_are_named_and_their_claims_inconclusive() -> None:
@@ -85,8 +78,8 @@ def test_missing_arms_are_named_and_their_claims_inconclusive() -> None:
     without = study_of("batch_size", {arm: runs[arm] for arm in ("small", "medium")})
     states = {one.state for name, one in without.results.items() if CLAIMS[name].directed}
     assert states == {"inconclusive"}
-    assert "Without a finished run: twice the batch." in experiment_page([without], "").lead
-    assert "no finished run of twice the batch" in html_of(without)
+    assert "Without a finished run: twice the batch." in head_for(without).lead
+    assert "no finished run of twice the batch" in html_for(without)
 
 
 def test_a_changed_record_changes_the_page() -> None:
@@ -94,17 +87,16 @@ def test_a_changed_record_changes_the_page() -> None:
     assert made.results["C2"].state == "supported"
     other = study("context_length", -1, 5)
     assert other.results["C2"].state == "contradicted"
-    assert html_of(other) != html_of(made)
+    assert html_for(other) != html_for(made)
 
 
 def test_the_papers_curves_and_numbers_stand_beside_ours() -> None:
     made = study("temperature")
-    panel = panel_of(made, "diversity", "temperature")
-    plot = next(plot for plot in panel.plots if plot.id == "temperature-distinct-4")
+    panel = panel_of(made, "diversity")
+    plot = next(plot for plot in panel.plots if plot.id == "distinct-4")
     names = [t["name"] for t in plot.figure.data if t.get("legendgroup") == "paper"]
     assert len(names) == len(paper.CURVES["temperature"])
     assert list(experiment.paper_table("temperature").columns) == ["Arm", "Measure", "The paper"]
-    assert "<h2>The paper&#39;s numbers (Figure 3)</h2>" in html_of(made)
 
 
 def test_checkpoints_over_temperature_are_drawn_where_measured() -> None:
@@ -152,16 +144,16 @@ def test_the_data_behind_a_panel_are_a_frame() -> None:
         frame(made, "rewards")
 
 
-def test_show_displays_figures_tables_and_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown: list[object] = []
-    monkeypatch.setattr("IPython.display.display", shown.append)
+def test_show_displays_figures_tables_and_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, Any]] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append(data))
     monkeypatch.setattr("IPython.get_ipython", lambda: "a kernel")
     made = study("truncation_mask", seeds=2)
-    experiment.show(made, "readings", "repetition", "accuracy")
-    assert [type(one).__name__ for one in shown] == ["DataFrame", "Figure", "Figure"]
-    assert "Repetition: exact window against any period: Not recorded" in capsys.readouterr().out
+    names = ("readings", "repetition", "accuracy")
+    display.show(*(panel_of(made, name) for name in names))
+    told = [one["text/plain"] for one in shown]
+    assert [display.PLOTLY in one for one in shown] == [False] * 5 + [True, True]
+    assert "Repetition: exact window against any period: Not recorded" in told[3]
 
 
 def test_a_script_prints_lines_where_a_notebook_shows_figures(
@@ -170,10 +162,10 @@ def test_a_script_prints_lines_where_a_notebook_shows_figures(
     arms = {arm: [synthetic.make_record(arm, 0, steps=20)] for arm in ("grpo", "grpo_plus")}
     made = Comparison("comparison", "nano", arms)
     made.show("accuracy")
-    (first, *_) = capsys.readouterr().out.splitlines()
+    (title, first, *_) = capsys.readouterr().out.splitlines()
+    assert title == "Accuracy"
     assert first.startswith("pass@1 with up to 128 tokens (the training length): ")
     assert "from 0 to 20; at the end GRPO " in first
-    assert first.endswith('study.report("page.html") draws it.')
     path = made.report(tmp_path / "page.html")
     assert capsys.readouterr().out == f"report: {path}\n"
     assert made.verdicts().empty
@@ -188,10 +180,11 @@ def test_arms_of_ones_own_get_a_page_with_table_one() -> None:
         name: [synthetic.make_record(recipe, seed, steps=20) for seed in range(2)]
         for name, recipe in (("mine", "grpo_plus"), ("<b>yours</b>", "microcoder"))
     }
-    page = experiment_page([Study("comparison", "nano", arms)], "compare(...)")
-    assert page.ends is not None
-    assert {row.style.label for row in page.ends.rows} == {"mine", "<b>yours</b>"}
-    html = build_page(page, "plotly.js")
+    made = Study("comparison", "nano", arms)
+    head = head_for(made)
+    assert head.ends is not None
+    assert {row.style.label for row in head.ends.rows} == {"mine", "<b>yours</b>"}
+    html = html_for(made)
     assert html.count('class="results"') == 2  # ours and the paper's
     assert "<b>yours</b>" not in html
     assert "“&lt;b&gt;yours&lt;/b&gt;” ends highest" in html or "against “&lt;b&gt;yours" in html
@@ -200,11 +193,14 @@ def test_arms_of_ones_own_get_a_page_with_table_one() -> None:
 def test_every_size_of_model_has_its_own_part_and_one_table() -> None:
     records = synthetic.make_records(seeds=1)
     records += [synthetic.make_record("grpo", 0, "nano-m", profile="nano-m")]
-    page = experiment_page(comparison_of(records), "")
-    ids = [section.id for section in page.sections]
-    assert ids[:3] == ["nano-s-dynamics", "nano-m-dynamics", "table"]
-    (ours,) = [b for b in page.sections[2].blocks if isinstance(b, ScoreTable)][:1]
-    assert {block.heading.split(",")[0] for block in ours.blocks[1:]} == {"nano-s", "nano-m"}
+    page = page_for(*comparison_of(records))
+    titles = [chapter.title for chapter in page.chapters]
+    assert titles[0] == "Learning: nano-s"
+    assert titles.index("Learning: nano-m") < titles.index("Table 1")
+    (table,) = [chapter for chapter in page.chapters if chapter.title == "Table 1"]
+    html = "".join(part.html for part in table.parts)
+    assert 'scope="rowgroup">nano-s' in html
+    assert 'scope="rowgroup">nano-m' in html
 
 
 def test_arms_are_named_by_what_tells_them_apart() -> None:
@@ -221,18 +217,19 @@ def test_an_unfinished_run_is_marked_everywhere_and_left_out_of_the_ends() -> No
     running = synthetic.make_record("microcoder", 0, steps=20, state="running")
     del running.step_lines[10:], running.eval_lines[4:]
     failed = replace(other, meta={**other.meta, "state": "failed"})
-    page = experiment_page(comparison_of([done, failed, running]), "")
-    assert page.ends is not None
-    rows = {row.style.label: row for row in page.ends.rows}
+    made = comparison_of([done, failed, running])
+    head = head_for(*made)
+    assert head.ends is not None
+    rows = {row.style.label: row for row in head.ends.rows}
     assert rows["MicroCoder-GRPO"].text == "–"
     assert rows["MicroCoder-GRPO"].under == "unfinished, step 10 of 20"
     ends = [line["pass_at_1"] for line in done.eval_lines if line["max_completion_length"] == 128]
     assert rows["GRPO"].text == f"{100 * ends[-1]:.1f} %"  # of seed 0 alone
     assert "1 of 2 seeds failed, step 20 of 20" in rows["GRPO"].under
-    html = build_page(page, "plotly.js")
-    assert "Not finished: " in page.notes[-1]
+    html = html_for(*made)
+    assert "Not finished: " in head.notes[-1]
     assert html.count("unfinished, step 10 of 20") > 4  # row, note, table, curves
-    assert "MicroCoder-GRPO ends" not in page.finding
+    assert "MicroCoder-GRPO ends" not in head.finding
 
 
 def test_an_arm_whose_loss_explodes_is_noted_in_one_line() -> None:
@@ -240,15 +237,14 @@ def test_an_arm_whose_loss_explodes_is_noted_in_one_line() -> None:
     records += [synthetic.make_record("microcoder", seed, steps=20) for seed in range(3)]
     for record, kl in zip(records[1:3], (7.0, 8e6), strict=True):
         record.step_lines[12]["kl"] = kl
-    page = experiment_page(comparison_of(records), "")
-    (note,) = page.notes[1:]
+    (note,) = head_for(*comparison_of(records)).notes[1:]
     assert note.startswith("GRPO: exploding loss: the mean KL passed 5 nats a token")
     assert "in 2 of 3 seeds (1 update each, first at 13, largest 8,000,000)" in note
-    page = experiment_page(comparison_of(records[1:2]), "")
-    assert page.notes[1].startswith("GRPO, seed 1: exploding loss: ")
+    head = head_for(*comparison_of(records[1:2]))
+    assert head.notes[1].startswith("GRPO, seed 1: exploding loss: ")
     larger = synthetic.make_record("grpo", 0, "nano-m", steps=20, profile="nano-m")
-    page = experiment_page(comparison_of([*records, larger]), "")
-    assert page.notes[1].startswith("nano-s: GRPO: exploding loss: ")
+    head = head_for(*comparison_of([*records, larger]))
+    assert head.notes[1].startswith("nano-s: GRPO: exploding loss: ")
 
 
 def test_evaluations_that_differ_are_not_averaged() -> None:
@@ -261,9 +257,9 @@ def test_evaluations_that_differ_are_not_averaged() -> None:
         line["attempts"] = 2
         line["pass_at_1"] = 1.0
     (made,) = comparison_of(records)
-    page = experiment_page([made], "")
-    assert page.ends is not None
-    (row,) = page.ends.rows
+    head = head_for(made)
+    assert head.ends is not None
+    (row,) = head.ends.rows
     ends = [
         line["pass_at_1"]
         for record in records[:2]
@@ -271,27 +267,26 @@ def test_evaluations_that_differ_are_not_averaged() -> None:
         if line["max_completion_length"] == 128 and line["step"] == 20
     ]
     assert row.text == f"{100 * np.mean(ends):.1f} %"
-    assert page.sections[-1].prose.startswith("Left out, because they were measured in another way")
-    html = build_page(page, "x")
+    html = html_for(made)
     assert html.count("Left out, because") == 1
     assert html.count("Evaluations at 2 attempts are not in this figure.") == 1
 
 
-def test_runs_that_recorded_nothing_are_an_error_for_people() -> None:
+def test_runs_that_recorded_nothing_are_an_error_for_people(tmp_path: Path) -> None:
     record = synthetic.make_record("grpo", 0)
     record.eval_lines.clear()
-    page = experiment_page(comparison_of([record]), "")
-    assert "Not recorded in these runs: Accuracy, " in page.sections[0].prose
-    assert "Accuracy" not in {panel.title for panel in page.panels}
+    html = html_for(*comparison_of([record]))
+    assert "Not recorded in these runs: Accuracy, " in html
+    assert "<h3>Accuracy" not in html
     empty = replace(record, step_lines=[])
     with pytest.raises(UserError, match="nothing to show"):
-        experiment_page(comparison_of([empty]), "")
+        write_comparison(Sources(comparison_of([empty]), comparison_of([empty])[0]), "", tmp_path)
 
 
 def test_what_never_changes_is_said_not_drawn() -> None:
-    page = experiment_page(comparison_of([synthetic.make_record("grpo", 0, steps=20)]), "")
-    assert "nano-s-learning-rate" not in {p.id for one in page.panels for p in one.plots}
-    (optimizer,) = [panel for panel in page.panels if panel.title == "Optimizer"]
+    (made,) = comparison_of([synthetic.make_record("grpo", 0, steps=20)])
+    assert "nano-s-learning-rate" not in page_for(made).figures
+    optimizer = panel_of(made, "optimizer")
     assert optimizer.missing == "Learning rate never changed: 0.0002."
 
 
@@ -311,11 +306,12 @@ def test_equal_arms_are_said_to_be_equal_and_why() -> None:
     record = synthetic.make_record("grpo_plus", 0, steps=20)
     runs = {"none": [record], "all": [deepcopy(record)]}
     runs["all"][0].meta["config"]["truncation_mask"] = "all"
-    page = experiment_page([Study("truncation_mask", "nano", runs)], "")
-    assert len(page.notes) == 1
-    (note,) = page.equal
+    made = Study("truncation_mask", "nano", runs)
+    head = head_for(made)
+    assert len(head.notes) == 1
+    (note,) = head.equal
     summary = "<summary>1 pair of arms is equal to the last digit</summary>"
-    assert summary in build_page(page, "x").split("</header>")[0]
+    assert summary in html_for(made).split("</header>")[0]
     assert note.startswith("mask all (DeepCoder) and no mask are equal to the last digit.")
     assert "They differ only in truncation_mask (all against none), which" in note
     assert note.endswith("never acted: no response met the mask's condition.")
@@ -325,22 +321,20 @@ def test_the_first_round_is_called_so_wherever_it_is_shown() -> None:
     first = Study("truncation_mask", "nano", {"none": [synthetic.make_record("grpo_plus", 0)]})
     own = Study("comparison", "nano", {"none": [synthetic.make_record("grpo_plus", 0)]})
     told = "These are runs of the first round (seeds 0 to 4), before the protocol."
-    assert told in experiment_page([first], "").lead
-    assert told not in experiment_page([own], "").lead
+    assert told in head_for(first).lead
+    assert told not in head_for(own).lead
     later = synthetic.make_record("grpo_plus", 0, started=BEGAN + 1.0)  # a run of one's own
-    assert told not in experiment_page([replace(first, arms={"none": [later]})], "").lead
+    assert told not in head_for(replace(first, arms={"none": [later]})).lead
     records = planned_records("batch_size", range(3))
     assert studies("batch_size", records)[0].results["B1"].basis == "first round"
     records[-1].meta["started"] = BEGAN + 1.0
     assert studies("batch_size", records)[0].results["B1"].basis == ""
 
 
-def test_what_is_measured_names_the_arms_where_they_are_not_the_experiment_s() -> None:
+def test_the_first_screen_says_on_how_much_it_rests() -> None:
     record = synthetic.make_record("grpo_plus", 0)
-    whole = Study("truncation_mask", "nano", {"none": [record]})
-    assert "with the conditional mask at rho 0.1" in experiment_page([whole], "").lead
-    lead = experiment_page([replace(whole, arms={"none": [record], "mine": [record]})], "").lead
-    assert lead.startswith("These arms: “no mask”, “mine”. 2 arms with 1 seed each: 2 runs.")
+    made = Study("truncation_mask", "nano", {"none": [record], "mine": [record]})
+    assert head_for(made).lead.startswith("nano-s: 2 arms with 1 seed each, 2 runs.")
 
 
 def test_arms_have_names_for_people_in_every_sentence() -> None:
@@ -359,10 +353,10 @@ def test_what_the_correction_leaves_stands_on_the_pages_of_mask_and_context(name
     (noisy,) = studies("correction", records)
     assert {part.state for part in noisy.results["Q14"].parts[:3]} == {"lower"}
     made = study(name)
-    html = build_page(experiment_page([made], "", correction=noisy), "plotly.js")
+    html = html_for(made, correction=noisy)
     assert str(escape(CLAIMS["Q14"].claim)) in html
-    assert 'id="correction-1"' in html
+    assert '-correction-1"' in html
     assert "noise, sequences masked (ours)" in html
-    assert "Q14" not in html_of(made)
+    assert "Q14" not in html_for(made)
     panel = panel_of(made, "correction")
     assert panel.missing == "Not recorded: the correction, which acts only where vLLM samples."

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 
-from mcbench.errors import UserError
 from mcbench.report import paper
+from mcbench.report.any_runs import notebook_of
 from mcbench.report.base import Figure
-from mcbench.report.experiment import experiment_page
+from mcbench.report.display import cell_outputs, head_output, outputs_of
+from mcbench.report.export import page_of
 from mcbench.report.page import (
-    Block,
-    Code,
     Entry,
     Facts,
+    Head,
     Link,
     Page,
     Panel,
@@ -30,16 +29,29 @@ from mcbench.report.page import (
 )
 from mcbench.report.rendering import script_json
 from mcbench.report.site import comparison_of
+from mcbench.report.sources import Sources
 from mcbench.report.style import arm_styles
 
+from .made import html_for
 from .synthetic import make_record
 
 EVIL = "</script><script>alert(1)</script><b title='\"'>"
 
 
-def small(page_src: str | None = "assets/plotly.min.js", **meta: Any) -> str:
+def small(script: str | None = "assets/plotly.min.js", **meta: Any) -> str:
     records = [make_record(arm, 0, steps=20, **meta) for arm in ("grpo", "microcoder")]
-    return build_page(experiment_page(comparison_of(records), "make demo"), page_src)
+    return html_for(*comparison_of(records), script=script, call="make demo")
+
+
+def shown(*blocks: Any, head: Head | None = None) -> Page:
+    """A page on which one cell showed some blocks."""
+    (made,) = comparison_of([make_record("grpo", 0, steps=20)])
+    notebook = notebook_of(Sources([made], made), "")
+    cell = notebook.cells[1]
+    first = [head_output(head)] if head else []
+    cell.outputs = cell_outputs([*first, *outputs_of(*blocks)])
+    notebook.cells = [cell]
+    return page_of(notebook)
 
 
 def test_same_records_give_the_same_bytes() -> None:
@@ -55,7 +67,7 @@ def test_page_carries_everything_itself() -> None:
 
 
 def test_every_page_names_and_links_the_paper() -> None:
-    for html in (small(), build_page(Page("t", "k", "l", [])), build_index([])):  # in the footer
+    for html in (small(), build_page(Page("t", "k")), build_index([])):  # in the footer
         assert f'<a href="https://arxiv.org/abs/2603.07777">{paper.PAPER["title"]}</a>' in html
         assert "Zongqian Li and others" in html
 
@@ -67,13 +79,12 @@ def test_text_from_outside_never_becomes_markup() -> None:
 
 
 def test_every_block_escapes_what_it_shows() -> None:
-    blocks: list[Block] = [
-        Panel(EVIL, EVIL, [Plot("p", EVIL, Figure())], pd.DataFrame({EVIL: [EVIL]}), EVIL, EVIL),
+    blocks = [
+        Panel(EVIL, EVIL, [Plot("p", EVIL, Figure())], pd.DataFrame({EVIL: [EVIL]}), EVIL),
         Table(pd.DataFrame({EVIL: [EVIL, Link(EVIL, f"#{EVIL}")]}), EVIL),
-        Facts([(EVIL, EVIL)], fold=EVIL),
-        Code(EVIL, EVIL),
+        Section("s", EVIL, EVIL, [Facts([(EVIL, EVIL)], fold=EVIL)]),
     ]
-    page = Page(EVIL, EVIL, EVIL, [Section("s", EVIL, EVIL, blocks)], notes=[EVIL])
+    page = shown(*blocks, head=Head(EVIL, lead=EVIL, notes=[EVIL], equal=[EVIL]))
     html = build_page(page, "plotly.js")
     assert "<script>alert" not in html
     assert "<b title" not in html
@@ -85,22 +96,20 @@ def test_unknown_arms_get_styles_of_their_own() -> None:
     assert len({(style.color, style.dash) for style in styles.values()}) == 3
 
 
-def test_two_figures_with_one_id_are_refused() -> None:
-    plots = [Plot("same", "", Figure()), Plot("same", "", Figure())]
-    page = Page("t", "k", "l", [Section("s", "s", blocks=[Panel("p", "", plots)])])
-    with pytest.raises(UserError, match="same"):
-        build_page(page)
+def test_figures_of_one_name_are_told_apart() -> None:
+    page = shown(Panel("p", "", [Plot("same", "", Figure()), Plot("same", "", Figure())]))
+    assert list(page.figures) == ["same", "same-2"]
 
 
 def test_write_page_makes_the_folder_and_names_the_file(tmp_path: Path) -> None:
-    page = Page("t", "k", "l", [])
+    page = Page("t", "k")
     path = write_page(page, tmp_path / "a" / "b.html", "assets/plotly.min.js")
     assert path.is_absolute()
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 def test_a_page_without_figures_needs_no_script_of_plotly() -> None:
-    assert len(build_page(Page("t", "k", "l", []))) < 100_000
+    assert len(build_page(Page("t", "k"))) < 100_000
 
 
 def test_index_links_its_pages() -> None:
@@ -115,9 +124,10 @@ def test_index_links_its_pages() -> None:
 
 
 def test_a_page_in_a_folder_leads_to_its_index_neighbours_and_notebook() -> None:
-    page = Page("t", "k", "l", [])
+    page = Page("t", "k")
     entries = [Entry("a.html", "A"), Entry("b.html", "B")]
-    html = build_page(replace(page, notebook="02_x"), place=Place("index.html", *entries))
+    page = replace(page, notebook="../notebooks/02_x.ipynb")
+    html = build_page(page, place=Place("index.html", *entries))
     for link in ("index.html", "a.html", "b.html", "../notebooks/02_x.ipynb", "https://arxiv"):
         assert f'href="{link}' in html
     assert "index.html" not in build_page(page)
@@ -127,9 +137,7 @@ def test_figures_are_named_and_come_with_their_numbers() -> None:
     figure = Figure()
     figure.add("scatter", x=[1, 2], y=[3.0, 4.5], name="curve")
     plot = Plot("p", "a caption", replace(figure, layout={"xaxis": {"title": {"text": "Step"}}}))
-    html = build_page(
-        Page("t", "k", "l", [Section("s", "s", blocks=[Panel("P", "", [plot])])]), "x"
-    )
+    html = build_page(shown(Panel("P", "", [plot])), "x")
     label = re.search('role="img" aria-label="([^"]*)"', html)
     assert label
     assert label[1] == "P: a caption. Step from 1 to 2; at the end curve 4.5."

@@ -4,14 +4,12 @@ from typing import Any
 
 import pandas as pd
 
-from mcbench.report.experiment import experiment_page
-from mcbench.report.page import build_page
 from mcbench.report.samples import (
     clip_range,
     linked_rows,
     plain,
     sample_data,
-    samples_section,
+    samples_of,
     text_of,
 )
 from mcbench.report.site import comparison_of
@@ -19,6 +17,7 @@ from mcbench.runs.compact import SAMPLE_GROUPS, read_compact, write_compact
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import Run, RunRecord
 
+from .made import html_for
 from .synthetic import make_record
 
 HOSTILE = "</pre></script><script>alert(1)</script>\x00\x1b[31m\u202ered\u202c" + "x" * 100_000
@@ -75,7 +74,7 @@ def test_the_selection_is_bounded_and_the_same_from_a_compact_record(tmp_path: P
 
 def test_what_a_model_wrote_is_shown_as_text(tmp_path: Path) -> None:
     record = with_responses(tmp_path, "grpo", [1, 0], ["a"])
-    html = build_page(experiment_page(comparison_of([record]), "make demo"), "plotly.js")
+    html = html_for(*comparison_of([record]))
     assert "<script>alert" not in html
     assert "<i>a" not in html
     assert not {"\x00", "\x1b", "\u202e"} & set(html)
@@ -101,7 +100,7 @@ def test_cut_text_says_how_much_is_missing() -> None:
 
 
 def test_records_without_responses_have_no_section() -> None:
-    assert samples_section("s", "s", {"grpo": [make_record("grpo", 0)]}) is None
+    assert samples_of("s", "s", {"grpo": [make_record("grpo", 0)]}) is None
 
 
 def test_groups_are_measured_and_their_programs_told_apart_by_syntax_tree() -> None:

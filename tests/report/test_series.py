@@ -173,9 +173,8 @@ def test_unfinished_runs_are_marked_in_labels_and_panels() -> None:
     ],
 )  # fmt: skip
 def test_a_panel_shows_what_its_name_says(name: str, captions: list[str]) -> None:
-    made = panels.panel(name, {"grpo": [make_record("grpo", 0)]}, "p")
+    made = panels.panel(name, {"grpo": [make_record("grpo", 0)]})
     assert [plot.caption for plot in made.plots] == captions
-    assert all(plot.id.startswith("p-") for plot in made.plots)
 
 
 def test_an_unknown_panel_is_refused_with_what_it_resembles() -> None:

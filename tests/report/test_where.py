@@ -4,10 +4,14 @@ from pathlib import Path
 
 import pytest
 from fake_cells import ARMS, gains, records
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from mcbench.experiments.where import cells_of
-from mcbench.report.page import build_page, write_page
-from mcbench.report.where import map_figure, where_page
+from mcbench.report import display
+from mcbench.report import where as shown_of
+from mcbench.report.export import page_of
+from mcbench.report.page import Page, build_page, write_page
+from mcbench.report.where import map_figure
 
 from .browser import CHROMIUM, OFFLINE, chromium
 
@@ -28,10 +32,21 @@ def test_a_map_has_a_number_and_an_interval_in_every_cell(where):
     assert diagonal["customdata"][0][1] == {}
 
 
+def page_for(where) -> Page:
+    """The page of a notebook that shows the finding, maps, means and curves."""
+    outputs: list[display.Output] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(display, "display", outputs.extend)
+        for show in ("finding", "maps", "means", "curves", "provenance"):
+            getattr(shown_of, f"show_{show}")(where)
+    cell = new_code_cell("", outputs=display.cell_outputs(outputs))
+    return page_of(new_notebook(cells=[new_markdown_cell("# Maps\n\n## All"), cell]))
+
+
 def test_the_page_says_what_the_cells_say_and_has_the_curves_of_each(where):
-    page = where_page(where, "the command")
+    page = page_for(where)
     html = build_page(page, "plotly.js")
-    assert html == build_page(where_page(where, "the command"), "plotly.js")
+    assert html == build_page(page_for(where), "plotly.js")
     assert page.finding.startswith("No cell decided")
     assert "mask all (DeepCoder), nano-m: on average +9.4 points (" in html
     for cell in where.cells:
@@ -43,7 +58,7 @@ def test_the_page_says_what_the_cells_say_and_has_the_curves_of_each(where):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 def test_a_click_on_a_cell_leads_to_its_curves(where, tmp_path: Path):
-    page = write_page(where_page(where, ""), tmp_path / "page.html")
+    page = write_page(page_for(where), tmp_path / "page.html")
     with chromium(OFFLINE) as tab:
         tab.open(page)
         tab.wait("document.getElementById('map-nano-s2-all-96').data")
