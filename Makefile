@@ -47,8 +47,8 @@ $(STAMP): pyproject.toml
 	@echo "== ready: $(BIN)/mcbench --help"
 
 demo: setup  ## train GRPO, GRPO+ and MicroCoder-GRPO, write an HTML report (FRESH=1 trains again)
-	@$(BIN)/mcbench run notebooks/07_results.ipynb -p runs_dir $(RUNS) -p profiles '["nano"]' \
-	  -p seeds '[0]' -p arms '$(DEMO_ARMS)' -p use_records false -p fresh $(if $(filter 1 yes true,$(FRESH)),true,false)
+	@$(BIN)/mcbench run notebooks/07_results.ipynb -p runs_dir $(RUNS) -p profile nano \
+	  -p beside '{}' -p seeds '[0]' -p arms '$(DEMO_ARMS)' -p use_records false -p fresh $(if $(filter 1 yes true,$(FRESH)),true,false)
 
 test: setup  ## run the quick tests: every part once, a few minutes
 	@$(PYTEST) -m "not slow"

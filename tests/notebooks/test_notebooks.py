@@ -12,12 +12,12 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbconvert import HTMLExporter
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import ARMS
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.notebook import notebook_parameters, run_notebook
+from mcbench.report.site import notebook_page
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -44,11 +44,15 @@ def run(name: str, folder: Path, **parameters: Any) -> tuple[str, list[Any]]:
     run_notebook(NOTEBOOKS / f"{name}.ipynb", parameters, output)
     notebook = nbformat.read(output, as_version=4)
     outputs = [out for cell in notebook.cells if cell.cell_type == "code" for out in cell.outputs]
-    figures = sum(PLOTLY in out.get("data", {}) for out in outputs)
-    html, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
-    assert html.count('src="data:image/svg+xml;base64,') == figures  # drawn where no script runs
+    drawn = [out.data for out in outputs if PLOTLY in out.get("data", {})]
+    assert all(len(data["text/plain"]) < 1000 for data in drawn)  # for where no script runs
     text = "".join(out.text for out in outputs if out.output_type == "stream")
     return text, outputs
+
+
+def page_of(name: str, folder: Path) -> str:
+    """The page of the executed copy."""
+    return notebook_page(folder / f"{name}.ipynb").read_text(encoding="utf-8")
 
 
 def html_of(outputs: list[Any]) -> str:
@@ -111,10 +115,7 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no finished run of four outcomes",
     ),
     "25_recipes": (
-        {
-            "arms": some("recipes", "polaris"),
-            "profiles": ["tiny"],
-        },
+        {"arms": some("recipes", "polaris")},
         "W2",
         "no finished run of no mask",
     ),
@@ -150,15 +151,13 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("name", SECTIONS)
 def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -> None:
     parameters, claim, missing = SECTIONS[name]
+    alone = {"beside": {}} if "beside" in notebook_parameters(NOTEBOOKS / f"{name}.ipynb") else {}
     text, outputs = run(
         name, executed, seeds=[0], steps=4, workers=1, fresh=True,
-        runs_dir=str(executed / name / "runs"),
-        **({} if "profiles" in parameters else {"profile": "tiny"}) | parameters,
+        runs_dir=str(executed / name / "runs"), **{"profile": "tiny"} | alone | parameters,
     )  # fmt: skip
-    page = executed / name / "runs" / f"{name}.html"
-    assert f"report: {page}" in text
-    assert missing in html_of(outputs)
-    html = page.read_text(encoding="utf-8")
+    html = page_of(name, executed)
+    assert missing in html
     beyond = "" if name == "11_rivals" or name[0] == "2" else "Beyond the paper"
     assert all(words in html for words in (claim, beyond, "no evidence about Qwen3"))
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
@@ -174,10 +173,10 @@ def test_an_arm_of_ones_own_beside_the_paper_s_is_one_line(executed: Path) -> No
     runs = executed / "08_batch_size" / "runs"
     text, outputs = run(
         "08_batch_size", executed, profile="tiny", seeds=[0], steps=4, arms=arms, fresh=True,
-        workers=1, runs_dir=str(runs),
+        workers=1, runs_dir=str(runs), beside={},
     )  # fmt: skip
     assert "batch_size: 2 runs, 0 finished before and reused, 2 to train" in text
-    page = (runs / "08_batch_size.html").read_text(encoding="utf-8")
+    page = page_of("08_batch_size", executed)
     assert all(words in page for words in ("small and hot", "B2", "Beyond the paper"))
     assert "small and hot" in html_of(outputs)
     assert "no finished run of half the batch, twice the batch" in html_of(outputs)
@@ -194,13 +193,14 @@ def test_quickstart_shows_a_group_and_why_it_was_masked(executed: Path) -> None:
     assert html.count("<details") == 4
     assert "kept: " in html
     assert "step 2/2" in text
-    assert (executed / "00_quickstart" / "runs" / "quickstart.html").exists()
+    assert "Code [" in page_of("00_quickstart", executed)
 
 
 @pytest.mark.slow
 def test_results_trains_then_reuses_and_names_its_page(executed: Path) -> None:
     parameters = {
-        "profiles": ["tiny"],
+        "profile": "tiny",
+        "beside": {},
         "arms": some("results", "grpo_plus", "microcoder"),
         "seeds": [0],
         "steps": 2,
@@ -208,30 +208,27 @@ def test_results_trains_then_reuses_and_names_its_page(executed: Path) -> None:
         "runs_dir": str(executed / "07_results" / "runs"),
     }
     run("07_results", executed, fresh=True, **parameters)
-    page = executed / "07_results" / "runs" / "07_results.html"
-    assert "MicroCoder-GRPO" in page.read_text(encoding="utf-8")
-    before = page.read_bytes()
+    assert "MicroCoder-GRPO" in page_of("07_results", executed)
     text, outputs = run("07_results", executed / "again", **parameters)
-    assert f"report: {page}" in text
     assert "2 finished before and reused, 0 to train" in text
-    assert page.read_bytes() == before
+    again = page_of("07_results", executed / "again")
+    run("07_results", executed / "again", **parameters)
+    assert page_of("07_results", executed / "again") == again  # byte for byte
     assert any(PLOTLY in out.get("data", {}) for out in outputs)
 
 
 @pytest.mark.slow
 def test_code_evaluator_judges_trains_and_names_its_page(executed: Path) -> None:
     runs = executed / "06_code_evaluator" / "runs"
-    text, outputs = run(
+    _text, outputs = run(
         "06_code_evaluator", executed, profile="tiny", seeds=[0], steps=4, suite_limit=3,
         judges=["microcoder", "livecodebench", "livecodebench_method"], timing_seeds=[],
-        workers=1, fresh=True, runs_dir=str(runs),
+        workers=1, fresh=True, runs_dir=str(runs), beside={},
     )  # fmt: skip
-    page = runs / "06_code_evaluator.html"
-    assert f"report: {page}" in text
     html = html_of(outputs)
     assert "at least 20 right and as many wrong solutions" in html
     assert "reward of MicroCoder-GRPO has 2 points in common" in html
-    assert "LiveCodeBench rules" in page.read_text(encoding="utf-8")
+    assert "LiveCodeBench rules" in page_of("06_code_evaluator", executed)
     assert any(PLOTLY in out.get("data", {}) for out in outputs)
 
 
@@ -242,15 +239,13 @@ def test_data_quality_trains_on_sets_of_ones_own(executed: Path, problem_file: P
     sets = executed / "05_data_quality" / "problems.jsonl"
     sets.parent.mkdir(parents=True, exist_ok=True)
     sets.write_text(problem_file.read_text())
-    text, outputs = run(
+    _text, outputs = run(
         "05_data_quality", executed, profile="tiny", seeds=[0], steps=2, pool_size=160,
         pool_seeds=[0], harder=str(sets), test_set=str(sets), workers=1, fresh=True,
-        runs_dir=str(runs),
+        runs_dir=str(runs), beside={},
     )  # fmt: skip
-    page = runs / "05_data_quality.html"
-    assert f"report: {page}" in text
     assert "has 2 points in common" in html_of(outputs)
-    assert "Harder set" in page.read_text(encoding="utf-8")
+    assert "Harder set" in page_of("05_data_quality", executed)
     config = [json.loads(path.read_text())["config"] for path in runs.glob("*/run.json")]
     assert {one["train_set"] for one in config} == {str(sets), "nano-easier:train"}
     assert {one["test_set"] for one in config} == {str(sets)}
@@ -258,13 +253,12 @@ def test_data_quality_trains_on_sets_of_ones_own(executed: Path, problem_file: P
 
 @pytest.mark.slow
 def test_nano_world_shows_every_target(executed: Path) -> None:
-    page = executed / "10_nano_world" / "page.html"
-    text, outputs = run(
-        "10_nano_world", executed, profiles=["tiny"], temperatures=[0.6, 1.0], report=str(page),
+    _text, outputs = run(
+        "10_nano_world", executed, profiles=["tiny"], temperatures=[0.6, 1.0],
         runs_dir=str(executed / "10_nano_world" / "runs"),
     )  # fmt: skip
     assert "pass@8 minus pass@1" in html_of(outputs)
-    assert f"report: {page}" in text
+    assert "Before any training, nano-s meets" in page_of("10_nano_world", executed)
 
 
 @pytest.mark.slow
@@ -275,12 +269,9 @@ def test_maps_train_their_cells_say_what_is_decided_and_name_their_page(executed
         limits=["100%"], diagonal="", settings={"eval_every": 1}, workers=1, fresh=True,
         arms=some("where_it_holds", "none", "rho_10"), runs_dir=str(runs),
     )  # fmt: skip
-    page = runs / "12_where_it_holds.html"
-    assert f"report: {page}" in text
-    assert "No cell decided: 2 seeds a cell are too few" in text
+    html = page_of("12_where_it_holds", executed)
+    assert "No cell decided: 2 seeds a cell are too few" in html
     assert "[rho_10 seed 1 at 0.0002 x 24] step 4/4" in text
-    html = page.read_text(encoding="utf-8")
-    assert "No cell decided" in html
     assert 'id="cell-nano-s-0-0002-24"' in html
     assert "12_where_it_holds.ipynb -p arms" in html
     assert "-p limits" in html
@@ -292,8 +283,8 @@ def test_the_parameters_of_a_notebook_hold_the_paper_s_arms(name: str) -> None:
     found = notebook_parameters(NOTEBOOKS / f"{EXPERIMENTS[name].notebook}.ipynb")
     assert found["arms"] == ARMS[name]
     assert tuple(found["seeds"]) == EXPERIMENTS[name].seeds
-    profiles = found.get("profiles", [found.get("profile")])
-    assert next(iter(profiles)) == EXPERIMENTS[name].profiles[0]
+    assert found["profile"] == EXPERIMENTS[name].profiles[0]
+    assert {*EXPERIMENTS[name].profiles[1:]} <= {*found.get("beside", ())}
 
 
 def test_every_notebook_draws_from_the_frames_in_the_open() -> None:
