@@ -83,13 +83,13 @@ def stopped(notebook: Any) -> str:
     for number, cell in enumerate(code, 1):
         if error := next((out for out in cell.outputs if out.output_type == "error"), None):
             return f"Cell [{number}] failed with {error.ename}: {error.evalue}"
-    begun = [number for number, cell in enumerate(code, 1) if cell.execution_count]
-    states = [cell.metadata.get("papermill", {}).get("status") for cell in code]
-    if "running" in states or "pending" in states:
-        return (
-            f"Cell [{max(begun, default=1)}] was running when this notebook was saved last. If "
-            "nothing runs any more, the kernel died in it: out of memory, or killed."
-        )
+    if "papermill" in notebook.metadata:  # which executes every cell, or stops
+        for number, cell in enumerate(code, 1):
+            if cell.source.strip() and not cell.execution_count:
+                return (
+                    f"Cell [{number}] was running when this notebook was saved last. If nothing "
+                    "runs any more, the kernel died in it: out of memory, or killed."
+                )
     return ""
 
 
