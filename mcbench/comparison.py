@@ -97,12 +97,12 @@ class Comparison(Study):
         display.show(*claim_sections(results), *our_sections(results), fold=fold)
 
     def samples(self, fold: str = "") -> None:
-        """Show responses, which a page has in a browser of its own."""
-        for size, arms in self.sources.sizes.items():
+        """Show responses, which a page has in a browser of its own; those of other sizes folded."""
+        shown: dict[str, Any] = dict(self.sources.sizes)
+        shown |= {name: arms_of(one) for name in ("search",) if (one := self.beside.get(name))}
+        for place, (size, arms) in enumerate(shown.items()):
             if (found := samples_of(size, slug(size), arms)) is not None:
-                display.show(found, fold=fold)
-        if search := self.beside.get("search"):
-            display.show(*filter(None, [samples_of("", "search", arms_of(search))]), fold=fold)
+                display.show(found, fold=found.title if place else fold)
 
     def provenance(self, fold: str = "") -> None:
         """Show the runs, their settings and what produced them."""
@@ -111,9 +111,9 @@ class Comparison(Study):
                  if (one := self.beside.get(name))}  # fmt: skip
         display.show(provenance({**sources.sizes, **named}), fold=fold)
 
-    def paper(self) -> None:
+    def paper(self, fold: str = "") -> None:
         """Show what the paper reports: arm, measure, value; read by eye where it is a figure."""
-        display.show(Table(paper_table(self.name)))
+        display.show(Table(paper_table(self.name)), fold=fold)
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> tuple[dict[str, Any], Any]:
         shown = display.head_output(head_of(self.sources))

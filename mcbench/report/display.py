@@ -101,7 +101,7 @@ def figure_data(figure: Figure, caption: str) -> dict[str, Any]:
 
 def _samples(samples: Samples) -> Output:
     told = f"{samples.title}: {len(samples.data['columns']['arm'])} responses; a page shows them."
-    html = str(macro("prose")(told))
+    html = str(macro("prose")(samples.prose))
     about = {"samples": samples.id, "own": True}
     return Output({SAMPLES: samples.data, "text/html": html, "text/plain": told}, about)
 

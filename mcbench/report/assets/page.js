@@ -339,10 +339,11 @@
   for (const fold of document.querySelectorAll("details.fold")) {
     fold.addEventListener("toggle", () => redraw([...fold.querySelectorAll(".plot")]));
   }
-  // Who goes to a folded section wants to see it.
+  // Who goes to something folded wants to see it, and so does who goes to what stands above it.
   const unfold = () => {
-    const fold = document.getElementById(location.hash.slice(1))?.nextElementSibling;
-    if (fold?.matches("details.fold")) fold.open = true;
+    const at = document.getElementById(location.hash.slice(1));
+    const fold = at?.closest("details.fold") ?? at?.nextElementSibling;
+    if (fold?.matches("details.fold")) { fold.open = true; at.scrollIntoView(); }
   };
   addEventListener("hashchange", unfold);
   unfold();
