@@ -1,4 +1,4 @@
-"""The README's commands for the paper's experiment, on small files of the published formats."""
+"""The guide's commands for the paper's experiment, on small files of the published formats."""
 
 import json
 from pathlib import Path
@@ -29,11 +29,11 @@ def problem(index: int) -> dict:
 
 
 @pytest.mark.parametrize("name", ["deepcoder", "paper-mix"])
-def test_the_papers_experiment_is_the_commands_of_the_readme(name, tmp_path, capsys, monkeypatch):
+def test_the_papers_experiment_is_the_commands_of_the_guide(name, tmp_path, capsys, monkeypatch):
     train = f"mcbench train --config configs/train/{name}.yaml"
     assert train in (CONFIGS / "train" / f"{name}.yaml").read_text()
-    assert "mcbench data build configs/deepcoder.yaml" in (ROOT / "README.md").read_text()
-    assert "mcbench train --config configs/train/deepcoder.yaml" in (ROOT / "README.md").read_text()
+    assert "mcbench data build configs/deepcoder.yaml" in (ROOT / "docs" / "guide.md").read_text()
+    assert "mcbench train --config configs/train/deepcoder.yaml" in (ROOT / "docs" / "guide.md").read_text()
 
     parquet(tmp_path / "deepcoder.parquet", *map(problem, range(6)))
     tested = jsonl(tmp_path / "lcb" / "test6.jsonl", lcb()).parent
