@@ -52,7 +52,7 @@ def judge_suite(
     for saved in filter(Path.exists, [*([path] if path else []), *also]):
         record = SuiteRecord.read(saved)
         if record.digest == content:
-            progress(f"labelled suite: judged before, reusing {saved}")
+            progress(f"labelled suite: judged before, reusing {saved.name}")
             if path is not None and saved != path:
                 record.write(path)
             return record
