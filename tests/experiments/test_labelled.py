@@ -23,7 +23,7 @@ def test_the_suite_is_thinned_evenly_judged_and_reused(tmp_path):
     assert METHOD not in given["comparisons"] | given["attacks"]
     assert all(c.accepted["microcoder"] is c.right for c in record.cases)
     assert judge_suite(judges, path, limit=2, progress=lines.append) == record
-    assert lines[-1] == f"labelled suite: judged before, reusing {path}"
+    assert lines[-1] == f"labelled suite: judged before, reusing {path.name}"
     assert judge_suite(["microcoder"], path, 1, progress=lines.append).judges == ("microcoder",)
 
 
