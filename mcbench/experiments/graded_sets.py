@@ -243,7 +243,7 @@ def pipeline_record(
         if (folder / DATA_FILE).exists():
             record = DataRecord.read(folder / DATA_FILE)
             if {str(seed) for seed in pool_seeds} <= record.scores.keys():
-                say(f"data pipeline: the committed record")
+                say("data pipeline: the committed record")
                 return record
     folder = in_project(runs_dir)
     record = data_record(folder / "data_quality", pool_size, say, workers, pool_seeds)

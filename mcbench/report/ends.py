@@ -10,7 +10,14 @@ import numpy as np
 from mcbench.claims.statistics import Estimate, estimate, last_window
 from mcbench.grpo.recipes import RECIPES
 from mcbench.report.page import End, Ends, Track
-from mcbench.report.series import Arms, eval_curves, eval_lengths, measure, unfinished
+from mcbench.report.series import (
+    MIN_SEEDS_FOR_BAND,
+    Arms,
+    eval_curves,
+    eval_lengths,
+    measure,
+    unfinished,
+)
 from mcbench.report.style import arm_styles
 from mcbench.report.table import OURS
 
@@ -97,7 +104,8 @@ def chart(arms: Arms, length: int) -> Ends | None:
     base = float(np.mean([np.mean(values) for values in by_seed.values()])) if by_seed else None
     means = {arm: estimate(np.array(list(end.last.values()))) for arm, end in found.items()}
     shown = [x for end in found.values() for x in end.last.values()]
-    shown += [x for m in means.values() for x in (m.low, m.high) if not np.isnan(x)]
+    full = [means[arm] for arm, end in found.items() if len(end.last) >= MIN_SEEDS_FOR_BAND]
+    shown += [x for m in full for x in (m.low, m.high) if not np.isnan(x)]
     shown += [] if base is None else [base]
     low, high = max(0.0, 5 * np.floor(min(shown) / 5)), min(100.0, 5 * np.ceil(max(shown) / 5))
 
@@ -111,7 +119,8 @@ def chart(arms: Arms, length: int) -> Ends | None:
             rows.append(End(styles[arm], "–", note))
             continue
         mean, one = means[arm], found[arm]
-        low_end, high_end = (None if np.isnan(x) else at(x) for x in (mean.low, mean.high))
+        sure = len(one.last) >= MIN_SEEDS_FOR_BAND and not np.isnan(mean.low)
+        low_end, high_end = (at(x) if sure else None for x in (mean.low, mean.high))
         track = Track(at(mean.value), low_end, high_end, tuple(map(at, one.last.values())))
         change = "" if one.gain is None else f"{signed(one.gain)} points, "
         under = f"{change}peak {one.peak:.1f} %" + (f"; left out: {note}" if note else "")
@@ -178,8 +187,9 @@ def _finding(arms: Arms, length: int) -> str:
     sides = {f"above {names[ours]}{' too' if best in clear else ''}": above}
     sides[f"below {'it' if above else names[ours]}"] = below
     apart = "; ".join(f"{side}: {_listed(names, known, of)}" for side, of in sides.items() if of)
-    told += f" Clearly {apart}." if apart else ""
-    if known and min(gap.seeds for gap in known.values()) < FULL_SEEDS:
+    few = known and min(gap.seeds for gap in known.values()) < FULL_SEEDS
+    told += f" {'By these seeds' if few else 'Clearly'} {apart}." if apart else ""
+    if few:
         told += f" With fewer than {FULL_SEEDS} seeds in an arm this is exploratory."
     return told
 
@@ -198,6 +208,7 @@ def _listed(names: Mapping[str, str], gaps: Mapping[str, Estimate], arms: list[s
 
 def _gap(gap: Estimate) -> str:
     inside, seeds = interval(gap.low, gap.high), plural(gap.seeds, "seed")
+    inside = inside if gap.seeds >= MIN_SEEDS_FOR_BAND else "–"
     sure = "no interval" if inside == "–" else f"95 % interval {inside}"
     return f"{signed(gap.value)} points ({sure}, {seeds})"
 

@@ -9,10 +9,13 @@ from dataclasses import dataclass, replace
 from mcbench.claims import Result
 from mcbench.claims.curves import run_curves
 from mcbench.claims.evidence import Evidence
+from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.graded_sets import DataRecord
 from mcbench.experiments.labelled import SuiteRecord
 from mcbench.experiments.study import Study, results_of
+from mcbench.grpo.recipes import RECIPES
 from mcbench.report.series import Arms, seed_of, size_names
+from mcbench.report.style import KNOWN, OWN_ARM
 from mcbench.runs.store import RunRecord
 
 # Arms that are drawn under another name than their own, which says something else elsewhere.
@@ -24,7 +27,12 @@ _DRAWN: dict[str, dict[str, str]] = {
 
 
 def drawn_as(study: Study, arm: str) -> str:
-    """The name under which an arm of a study is drawn."""
+    """The name under which an arm of a study is drawn; one of the reader's own may be called as an
+    arm of some experiment is, and is not drawn as that.
+    """
+    known = EXPERIMENTS[study.name].arms if study.name in EXPERIMENTS else RECIPES
+    if arm in KNOWN and arm not in known:
+        return OWN_ARM + arm
     return _DRAWN.get(study.name, {}).get(arm, arm)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import cycle
 
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#8A9099"
@@ -147,18 +148,22 @@ _SPARE_COLORS = (SKY, VERMILLION, PURPLE, GREEN, ORANGE, BLUE, YELLOW)
 _SPARE_DASHES = ("longdashdot", "longdash", "dashdot", "dash", "dot", "solid")
 
 
+OWN_ARM = "own/"
+"""Begins the name under which an arm of one's own is drawn that is called as a known one is."""
+
+
 def arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
-    """A style for each arm; arms that are no recipe take spare colours in the order given."""
-    styles: dict[str, ArmStyle] = {}
-    spare = 0
-    for arm in arms:
-        if arm in KNOWN:
-            styles[arm] = KNOWN[arm]
-            continue
-        color = _SPARE_COLORS[spare % len(_SPARE_COLORS)]
-        styles[arm] = ArmStyle(arm, color, _SPARE_DASHES[spare % len(_SPARE_DASHES)])
-        spare += 1
-    return styles
+    """A style for each arm; arms of one's own take spare colours in the order given, at first those
+    that no known arm beside them has.
+    """
+    arms = list(dict.fromkeys(arms))
+    taken = {KNOWN[arm].color for arm in arms if arm in KNOWN}
+    spare = sorted(_SPARE_COLORS, key=lambda color: color in taken)
+    looks = zip(cycle(spare), cycle(_SPARE_DASHES))
+    return {
+        arm: KNOWN[arm] if arm in KNOWN else ArmStyle(arm.removeprefix(OWN_ARM), *next(looks))
+        for arm in arms
+    }
 
 
 _IDS = re.compile(

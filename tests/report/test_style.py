@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.study import Study
 from mcbench.report import style
+from mcbench.report.sources import arms_of
 from mcbench.report.style import ArmStyle, arm_styles
+
+from .synthetic import make_record
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0: matrices on linear RGB.
 MACHADO = {
@@ -102,3 +106,13 @@ def test_styles_of_unknown_arms_are_all_different() -> None:
     styles = list(arm_styles(f"arm {i}" for i in range(7)).values())
     assert len({(one.color, one.dash) for one in styles}) == 7
     assert ArmStyle("a", "#000000", "dot").fill(0.5) == "rgba(0,0,0,0.5)"
+
+
+def test_an_arm_of_ones_own_is_not_called_what_an_experiment_s_is() -> None:
+    record = make_record("grpo_plus", 0, steps=20)
+    own = Study("comparison", "nano", {"small": [record], "grpo": [record]})
+    assert [one.label for one in arm_styles(arms_of(own)).values()] == ["small", "GRPO"]
+    theirs = Study("batch_size", "nano", {"small": [record], "mine": [record]})
+    assert [one.label for one in arm_styles(arms_of(theirs)).values()] == ["half the batch", "mine"]
+    (mine, taken) = arm_styles(["mine", "rho_01"]).values()
+    assert mine.color != taken.color

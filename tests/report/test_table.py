@@ -241,3 +241,13 @@ def test_a_gain_is_over_the_arms_own_start() -> None:
     made = table.results_table({"two": arms})
     assert made is not None
     assert {row.label for row in made.blocks[0].rows} >= {"nano-s (128)", "nano-m (128)"}
+
+
+def test_two_seeds_have_no_interval_and_nothing_is_clear_under_five() -> None:
+    two = by_arm(make_records(seeds=2))
+    chart = ends.chart(two, 128)
+    assert chart is not None
+    assert all(row.track and row.track.low is None for row in chart.rows)
+    told = ends.finding(two, 128)
+    assert "no interval, 2 seeds" in told
+    assert "Clearly" not in ends.finding(by_arm(make_records(seeds=4)), 128)
