@@ -92,7 +92,7 @@ def sources(name: str | None) -> None:
 
 @data.command()
 @click.argument("folder")
-@click.option("--form", required=True, help="trl, verl, rllm or open-r1.")
+@click.option("--form", required=True, help="trl or verl.")
 @click.option("--out", required=True, help="Folder of train.parquet and its card.")
 def export(folder: str, form: str, out: str) -> None:
     """Write a built data set in the form another trainer reads."""

@@ -146,7 +146,7 @@ def _stages(
             judge = Judge(stack.enter_context(Evaluator(config.workers)))
             yield Verify(judge, config.verify, told)
         else:
-            yield Predict(config.difficulty, answers)
+            yield Predict(config.difficulty)
             rates = config.difficulty.pass_rates
             yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
 

@@ -1,9 +1,8 @@
 """Difficulty: predict from features, calibrate on measured pass rates, select a distribution.
 
-Predict: a weighted mean of the dimensions of `mcbench.data.features`, or of a language model's
-ratings of the same dimensions, or of both. Calibrate: a monotone fit (isotonic regression) of
-measured pass rates of a reference model on the prediction; a problem that was itself measured keeps
-its own. Labels of the sources hold where nothing was measured. The prediction labels the rest,
+Predict: a weighted mean of the dimensions of `mcbench.data.features`. Calibrate: a monotone fit
+(isotonic regression) of measured pass rates of a reference model on the prediction; a problem that
+was itself measured keeps its own. Labels of the sources hold where nothing was measured. The prediction labels the rest,
 where it agrees with the sources' labels more often than their most frequent one does; if it does
 not, the rest has no label. Select: as many problems as the target distribution over easy, medium
 and hard allows.
@@ -14,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,7 +30,6 @@ from mcbench.data.audit import Action, Ledger, apply_rules
 from mcbench.data.features import DIMENSIONS, dimensions, weighted
 from mcbench.data.pipeline import BatchStage, Decision, GlobalStage, Outcome
 from mcbench.data.schema import DIFFICULTIES, Problem
-from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError, unknown
 from mcbench.settings import Settings, Share, ordered
 
@@ -50,8 +47,6 @@ class DifficultyConfig(Settings):
     Args:
         weights: of the five dimensions; what is not named weighs nothing. They are a choice: no
             published weights exist.
-        rater: a language model that rates the dimensions too; None: features alone.
-        rater_share: weight of its ratings against the features, 0 to 1.
         pass_rates: JSON lines {"id", "pass_rate"} measured on a reference model; empty: none, and
             labels are thirds of the predicted score, with provenance "predicted".
         easy_from, hard_below: pass rates from which a problem is easy, below which it is hard.
@@ -68,8 +63,6 @@ class DifficultyConfig(Settings):
     """
 
     weights: dict[str, NonNegativeFloat] = Field(default_factory=_equal_weights)
-    rater: Endpoint | None = None
-    rater_share: Share = 0.5
     pass_rates: str = ""
     easy_from: Share = 2 / 3
     hard_below: Share = 1 / 3
@@ -97,69 +90,25 @@ class DifficultyConfig(Settings):
 
 # Predict -----------------------------------------------------------------------------------------
 
-_RATING_PROMPT = (
-    "Rate the programming problem below on five dimensions, each with a whole number from 1 (very "
-    "low) to 5 (very high): reading (effort to understand it), scale (how efficient a solution has "
-    "to be), control (branches and cases of a solution), volume (length of a solution), technique "
-    "(algorithms and data structures it needs). Answer with one JSON object and nothing else, such "
-    'as {{"reading": 2, "scale": 1, "control": 3, "volume": 2, "technique": 1}}.\n\n{statement}'
-)
-
-
-def rate(statement: str, chat: Chat) -> dict[str, float]:
-    """A language model's ratings, mapped to 0..1.
-
-    Raises:
-        UserError: the answer holds no such ratings.
-        StageFailed: the server does not answer.
-    """
-    answer = chat.ask(_RATING_PROMPT.format(statement=statement))
-    found = re.findall(r"\{[^{}]*\}", answer)
-    try:
-        given = json.loads(found[-1])
-        values = {name: (float(given[name]) - 1) / 4 for name in DIMENSIONS}
-    except (ValueError, KeyError, IndexError, TypeError):
-        raise UserError(f"no five ratings in the answer {answer[:80]!r}") from None
-    if not all(0 <= value <= 1 for value in values.values()):
-        raise UserError(f"a rating is not between 1 and 5: {given}")
-    return values
-
 
 @dataclass(frozen=True)
 class Predict(BatchStage):
     """Stores ``dimensions`` and ``difficulty_score`` in every record."""
 
     config: DifficultyConfig = field(default_factory=DifficultyConfig)
-    answers: Path = Path("answers")
 
     name: ClassVar[str] = "predict"
 
     def configuration(self) -> Any:
         """Only what the prediction depends on."""
-        rater = self.config.rater
-        return [self.config.weights, self.config.rater_share, rater.model if rater else None]
+        return self.config.weights
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Predict every record's difficulty."""
-        chat = Chat(self.config.rater, self.answers) if self.config.rater else None
-        rule = partial(self._predict, chat=chat)
-        return apply_rules(self.name, batch, [("predicted", rule)])
+        return apply_rules(self.name, batch, [("predicted", self._predict)])
 
-    def _predict(self, record: Problem, ledger: Ledger, chat: Chat | None) -> Problem:
+    def _predict(self, record: Problem, ledger: Ledger) -> Problem:
         values = dimensions(record)
-        if chat is not None:
-            try:
-                ratings = rate(record.statement, chat)
-            except UserError as error:
-                if type(error) is not UserError:
-                    raise  # the server, not the record
-                record = ledger.flag(record, "unrated", str(error))
-            else:
-                share = self.config.rater_share
-                values = {
-                    name: (1 - share) * values.get(name, rating) + share * rating
-                    for name, rating in ratings.items()
-                }
         score = round(weighted(values, self.config.weights), 6)
         shown = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
         if len(values) < len(DIMENSIONS):
@@ -241,7 +190,7 @@ class Difficulty(GlobalStage):
     def configuration(self) -> Any:
         """The pass rates count with their content, not the file's name."""
         config = self.config.model_dump()
-        for name in ("rater", "rater_share", "weights", "pass_rates"):
+        for name in ("weights", "pass_rates"):
             del config[name]  # in the prediction already
         return [config, sorted(self.measured.items())]
 

@@ -49,55 +49,6 @@ def _verl(problem: Problem) -> Row:
     }
 
 
-def _rllm(problem: Problem) -> Row:
-    """rllm: DeepCoder's columns; an argument a line."""
-    call, about = problem.form == "call", {"func_name": problem.fn_name or None}
-    listed = [
-        {
-            "input": "\n".join(map(json.dumps, test["args"])) if call else test["stdin"],
-            "output": json.dumps(test["expected"]) if call else test["expected"],
-            "testtype": "functional" if call else "stdin_stdout",
-            "metadata": about,
-        }
-        for test in problem.tests
-    ]
-    return {
-        "problem": problem.statement,
-        "solutions": list(problem.references),
-        "starter_code": problem.starter_code,
-        "tests": json.dumps(listed),
-        "metadata": json.dumps(about if problem.fn_name else {}),
-    }
-
-
-def _open_r1(problem: Problem) -> Row:
-    """open-r1: the columns of its verifiable coding problems."""
-    call = problem.form == "call"
-    cases = [
-        {
-            "fn_name": problem.fn_name or None,
-            "input": json.dumps(test["args"]) if call else test["stdin"],
-            "output": json.dumps(test["expected"]) if call else test["expected"],
-            "type": "function_call" if call else "stdin_stdout",
-        }
-        for test in problem.tests
-    ]
-    about = {
-        "difficulty": problem.difficulty,
-        "time_limit": problem.time_limit_s,
-        "memory_limit": problem.memory_limit_mb,
-        "problem_url": problem.url,
-    }
-    return {
-        "problem_id": problem.id,
-        "source": problem.source,
-        "problem": problem.statement,
-        "gold_standard_solution": problem.references[0] if problem.references else "",
-        "verification_info": json.dumps({"language": "python", "test_cases": cases}),
-        "metadata": json.dumps(about),
-    }
-
-
 def _unsaid(problem: Problem) -> str:
     """What a form with inputs and outputs alone cannot say of a problem; empty where nothing."""
     if problem.form == "assert":
@@ -113,8 +64,6 @@ def _unsaid(problem: Problem) -> str:
 FORMS: dict[str, Callable[[Problem], Row]] = {
     "trl": _trl,
     "verl": _verl,
-    "rllm": _rllm,
-    "open-r1": _open_r1,
 }
 
 

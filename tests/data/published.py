@@ -303,8 +303,8 @@ def evalplus(**changes) -> dict:
         "prompt": 'def halves(xs):\n    """Half of every number."""\n',
         "entry_point": "halves",
         "canonical_solution": "    return [x / 2 for x in xs]\n",
-        "base_input": [[[1, 2]], [[]]],
-        "plus_input": [[[3.3]]],
-        "atol": 0,
+        "test": "def check(candidate):\n"
+        "    for xs in ([1, 2], [], [3.3]):\n"
+        "        assert candidate(xs) == [x / 2 for x in xs]\n",
     }
     return {**row, **changes}

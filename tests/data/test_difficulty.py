@@ -1,7 +1,6 @@
 """Difficulty: the five dimensions, the calibration on pass rates, the selection."""
 
 import ast
-import json
 import math
 
 import pytest
@@ -12,7 +11,6 @@ from mcbench.data.difficulty import (
     Difficulty,
     DifficultyConfig,
     Predict,
-    rate,
     read_pass_rates,
 )
 from mcbench.data.features import (
@@ -25,7 +23,6 @@ from mcbench.data.features import (
     technique,
     weighted,
 )
-from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError
 
 from .generated import generate
@@ -103,41 +100,6 @@ def test_the_prediction_is_the_weighted_mean_and_is_logged():
     values = record.dimensions
     wanted = (3 * values["reading"] + values["control"]) / 4
     assert record.difficulty_score == pytest.approx(wanted, abs=1e-6)
-
-
-class Answers:
-    """Stands for a server that answers always the same."""
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def ask(self, prompt):
-        assert "five dimensions" in prompt
-        return self.answer
-
-
-def test_a_language_models_ratings():
-    given = dict(zip(DIMENSIONS, (1, 2, 3, 4, 5), strict=True))
-    answer = f"I think {{x}}:\n```json\n{json.dumps(given)}\n```"
-    assert list(rate("s", Answers(answer)).values()) == [0, 0.25, 0.5, 0.75, 1]
-    with pytest.raises(UserError, match="no five ratings"):
-        rate("s", Answers('{"reading": 1}'))
-    with pytest.raises(UserError, match="not between 1 and 5"):
-        rate("s", Answers(json.dumps(dict.fromkeys(DIMENSIONS, 9))))
-
-
-def test_ratings_and_features_are_mixed_by_share(tmp_path, monkeypatch):
-    record = next(generate(1))
-    plain = dimensions(record)
-    answers = iter([json.dumps(dict.fromkeys(DIMENSIONS, 5)), "no idea"])
-    monkeypatch.setattr(Chat, "_request", lambda self, prompt: next(answers))
-    config = DifficultyConfig(
-        rater=Endpoint(base_url="http://localhost/v1", model="m"), rater_share=0.25
-    )
-    (mixed,), _ = Predict(config, tmp_path / "one").run([record])
-    assert mixed.dimensions == pytest.approx({n: 0.75 * v + 0.25 for n, v in plain.items()})
-    (unrated,), _ = Predict(config, tmp_path / "two").run([record])
-    assert (unrated.dimensions, unrated.flags) == (plain, ("unrated",))
 
 
 # Calibrate ---------------------------------------------------------------------------------------
