@@ -2,10 +2,10 @@
 
 Predict: a weighted mean of the dimensions of `mcbench.data.features`. Calibrate: a monotone fit
 (isotonic regression) of measured pass rates of a reference model on the prediction; a problem that
-was itself measured keeps its own. Labels of the sources hold where nothing was measured. The prediction labels the rest,
-where it agrees with the sources' labels more often than their most frequent one does; if it does
-not, the rest has no label. Select: as many problems as the target distribution over easy, medium
-and hard allows.
+was itself measured keeps its own. Labels of the sources hold where nothing was measured. The
+prediction labels the rest, where it agrees with the sources' labels more often than their most
+frequent one does; if it does not, the rest has no label. Select: as many problems as the target
+distribution over easy, medium and hard allows.
 """
 
 from __future__ import annotations
