@@ -2,9 +2,8 @@
 because TRL 1.16 would train on something else, or on nothing, without a word.
 """
 
-import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -139,28 +138,3 @@ def refuse_idle_training(trainer: Any) -> None:
             "nothing would be trained; give more prompts, or lower per_device_train_batch_size or "
             "steps_per_generation"
         )
-
-
-def refuse_empty(ids: Sequence[Sequence[int]]) -> None:
-    """A response without a token, on which TRL fails with an IndexError
-    (https://github.com/meta-pytorch/OpenEnv/issues/1029).
-    """
-    empty = [place for place, row in enumerate(ids) if not len(row)]
-    if empty:
-        raise UserError(
-            f"{len(empty)} of {len(ids)} responses have no token (the first is number {empty[0]} "
-            "of its batch): whatever sampled them failed; an end token alone is the shortest "
-            "response that TRL can score"
-        )
-
-
-def without_empty(rollout_func: Callable[..., Any]) -> Callable[..., Any]:
-    """The rollout function, refusing responses without a token."""
-
-    @functools.wraps(rollout_func)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        found = rollout_func(*args, **kwargs)
-        refuse_empty(found.get("completion_ids", ()))
-        return found
-
-    return checked

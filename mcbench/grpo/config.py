@@ -146,7 +146,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         "Temperatures tried for temperature_target_diversity or _entropy.",
     )
     temperature_probe_prompts: int = _option(
-        64, "Training prompts, at most, that D(T), or the entropy, is measured on."
+        64, "Training prompts that D(T), or the entropy, is measured on."
     )
     advantage_rule: str = _option(
         "group",
@@ -421,7 +421,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
                 )
 
     def _check_credit(self) -> None:
-        for name in ("dynamic_sampling", "drop_above", "substitute_flat", "temperature_restore"):
+        for name in ("drop_above", "substitute_flat", "temperature_restore"):
             if getattr(self, name) and self.world_size > 1:
                 raise UserError(f"{name} is for one process, which sees whole groups")
         if self.kl_target is not None and not self.beta:

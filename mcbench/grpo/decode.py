@@ -42,6 +42,11 @@ class Trace:
     log_probs: list[Tensor] = field(default_factory=list)
     entropies: list[Tensor] = field(default_factory=list)
 
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each response."""
+        return [len(row) for row in self.log_probs]
+
 
 class GrowingLayer(DynamicLayer):
     """Keys and values of one layer in two parts: settled ones without a gap between rows, which a

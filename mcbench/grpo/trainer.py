@@ -183,7 +183,6 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         for text in (
             *idle_settings(self.args, self.max_completion_length, names),
             *other_distributions(self.args),
-            *self.stages.short_probe(),
         ):
             logger.warning(text)
 

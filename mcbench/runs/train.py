@@ -304,6 +304,9 @@ class _Session:
         schedule = admitting_schedule(self.train_problems, config, count)
         alarm = config.alarm_share > 0
         rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
+        # The same for every seed, so that what is chosen by them is not a matter of which they are.
+        probes = select_problems(self.train_problems, config.temperature_probe_prompts)
+        self.arguments.temperature_probe_prompts = min(len(probes), len(rows))
         trainer = grpo.MicroCoderGRPOTrainer(
             model=self.model,
             args=self.arguments,
@@ -312,8 +315,6 @@ class _Session:
             peft_config=lora(config),
             **self._rewarded(),
         )
-        # The same for every seed, so that what is chosen by them is not a matter of which they are.
-        probes = select_problems(self.train_problems, config.temperature_probe_prompts)
         trainer.stages.probe_prompts = [prompt_for(one, config.prompt_style) for one in probes]
         return trainer
 

@@ -9,6 +9,7 @@ from trl.trainer.utils import nanstd
 
 from mcbench.errors import UserError
 from mcbench.grpo import rivals
+from mcbench.grpo.dynamic_sampling import flat_groups
 from mcbench.grpo.temperature import nearest_temperature
 
 from .conftest import letter_reward, logged, make_dataset
@@ -96,7 +97,7 @@ def test_the_advantages_of_kl_cov_have_the_penalty_s_gradient():
 
 def test_groups_that_fare_alike_are_flat():
     rewards = torch.tensor([1.0, 1, 0, 1, NAN, 0, NAN, NAN])
-    assert rivals.flat_groups(rewards, 2).tolist() == [True, False, True, True]
+    assert flat_groups(rewards, 2).tolist() == [True, False, True, True]
 
 
 def test_the_nearest_temperature_is_taken():
@@ -177,7 +178,7 @@ def test_further_prompts_replace_flat_groups(make_trainer):
     trainer.train()
     rows = {row["problem_id"]: row["prompt"] for row in make_dataset()}
     for batch in batches:
-        assert not rivals.flat_groups(torch.tensor(batch.rewards), 4).any()
+        assert not flat_groups(torch.tensor(batch.rewards), 4).any()
         ids = batch.columns["problem_id"]
         assert batch.prompts == [rows[one] for one in ids]
         assert all(len(set(ids[i : i + 4])) == 1 for i in range(0, 16, 4))
@@ -202,7 +203,7 @@ def test_the_time_of_a_batch_holds_all_rounds_of_its_sampling(make_trainer, monk
         dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
     )
     clock = itertools.count()  # a second passes with every look at it
-    monkeypatch.setattr("mcbench.grpo.rivals.time.perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
     trainer.train()
     assert logged(trainer, "time/generate_s")[0] >= 3  # rounds
     assert logged(trainer, "time/reward_s")[0] >= 3
