@@ -142,8 +142,10 @@ class DynamicSamplingGRPOTrainer(ObservedRewardsGRPOTrainer):
             "logprobs": _column(rollouts, lambda one: one.log_probs),
             "env_mask": _column(rollouts, lambda one: one.own),
         }
-        traced = _column(rollouts, lambda one: one.traced)
-        self.trace = None if traced is None else Trace(*map(list, zip(*traced, strict=True)))
+        traced = [one.traced for one in rollouts if one.traced is not None]
+        self.trace = None
+        if len(traced) == len(rollouts):
+            self.trace = Trace(*(list(column) for column in zip(*traced, strict=True)))
         before = self.rollout_func, self.tools, self.turns
         self.rollout_func, self.tools = lambda *_: given, []
         try:  # as plain prompts: the responses are read already
