@@ -3,7 +3,7 @@ because TRL 1.16 would train on something else, or on nothing, without a word.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -16,9 +16,15 @@ from mcbench.grpo.trl_sampling import stop_texts
 _MASK_SETTINGS = ("mask_ratio", "mask_when", "masked_lose", "repeat_rule")
 
 
-# A sampler with another value than this draws from another distribution than the policy's.
-_WHOLE_DISTRIBUTION = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
-_ALSO_WHOLE = {"top_k": -1}  # vLLM's word for it
+# Fields of a model's generation_config that do not change what is sampled.
+_HARMLESS = {
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "max_length"),
+    *("max_new_tokens", "do_sample", "transformers_version", "use_cache", "cache_implementation"),
+    *("cache_config", "return_dict_in_generate", "output_scores", "output_logits", "max_time"),
+    *("output_attentions", "output_hidden_states", "num_return_sequences", "disable_compile"),
+    *("compile_config", "prefill_chunk_size", "assistant_confidence_threshold"),
+    *("num_assistant_tokens", "num_assistant_tokens_schedule", "renormalize_logits"),
+}
 
 
 def idle_settings(
@@ -53,13 +59,23 @@ def idle_settings(
         )
 
 
-def other_distributions(args: MicroCoderGRPOConfig) -> Iterator[str]:
+def inherited_settings(trainer: Any) -> dict[str, Any]:
+    """What ``generate`` takes from the model's generation_config and the trainer did not set."""
+    if trainer.use_vllm or trainer.rollout_func is not None:
+        return {}
+    own = trainer.accelerator.unwrap_model(trainer.model).generation_config.to_diff_dict()
+    known = {*_HARMLESS, *(k for k, v in trainer.generation_kwargs.items() if v is not None)}
+    return {k: v for k, v in own.items() if k not in known and not k.startswith("_")}
+
+
+def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]) -> Iterator[str]:
     """One sentence for each way in which the responses are sampled from another distribution than
     the one whose log-probabilities, and ratios, TRL 1.16 computes:
 
     - a temperature in ``generation_kwargs``: https://github.com/huggingface/trl/issues/2989, 3029
       and 5348;
-    - a truncated or penalised distribution: https://github.com/huggingface/trl/issues/6789, 6944;
+    - penalties, and whatever else of the model's generation_config TRL does not set itself, which
+      ``generate`` of transformers then fills in (``inherited``);
     - ends that no token marks: https://github.com/huggingface/trl/issues/3425.
     """
     given: Any = args.generation_kwargs or {}
@@ -69,18 +85,15 @@ def other_distributions(args: MicroCoderGRPOConfig) -> Iterator[str]:
             f"generation_kwargs samples at temperature {temperature} and log-probabilities are "
             f"those at temperature {args.temperature}: set temperature={temperature} in its place"
         )
-    used = {name: given.get(name, getattr(args, name)) for name in _WHOLE_DISTRIBUTION}
-    changed = [
-        f"{name}={value:g}"
-        for name, value in used.items()
-        if value not in (None, _WHOLE_DISTRIBUTION[name], _ALSO_WHOLE.get(name))
-    ]
-    if changed:
+    penalty = given.get("repetition_penalty", args.repetition_penalty)
+    changed = {} if penalty == 1 else {"repetition_penalty": penalty}
+    if changed or inherited:
+        said = [f"{name}={value!r}" for name, value in (changed | dict(inherited)).items()]
+        where = " (of the model's generation_config)" if inherited else ""
         yield (
-            f"responses are sampled with {', '.join(changed)} and log-probabilities are those of "
-            "the whole distribution, so that ratios and a KL term are of another policy than the "
-            "one that sampled; leave them at "
-            f"{', '.join(f'{name}={value:g}' for name, value in _WHOLE_DISTRIBUTION.items())}"
+            f"responses are sampled with {', '.join(said)}{where} and log-probabilities are those "
+            "without, so that ratios and a KL term are of another policy than the one that "
+            "sampled; leave such settings out"
         )
     for name in stop_texts(given):
         yield (

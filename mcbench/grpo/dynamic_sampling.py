@@ -161,14 +161,11 @@ class DynamicSamplingGRPOTrainer(ObservedRewardsGRPOTrainer):
         if self._replayed is None:
             super()._start_scoring(completions)
 
-    def _get_per_token_logps_and_entropies(
-        self, model: Any, input_ids: Tensor, mask: Tensor, kept: int, *args: Any, **kwargs: Any
-    ) -> Any:
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         if self._leave:  # nobody will read them
-            return input_ids.new_zeros((len(input_ids), kept), dtype=torch.float32), None, None
-        return super()._get_per_token_logps_and_entropies(
-            model, input_ids, mask, kept, *args, **kwargs
-        )
+            _, ids, _, kept, *_ = args
+            return ids.new_zeros((len(ids), kept), dtype=torch.float32), None, None
+        return super()._get_per_token_logps_and_entropies(*args, **kwargs)
 
     def observe_rewards(self, calculate: Callable[..., Tensor], *batch: Any) -> Tensor:
         if self._replayed is not None:

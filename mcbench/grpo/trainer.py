@@ -29,7 +29,12 @@ from torch import Tensor
 
 from mcbench.errors import unknown
 from mcbench.grpo import masking
-from mcbench.grpo.checks import idle_settings, other_distributions, unusual_rewards
+from mcbench.grpo.checks import (
+    idle_settings,
+    inherited_settings,
+    other_distributions,
+    unusual_rewards,
+)
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.dense import DenseGRPOTrainer
 from mcbench.grpo.diversity import last_code_block, program_key
@@ -182,7 +187,7 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         names = self.reward_func_names
         for text in (
             *idle_settings(self.args, self.max_completion_length, names),
-            *other_distributions(self.args),
+            *other_distributions(self.args, inherited_settings(self)),
         ):
             logger.warning(text)
 

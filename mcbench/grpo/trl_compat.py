@@ -60,6 +60,7 @@ from mcbench.grpo.trl_sampling import (
     stop_tokens,
     unfinished_only,
 )
+from mcbench.grpo.truncation import Filter, TruncatedHead, filters
 
 
 class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
@@ -83,6 +84,7 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
     sampled_after: list[int]  # tokens of their prompts
     sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
+    _kept_by: Sequence[Filter] = ()  # of top_k, top_p and min_p
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
     _trained_ids: Sequence[list[int]] = ()  # the responses that they are of
 
@@ -101,6 +103,7 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
         self._old_log_probs: list[Tensor] | None = None
+        self._kept_by = filters(args)
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [log_prob_temperature_cell(model) for model in models]
         self._sampler_log_probs: list[list[float]] | None = None  # where TRL is not to have them
@@ -199,6 +202,8 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         **images: Any,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         score = super()._get_per_token_logps_and_entropies
+        if self._kept_by:
+            model = TruncatedHead(model, self.temperature, self._kept_by)
         if self._old_log_probs is not None:
             old = pad_sequence(self._old_log_probs, batch_first=True)
             self._old_log_probs = None

@@ -38,8 +38,8 @@ class NonEmptyGRPOTrainer(CorrectedGRPOTrainer):
         if any(self.empty or ()):
             mask = mask or [[1] * len(ids) for ids in result[1]]
             assert self.empty is not None
-            for own, none in zip(mask, self.empty, strict=True):
-                own[0] = own[0] * (not none)
+            for own, without in zip(mask, self.empty, strict=True):
+                own[0] = own[0] * (not without)
         return (*result[:2], mask, *result[3:])
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:

@@ -187,8 +187,7 @@ def test_a_frozen_adapter_is_refused(make_trainer, tmp_path, beta):
     ("options", "message"),
     [
         ({"generation_kwargs": {"temperature": 0.3}}, "at temperature 0.3 and log-probabilities"),
-        ({"top_p": 0.9, "top_k": 5}, "with top_p=0.9, top_k=5 and log-probabilities"),
-        ({"generation_kwargs": {"min_p": 0.1}}, "with min_p=0.1 and"),
+        ({"generation_kwargs": {"repetition_penalty": 1.2}}, "with repetition_penalty=1.2 and"),
         ({"repetition_penalty": 1.05}, "with repetition_penalty=1.05 and"),
         ({"generation_kwargs": {"stop_strings": ["b"]}}, "'stop_strings'] ends responses without"),
         ({"generation_kwargs": {"temperature": 1.0, "top_k": -1}, "top_p": 1.0}, None),
@@ -206,6 +205,40 @@ def test_another_distribution_than_the_log_probabilities_is_said(
 def test_the_sampler_s_log_probabilities_are_not_taken_for_those_of_another_temperature(config):
     with pytest.raises(UserError, match="sets 'temperature', which sample_unfinished must control"):
         config(sample_unfinished=True, generation_kwargs={"temperature": 0.3})
+
+
+@pytest.mark.parametrize("use_vllm", [False, True])
+def test_other_responses_leave_the_sampling_as_it_was(make_trainer, use_vllm):
+    """They are sampled at what is asked, whatever ``generation_kwargs`` says."""
+    given = {"temperature": 0.3, "max_tokens" if use_vllm else "max_new_tokens": 5, "min_p": 0.1}
+    trainer = make_trainer(generation_kwargs=given)
+    seen = []
+    if use_vllm:
+        trainer.use_vllm, trainer._last_loaded_step = True, 0
+        engine = SimpleNamespace(temperature=1.0, top_p=1.0, max_completion_length=12)
+        engine.generation_kwargs = given
+
+        def answer(**_):
+            seen.append((engine.temperature, engine.top_p, engine.max_completion_length))
+            assert engine.generation_kwargs == {"min_p": 0.1}
+            return None, [[3]], [[[0.0]]], None
+
+        engine.generate, trainer.vllm_generation = answer, engine
+    else:
+        engine, generate = trainer.generation_config, trainer.model.generate
+
+        def watched(*args, generation_config, **kwargs):
+            one = generation_config
+            seen.append((one.temperature, one.top_p, one.max_new_tokens))
+            assert trainer.generation_kwargs["temperature"] == one.temperature
+            return generate(*args, generation_config=one, **kwargs)
+
+        trainer.model.generate = watched
+    before = dict(vars(engine)), dict(trainer.generation_kwargs)
+    trainer.respond([[2, 3]], 7, 1.5, 0.9)
+    trainer.respond([[2, 3]], 4, 0.5)
+    assert seen == [(1.5, 0.9, 7), (0.5, 1.0, 4)]
+    assert (vars(engine), trainer.generation_kwargs) == before
 
 
 # A trainer without its constructor, as TRL's own tests make one -----------------------------------
