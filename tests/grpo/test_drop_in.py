@@ -68,11 +68,11 @@ def test_another_configuration_is_refused_before_a_model_is_loaded(tmp_path):
         MicroCoderGRPOTrainer("there is no such model", letter_reward, args)
 
 
-def test_the_signature_is_trls_and_two_more():
+def test_the_signature_is_trls_and_three_more():
     ours, trls = (
         list(inspect.signature(cls).parameters) for cls in (MicroCoderGRPOTrainer, GRPOTrainer)
     )
-    assert ours == [*trls, "on_generation", "extract_program"]
+    assert ours == [*trls, "on_generation", "extract_program", "compute_metrics"]
 
 
 def test_the_model_card_names_the_method(make_trainer, tmp_path):
