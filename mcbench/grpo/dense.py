@@ -160,10 +160,8 @@ class DenseGRPOTrainer(ResamplingGRPOTrainer):
         """What the reward tells of each response of this batch; nothing of those it could not
         judge.
         """
-        # The log goes on holding the notes of the batch before where this one has none.
-        own = "notes" in self._extra_columns
-        told = list(self._logs["extra"]["notes"])[-count:] if own else [""] * count
-        if not own and not self.total_rewards().isnan().all():
+        told = self.logged.get("notes", [""] * count)
+        if "notes" not in self.logged and not self.total_rewards().isnan().all():
             raise UserError("token_credit needs a reward that tells outcomes and lines")
         unknown: dict[str, Any] = {"outcome": 0, "blamed": None, "unexecuted": []}
         return [json.loads(text) if text else unknown for text in told]

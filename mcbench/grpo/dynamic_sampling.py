@@ -174,7 +174,7 @@ class DynamicSamplingGRPOTrainer(ObservedRewardsGRPOTrainer):
         found = super().observe_rewards(calculate, *batch)
         if not self._leave:
             return found
-        for column, values in self._pending_extra_logs.items():
+        for column, values in self.logged.items():
             for rollout, value in zip(self._found, values, strict=False):
                 rollout.logged[column] = value
         self._pending_extra_logs.clear()
@@ -189,10 +189,8 @@ class DynamicSamplingGRPOTrainer(ObservedRewardsGRPOTrainer):
         start = self.accelerator.process_index * len(inputs)
         own = kept[start : start + len(inputs)]
         columns = sorted({name for one in kept for name in one.logged})
-        self._pending_extra_logs.update(
-            {name: [one.logged.get(name) for one in own] for name in columns}
-        )
-        self._extra_columns = columns
+        self.logged = {name: [one.logged.get(name) for one in own] for name in columns}
+        self._pending_extra_logs.update({name: list(rows) for name, rows in self.logged.items()})
         self.batch_rows = [one.row for one in own]
         self._replayed, self._replayed_rewards = own, rewards
         try:

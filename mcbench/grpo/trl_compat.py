@@ -80,6 +80,7 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
     max_completion_length: int | None
 
     # Of the batch generated last.
+    sampled_prompts: list[Any]  # as environments have completed them
     sampled_ids: list[list[int]]  # this process's responses, without padding
     sampled_after: list[int]  # tokens of their prompts
     sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
@@ -136,6 +137,7 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         started = time.perf_counter()
         result = super()._generate(prompts)
         prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
+        self.sampled_prompts = list(prompts)
         self.sampled_after = [len(ids) for ids in prompt_ids]
         if self.trace is not None and self.trace.lengths != [len(ids) for ids in self.sampled_ids]:
             self.trace = None  # where tools answered in between: it is of the last turn
@@ -350,8 +352,7 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
             name: gather_object([row.get(name) for row in self.batch_rows])
             for name in self.args.record_columns
         }
-        extra = self._logs["extra"]
-        logged = {name: list(extra[name])[-count:] for name in self._extra_columns}
+        logged = {name: gather_object(values) for name, values in self.logged.items()}
         group_size = self.num_generations if self.training else self.num_generations_eval
         own = None
         lengths = np.array([len(row) for row in completion_ids])
@@ -364,8 +365,8 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
             "max_completion_length": self.max_completion_length,
             "lengths": lengths,
             "group": np.arange(count) // group_size,
-            "prompts": list(self._logs["prompt"])[-count:],
-            "completions": [completion_text(c) for c in list(self._logs["completion"])[-count:]],
+            "prompts": gather_object(self.sampled_prompts),
+            "completions": gather_object([completion_text(c) for c in self.sampled_completions]),
             "completion_ids": completion_ids,
             "own": own,
             "columns": {**columns, **logged},

@@ -19,7 +19,7 @@ class ObservedRewardsGRPOTrainer(NonEmptyGRPOTrainer):
     """
 
     _logs: dict[str, Any]
-    _extra_columns: Sequence[str] = ()  # those that the reward functions logged
+    logged: Mapping[str, Sequence[Any]] = MappingProxyType({})  # by reward functions, of our rows
     rewards: Tensor  # (B, reward functions) of the batch; NaN where a function gave none
     seconds: Mapping[str, float] = MappingProxyType({})
     batch_rows: Sequence[dict[str, Any]] = ()
@@ -50,7 +50,9 @@ class ObservedRewardsGRPOTrainer(NonEmptyGRPOTrainer):
         self.rewards = self.without_reward(calculate(*batch))
         self.seconds = {**self.seconds, "reward_s": time.perf_counter() - started}
         # Of all processes: a reward function may log a column for some responses alone.
-        self._extra_columns = sorted(set(gather_object(list(self._pending_extra_logs))))
+        columns = sorted(set(gather_object(list(self._pending_extra_logs))))
+        none = [None] * len(batch[0])
+        self.logged = {name: list(self._pending_extra_logs.get(name, none)) for name in columns}
         return self.rewards
 
     def _start_scoring(self, completions: list[Any]) -> None:

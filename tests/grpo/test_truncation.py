@@ -54,7 +54,7 @@ def test_the_policy_that_is_trained_is_the_one_that_samples(make_trainer, option
 
     def compare():
         keep()
-        prompts = [torch.tensor(ids) for ids in trainer.sampled_prompts]
+        prompts = [torch.tensor(ids) for ids in trainer.asked]
         for prompt, ids, known in zip(
             prompts, trainer.sampled_ids, trainer.trace.log_probs, strict=True
         ):
@@ -67,7 +67,7 @@ def test_the_policy_that_is_trained_is_the_one_that_samples(make_trainer, option
     generate = trainer._generate_single_turn
 
     def noting(prompt_ids, *args, **kwargs):
-        trainer.sampled_prompts = prompt_ids
+        trainer.asked = prompt_ids
         return generate(prompt_ids, *args, **kwargs)
 
     trainer._generate_single_turn, trainer._keep_old_log_probs = noting, compare
