@@ -4,17 +4,14 @@ because TRL 1.16 would train on something else, or on nothing, without a word.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING
 from typing import Any
 
 from torch import Tensor
 
 from mcbench.errors import UserError
-from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.config import CLIPPED_LOSSES, MicroCoderGRPOConfig
 from mcbench.grpo.trl_sampling import stop_texts
-
-# What is about the conditional mask alone.
-_MASK_SETTINGS = ("mask_ratio", "mask_when", "masked_lose", "repeat_rule")
-
 
 # Fields of a model's generation_config that do not change what is sampled.
 _HARMLESS = {
@@ -44,19 +41,65 @@ def idle_settings(
             f"the weighted sum of {', '.join(reward_names)} decides which responses are correct; "
             "name the one that should with correctness_reward"
         )
-    options = type(args).__dataclass_fields__
-    changed = [name for name in _MASK_SETTINGS if getattr(args, name) != options[name].default]
-    if changed and not conditional:
-        yield (
-            f"no effect of {', '.join(changed)}: truncation_mask is {args.truncation_mask!r}, not "
-            "'conditional'"
-        )
+    for names, (acts, why) in _acting(args).items():
+        changed = [name for name in names if getattr(args, name) != _default(name)]
+        if changed and not acts:
+            yield f"no effect of {', '.join(changed)}: {why}"
     bound = args.epsilon if args.epsilon_high is None else args.epsilon_high
     if args.loss_type == "cispo" and bound < 1:
         yield (
             f"loss_type='cispo' cuts the importance weights themselves at epsilon_high={bound:g}, "
             "which is below 1: set epsilon_high (5 is usual)"
         )
+
+
+def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str]]:
+    """Settings that act under a condition alone: whether it holds, and why it does not."""
+    measured = (args.temperature_target_diversity, args.temperature_target_entropy)
+    clipped = (*CLIPPED_LOSSES, "luspo")
+    aggregation = args.multi_objective_aggregation
+    several = args.gradient_accumulation_steps % args.passes_per_generation != 0
+    return {
+        ("mask_ratio", "mask_when", "masked_lose", "repeat_rule"): (
+            args.truncation_mask == "conditional",
+            f"truncation_mask is {args.truncation_mask!r}, not 'conditional'",
+        ),
+        ("token_share",): (args.token_rule != "none", "token_rule is 'none'"),
+        ("pass_k",): (
+            args.advantage_rule == "pass_at_k",
+            f"advantage_rule is {args.advantage_rule!r}, not 'pass_at_k'",
+        ),
+        ("temperature_grid", "temperature_probe_prompts"): (
+            measured != (None, None) or args.temperature_restore is not None,
+            "no temperature is measured",
+        ),
+        ("epsilon",): (
+            args.loss_type in clipped,
+            f"loss_type {args.loss_type!r} has no lower clip",
+        ),
+        ("epsilon_high",): (
+            args.loss_type in (*clipped, "cispo"),
+            f"loss_type {args.loss_type!r} has no upper clip",
+        ),
+        ("importance_sampling_level",): (
+            args.loss_type != "vespo",
+            "loss_type 'vespo' has weights of its own",
+        ),
+        ("scale_rewards",): (
+            aggregation == "sum_then_normalize",
+            f"multi_objective_aggregation={aggregation!r} divides by deviations of its own",
+        ),
+        ("epsilon", "epsilon_high", "clip_ratio_c", "importance_sampling_level"): (
+            several or args.use_vllm,
+            "the only update of a generation is of the policy that sampled it, so that all ratios "
+            "are 1 (several: steps_per_generation above gradient_accumulation_steps)",
+        ),
+    }
+
+
+def _default(name: str) -> Any:
+    found = MicroCoderGRPOConfig.__dataclass_fields__[name]
+    return found.default if found.default_factory is MISSING else found.default_factory()
 
 
 def inherited_settings(trainer: Any) -> dict[str, Any]:

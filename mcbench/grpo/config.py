@@ -67,7 +67,7 @@ _TEMPERATURES = (
     "temperature_restore",
 )  # fmt: skip
 _AGGREGATION = "multi_objective_aggregation"
-_CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
+CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
 
 def _points(stages: list[Any] | str | None) -> list[list[Any]]:
@@ -379,9 +379,9 @@ class MicroCoderGRPOConfig(GRPOConfig):
         if self.clip_ratio_c is None:
             return
         high = 1 + (self.epsilon if self.epsilon_high is None else self.epsilon_high)
-        if self.loss_type not in _CLIPPED_LOSSES:
+        if self.loss_type not in CLIPPED_LOSSES:
             raise UserError(
-                f"clip_ratio_c bounds the losses {', '.join(_CLIPPED_LOSSES)}, and loss_type is "
+                f"clip_ratio_c bounds the losses {', '.join(CLIPPED_LOSSES)}, and loss_type is "
                 f"{self.loss_type!r}"
             )
         if self.clip_ratio_c <= high:
@@ -403,10 +403,10 @@ class MicroCoderGRPOConfig(GRPOConfig):
             raise UserError(f"pass_k is at most num_generations, {self.num_generations}")
         if self.token_rule != "none":
             ratios = self.loss_type, self.importance_sampling_level
-            if ratios[0] not in _CLIPPED_LOSSES or ratios[1] != "token" or self.sampler_noise:
+            if ratios[0] not in CLIPPED_LOSSES or ratios[1] != "token" or self.sampler_noise:
                 raise UserError(
                     f"token_rule={self.token_rule!r} needs one of the losses "
-                    f"{', '.join(_CLIPPED_LOSSES)}, importance_sampling_level='token' and no "
+                    f"{', '.join(CLIPPED_LOSSES)}, importance_sampling_level='token' and no "
                     "sampler_noise"
                 )
         if self.token_rule == "kl_cov" and (self.epsilon < 1 or (self.epsilon_high or 0) < 10):
@@ -439,11 +439,11 @@ class MicroCoderGRPOConfig(GRPOConfig):
             or self.token_rule != "none"
             or self.substitute_flat is not None
             or self.sampler_noise
-            or self.loss_type not in _CLIPPED_LOSSES
+            or self.loss_type not in CLIPPED_LOSSES
         ):
             raise UserError(
                 "token_credit is for one process and one of the losses "
-                f"{', '.join(_CLIPPED_LOSSES)}, without token_rule, substitute_flat and "
+                f"{', '.join(CLIPPED_LOSSES)}, without token_rule, substitute_flat and "
                 "sampler_noise"
             )
         # These two give tokens an advantage whatever that of their response is.

@@ -64,6 +64,7 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
     _tag_names = ["trl", "grpo", "microcoder-grpo"]  # noqa: RUF012  (as in TRL)
     _name = "MicroCoder-GRPO"
     _paper = PAPER
+    compute_metrics: Any  # of transformers, which never calls it without predictions
 
     def __init__(
         self,
@@ -114,11 +115,16 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         self.stages.enter()
 
     def evaluation_loop(
-        self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+        self,
+        dataloader: Any,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
     ) -> Any:
         self._evaluated = []
-        output = super().evaluation_loop(
-            dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs
+        output: Any = super().evaluation_loop(
+            dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
         )
         if self.compute_metrics is not None:
             rows = dataloader.dataset

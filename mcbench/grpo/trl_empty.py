@@ -20,7 +20,7 @@ class NonEmptyGRPOTrainer(CorrectedGRPOTrainer):
     It is said once. A later turn of a tool's user may be empty, as in TRL.
     """
 
-    empty: Sequence[bool] | None = ()  # of this process's responses; None until they are sampled
+    empty: Any = ()  # list of bools, of this process's responses; None until they are sampled
     turns = False  # whether TRL was told which of their tokens the policy sampled
     _told_of_empty = False
 
@@ -37,8 +37,7 @@ class NonEmptyGRPOTrainer(CorrectedGRPOTrainer):
         self.turns = mask is not None
         if any(self.empty or ()):
             mask = mask or [[1] * len(ids) for ids in result[1]]
-            assert self.empty is not None
-            for own, without in zip(mask, self.empty, strict=True):
+            for own, without in zip(mask, list(self.empty), strict=True):
                 own[0] = own[0] * (not without)
         return (*result[:2], mask, *result[3:])
 

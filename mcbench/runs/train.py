@@ -306,7 +306,8 @@ class _Session:
         rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
         # The same for every seed, so that what is chosen by them is not a matter of which they are.
         probes = select_problems(self.train_problems, config.temperature_probe_prompts)
-        self.arguments.temperature_probe_prompts = min(len(probes), len(rows))
+        if config.measures_temperature:
+            self.arguments.temperature_probe_prompts = min(len(probes), len(rows))
         trainer = grpo.MicroCoderGRPOTrainer(
             model=self.model,
             args=self.arguments,
