@@ -62,7 +62,7 @@ class Stages:
 
     def __init__(self, trainer: ResamplingGRPOTrainer) -> None:
         self.trainer = trainer
-        self.probe_prompts: Sequence[Any] = ()  # where they are not the first of the training set
+        self.probe_rows: Sequence[dict[str, Any]] = ()  # if not the first of the training set
         args = trainer.args
         if (self._chooses or args.temperature_restore) and hasattr(
             trainer.train_dataset, "__len__"
@@ -234,15 +234,15 @@ class Stages:
         return measured
 
     def probe(self) -> list[dict[str, Any]]:
-        """The rows whose prompts are measured on: :attr:`probe_prompts`, else the first of the
+        """The rows whose prompts are measured on: :attr:`probe_rows`, else the first of the
         training set.
 
         Raises:
             UserError: it has fewer than ``temperature_probe_prompts``.
         """
         trainer, asked = self.trainer, self.trainer.args.temperature_probe_prompts
-        if self.probe_prompts:
-            return [{"prompt": prompt} for prompt in self.probe_prompts]
+        if self.probe_rows:
+            return list(self.probe_rows)
         rows = list(itertools.islice(iter(trainer.train_dataset), asked))
         if len(rows) < asked:
             raise UserError(

@@ -316,7 +316,7 @@ class _Session:
             peft_config=lora(config),
             **self._rewarded(),
         )
-        trainer.stages.probe_prompts = [prompt_for(one, config.prompt_style) for one in probes]
+        trainer.stages.probe_rows = [training_row(one, config.prompt_style) for one in probes]
         return trainer
 
     def _check_episodes(self) -> None:
