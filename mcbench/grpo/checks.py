@@ -2,24 +2,26 @@
 because TRL 1.16 would train on something else, or on nothing, without a word.
 """
 
-import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING
 from typing import Any
 
 from torch import Tensor
 
 from mcbench.errors import UserError
-from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.config import CLIPPED_LOSSES, MicroCoderGRPOConfig
 from mcbench.grpo.trl_sampling import stop_texts
 
-# What is about the conditional mask alone.
-_MASK_SETTINGS = ("mask_ratio", "mask_when", "masked_lose", "repeat_rule")
-
-
-# A sampler with another value than this draws from another distribution than the policy's.
-_WHOLE_DISTRIBUTION = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
-_ALSO_WHOLE = {"top_k": -1}  # vLLM's word for it
+# Fields of a model's generation_config that do not change what is sampled.
+_HARMLESS = {
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "max_length"),
+    *("max_new_tokens", "do_sample", "transformers_version", "use_cache", "cache_implementation"),
+    *("cache_config", "return_dict_in_generate", "output_scores", "output_logits", "max_time"),
+    *("output_attentions", "output_hidden_states", "num_return_sequences", "disable_compile"),
+    *("compile_config", "prefill_chunk_size", "assistant_confidence_threshold"),
+    *("num_assistant_tokens", "num_assistant_tokens_schedule", "renormalize_logits"),
+}
 
 
 def idle_settings(
@@ -39,13 +41,10 @@ def idle_settings(
             f"the weighted sum of {', '.join(reward_names)} decides which responses are correct; "
             "name the one that should with correctness_reward"
         )
-    options = type(args).__dataclass_fields__
-    changed = [name for name in _MASK_SETTINGS if getattr(args, name) != options[name].default]
-    if changed and not conditional:
-        yield (
-            f"no effect of {', '.join(changed)}: truncation_mask is {args.truncation_mask!r}, not "
-            "'conditional'"
-        )
+    for names, (acts, why) in _acting(args).items():
+        changed = [name for name in names if getattr(args, name) != _default(name)]
+        if changed and not acts:
+            yield f"no effect of {', '.join(changed)}: {why}"
     bound = args.epsilon if args.epsilon_high is None else args.epsilon_high
     if args.loss_type == "cispo" and bound < 1:
         yield (
@@ -54,13 +53,72 @@ def idle_settings(
         )
 
 
-def other_distributions(args: MicroCoderGRPOConfig) -> Iterator[str]:
+def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str]]:
+    """Settings that act under a condition alone: whether it holds, and why it does not."""
+    measured = (args.temperature_target_diversity, args.temperature_target_entropy)
+    clipped = (*CLIPPED_LOSSES, "luspo")
+    aggregation = args.multi_objective_aggregation
+    several = args.gradient_accumulation_steps % args.passes_per_generation != 0
+    return {
+        ("mask_ratio", "mask_when", "masked_lose", "repeat_rule"): (
+            args.truncation_mask == "conditional",
+            f"truncation_mask is {args.truncation_mask!r}, not 'conditional'",
+        ),
+        ("token_share",): (args.token_rule != "none", "token_rule is 'none'"),
+        ("pass_k",): (
+            args.advantage_rule == "pass_at_k",
+            f"advantage_rule is {args.advantage_rule!r}, not 'pass_at_k'",
+        ),
+        ("temperature_grid", "temperature_probe_prompts"): (
+            measured != (None, None) or args.temperature_restore is not None,
+            "no temperature is measured",
+        ),
+        ("epsilon",): (
+            args.loss_type in clipped,
+            f"loss_type {args.loss_type!r} has no lower clip",
+        ),
+        ("epsilon_high",): (
+            args.loss_type in (*clipped, "cispo"),
+            f"loss_type {args.loss_type!r} has no upper clip",
+        ),
+        ("importance_sampling_level",): (
+            args.loss_type != "vespo",
+            "loss_type 'vespo' has weights of its own",
+        ),
+        ("scale_rewards",): (
+            aggregation == "sum_then_normalize",
+            f"multi_objective_aggregation={aggregation!r} divides by deviations of its own",
+        ),
+        ("epsilon", "epsilon_high", "clip_ratio_c", "importance_sampling_level"): (
+            several or args.use_vllm,
+            "the only update of a generation is of the policy that sampled it, so that all ratios "
+            "are 1 (several: steps_per_generation above gradient_accumulation_steps)",
+        ),
+    }
+
+
+def _default(name: str) -> Any:
+    found = MicroCoderGRPOConfig.__dataclass_fields__[name]
+    return found.default if found.default_factory is MISSING else found.default_factory()
+
+
+def inherited_settings(trainer: Any) -> dict[str, Any]:
+    """What ``generate`` takes from the model's generation_config and the trainer did not set."""
+    if trainer.use_vllm or trainer.rollout_func is not None:
+        return {}
+    own = trainer.accelerator.unwrap_model(trainer.model).generation_config.to_diff_dict()
+    known = {*_HARMLESS, *(k for k, v in trainer.generation_kwargs.items() if v is not None)}
+    return {k: v for k, v in own.items() if k not in known and not k.startswith("_")}
+
+
+def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]) -> Iterator[str]:
     """One sentence for each way in which the responses are sampled from another distribution than
     the one whose log-probabilities, and ratios, TRL 1.16 computes:
 
     - a temperature in ``generation_kwargs``: https://github.com/huggingface/trl/issues/2989, 3029
       and 5348;
-    - a truncated or penalised distribution: https://github.com/huggingface/trl/issues/6789, 6944;
+    - penalties, and whatever else of the model's generation_config TRL does not set itself, which
+      ``generate`` of transformers then fills in (``inherited``);
     - ends that no token marks: https://github.com/huggingface/trl/issues/3425.
     """
     given: Any = args.generation_kwargs or {}
@@ -70,18 +128,15 @@ def other_distributions(args: MicroCoderGRPOConfig) -> Iterator[str]:
             f"generation_kwargs samples at temperature {temperature} and log-probabilities are "
             f"those at temperature {args.temperature}: set temperature={temperature} in its place"
         )
-    used = {name: given.get(name, getattr(args, name)) for name in _WHOLE_DISTRIBUTION}
-    changed = [
-        f"{name}={value:g}"
-        for name, value in used.items()
-        if value not in (None, _WHOLE_DISTRIBUTION[name], _ALSO_WHOLE.get(name))
-    ]
-    if changed:
+    penalty = given.get("repetition_penalty", args.repetition_penalty)
+    changed = {} if penalty == 1 else {"repetition_penalty": penalty}
+    if changed or inherited:
+        said = [f"{name}={value!r}" for name, value in (changed | dict(inherited)).items()]
+        where = " (of the model's generation_config)" if inherited else ""
         yield (
-            f"responses are sampled with {', '.join(changed)} and log-probabilities are those of "
-            "the whole distribution, so that ratios and a KL term are of another policy than the "
-            "one that sampled; leave them at "
-            f"{', '.join(f'{name}={value:g}' for name, value in _WHOLE_DISTRIBUTION.items())}"
+            f"responses are sampled with {', '.join(said)}{where} and log-probabilities are those "
+            "without, so that ratios and a KL term are of another policy than the one that "
+            "sampled; leave such settings out"
         )
     for name in stop_texts(given):
         yield (
@@ -139,28 +194,3 @@ def refuse_idle_training(trainer: Any) -> None:
             "nothing would be trained; give more prompts, or lower per_device_train_batch_size or "
             "steps_per_generation"
         )
-
-
-def refuse_empty(ids: Sequence[Sequence[int]]) -> None:
-    """A response without a token, on which TRL fails with an IndexError
-    (https://github.com/meta-pytorch/OpenEnv/issues/1029).
-    """
-    empty = [place for place, row in enumerate(ids) if not len(row)]
-    if empty:
-        raise UserError(
-            f"{len(empty)} of {len(ids)} responses have no token (the first is number {empty[0]} "
-            "of its batch): whatever sampled them failed; an end token alone is the shortest "
-            "response that TRL can score"
-        )
-
-
-def without_empty(rollout_func: Callable[..., Any]) -> Callable[..., Any]:
-    """The rollout function, refusing responses without a token."""
-
-    @functools.wraps(rollout_func)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        found = rollout_func(*args, **kwargs)
-        refuse_empty(found.get("completion_ids", ()))
-        return found
-
-    return checked

@@ -67,7 +67,7 @@ _TEMPERATURES = (
     "temperature_restore",
 )  # fmt: skip
 _AGGREGATION = "multi_objective_aggregation"
-_CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
+CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
 
 def _points(stages: list[Any] | str | None) -> list[list[Any]]:
@@ -146,7 +146,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
         "Temperatures tried for temperature_target_diversity or _entropy.",
     )
     temperature_probe_prompts: int = _option(
-        64, "Training prompts, at most, that D(T), or the entropy, is measured on."
+        64, "Training prompts that D(T), or the entropy, is measured on."
     )
     advantage_rule: str = _option(
         "group",
@@ -368,12 +368,20 @@ class MicroCoderGRPOConfig(GRPOConfig):
                 f"kl_estimator={self.kl_estimator!r} changes a term that the Liger kernel computes "
                 "itself; set kl_estimator='k3' or use_liger_kernel=False"
             )
+        given: Any = self.generation_kwargs or {}
+        for name in ("top_p", "top_k", "min_p") if self.beta else ():
+            value = given.get(name, getattr(self, name))
+            if value not in ((None, 1) if name == "top_p" else (None, 0, -1)):
+                raise UserError(
+                    f"{name}={value:g} with beta={self.beta:g}: between distributions that keep "
+                    "different tokens there is no finite KL; set beta=0, or sample from all tokens"
+                )
         if self.clip_ratio_c is None:
             return
         high = 1 + (self.epsilon if self.epsilon_high is None else self.epsilon_high)
-        if self.loss_type not in _CLIPPED_LOSSES:
+        if self.loss_type not in CLIPPED_LOSSES:
             raise UserError(
-                f"clip_ratio_c bounds the losses {', '.join(_CLIPPED_LOSSES)}, and loss_type is "
+                f"clip_ratio_c bounds the losses {', '.join(CLIPPED_LOSSES)}, and loss_type is "
                 f"{self.loss_type!r}"
             )
         if self.clip_ratio_c <= high:
@@ -395,10 +403,10 @@ class MicroCoderGRPOConfig(GRPOConfig):
             raise UserError(f"pass_k is at most num_generations, {self.num_generations}")
         if self.token_rule != "none":
             ratios = self.loss_type, self.importance_sampling_level
-            if ratios[0] not in _CLIPPED_LOSSES or ratios[1] != "token" or self.sampler_noise:
+            if ratios[0] not in CLIPPED_LOSSES or ratios[1] != "token" or self.sampler_noise:
                 raise UserError(
                     f"token_rule={self.token_rule!r} needs one of the losses "
-                    f"{', '.join(_CLIPPED_LOSSES)}, importance_sampling_level='token' and no "
+                    f"{', '.join(CLIPPED_LOSSES)}, importance_sampling_level='token' and no "
                     "sampler_noise"
                 )
         if self.token_rule == "kl_cov" and (self.epsilon < 1 or (self.epsilon_high or 0) < 10):
@@ -421,7 +429,7 @@ class MicroCoderGRPOConfig(GRPOConfig):
                 )
 
     def _check_credit(self) -> None:
-        for name in ("dynamic_sampling", "drop_above", "substitute_flat", "temperature_restore"):
+        for name in ("drop_above", "substitute_flat", "temperature_restore"):
             if getattr(self, name) and self.world_size > 1:
                 raise UserError(f"{name} is for one process, which sees whole groups")
         if self.kl_target is not None and not self.beta:
@@ -431,11 +439,11 @@ class MicroCoderGRPOConfig(GRPOConfig):
             or self.token_rule != "none"
             or self.substitute_flat is not None
             or self.sampler_noise
-            or self.loss_type not in _CLIPPED_LOSSES
+            or self.loss_type not in CLIPPED_LOSSES
         ):
             raise UserError(
                 "token_credit is for one process and one of the losses "
-                f"{', '.join(_CLIPPED_LOSSES)}, without token_rule, substitute_flat and "
+                f"{', '.join(CLIPPED_LOSSES)}, without token_rule, substitute_flat and "
                 "sampler_noise"
             )
         # These two give tokens an advantage whatever that of their response is.

@@ -35,12 +35,17 @@ DROPPED_AT_ONCE = 8
 @dataclass
 class Trace:
     """What the loop knows of each token that it sampled, a 1-D tensor a response in order of the
-    prompts: its log-probability under the policy, softmax(logits / T), whatever a nucleus left of
-    that, and the policy's entropy there (nats).
+    prompts: its log-probability and the entropy (nats) of what it was sampled from, softmax(logits
+    / T) or what a nucleus left of it.
     """
 
     log_probs: list[Tensor] = field(default_factory=list)
     entropies: list[Tensor] = field(default_factory=list)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each response."""
+        return [len(row) for row in self.log_probs]
 
 
 class GrowingLayer(DynamicLayer):
@@ -160,7 +165,6 @@ def sample_unfinished(
     """
     cache = model_kwargs["past_key_values"]
     width, limit = input_ids.shape[1], generation_config.max_length
-    temperature = generation_config.temperature or 1.0
     pad = generation_config._pad_token_tensor
     pad = 0 if pad is None else int(pad)  # without one no response ends before the limit
     ids = nn.functional.pad(input_ids, (0, limit - width), value=pad)
@@ -177,7 +181,7 @@ def sample_unfinished(
             greedy = not generation_config.do_sample
             new = scores.argmax(dim=-1) if greedy else draw(scores.softmax(dim=-1))
             if trace is not None:
-                log_probs = (logits.float() / temperature).log_softmax(dim=-1)
+                log_probs = scores.log_softmax(dim=-1).clamp(min=torch.finfo(torch.float32).min)
                 known[0, rows, length - 1 - width] = log_probs.gather(1, new[:, None]).squeeze(1)
                 known[1, rows, length - 1 - width] = -(log_probs.exp() * log_probs).sum(dim=-1)
                 lengths[rows] += ~ended

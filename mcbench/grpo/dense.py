@@ -160,10 +160,8 @@ class DenseGRPOTrainer(ResamplingGRPOTrainer):
         """What the reward tells of each response of this batch; nothing of those it could not
         judge.
         """
-        # The log goes on holding the notes of the batch before where this one has none.
-        own = "notes" in self._extra_columns
-        told = list(self._logs["extra"]["notes"])[-count:] if own else [""] * count
-        if not own and not self.total_rewards().isnan().all():
+        told = self.logged.get("notes", [""] * count)
+        if "notes" not in self.logged and not self.total_rewards().isnan().all():
             raise UserError("token_credit needs a reward that tells outcomes and lines")
         unknown: dict[str, Any] = {"outcome": 0, "blamed": None, "unexecuted": []}
         return [json.loads(text) if text else unknown for text in told]
@@ -208,10 +206,18 @@ class DenseGRPOTrainer(ResamplingGRPOTrainer):
             )
         ]
         rows = list(self.batch_rows)[::size]
-        texts = self.texts(self.respond(prompts, self.max_completion_length, GREEDY))
-        columns = {name: [row[name] for row in rows] for name in rows[0] if name != "prompt"}
+        answers = self.respond(prompts, self.max_completion_length, GREEDY)
+        texts = self.texts(answers)
+        columns: dict[str, Any] = {
+            name: [row[name] for row in rows] for name in rows[0] if name != "prompt"
+        }
+        for name in ("log_extra", "log_metric"):  # these answers are not of the batch
+            columns[name] = lambda *_: None
         reward: Any = self.reward_funcs[0]
-        found = reward(prompts=[row["prompt"] for row in rows], completions=texts, **columns)
+        found = reward(
+            prompts=[row["prompt"] for row in rows], completions=texts, completion_ids=answers,
+            trainer_state=self.state, **columns,
+        )  # fmt: skip
         values = [float("nan") if one is None else one for one in found]
         return torch.tensor(values, device=output["prompt_ids"].device).repeat_interleave(size)
 

@@ -4,8 +4,10 @@ It is about the global batch (all processes): B = P·G responses in dataset orde
 belongs to group i // G.
 """
 
+import itertools
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,29 @@ class GenerationBatch:
         if self.own is None:
             return self.completion_ids
         return [ids[own] for ids, own in zip(self.completion_ids, self.own, strict=True)]
+
+
+def joined(batches: Sequence[GenerationBatch], count: int | None = None) -> GenerationBatch:
+    """One batch of all responses of several, in order, or of the first ``count`` of them; groups
+    are numbered on. What only some batches know is left out.
+    """
+
+    def one(values: list[Any]) -> Any:
+        if any(value is None for value in values):
+            return None
+        if isinstance(values[0], dict):
+            shared = set.intersection(*(set(value) for value in values))
+            return {name: one([value[name] for value in values]) for name in sorted(shared)}
+        if isinstance(values[0], np.ndarray):
+            return np.concatenate(values)[:count]
+        if isinstance(values[0], list):
+            return [item for value in values for item in value][:count]
+        return values[0]
+
+    found = {f.name: one([getattr(batch, f.name) for batch in batches]) for f in fields(batches[0])}
+    starts = itertools.accumulate((int(b.group.max()) + 1 for b in batches), initial=0)
+    groups = [batch.group + start for batch, start in zip(batches, starts, strict=False)]
+    return GenerationBatch(**{**found, "group": np.concatenate(groups)[:count]})
 
 
 # Of a message: what it is, not what it says.

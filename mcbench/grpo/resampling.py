@@ -19,8 +19,9 @@ from transformers import TrainerCallback
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.dynamic_sampling import flat_groups
 from mcbench.grpo.masking import uniform_draws
-from mcbench.grpo.rivals import RivalGRPOTrainer, flat_groups
+from mcbench.grpo.rivals import RivalGRPOTrainer
 from mcbench.grpo.trl_correction import loss_mask
 
 

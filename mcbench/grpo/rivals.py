@@ -5,15 +5,12 @@ Where TRL 1.16 has a method (GSPO, CISPO, Dr. GRPO) it is its settings alone. He
 - **Skywork-OR1** (He et al. 2025, section 3.2.3), ``advantage_rule="uncut"``;
 - **pass@k training** (Chen et al. 2025, section 2.4), ``advantage_rule="pass_at_k"``;
 - **Clip-Cov and KL-Cov** (Cui et al. 2025, section 4.2), ``token_rule``;
-- **DAPO**'s soft overlong punishment (Yu et al. 2025, Eq. 13), ``soft_overlong``: TRL's reward; and
-  its dynamic sampling (Eq. 11), ``dynamic_sampling``.
+- **DAPO**'s soft overlong punishment (Yu et al. 2025, Eq. 13), ``soft_overlong``: TRL's reward; its
+  dynamic sampling is in ``dynamic_sampling.py``.
 
 Shapes: B = P·G responses, T tokens.
 """
 
-import time
-from collections.abc import Sequence
-from copy import deepcopy
 from math import comb
 from typing import Any
 
@@ -23,7 +20,6 @@ from trl.rewards import get_soft_overlong_punishment
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.decode import Trace
 from mcbench.grpo.masking import uniform_draws
 from mcbench.grpo.staleness import StaleGRPOTrainer
 from mcbench.grpo.trl_correction import loss_mask
@@ -124,15 +120,6 @@ def with_kl_penalty(advantages: Tensor, log_ratio: Tensor, chosen: Tensor) -> Te
     return torch.where(chosen, advantages - penalty, advantages)
 
 
-def flat_groups(rewards: Tensor, group_size: int) -> Tensor:
-    """The (P,) groups that DAPO's dynamic sampling replaces: no two scored responses differ, so
-    that no advantage is left (Eq. 11: 0 < right responses < G).
-    """
-    groups = rewards.view(-1, group_size)
-    highest = groups.nan_to_num(nan=-torch.inf).amax(dim=1)
-    return highest <= groups.nan_to_num(nan=torch.inf).amin(dim=1)
-
-
 def overlong_punishment(args: MicroCoderGRPOConfig, tools: bool) -> Any:
     """TRL's reward function for the limit that cuts: 0 up to the last ``soft_overlong`` of it, and
     from there down to -1.
@@ -159,7 +146,6 @@ def weights_with_punishment(args: MicroCoderGRPOConfig, count: int) -> list[floa
 class RivalGRPOTrainer(StaleGRPOTrainer):
     """The trainer with the rivals' options, each in one of TRL's own steps."""
 
-    _drawn: tuple[list[Any], list[Any] | None, Trace | None] | None = None
     _loss_inputs: dict[str, Any] | None = None
 
     def __init__(
@@ -178,11 +164,6 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
             finally:
                 args.reward_weights = weights  # they are the user's
             self._check_deciding_reward()
-        for name in ("rollout_func", "environment_factories", "tools"):
-            if self.args.dynamic_sampling and getattr(self, name):
-                raise UserError(f"dynamic_sampling cannot be used with {name}")
-        if self.args.dynamic_sampling and not hasattr(self.train_dataset, "__getitem__"):
-            raise UserError("dynamic_sampling draws further prompts, so not from a streamed set")
 
     @property
     def deciding_reward(self) -> str | None:
@@ -201,13 +182,7 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
             )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        sampled: dict[str, float] = {}
-        if self.args.dynamic_sampling and self.model.training:
-            inputs, sampled = self._with_signal(inputs)
-        before = self.seconds if sampled else {}
         output = super()._generate_and_score_completions(inputs)
-        self.seconds = {name: took + before.get(name, 0.0) for name, took in self.seconds.items()}
-        self.log_of_batch(sampled)
         if self.training and self.args.advantage_rule != "group":
             self.replace_advantages(output, self._advantages(output["advantages"].dtype))
         return output
@@ -225,82 +200,6 @@ class RivalGRPOTrainer(StaleGRPOTrainer):
                 self.args.pass_k,
             )  # fmt: skip
         return found.to(dtype)
-
-    # -- dynamic sampling: the batch is sampled and scored before TRL asks for it
-
-    def _with_signal(
-        self, inputs: list[dict[str, Any]]
-    ) -> tuple[list[dict[str, Any]], dict[str, float]]:
-        """The rows of the batch in which groups without a signal were replaced by further prompts
-        of the training set, drawn at random, and what is logged of it. What was sampled for the
-        rows is what TRL's next call gets.
-        """
-        size = self.num_generations
-        rows, flat = list(inputs), list(range(0, len(inputs), size))
-        kept: dict[int, tuple[Any, ...]] = {}
-        sampled, took = 0, dict.fromkeys(("generate_s", "reward_s"), 0.0)
-        for attempt in range(self.args.dynamic_sampling + 1):
-            if attempt:
-                for start, place in zip(flat, self._further(attempt, len(flat)), strict=True):
-                    row = self.train_dataset[place]
-                    rows[start : start + size] = [dict(row) for _ in range(size)]
-            places = [start + one for start in flat for one in range(size)]
-            asked = [rows[place] for place in places]
-            began = time.perf_counter()
-            kept.update(zip(places, self._respond_to(asked), strict=True))
-            took["generate_s"] += time.perf_counter() - began
-            sampled += len(flat)
-            rewards = self._score(asked, [kept[place][0] for place in places])
-            took["reward_s"] += self.seconds["reward_s"]
-            found = flat_groups(rewards, size).tolist()
-            flat = [start for start, none in zip(flat, found, strict=True) if none]
-            if not flat:
-                break
-        in_order = (kept[place] for place in range(len(rows)))
-        ids, sampler, *own = (list(column) for column in zip(*in_order, strict=True))
-        trace = None if self.trace is None else Trace(*own)
-        self._drawn = ids, None if sampler[0] is None else sampler, trace
-        count = len(rows) // size
-        self.seconds = {**self.seconds, **took}
-        return rows, {
-            "dynamic/groups_sampled": sampled / count,
-            "dynamic/flat_left": len(flat) / count,
-        }
-
-    def _further(self, attempt: int, count: int) -> list[int]:
-        """Places of ``count`` rows of the training set; the same after a resume."""
-        key = (self.args.seed, self.state.global_step, attempt)
-        places = uniform_draws(key, count) * len(self.train_dataset)
-        return [int(place) for place in places]
-
-    def _respond_to(self, rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
-        """Of each row its response, the sampler's log-probabilities, and what the trace holds."""
-        prompts = [deepcopy(row["prompt"]) for row in rows]
-        asked = self._tokenize_prompts(prompts)
-        ids, sampler = self._generate_single_turn(*asked, self.num_generations)
-        nothing = [None] * len(rows)
-        trace = self.trace or Trace(nothing, nothing)  # type: ignore[arg-type]
-        return list(zip(ids, sampler or nothing, trace.log_probs, trace.entropies, strict=True))
-
-    def _score(self, rows: list[dict[str, Any]], ids: list[list[int]]) -> Tensor:
-        """The rewards that decide correctness; nothing of it is logged."""
-        processor: Any = self.processing_class
-        texts = processor.batch_decode(ids, skip_special_tokens=True)
-        prompts = [row["prompt"] for row in rows]
-        spoken = isinstance(prompts[0], list)
-        completions = (
-            [[{"role": "assistant", "content": text}] for text in texts] if spoken else texts
-        )
-        self.observe_rewards(self._calculate_rewards, rows, prompts, completions, ids)
-        self._pending_extra_logs.clear()
-        self._pending_metrics.clear()
-        return self.correctness_rewards()
-
-    def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._drawn is None:
-            return super()._generate_single_turn(prompt_ids, *args, **kwargs)
-        (ids, log_probs, self.trace), self._drawn = self._drawn, None
-        return ids, log_probs
 
     # -- Clip-Cov and KL-Cov: TRL's loss takes (B, T) advantages and reads them after the
     #    log-probabilities of the policy are known

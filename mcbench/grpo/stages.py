@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ from mcbench.grpo.temperature import (
 from mcbench.grpo.trl_resume import STATE_FILE
 
 if TYPE_CHECKING:
+    from mcbench.grpo.dynamic_sampling import Rollout
     from mcbench.grpo.resampling import ResamplingGRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -55,18 +56,18 @@ class Stages:
     """Sets the temperature and the response length of a trainer.
 
     Raises:
-        UserError: a stage begins inside a generated batch, or a temperature has a target that the
-            trainer's way of responding does not let it measure.
+        UserError: a stage begins inside a generated batch, or there are too few prompts to choose a
+            temperature on.
     """
 
     def __init__(self, trainer: ResamplingGRPOTrainer) -> None:
         self.trainer = trainer
-        self.probe_prompts: Sequence[Any] = ()  # where they are not the first of the training set
+        self.probe_rows: Sequence[dict[str, Any]] = ()  # if not the first of the training set
         args = trainer.args
-        measures = self._chooses or args.temperature_restore
-        for name in ("rollout_func", "environment_factories"):
-            if measures and getattr(trainer, name) is not None:
-                raise UserError(f"the target of a temperature cannot be measured with {name}")
+        if (self._chooses or args.temperature_restore) and hasattr(
+            trainer.train_dataset, "__len__"
+        ):
+            self.probe()
         starts = {
             "temperature_stages": [start for start, _ in args.temperature_points],
             "length_stages": [start for start, _ in args.length_points],
@@ -164,8 +165,8 @@ class Stages:
         """D(T), Distinct-4 of the current model's responses, for each T of ``grid``."""
         trainer = self.trainer
 
-        def distinct_4(responses: list[list[int]]) -> float:
-            groups = grouped(responses, trainer.num_generations)
+        def distinct_4(responses: list[Rollout]) -> float:
+            groups = grouped([one.own_ids for one in responses], trainer.num_generations)
             values = torch.tensor([distinct_n([group], (4,))[4] for group in groups])
             return trainer.gather(values).nanmean().item()
 
@@ -173,7 +174,9 @@ class Stages:
 
     def measure_words(self, grid: Sequence[float] | None = None) -> dict[float, float]:
         """D(T) of words in the place of tokens."""
-        return self._over(grid, self._distinct_4_words)
+        return self._over(
+            grid, lambda found: self._distinct_4_words([one.own_ids for one in found])
+        )
 
     def measure_entropy(self, grid: Sequence[float] | None = None) -> dict[float, float]:
         """The sampler's entropy (nats a token) in the place of D(T).
@@ -186,7 +189,14 @@ class Stages:
                 "temperature_target_entropy needs sample_unfinished=True: no other sampler tells "
                 "the entropy of its tokens"
             )
-        return self._over(grid, lambda _: self.trainer.sampled_entropy()["entropy/all_responses"])
+
+        def entropy(responses: list[Rollout]) -> float:
+            if any(one.traced is None for one in responses):
+                raise UserError("temperature_target_entropy: of tools' users it is not known")
+            traced = [one.traced[1] for one in responses if one.traced is not None]
+            return self.trainer.mean_over_all(torch.cat(traced))
+
+        return self._over(grid, entropy)
 
     def metrics(self, ids: list[list[int]]) -> dict[str, float]:
         """Distinct-4 of a batch's words where temperatures are chosen by it, to be read beside that
@@ -200,7 +210,7 @@ class Stages:
         return distinct_4_words(self.trainer.texts(ids), self.trainer.num_generations)
 
     def _over(
-        self, grid: Sequence[float] | None, measure: Callable[[list[list[int]]], float]
+        self, grid: Sequence[float] | None, measure: Callable[[list[Rollout]], float]
     ) -> dict[float, float]:
         """``measure`` of responses to the prompts of :meth:`probe`, at each temperature.
 
@@ -211,7 +221,8 @@ class Stages:
         grid = args.temperature_grid if grid is None else grid
         check_grid(grid)
         place, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
-        share = self.probe()[place::processes]
+        rows = self.probe()
+        share = rows[: len(rows) - len(rows) % processes][place::processes]
         before, measured = trainer.temperature, {}
         device = trainer.accelerator.device
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
@@ -222,43 +233,29 @@ class Stages:
         trainer.set_temperature(before)
         return measured
 
-    def probe(self) -> list[Any]:
-        """The prompts to measure on: :attr:`probe_prompts`, else the first of the training set;
-        ``temperature_probe_prompts`` of them at most, as many for each process.
-        """
-        trainer = self.trainer
-        rows = iter(trainer.train_dataset)
-        found = self.probe_prompts or (row["prompt"] for row in rows)
-        prompts = list(itertools.islice(found, trainer.args.temperature_probe_prompts))
-        return prompts[: len(prompts) - len(prompts) % trainer.accelerator.num_processes]
-
-    def short_probe(self) -> Iterator[str]:
-        """That a temperature is chosen on fewer prompts than asked for, as the training set has
-        no more.
+    def probe(self) -> list[dict[str, Any]]:
+        """The rows whose prompts are measured on: :attr:`probe_rows`, else the first of the
+        training set.
 
         Raises:
-            UserError: not one prompt for each process.
+            UserError: it has fewer than ``temperature_probe_prompts``.
         """
-        trainer, args = self.trainer, self.trainer.args
-        measures = self._chooses or args.temperature_restore is not None
-        if not measures or not hasattr(trainer.train_dataset, "__len__"):
-            return
-        found, processes = len(trainer.train_dataset), trainer.accelerator.num_processes
-        if found < processes:
+        trainer, asked = self.trainer, self.trainer.args.temperature_probe_prompts
+        if self.probe_rows:
+            return list(self.probe_rows)
+        rows = list(itertools.islice(iter(trainer.train_dataset), asked))
+        if len(rows) < asked:
             raise UserError(
-                f"a temperature is chosen on one training prompt a process at least, and the set "
-                f"has {found} for {processes} processes"
+                f"temperature_probe_prompts={asked} is what a temperature is chosen on, and the "
+                f"training set has {len(rows)} prompts; few make a noisy choice, which holds for "
+                "the whole training: lower temperature_probe_prompts if that is meant"
             )
-        if found < args.temperature_probe_prompts:
-            yield (
-                f"temperature_probe_prompts is {args.temperature_probe_prompts} and the training "
-                f"set has {found} prompts: the temperature is chosen on these"
-            )
+        return rows
 
-    def _sample(self, prompts: Sequence[Any]) -> list[list[int]]:
+    def _sample(self, rows: Sequence[dict[str, Any]]) -> list[Rollout]:
         """G responses to each prompt, sampled by as many at a time as a training batch has."""
         trainer = self.trainer
         size = trainer.args.per_device_train_batch_size * (trainer.args.steps_per_generation or 1)
         each = max(1, size // trainer.num_generations)
-        parts = [list(prompts[start : start + each]) for start in range(0, len(prompts), each)]
-        return [ids for part in parts for ids in trainer.sample(part)]
+        parts = [rows[start : start + each] for start in range(0, len(rows), each)]
+        return [one for part in parts for one in trainer.sample(part)]

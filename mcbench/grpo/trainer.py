@@ -21,7 +21,7 @@ parameters and losses equal TRL's bit for bit.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -29,11 +29,16 @@ from torch import Tensor
 
 from mcbench.errors import unknown
 from mcbench.grpo import masking
-from mcbench.grpo.checks import idle_settings, other_distributions, unusual_rewards
+from mcbench.grpo.checks import (
+    idle_settings,
+    inherited_settings,
+    other_distributions,
+    unusual_rewards,
+)
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.dense import DenseGRPOTrainer
 from mcbench.grpo.diversity import last_code_block, program_key
-from mcbench.grpo.generation import GenerationBatch, as_array, completion_text
+from mcbench.grpo.generation import GenerationBatch, as_array, completion_text, joined
 from mcbench.grpo.metrics import batch_metrics, sampler_metrics, time_metrics
 from mcbench.grpo.recipes import PAPER
 from mcbench.grpo.stages import Stages
@@ -49,14 +54,17 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
 
     ``on_generation`` is called on the main process with a ``GenerationBatch`` after each training
     batch is generated and scored. ``extract_program`` finds the program in a response (for
-    ``diversity/unique_programs``); by default the last complete fenced block. A reward function may
-    have a method ``start_scoring`` (see ``RepairedGRPOTrainer``). The other arguments are TRL's.
+    ``diversity/unique_programs``); by default the last complete fenced block. ``compute_metrics``
+    gets the ``GenerationBatch`` of all responses of an evaluation, in every process, and returns
+    numbers that are logged as ``eval_<name>``. A reward function may have a method
+    ``start_scoring`` (see ``RepairedGRPOTrainer``). The other arguments are TRL's.
     """
 
     # For the model card that is written with every checkpoint.
     _tag_names = ["trl", "grpo", "microcoder-grpo"]  # noqa: RUF012  (as in TRL)
     _name = "MicroCoder-GRPO"
     _paper = PAPER
+    compute_metrics: Any  # of transformers, which never calls it without predictions
 
     def __init__(
         self,
@@ -77,6 +85,7 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         *,
         on_generation: Callable[[GenerationBatch], None] | None = None,
         extract_program: Callable[[str], str | None] = last_code_block,
+        compute_metrics: Callable[[GenerationBatch], Mapping[str, float]] | None = None,
     ) -> None:
         super().__init__(
             model,
@@ -96,12 +105,37 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         )
         self.on_generation = on_generation
         self.extract_program = extract_program
+        self.compute_metrics = compute_metrics
+        self._evaluated: list[GenerationBatch] = []
         self.stages = Stages(self)
         self._told_of_rewards = False
         self._check_settings()
 
     def enter_stage(self) -> None:
         self.stages.enter()
+
+    def evaluation_loop(
+        self,
+        dataloader: Any,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> Any:
+        self._evaluated = []
+        output: Any = super().evaluation_loop(
+            dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
+        )
+        if self.compute_metrics is not None:
+            rows = dataloader.dataset
+            # Several processes get the first rows again where the last batch would not be full.
+            count = len(rows) * self.num_generations_eval if hasattr(rows, "__len__") else None
+            found = self.compute_metrics(joined(self._evaluated, count))
+            output.metrics.update(
+                {f"{metric_key_prefix}_{name}": float(value) for name, value in found.items()}
+            )
+        self._evaluated = []
+        return output
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Generates and scores a batch; its (B,) advantages are those of Eq. 2."""
@@ -173,6 +207,8 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
             self.log_of_batch(sampler_metrics(output, sampled, self.gather))
         if self.training and self.on_generation is not None and self.accelerator.is_main_process:
             self.on_generation(batch)
+        if not self.training and self.compute_metrics is not None:
+            self._evaluated.append(batch)
 
     def _check_settings(self) -> None:
         if self.args.correctness_reward not in (None, *self.reward_func_names):
@@ -182,8 +218,7 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         names = self.reward_func_names
         for text in (
             *idle_settings(self.args, self.max_completion_length, names),
-            *other_distributions(self.args),
-            *self.stages.short_probe(),
+            *other_distributions(self.args, inherited_settings(self)),
         ):
             logger.warning(text)
 

@@ -20,11 +20,12 @@ What is mended, beside the three departures of the method that ``trainer.py`` na
 10. **Stop tokens** in ``generation_kwargs`` end a response; TRL would count the padding after them
     (https://github.com/huggingface/trl/issues/3425). A padding token sampled as the last allowed
     one ends none.
-11. What cannot be trained on is refused before an update (``checks.py``).
+11. What cannot be trained on is refused before an update (``checks.py``); a response without a
+    token is none (``trl_empty.py``).
+12. **A truncated sampler** (top_p, top_k, min_p) has log-probabilities of what it samples from
+    (``truncation.py``).
 """
 
-import copy
-import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -40,33 +41,29 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from mcbench.errors import UserError
-from mcbench.grpo.checks import (
-    refuse_empty,
-    refuse_half_loaded_reference,
-    refuse_idle_training,
-    without_empty,
-)
+from mcbench.grpo.checks import refuse_half_loaded_reference, refuse_idle_training
 from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.decode import Trace
+from mcbench.grpo.dynamic_sampling import DynamicSamplingGRPOTrainer
 from mcbench.grpo.generation import completion_text
 from mcbench.grpo.kl import clamped_reference
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
 from mcbench.grpo.trl_correction import loss_mask
 from mcbench.grpo.trl_resume import name_of
-from mcbench.grpo.trl_rewards import ObservedRewardsGRPOTrainer
 from mcbench.grpo.trl_sampling import (
     continuous_batching,
     divide_again,
     generate_in_step,
     log_prob_temperature_cell,
+    sampling,
     stop_texts,
     stop_tokens,
     unfinished_only,
 )
+from mcbench.grpo.truncation import Filter, TruncatedHead, filters
 
 
-class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
+class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
     """``GRPOTrainer`` with its gaps mended and with what it makes of a batch kept in reach.
 
     B = P·G responses of all processes in dataset order, so that response i belongs to group i // G.
@@ -83,12 +80,12 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
     max_completion_length: int | None
 
     # Of the batch generated last.
-    training: bool  # False in an evaluation
+    sampled_prompts: list[Any]  # as environments have completed them
     sampled_ids: list[list[int]]  # this process's responses, without padding
     sampled_after: list[int]  # tokens of their prompts
     sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
-    trace: Trace | None = None  # of sample_unfinished
+    _kept_by: Sequence[Filter] = ()  # of top_k, top_p and min_p
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
     _trained_ids: Sequence[list[int]] = ()  # the responses that they are of
 
@@ -104,11 +101,10 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         super().__init__(model=model, args=args, **kwargs)
         stops = stop_tokens(args.generation_kwargs, self.eos_token_ids)
         self.eos_token_ids = [*self.eos_token_ids, *stops]  # another list than the model's
-        if self.rollout_func is not None:
-            self.rollout_func = without_empty(self.rollout_func)
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
         self._old_log_probs: list[Tensor] | None = None
+        self._kept_by = filters(args)
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [log_prob_temperature_cell(model) for model in models]
         self._sampler_log_probs: list[list[float]] | None = None  # where TRL is not to have them
@@ -141,7 +137,10 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         started = time.perf_counter()
         result = super()._generate(prompts)
         prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
+        self.sampled_prompts = list(prompts)
         self.sampled_after = [len(ids) for ids in prompt_ids]
+        if self.trace is not None and self.trace.lengths != [len(ids) for ids in self.sampled_ids]:
+            self.trace = None  # where tools answered in between: it is of the last turn
         self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
         self._keep_old_log_probs()
         self._start_scoring(self.sampled_completions)
@@ -150,7 +149,7 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
     @property
     def sampled_limits(self) -> list[int]:
         """The tokens that each of the responses was allowed."""
-        if self.rollout_func is not None and self.sampled_mask is not None:
+        if self.rollout_func is not None and self.turns:
             # Of several turns: the budget is of the policy's own tokens, and what was not cut ends
             # in EOS.
             return [0] * len(self.sampled_after)
@@ -177,15 +176,12 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         policy = self.accelerator.unwrap_model(self.model_wrapped)
         if self.use_transformers_continuous_batching:
             with continuous_batching(policy) as self._sampler_log_probs:
-                ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
-            self._refuse_empty(ids)
-            return ids, log_probs
+                return super()._generate_single_turn(prompt_ids, *args, **kwargs)
         divide_again(self.model)
         with ExitStack() as stack:
             if self.args.sample_unfinished:
                 self.trace = stack.enter_context(unfinished_only(policy))
             ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
-        self._refuse_empty(ids)
         if log_probs is not None and self.args.sampler_noise:
             added = self.noise([len(row) for row in log_probs])
             log_probs = [
@@ -193,10 +189,6 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
                 for row, noise in zip(log_probs, added, strict=True)
             ]
         return ids, log_probs
-
-    def _refuse_empty(self, ids: list[list[int]]) -> None:
-        if not self.tools:  # with tools these are turns, of which one may be empty
-            refuse_empty(ids)
 
     # -- log-probabilities
 
@@ -212,6 +204,8 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         **images: Any,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         score = super()._get_per_token_logps_and_entropies
+        if self._kept_by:
+            model = TruncatedHead(model, self.temperature, self._kept_by)
         if self._old_log_probs is not None:
             old = pad_sequence(self._old_log_probs, batch_first=True)
             self._old_log_probs = None
@@ -282,22 +276,8 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         args = self.args
         if self.trace is None or args.bf16 or args.fp16:
             return
-        assert args.steps_per_generation is not None  # set by GRPOConfig
-        period = args.steps_per_generation * self.num_iterations
-        lengths = [len(row) for row in self.trace.log_probs]
-        if args.gradient_accumulation_steps % period and lengths == list(
-            map(len, self.sampled_ids)
-        ):
+        if args.gradient_accumulation_steps % args.passes_per_generation:
             self._old_log_probs = self.trace.log_probs
-
-    def sample(self, prompts: list[Any]) -> list[list[int]]:
-        """G responses to each prompt (token ids), groups in a row; nothing is scored or logged."""
-        repeated = [
-            copy.deepcopy(prompt) for prompt in prompts for _ in range(self.num_generations)
-        ]
-        prompt_ids, images, fields = self._tokenize_prompts(repeated)
-        ids, _ = self._generate_single_turn(prompt_ids, images, fields, self.num_generations)
-        return list(ids)
 
     def respond(
         self,
@@ -310,17 +290,9 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         and temperature, and nucleus where one is given. Every process must call, each with as many
         prompts.
         """
-        before = self.temperature, self.max_completion_length
-        self.set_temperature(temperature)
-        self.set_max_completion_length(max_new_tokens)
-        nucleus = None if top_p is None else self._exchange_top_p(top_p)
-        try:
+        asked = {"temperature": temperature, "top_p": top_p}
+        with sampling(self, max_new_tokens, {k: v for k, v in asked.items() if v is not None}):
             ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
-        finally:
-            self.set_temperature(before[0])
-            self.set_max_completion_length(before[1])
-            if nucleus is not None:
-                self._exchange_top_p(nucleus)
         return [list(row) for row in ids]
 
     def sampler_log_probs(self, output: dict[str, Any]) -> Tensor | None:
@@ -380,8 +352,7 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
             name: gather_object([row.get(name) for row in self.batch_rows])
             for name in self.args.record_columns
         }
-        extra = self._logs["extra"]
-        logged = {name: list(extra[name])[-count:] for name in self._extra_columns}
+        logged = {name: gather_object(values) for name, values in self.logged.items()}
         group_size = self.num_generations if self.training else self.num_generations_eval
         own = None
         lengths = np.array([len(row) for row in completion_ids])
@@ -394,8 +365,8 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
             "max_completion_length": self.max_completion_length,
             "lengths": lengths,
             "group": np.arange(count) // group_size,
-            "prompts": list(self._logs["prompt"])[-count:],
-            "completions": [completion_text(c) for c in list(self._logs["completion"])[-count:]],
+            "prompts": gather_object(self.sampled_prompts),
+            "completions": gather_object([completion_text(c) for c in self.sampled_completions]),
             "completion_ids": completion_ids,
             "own": own,
             "columns": {**columns, **logged},
@@ -411,13 +382,16 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         if self.trace is None:
             return {}
         tokens = torch.cat(self.trace.entropies)
-        own = [one for row in self.sampled_mask or () for one in row]
-        if len(own) == len(tokens):  # not where tools answered: the trace is of the last turn
+        if self.sampled_mask is not None:
+            own = [one for row in self.sampled_mask for one in row]
             tokens = tokens[torch.tensor(own, dtype=torch.bool)]
-        total, count = self.gather(
-            torch.stack([tokens.sum(), tokens.new_tensor(len(tokens))])[None]
-        ).sum(0)
-        return {"entropy/all_responses": (total / count).item()}
+        return {"entropy/all_responses": self.mean_over_all(tokens)}
+
+    def mean_over_all(self, values: Tensor) -> float:
+        """Mean of the 1-D values of all processes; every process must call."""
+        local = torch.stack([values.sum(), values.new_tensor(len(values))])
+        total, count = self.gather(local[None]).sum(0)
+        return (total / count).item()
 
     def truncated(self) -> Tensor:
         """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
@@ -451,13 +425,6 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
             log.pop()
         log.extend(kept)
 
-    def log_of_batch(self, metrics: dict[str, float]) -> None:
-        """Adds values, which must be the same on every process, to TRL's next line of the log."""
-        mode = "train" if self.training else "eval"
-        for name, value in metrics.items():
-            if not math.isnan(value):  # the mean of nothing
-                self._metrics[mode][name].append(value)
-
     # -- temperature and length, of every backend
 
     def set_temperature(self, temperature: float) -> None:
@@ -470,15 +437,6 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
             self.generation_kwargs["temperature"] = temperature
         for cell in self._temperature_cells:
             cell.cell_contents = temperature
-
-    def _exchange_top_p(self, top_p: float) -> float:
-        """Puts a nucleus in force and returns the one before."""
-        holder = self.vllm_generation if self.use_vllm else self.generation_config
-        before: float = holder.top_p
-        holder.top_p = top_p
-        if not self.use_vllm:
-            self.generation_kwargs["top_p"] = top_p
-        return before
 
     def set_max_completion_length(self, length: int | None) -> None:
         """L_max for sampling and for the constant in the ``dr_grpo`` loss; None: without one."""

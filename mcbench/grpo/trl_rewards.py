@@ -1,26 +1,29 @@
 """The rewards of a batch as TRL 1.16 reads them, and what they decide; see ``trl_compat.py``."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
+from accelerate.utils import gather_object
 from torch import Tensor
 
-from mcbench.grpo.trl_correction import CorrectedGRPOTrainer
+from mcbench.grpo.trl_empty import NonEmptyGRPOTrainer
 
 
-class ObservedRewardsGRPOTrainer(CorrectedGRPOTrainer):
+class ObservedRewardsGRPOTrainer(NonEmptyGRPOTrainer):
     """``GRPOTrainer`` whose rewards can be seen: those that it trains on, whatever a subclass, or a
     function put on the trainer, makes of ``_calculate_rewards``.
     """
 
     _logs: dict[str, Any]
-    _extra_columns: Sequence[str] = ()  # those that the reward functions logged
+    logged: Mapping[str, Sequence[Any]] = MappingProxyType({})  # by reward functions, of our rows
     rewards: Tensor  # (B, reward functions) of the batch; NaN where a function gave none
     seconds: Mapping[str, float] = MappingProxyType({})
     batch_rows: Sequence[dict[str, Any]] = ()
+    training: bool  # whether the batch generated last is, and not one of an evaluation
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         with self._observed_rewards():
@@ -44,9 +47,12 @@ class ObservedRewardsGRPOTrainer(CorrectedGRPOTrainer):
     def observe_rewards(self, calculate: Callable[..., Tensor], *batch: Any) -> Tensor:
         """What ``calculate`` gives to a batch, kept, with its time and its further columns."""
         started = time.perf_counter()
-        self.rewards = calculate(*batch)
+        self.rewards = self.without_reward(calculate(*batch))
         self.seconds = {**self.seconds, "reward_s": time.perf_counter() - started}
-        self._extra_columns = sorted(self._pending_extra_logs)
+        # Of all processes: a reward function may log a column for some responses alone.
+        columns = sorted(set(gather_object(list(self._pending_extra_logs))))
+        none = [None] * len(batch[0])
+        self.logged = {name: list(self._pending_extra_logs.get(name, none)) for name in columns}
         return self.rewards
 
     def _start_scoring(self, completions: list[Any]) -> None:
@@ -78,3 +84,10 @@ class ObservedRewardsGRPOTrainer(CorrectedGRPOTrainer):
         """(B,) the weighted sum of the rewards; NaN where no reward function gave one."""
         total = (self.rewards * self.reward_weights.to(self.rewards.device)).nansum(dim=1)
         return total.masked_fill(self.rewards.isnan().all(dim=1), float("nan"))
+
+    def log_of_batch(self, metrics: dict[str, float]) -> None:
+        """Adds values, which must be the same on every process, to TRL's next line of the log."""
+        mode = "train" if self.training else "eval"
+        for name, value in metrics.items():
+            if not math.isnan(value):  # the mean of nothing
+                self._metrics[mode][name].append(value)

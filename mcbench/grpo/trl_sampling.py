@@ -92,6 +92,32 @@ def unfinished_only(model: Any) -> Iterator[Trace]:
         del model.generate
 
 
+@contextmanager
+def sampling(trainer: Any, limit: int | None, values: Mapping[str, Any]) -> Iterator[None]:
+    """What samples for a trainer uses these values and this limit for the block, also where
+    ``generation_kwargs`` says otherwise; log-probabilities stay at the trainer's temperature.
+    """
+    vllm = trainer.use_vllm
+    holder, length = (
+        (trainer.vllm_generation, "max_completion_length")
+        if vllm
+        else (trainer.generation_config, "max_new_tokens")
+    )
+    asked = {**values, length: limit}
+    before = {name: getattr(holder, name) for name in asked}
+    owner = holder if vllm else trainer
+    kwargs, without = owner.generation_kwargs, {*asked, "max_tokens"}
+    owner.generation_kwargs = {k: v for k, v in (kwargs or {}).items() if k not in without}
+    if not vllm:
+        owner.generation_kwargs |= asked
+    vars(holder).update(asked)
+    try:
+        yield
+    finally:
+        vars(holder).update(before)
+        owner.generation_kwargs = kwargs
+
+
 def _restore(buffers: list[tuple[nn.Module, str, Tensor | None]]) -> None:
     for module, name, buffer in buffers:
         module._buffers[name] = buffer

@@ -68,8 +68,11 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         **sampler_arguments(config),
         **batch.trl_args(),
     )
+    algorithm = config.algorithm()
+    if not config.measures_temperature:
+        algorithm.pop("temperature_probe_prompts", None)
     try:
-        return grpo.MicroCoderGRPOConfig(**{**settings, **config.algorithm()})
+        return grpo.MicroCoderGRPOConfig(**{**settings, **algorithm})
     except ValueError as error:
         raise UserError(str(error)) from error
 

@@ -304,6 +304,10 @@ class _Session:
         schedule = admitting_schedule(self.train_problems, config, count)
         alarm = config.alarm_share > 0
         rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
+        # The same for every seed, so that what is chosen by them is not a matter of which they are.
+        probes = select_problems(self.train_problems, config.temperature_probe_prompts)
+        if config.measures_temperature:
+            self.arguments.temperature_probe_prompts = min(len(probes), len(rows))
         trainer = grpo.MicroCoderGRPOTrainer(
             model=self.model,
             args=self.arguments,
@@ -312,9 +316,7 @@ class _Session:
             peft_config=lora(config),
             **self._rewarded(),
         )
-        # The same for every seed, so that what is chosen by them is not a matter of which they are.
-        probes = select_problems(self.train_problems, config.temperature_probe_prompts)
-        trainer.stages.probe_prompts = [prompt_for(one, config.prompt_style) for one in probes]
+        trainer.stages.probe_rows = [training_row(one, config.prompt_style) for one in probes]
         return trainer
 
     def _check_episodes(self) -> None:

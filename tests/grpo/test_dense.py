@@ -57,9 +57,8 @@ def test_the_critic_learns_outcomes_and_weighs_tokens_by_the_one_that_came():
 
 
 def noted(notes):
-    def reward(completions, log_extra=None, **_):
-        if log_extra is not None:
-            log_extra("notes", [json.dumps(notes(text)) for text in completions])
+    def reward(completions, log_extra, **_):  # of the greedy answers, too
+        log_extra("notes", [json.dumps(notes(text)) for text in completions])
         return [float(text.split().count("a") % 2) for text in completions]
 
     return reward

@@ -15,7 +15,6 @@ from mcbench.errors import UserError
 from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
 from mcbench.grpo.diversity import program_key
 from mcbench.grpo.generation import completion_text
-from mcbench.grpo.stages import Stages
 
 from . import table
 from .conftest import letter_reward, make_dataset, make_model, make_tokenizer
@@ -69,11 +68,11 @@ def test_another_configuration_is_refused_before_a_model_is_loaded(tmp_path):
         MicroCoderGRPOTrainer("there is no such model", letter_reward, args)
 
 
-def test_the_signature_is_trls_and_two_more():
+def test_the_signature_is_trls_and_three_more():
     ours, trls = (
         list(inspect.signature(cls).parameters) for cls in (MicroCoderGRPOTrainer, GRPOTrainer)
     )
-    assert ours == [*trls, "on_generation", "extract_program"]
+    assert ours == [*trls, "on_generation", "extract_program", "compute_metrics"]
 
 
 def test_the_model_card_names_the_method(make_trainer, tmp_path):
@@ -164,9 +163,8 @@ def test_settings_without_an_effect_are_said(make_trainer, caplog):
     assert not caplog.text
     make_trainer(loss_type="cispo")
     assert "importance weights themselves at epsilon_high=0.2, which is below 1" in caplog.text
-    caplog.clear()
-    make_trainer(temperature_target_diversity=0.5)
-    assert "temperature_probe_prompts is 64 and the training set has 16 prompts" in caplog.text
+    with pytest.raises(UserError, match=r"probe_prompts=64 is .* the training set has 16 prompts"):
+        make_trainer(temperature_target_diversity=0.5)
 
 
 def test_rewards_that_the_thresholds_do_not_fit_are_said_once(make_trainer, caplog):
@@ -178,25 +176,6 @@ def test_rewards_that_the_thresholds_do_not_fit_are_said_once(make_trainer, capl
     )
     trainer.train()
     assert caplog.text.count("set the two thresholds to fit") == 1
-
-
-class Counting:
-    """An environment whose tool is never called."""
-
-    def reset(self, **_):
-        """Begins."""
-
-    def count(self) -> int:
-        """Counts."""
-        return 1
-
-
-def test_diversity_cannot_be_measured_with_an_environment(make_trainer):
-    trainer = make_trainer()
-    trainer.environment_factories = {None: Counting}
-    trainer.args.temperature_target_diversity = 0.5
-    with pytest.raises(UserError, match="cannot be measured with environment_factories"):
-        Stages(trainer)
 
 
 # Training -----------------------------------------------------------------------------------------

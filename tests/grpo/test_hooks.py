@@ -81,6 +81,29 @@ def test_a_reward_function_logs_metrics_of_an_evaluation(make_trainer):
     assert measured["eval_spaces"] > 0
 
 
+def test_metrics_are_computed_of_all_responses_of_an_evaluation(make_trainer):
+    """Also of a last batch that is not full, and the best checkpoint can be chosen by them."""
+    seen = []
+
+    def compute(batch):
+        seen.append(batch)
+        return {"shortest": batch.lengths.min(), "right": np.nanmean(batch.rewards)}
+
+    trainer = make_trainer(
+        trainer={"eval_dataset": make_dataset(5), "compute_metrics": compute},
+        per_device_eval_batch_size=8, num_generations_eval=2, eval_strategy="steps", eval_steps=1,
+        max_steps=1, metric_for_best_model="right", greater_is_better=True, save_strategy="best",
+    )  # fmt: skip
+    trainer.train()
+    (batch,) = seen
+    assert sorted(batch.columns["problem_id"]) == [f"p{i // 2}" for i in range(10)]
+    assert batch.group.tolist() == [i // 2 for i in range(10)]
+    assert batch.rewards.tolist() == letter_reward(batch.completions)
+    measured = next(line for line in trainer.state.log_history if "eval_right" in line)
+    assert measured["eval_shortest"] == batch.lengths.min()
+    assert trainer.state.best_metric == measured["eval_right"] == batch.rewards.mean()
+
+
 def test_programs_and_conversations(make_trainer):
     tokenizer_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     records = []

@@ -103,19 +103,60 @@ def test_stop_tokens_end_a_response_and_padding_does_not(make_trainer):
     assert STOP not in trainer.model.generation_config.eos_token_id
 
 
-def test_a_response_without_a_token_is_one_sentence(make_trainer):
+@pytest.mark.parametrize("sampler", ["rollout", "generate"])
+def test_a_response_without_a_token_has_no_part_in_the_training(make_trainer, caplog, sampler):
+    """The rewards that are left in its group are 1, 0 and 1: their mean is 2/3."""
+    given = [[3, EOS], [], [4, EOS], [5, EOS]]
+
     def failing(prompts, trainer):
         ids = trainer.processing_class(text=prompts)["input_ids"]
-        return {"prompt_ids": ids, "completion_ids": [[3], [], [], [3]], "logprobs": None}
+        return {"prompt_ids": ids, "completion_ids": given, "logprobs": None}
 
-    with pytest.raises(UserError, match=r"2 of 4 responses have no token \(the first is number 1"):
-        make_trainer(trainer={"rollout_func": failing}).train()
-    trainer = make_trainer()
-    trainer.tools = [print]
-    trainer._refuse_empty([[], [3]])  # turns
-    trainer.tools = None
-    with pytest.raises(UserError, match="1 of 2 responses have no token"):
-        trainer._refuse_empty([[], [3]])
+    batches = []
+    trainer = make_trainer(
+        trainer={
+            "rollout_func": failing if sampler == "rollout" else None,
+            "reward_funcs": lambda completions, **_: [float(text != "c") for text in completions],
+            "on_generation": batches.append,
+        },
+        scale_rewards="none", max_steps=2,
+    )  # fmt: skip
+    if sampler == "generate":  # as an engine that failed would
+        trainer.use_vllm, trainer.state.global_step = True, 0
+        trainer._last_loaded_step, trainer.args.vllm_importance_sampling_correction = 0, False
+        trainer.vllm_importance_sampling_correction = False
+        log_probs = [[[-1.0]] * len(row) for row in given]
+        trainer.vllm_generation = SimpleNamespace(
+            generate=lambda **_: (None, given, log_probs, None), sync_weights=lambda: None
+        )
+    trainer.train()
+    batch = batches[0]
+    assert batch.lengths.tolist() == [2, 0, 2, 2]
+    assert batch.truncated.tolist() == [False] * 4
+    assert batch.rewards[[0, 2, 3]].tolist() == [1, 0, 1]
+    assert batch.rewards.tolist()[1] != batch.rewards.tolist()[1]  # NaN
+    assert batch.advantages.tolist() == pytest.approx([1 / 3, 0, -2 / 3, 1 / 3])
+    assert caplog.text.count("1 of 4 responses have no token (the first is number 1") == 1
+
+
+def test_a_response_without_a_token_leaves_the_loss_of_the_others(make_trainer):
+    """The update is that of the other three responses alone, whatever the reward says of it."""
+
+    def weights(ids, rewards):
+        def answer(prompts, trainer):
+            asked = trainer.processing_class(text=prompts)["input_ids"]
+            return {"prompt_ids": asked, "completion_ids": ids, "logprobs": None}
+
+        parts = {"rollout_func": answer, "reward_funcs": lambda completions, **_: rewards}
+        trainer = make_trainer(trainer=parts, max_steps=1, loss_type="dapo")
+        trainer.train()
+        return torch.cat([one.detach().flatten() for one in trainer.model.parameters()])
+
+    ids = [[3, EOS], [], [4, EOS], [5, 6, EOS]]
+    one, other = weights(ids, [1.0, 0.0, 0.0, 1.0]), weights(ids, [1.0, 5.0, 0.0, 1.0])
+    assert torch.equal(one, other)
+    filled = weights([row or [EOS] for row in ids], [1.0, None, 0.0, 1.0])
+    assert not torch.equal(one, filled)  # a token that is in the loss's normaliser
 
 
 # Nothing, or something else, is trained -----------------------------------------------------------
@@ -146,8 +187,7 @@ def test_a_frozen_adapter_is_refused(make_trainer, tmp_path, beta):
     ("options", "message"),
     [
         ({"generation_kwargs": {"temperature": 0.3}}, "at temperature 0.3 and log-probabilities"),
-        ({"top_p": 0.9, "top_k": 5}, "with top_p=0.9, top_k=5 and log-probabilities"),
-        ({"generation_kwargs": {"min_p": 0.1}}, "with min_p=0.1 and"),
+        ({"generation_kwargs": {"repetition_penalty": 1.2}}, "with repetition_penalty=1.2 and"),
         ({"repetition_penalty": 1.05}, "with repetition_penalty=1.05 and"),
         ({"generation_kwargs": {"stop_strings": ["b"]}}, "'stop_strings'] ends responses without"),
         ({"generation_kwargs": {"temperature": 1.0, "top_k": -1}, "top_p": 1.0}, None),
@@ -165,6 +205,40 @@ def test_another_distribution_than_the_log_probabilities_is_said(
 def test_the_sampler_s_log_probabilities_are_not_taken_for_those_of_another_temperature(config):
     with pytest.raises(UserError, match="sets 'temperature', which sample_unfinished must control"):
         config(sample_unfinished=True, generation_kwargs={"temperature": 0.3})
+
+
+@pytest.mark.parametrize("use_vllm", [False, True])
+def test_other_responses_leave_the_sampling_as_it_was(make_trainer, use_vllm):
+    """They are sampled at what is asked, whatever ``generation_kwargs`` says."""
+    given = {"temperature": 0.3, "max_tokens" if use_vllm else "max_new_tokens": 5, "min_p": 0.1}
+    trainer = make_trainer(generation_kwargs=given)
+    seen = []
+    if use_vllm:
+        trainer.use_vllm, trainer._last_loaded_step = True, 0
+        engine = SimpleNamespace(temperature=1.0, top_p=1.0, max_completion_length=12)
+        engine.generation_kwargs = given
+
+        def answer(**_):
+            seen.append((engine.temperature, engine.top_p, engine.max_completion_length))
+            assert engine.generation_kwargs == {"min_p": 0.1}
+            return None, [[3]], [[[0.0]]], None
+
+        engine.generate, trainer.vllm_generation = answer, engine
+    else:
+        engine, generate = trainer.generation_config, trainer.model.generate
+
+        def watched(*args, generation_config, **kwargs):
+            one = generation_config
+            seen.append((one.temperature, one.top_p, one.max_new_tokens))
+            assert trainer.generation_kwargs["temperature"] == one.temperature
+            return generate(*args, generation_config=one, **kwargs)
+
+        trainer.model.generate = watched
+    before = dict(vars(engine)), dict(trainer.generation_kwargs)
+    trainer.respond([[2, 3]], 7, 1.5, 0.9)
+    trainer.respond([[2, 3]], 4, 0.5)
+    assert seen == [(1.5, 0.9, 7), (0.5, 1.0, 4)]
+    assert (vars(engine), trainer.generation_kwargs) == before
 
 
 # A trainer without its constructor, as TRL's own tests make one -----------------------------------

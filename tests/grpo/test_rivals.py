@@ -1,6 +1,5 @@
 """The rivals' formulas against numbers worked out by hand, and each of them in training."""
 
-import itertools
 import math
 
 import pytest
@@ -11,7 +10,7 @@ from mcbench.errors import UserError
 from mcbench.grpo import rivals
 from mcbench.grpo.temperature import nearest_temperature
 
-from .conftest import letter_reward, logged, make_dataset
+from .conftest import letter_reward, logged
 from .table import right
 
 NAN = float("nan")
@@ -94,11 +93,6 @@ def test_the_advantages_of_kl_cov_have_the_penalty_s_gradient():
     torch.testing.assert_close(ours, rival)
 
 
-def test_groups_that_fare_alike_are_flat():
-    rewards = torch.tensor([1.0, 1, 0, 1, NAN, 0, NAN, NAN])
-    assert rivals.flat_groups(rewards, 2).tolist() == [True, False, True, True]
-
-
 def test_the_nearest_temperature_is_taken():
     measured = {1.4: 0.7, 0.6: 0.2, 1.0: 0.4}
     choice = nearest_temperature(measured, 0.3)
@@ -158,54 +152,6 @@ def test_tokens_chosen_by_covariance_are_trained_otherwise(make_trainer):
         assert 0 < max(shares) <= 0.25
         _, again = weights(token_rule=rule, token_share=0.2, **free)
         assert torch.equal(changed, again)
-
-
-def test_further_prompts_replace_flat_groups(make_trainer):
-    batches, scored = [], []
-
-    def some(prompts, completions, **_):
-        """Half of the prompts are always solved."""
-        scored.append(len(completions))
-        return [
-            1.0 if prompt < "g" else float(text.split().count("a") % 2)
-            for prompt, text in zip(prompts, completions, strict=True)
-        ]
-
-    options = {"per_device_train_batch_size": 16, "max_steps": 3, "sample_unfinished": True}
-    parts = {"reward_funcs": some, "on_generation": batches.append}
-    trainer = make_trainer(dynamic_sampling=20, trainer=parts, **options)
-    trainer.train()
-    rows = {row["problem_id"]: row["prompt"] for row in make_dataset()}
-    for batch in batches:
-        assert not rivals.flat_groups(torch.tensor(batch.rewards), 4).any()
-        ids = batch.columns["problem_id"]
-        assert batch.prompts == [rows[one] for one in ids]
-        assert all(len(set(ids[i : i + 4])) == 1 for i in range(0, 16, 4))
-        assert [len(row) for row in batch.log_probs] == batch.lengths.tolist()
-    assert max(logged(trainer, "dynamic/groups_sampled")) > 1
-    assert logged(trainer, "dynamic/flat_left") == [0, 0, 0]
-    assert max(scored) == 16
-    assert len(scored) > 6
-
-
-def test_groups_that_stay_flat_are_kept_and_said(make_trainer):
-    trainer = make_trainer(
-        dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
-    )
-    trainer.train()
-    assert logged(trainer, "dynamic/groups_sampled") == [3]
-    assert logged(trainer, "dynamic/flat_left") == [1]
-
-
-def test_the_time_of_a_batch_holds_all_rounds_of_its_sampling(make_trainer, monkeypatch):
-    trainer = make_trainer(
-        dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
-    )
-    clock = itertools.count()  # a second passes with every look at it
-    monkeypatch.setattr("mcbench.grpo.rivals.time.perf_counter", lambda: float(next(clock)))
-    trainer.train()
-    assert logged(trainer, "time/generate_s")[0] >= 3  # rounds
-    assert logged(trainer, "time/reward_s")[0] >= 3
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])

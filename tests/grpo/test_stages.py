@@ -32,4 +32,7 @@ def test_the_temperature_of_a_stage_restores_the_first_one_s_diversity(make_trai
 
 def test_stages_start_where_a_batch_begins(make_trainer):
     with pytest.raises(UserError, match="step 3 is inside a generated batch"):
-        make_trainer(temperature_restore=[3], steps_per_generation=2, gradient_accumulation_steps=1)
+        make_trainer(
+            temperature_restore=[3], temperature_probe_prompts=4,
+            steps_per_generation=2, gradient_accumulation_steps=1,
+        )  # fmt: skip

@@ -42,6 +42,8 @@ SIGNATURES = {
     "create_accelerator_and_postprocess": "self",
     "get_train_dataloader": "self",
     "create_model_card": "self model_name dataset_name tags",
+    "evaluation_loop": "self dataloader description prediction_loss_only ignore_keys "
+    "metric_key_prefix",
 }
 ATTRIBUTES = {
     "temperature": "set_temperature assigns it, and a batch is recorded with it",
@@ -65,7 +67,8 @@ ATTRIBUTES = {
     "_pending_metrics": "emptied, with those, after dynamic sampling has scored responses",
     "train_dataset": "dynamic sampling draws further prompts from it",
     "ref_model": "its log-probabilities follow the temperature too",
-    "rollout_func": "T(D) is refused with one",
+    "rollout_func": "what was sampled before is put in its place",
+    "state": "num_input_tokens_seen counts the tokens of a step that is left early too",
     "use_vllm": "decides where temperature and length are written",
     "use_transformers_continuous_batching": "decides whether its failures are watched for",
     "continuous_batching_config": "asked for the log-probabilities of the sampled tokens",
@@ -73,8 +76,7 @@ ATTRIBUTES = {
     "num_iterations": "decides whether TRL asks for old log-probabilities",
     "shuffle_dataset": "without it no epoch has an order to skip on resume",
     "is_fsdp_enabled": "decides whether the processes generate in step",
-    "tools": "with tools a response ends at max_completion_length altogether",
-    "environment_factories": "T(D) is refused with one",
+    "tools": "with tools a response ends at max_completion_length altogether; none for a replay",
 }
 
 
@@ -111,19 +113,12 @@ def test_no_name_of_ours_hides_one_of_trl_by_accident(make_trainer):
     meant |= {"_name", "_paper", "_tag_names"}  # of the model card
     meant |= {"__parameters__", "__orig_bases__", "__firstlineno__", "__static_attributes__"}
     plain = make_trainer(GRPOTrainer)
-    for cls in (*RepairedGRPOTrainer.__mro__[:4], MicroCoderGRPOTrainer):
+    for cls in (*RepairedGRPOTrainer.__mro__[:6], MicroCoderGRPOTrainer):
         taken = {name for name in vars(cls) if hasattr(plain, name)} - meant
         assert not taken, f"GRPOTrainer now has {taken} itself; rename those of {cls.__name__}"
     ours = {"checkpoint_state", "sampled_ids", "sampled_completions", "rewards", "seconds"}
-    ours |= {
-        "training",
-        "batch_rows",
-        "_before",
-        "_staleness",
-        "_extra_columns",
-        "_train_sampler",
-        "_temperature_cells",
-    }
+    ours |= {"training", "batch_rows", "_before", "_staleness", "logged", "_train_sampler"}
+    ours |= {"_temperature_cells", "_kept_by", "sampled_prompts", "empty", "turns", "_evaluated"}
     ours |= {"sampled_after", "sampled_mask", "_sampler_log_probs", "_draws"}
     ours |= {"_log_ratios", "_trained_ids", "critic", "stages"}
     ours |= {"on_generation", "extract_program", "_told_of_rewards", "_old_log_probs"}

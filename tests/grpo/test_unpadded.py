@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from peft import LoraConfig
+from transformers import TopPLogitsWarper
 from trl.trainer.utils import split_tensor_dict
 
 from mcbench.errors import UserError
@@ -38,7 +39,7 @@ def sampled(model, prompts, temperature=1.0, limit=24, **options):
 
 @pytest.mark.parametrize("options", [{}, {"top_p": 0.9}])
 def test_log_probabilities_are_those_of_a_plain_pass_over_each_response(model, options):
-    """A nucleus changes what is drawn, not what the policy's log-probabilities are."""
+    """Of what is drawn from: all tokens, or what a nucleus left of them."""
     rows, trace, output = sampled(model, PROMPTS * 16, temperature=0.7, **options)
     lengths = {len(row) for row in rows}
     assert min(lengths) < 6 < max(lengths) == 24, "some leave the batch early, some never"
@@ -50,6 +51,8 @@ def test_log_probabilities_are_those_of_a_plain_pass_over_each_response(model, o
         assert set(padded[len(row) :].tolist()) <= {PAD}
         with torch.no_grad():
             logits = model(torch.tensor([prompt + row])).logits[0, len(prompt) - 1 : -1] / 0.7
+        if options:
+            logits = TopPLogitsWarper(**options)(None, logits)
         expected = logits.log_softmax(-1)
         assert found.tolist() == pytest.approx(
             expected.gather(1, torch.tensor(row)[:, None]).squeeze(1).tolist(), abs=1e-5

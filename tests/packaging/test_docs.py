@@ -1,6 +1,11 @@
 """The documentation: the generated page is current, links lead somewhere, the site builds."""
 
+import asyncio
+import importlib
 import importlib.util
+import json
+import os
+import pickle
 import re
 import subprocess
 import sys
@@ -55,6 +60,57 @@ def test_what_is_known_is_short_and_says_whose_it_is():
     assert [head.split(",")[0] for head in heads] == [
         "The paper's", "The paper's", "Ours", "Nobody knows yet",
     ]  # fmt: skip
+
+
+def examples():
+    """The Python of the trainer's page, in order."""
+    page = (ROOT / "docs" / "trainer.md").read_text()
+    return re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def test_the_trainer_s_page_has_every_option():
+    from trl import GRPOConfig
+
+    from mcbench.grpo import MicroCoderGRPOConfig
+
+    page = (ROOT / "docs" / "trainer.md").read_text()
+    theirs = GRPOConfig.__dataclass_fields__
+    ours = [name for name in MicroCoderGRPOConfig.__dataclass_fields__ if name not in theirs]
+    assert [name for name in ours if f"`{name}`" not in page] == []
+    for example in examples():
+        compile(example, "docs/trainer.md", "exec")
+
+
+@pytest.mark.slow
+def test_the_first_example_of_the_trainer_s_page_masks_a_response(tmp_path):
+    (tmp_path / "first.py").write_text(examples()[0])
+    done = subprocess.run(
+        [sys.executable, "first.py"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    updates = re.findall(
+        r"^update \d: of 32 (\d+) right, (\d+) cut, (\d+) masked", done.stdout, re.M
+    )
+    assert len(updates) == 3
+    assert all(0 < int(right) < 32 for right, _, _ in updates), "mixed rewards"
+    assert "[cut: reward 0, advantage 0]" in done.stdout
+
+
+def test_the_reward_of_the_asynchronous_trainer_is_made_where_it_is_used(tmp_path, monkeypatch):
+    """TRL pickles it, and calls it in a child of its own."""
+    (tmp_path / "worker.py").write_text(examples()[-1].replace("workers=8", "workers=1"))
+    monkeypatch.syspath_prepend(tmp_path)
+    worker = importlib.import_module("worker")
+    again = pickle.loads(pickle.dumps(worker.code))
+    program = "```python\nprint(int(input()) + 1)\n```"
+    tests = json.dumps([{"stdin": "1", "expected": "2"}])
+    columns = {"form": ["stdin"] * 2, "fn_name": [None] * 2, "tests": [tests] * 2}
+    try:
+        found = asyncio.run(again(["a", "a"], [program, "no"], **columns))
+    finally:
+        worker.own_reward().evaluator.close()
+    assert found == [1.0, 0.0]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from mcbench.grpo import MicroCoderGRPOTrainer
 from mcbench.grpo.temperature import heading, select_by_trend
 from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.evaluate import select_problems
-from mcbench.runs.problems import load_problems, prompt_for, training_row
+from mcbench.runs.problems import load_problems, training_row
 from mcbench.runs.resolve import resolve
 from mcbench.runs.sampling import load_model
 from mcbench.runs.store import RunStore, read_run
@@ -92,11 +92,13 @@ def test_ten_seeds_choose_one_temperature_on_a_nano_base_model(model, tmp_path):
     base, tokenizer = load_model(config)
     problems = select_problems(load_problems(config.train_set), prompts)
     rows = [training_row(problem, config.prompt_style) for problem in problems[:16]]
+    args = trainer_arguments(config, tmp_path)
+    args.temperature_probe_prompts = len(rows)
     trainer = MicroCoderGRPOTrainer(
-        model=base, args=trainer_arguments(config, tmp_path), processing_class=tokenizer,
+        model=base, args=args, processing_class=tokenizer,
         train_dataset=Dataset.from_list(rows), reward_funcs=lambda completions, **_: [0.0],
     )  # fmt: skip
-    trainer.stages.probe_prompts = [prompt_for(one, config.prompt_style) for one in problems]
+    trainer.stages.probe_rows = [training_row(one, config.prompt_style) for one in problems]
     chosen = []
     for trainer.args.seed in range(10):
         trainer.checkpoint_state.clear()

@@ -1,0 +1,82 @@
+"""Log-probabilities of a sampler that keeps some tokens only: top_k, top_p, min_p.
+
+TRL 1.16 samples from what these leave of softmax(logits / T) and computes log-probabilities of the
+whole of it, so that ratios are of another policy than the one that sampled
+(https://github.com/huggingface/trl/issues/6789, 6944). Here they are renormalised over the tokens
+that are kept,
+
+    log π(y) = z_y - log Σ_{v kept} exp z_v,   z = logits / T,
+
+of the old policy as of the new one, each with the tokens that it keeps itself; the sampled token is
+always among them, so that a policy that has moved away from it has a small probability and not
+none. The same numbers as vLLM's ``processed_logprobs``. They need the whole logits of a forward
+pass, which TRL does not hold otherwise: B x T x V numbers of 4 bytes.
+
+Shapes: N tokens, V words of the vocabulary.
+"""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from mcbench.grpo.config import MicroCoderGRPOConfig
+
+Filter = Any  # of transformers: ``filter(None, scores)`` is -inf where a token is not kept
+
+
+def filters(args: MicroCoderGRPOConfig) -> list[Filter]:
+    """What the sampler of these arguments keeps of (N, V) scores, in the order of transformers;
+    empty where it samples from all.
+    """
+    given: Any = args.generation_kwargs or {}
+    top_k, top_p, min_p = (given.get(name, getattr(args, name)) for name in _TRUNCATING)
+    found: list[Filter] = []
+    if top_k and top_k > 0:
+        found.append(TopKLogitsWarper(top_k))
+    if top_p is not None and top_p < 1:
+        found.append(TopPLogitsWarper(top_p))
+    if min_p:
+        found.append(MinPLogitsWarper(min_p))
+    return found
+
+
+_TRUNCATING = ("top_k", "top_p", "min_p")
+
+
+def kept_log_probs(
+    scores: Tensor, tokens: Tensor, kept_by: Sequence[Filter]
+) -> tuple[Tensor, Tensor]:
+    """(N,) log-probabilities of the (N,) tokens, and entropies (nats), over what is kept of the
+    (N, V) scores, logits / T.
+    """
+    kept = scores.detach()
+    for one in kept_by:
+        kept = one(None, kept)
+    dropped = kept.isinf().scatter(1, tokens[:, None], False)
+    log_probs = scores.masked_fill(dropped, -torch.inf).log_softmax(dim=-1)
+    finite = log_probs.masked_fill(dropped, 0.0)
+    return log_probs.gather(1, tokens[:, None]).squeeze(1), -(log_probs.exp() * finite).sum(dim=-1)
+
+
+class TruncatedHead:
+    """A model called as TRL calls it for log-probabilities, which gives those of what is kept."""
+
+    def __init__(self, model: Any, temperature: float, kept_by: Sequence[Filter]) -> None:
+        self.model, self.temperature, self.kept_by = model, temperature, kept_by
+
+    def __call__(self, labels: Tensor, fused_lm_head: bool, **inputs: Any) -> SimpleNamespace:
+        """``labels`` are (B, W + T) tokens, -100 for what is not scored."""
+        found = self.model(**inputs)
+        labels = labels[:, 1:]
+        scored = labels != -100
+        scores = found.logits[:, :-1][scored].float() / self.temperature
+        each = kept_log_probs(scores, labels[scored], self.kept_by)
+        log_probs, entropy = (
+            one.new_zeros(scored.shape).masked_scatter(scored, one) for one in each
+        )
+        aux_loss = getattr(found, "aux_loss", None)
+        return SimpleNamespace(log_probs=log_probs, entropy=entropy, aux_loss=aux_loss)

@@ -1,0 +1,232 @@
+"""Groups without a signal are replaced, whatever samples the responses: alone and by several
+processes, in one turn, with tools and in environments.
+"""
+
+import itertools
+import json
+
+import pytest
+import torch
+from datasets import Dataset
+
+from mcbench.grpo.diversity import distinct_n, grouped
+from mcbench.grpo.dynamic_sampling import flat_groups
+
+from . import shared_out
+from .conftest import EOS, logged, make_dataset, make_tokenizer
+from .test_processes import launch
+
+NAN = float("nan")
+
+
+def test_groups_that_fare_alike_are_flat():
+    rewards = torch.tensor([1.0, 1, 0, 1, NAN, 0, NAN, NAN])
+    assert flat_groups(rewards, 2).tolist() == [True, False, True, True]
+
+
+def test_further_prompts_replace_flat_groups(make_trainer):
+    batches, scored = [], []
+
+    def some(prompts, completions, **_):
+        """Half of the prompts are always solved."""
+        scored.append(len(completions))
+        return [
+            1.0 if prompt < "g" else float(text.split().count("a") % 2)
+            for prompt, text in zip(prompts, completions, strict=True)
+        ]
+
+    options = {"per_device_train_batch_size": 16, "max_steps": 3, "sample_unfinished": True}
+    parts = {"reward_funcs": some, "on_generation": batches.append}
+    trainer = make_trainer(dynamic_sampling=20, trainer=parts, **options)
+    trainer.train()
+    rows = {row["problem_id"]: row["prompt"] for row in make_dataset()}
+    for batch in batches:
+        assert not flat_groups(torch.tensor(batch.rewards), 4).any()
+        ids = batch.columns["problem_id"]
+        assert batch.prompts == [rows[one] for one in ids]
+        assert all(len(set(ids[i : i + 4])) == 1 for i in range(0, 16, 4))
+        assert [len(row) for row in batch.log_probs] == batch.lengths.tolist()
+    assert max(logged(trainer, "dynamic/groups_sampled")) > 1
+    assert logged(trainer, "dynamic/flat_left") == [0, 0, 0]
+    assert max(scored) == 16
+    assert len(scored) > 6
+
+
+def test_groups_that_stay_flat_are_kept_and_said(make_trainer):
+    trainer = make_trainer(
+        dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
+    )
+    trainer.train()
+    assert logged(trainer, "dynamic/groups_sampled") == [3]
+    assert logged(trainer, "dynamic/flat_left") == [1]
+
+
+def test_the_time_of_a_batch_holds_all_rounds_of_its_sampling(make_trainer, monkeypatch):
+    trainer = make_trainer(
+        dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
+    )
+    clock = itertools.count()  # a second passes with every look at it
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
+    trainer.train()
+    assert logged(trainer, "time/generate_s")[0] >= 3  # rounds
+    assert logged(trainer, "time/reward_s")[0] >= 3
+
+
+# With tools and environments ----------------------------------------------------------------------
+
+TEMPLATE = """{% for m in messages %}{{ m.content }} {% for c in m.tool_calls or [] %}
+{{ c.function.name }} {{ c.function.arguments }} {% endfor %}
+{% if m.role == 'assistant' %} <eos> {% endif %}{% endfor %}"""
+TOLD = "n m n"  # what the tool answers
+TOLD_IDS = [15, 14, 15]
+
+
+def look() -> str:
+    """Looks.
+
+    Returns:
+        What there is.
+    """
+    return TOLD
+
+
+class Room:
+    """An environment in which looking pays."""
+
+    def reset(self, **row):
+        """Begins."""
+        self.looked = False
+        return " d"
+
+    def look(self) -> str:
+        """Looks.
+
+        Returns:
+            What there is.
+        """
+        self.looked = True
+        return TOLD
+
+    def get_reward(self) -> float:
+        """1 where it was looked."""
+        return float(self.looked)
+
+
+def tool_tokenizer():
+    """Reads a response that begins with one of the letters a to k as a call of ``look``."""
+    made = make_tokenizer()
+
+    class Calling(type(made)):
+        def parse_response(self, response, schema=None, *, prefix=None, tools=None):
+            text = self.decode(response, skip_special_tokens=True)
+            message = {"role": "assistant", "content": text}
+            if text[:1] in tuple("abcdefghijk"):
+                call = {"type": "function", "function": {"name": "look", "arguments": {}}}
+                message["tool_calls"] = [call]
+            return message
+
+    made.__class__ = Calling
+    made.chat_template, made.response_template = TEMPLATE, {}
+    return made
+
+
+def spoken(rows=16):
+    prompts = [[{"role": "user", "content": prompt}] for prompt in make_dataset(rows)["prompt"]]
+    return Dataset.from_dict({"prompt": prompts, "problem_id": [f"p{i}" for i in range(rows)]})
+
+
+def seldom(completions, **_):
+    """Half of the groups fare alike."""
+    return [float(len(messages) > 3) for messages in completions]
+
+
+@pytest.mark.parametrize("sampled_by", ["tools", "environment"])
+@pytest.mark.parametrize("own_loop", [False, True])
+def test_tools_and_environments(make_trainer, sampled_by, own_loop):
+    """The tool's text is in no length, no diversity and no loss, and not in the probes of T(D)."""
+    batches, probes, outputs = [], [], []
+    of = {"tools": {"tools": [look], "reward_funcs": seldom}, "environment": {
+        "environment_factory": Room, "reward_funcs": None}}[sampled_by]  # fmt: skip
+    trainer = make_trainer(
+        trainer={
+            **of, "train_dataset": spoken(), "processing_class": tool_tokenizer(),
+            "on_generation": batches.append,
+        },
+        per_device_train_batch_size=16, max_steps=2, steps_per_generation=2, dynamic_sampling=3,
+        max_completion_length=24, sample_unfinished=own_loop, max_tool_calling_iterations=2,
+        temperature_target_diversity=0.99, temperature_grid=[0.5, 1.0, 1.5],
+        temperature_probe_prompts=8, truncation_mask="conditional", mask_ratio=1.0,
+        repeat_rule="none",
+    )  # fmt: skip
+    sample, loss = trainer.sample, trainer._compute_loss
+    trainer.sample = lambda rows: probes.append(sample(rows)) or probes[-1]
+    trainer._compute_loss = lambda model, inputs: outputs.append(inputs) or loss(model, inputs)
+    trainer.train()
+
+    measured = trainer.stages.choice.measured["0.5"]
+    first = [one.own_ids for one in probes[0]]
+    assert measured == pytest.approx(distinct_n(grouped(first, 4), (4,))[4], abs=1e-6)
+    others = [
+        [token for token, own in zip(one.ids, one.own, strict=True) if not own] for one in probes[0]
+    ]
+    assert max(map(len, others)) > 0
+    assert all(ids == TOLD_IDS * (len(ids) // 3) for ids in others)
+    (batch,) = batches
+    assert any(not own.all() for own in batch.own)
+    assert batch.lengths.tolist() == [own.sum() for own in batch.own]
+    for ids, own, text in zip(batch.completion_ids, batch.own, batch.completions, strict=True):
+        assert len(ids[~own]) == 3 * text.split("\n").count(TOLD)
+    found = torch.cat(
+        [(one["tool_mask"] * one["completion_mask"]).sum(dim=1) for one in outputs[:2]]
+    )
+    assert sorted(found.tolist()) == sorted(batch.lengths.tolist())
+    assert logged(trainer, "dynamic/groups_sampled")[0] > 1
+    assert logged(trainer, "tools/call_frequency")[0] > 0
+    flat = flat_groups(torch.tensor(batch.rewards), 4).float().mean().item()
+    assert logged(trainer, "dynamic/flat_left") == [flat]
+    assert logged(trainer, "completions/mean_length")[0] == pytest.approx(batch.lengths.mean())
+    cut = [
+        not own[-1] or ids[-1] != EOS
+        for ids, own in zip(batch.completion_ids, batch.own, strict=True)
+    ]
+    assert (batch.truncated <= cut).all()
+    assert not batch.advantages[batch.masked].any()
+
+
+def test_a_reward_is_asked_for_once(make_trainer):
+    """Also its further columns are those of the responses that are kept."""
+    asked, batches = [], []
+
+    def first(prompts, completions, log_extra, **_):
+        asked.extend(completions)
+        log_extra("text", completions)
+        return [
+            float(prompt < "g" or text < "e")
+            for prompt, text in zip(prompts, completions, strict=True)
+        ]
+
+    parts = {"reward_funcs": first, "on_generation": batches.append}
+    trainer = make_trainer(
+        trainer=parts, per_device_train_batch_size=16, max_steps=1, dynamic_sampling=9
+    )
+    trainer.train()
+    assert batches[0].columns["text"] == batches[0].completions
+    assert len(asked) == 16 * logged(trainer, "dynamic/groups_sampled")[0] > 16
+
+
+# By several processes -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_processes_replace_what_one_replaces(tmp_path):
+    """A response is by its prompt and its place in the group alone, so that they must agree.
+    Groups of three are shared out evenly in pairs.
+    """
+    launch("tests.grpo.shared_out", str(tmp_path))
+    two, threes = json.loads((tmp_path / "result.json").read_text())
+    one = json.loads(json.dumps(shared_out.run(str(tmp_path), 16, 4)))
+    assert two == one
+    assert [2 * sampled % 2 for sampled in threes["sampled"]] == [0] * 3
+    assert max(threes["sampled"]) > 1
+    assert max(one["sampled"]) > 1
+    assert 0 in one["left"]
