@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from mcbench.claims.contrast import Contrast
 from mcbench.claims.curves import run_curves
-from mcbench.claims.evidence import Evidence, Part, gap
+from mcbench.claims.evidence import Evidence, Part
 from mcbench.claims.rules import ALPHA, HIGHER, INCONCLUSIVE, LOWER, NO_EFFECT, answer_state
 from mcbench.claims.statistics import estimate, holm, last_window
 from mcbench.errors import UserError
@@ -195,7 +196,8 @@ def _effects(runs: Runs, rule: str) -> list[dict[str, Any]]:
     lengths, evidence, parts = _ends(runs), _compared(runs, rule), list[Part]()
     if evidence is not None:
         with suppress(UserError):
-            parts = [one for one in evidence.accuracy_parts("", gap(rule, NONE)) if not one.beside]
+            ends = Contrast("pass@1 at both lengths", "", f"end({rule}) - end({NONE})")
+            parts = ends.parts(evidence)
     seeds = len(evidence.seeds) if evidence is not None else 0
     if len(parts) == 1:  # no answer fares differently at the longest
         parts *= len(lengths)

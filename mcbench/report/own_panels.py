@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mcbench.claims.feedback import DEFINITION_F05, NAMED_F05
+from mcbench.claims.landscape import DEFINITION_F05, NAMED_F05
 from mcbench.claims.measurements import GRID, REPETITION
 from mcbench.experiments.study import OWN
 from mcbench.report import data_panels, evaluator_panels

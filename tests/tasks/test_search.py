@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcbench.claims.feedback import DEFINITION_F05, NAMED_F05
+from mcbench.claims.landscape import DEFINITION_F05, NAMED_F05
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Evaluator
 from mcbench.nano.search import PHRASES, TURNS, demonstrations, load_search, look
