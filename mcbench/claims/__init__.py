@@ -2,11 +2,11 @@
 the systems of :mod:`mcbench.tasks` claim:
 ``assess(experiment, runs)``.
 
-A claim is a row (:mod:`.claim`) of contrasts, which are formulas over arms (:mod:`.contrast`). The
-rows stand in :mod:`.paper`, :mod:`.rivals`, :mod:`.questions` and :mod:`.landscape`, all together
-in :mod:`.table`; :mod:`.in_code` is what no formula says. :mod:`.rules` decides, :mod:`.margins` is
-what counts as no effect, :mod:`.protocol` which seeds count, :mod:`.measurements` what claims need
-beside run records. :mod:`.round_2` is the second, registered family.
+A claim is a row (``paper.toml``, ``rivals.toml``, ``questions.toml``, ``landscape.toml``; read by
+:mod:`.table`) of contrasts, which are formulas over arms (:mod:`.contrast`); :mod:`.in_code` is
+what no formula says. :mod:`.rules` decides, :mod:`.margins` is what counts as no effect,
+:mod:`.protocol` which seeds count, :mod:`.measurements` what claims need beside run records.
+:mod:`.round_2` is the second, registered family.
 """
 
 from mcbench.claims.assess import Result, assess
@@ -14,7 +14,7 @@ from mcbench.claims.claim import Claim
 from mcbench.claims.contrast import Contrast
 from mcbench.claims.measurements import add_measurements, grid_measurements, read_measurements
 from mcbench.claims.rules import STATES
-from mcbench.claims.table import CLAIMS, arms_elsewhere, claims_of
+from mcbench.claims.table import CLAIMS, arms_elsewhere, claims_of, read_claims
 
 __all__ = [
     "CLAIMS",
@@ -27,5 +27,6 @@ __all__ = [
     "assess",
     "claims_of",
     "grid_measurements",
+    "read_claims",
     "read_measurements",
 ]

@@ -1,17 +1,13 @@
-"""A claim as a row: a statement, the arms that it compares, and the contrasts that measure it.
+"""A claim: a statement, the arms that it compares, and the contrasts that measure it.
 
-    Claim(
-        "Z1",
-        "A longer limit ends higher.",
-        ("short", "long"),
-        "Last-window pass@1: long minus short.",
-        [Contrast("pass@1", "long minus short", "end(long) - end(short)")],
-        experiment="context_length",
-        source="this page",
-        whose="ours",
-    )
+    [context.Z1]
+    experiment = "context_length"
+    claim = "A longer limit ends higher."
+    arms = ["short", "long"]
+    parts = [["pass@1", "pass@1, long minus short", "end(long) - end(short)"]]
 
-Where a formula cannot say it, ``code`` computes further parts (:mod:`mcbench.claims.in_code`).
+is a row of a table (:mod:`mcbench.claims.table`); where a formula cannot say it, ``code`` computes
+further parts (:mod:`mcbench.claims.in_code`).
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ class Claim:
         claim: in our words; the question, where it is ours.
         arms: the arms of ``experiment`` that are compared, ``home/arm`` where another experiment
             trains it; none where only measurements count.
-        measured: what is computed, in words.
+        measured: what is computed, in words; the formulas where empty.
         contrasts: its parts; every arm that they name is one of ``arms``.
         experiment: whose runs decide it.
         source: section and figure of the paper; what the paper leaves open, where it is ours.
@@ -51,7 +47,7 @@ class Claim:
     id: str
     claim: str
     arms: tuple[str, ...]
-    measured: str
+    measured: str = ""
     contrasts: Sequence[Contrast] = ()
     experiment: str = ""
     source: str = ""
@@ -61,12 +57,14 @@ class Claim:
     code: Callable[[Evidence], list[Part]] | None = None
 
     def __post_init__(self) -> None:
+        told = "; ".join(f"{one.name}: {one.formula}" for one in self.contrasts)
         object.__setattr__(self, "section", self.section or self.experiment)
-        named = {term.arm for one in self.contrasts for term in one.terms}
+        object.__setattr__(self, "measured", self.measured or told)
+        named = {term.arm for one in self.contrasts for term in one.parsed.terms}
         if missing := sorted(named - {*self.arms}):
             raise UserError(
-                f"claim {self.id}: its contrasts name {', '.join(missing)}, which is none of its "
-                f"arms ({', '.join(self.arms)})"
+                f"its parts name {', '.join(missing)}, which is none of its arms "
+                f"({', '.join(self.arms)})"
             )
 
     def parts(self, evidence: Evidence) -> list[Part]:

@@ -4,8 +4,8 @@
 that in ``short``. A statistic (:data:`STATISTICS`) of several arms is their mean
 (``end(rho_01, rho_02)``), of arms with positions the rise of their straight line from the lowest
 position to the highest (``growth(none=0, rho_01=0.1, rho_02=0.2)``). Before it may stand a number,
-``2 * end(easier)``, and in it another column than the measure's,
-``end(duo, of="eval/selected")``.
+``2 * end(easier)``, beside it a constant, ``5 - fall(t_18)``, and in it another column than the
+measure's, ``end(duo, of="eval/single")``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from mcbench.claims import curves
 from mcbench.claims import statistics as st
 from mcbench.claims.evidence import Evidence, NotLogged, Part, Series, part
 from mcbench.claims.margins import (
-    CLIPPED,
     DISTINCT,
-    MARGINS,
     NATS,
     POINTS,
     PROGRAMS,
@@ -84,33 +82,48 @@ class Term(NamedTuple):
     of: str = ""
 
 
-def terms_of(formula: str, statistics: Mapping[str, Statistic] = STATISTICS) -> tuple[Term, ...]:
-    """The terms of a formula, in its order.
+class Formula(NamedTuple):
+    """A constant plus terms, in the order in which they are written."""
+
+    terms: tuple[Term, ...]
+    constant: float
+
+
+def parse(text: str, statistics: Mapping[str, Statistic] = STATISTICS) -> Formula:
+    """A formula as written.
 
     Raises:
         UserError: it is no sum of statistics of arms.
     """
     try:
-        return tuple(_terms(ast.parse(formula, mode="eval").body, 1.0, statistics))
+        found = list(_summed(ast.parse(text, mode="eval").body, 1.0, statistics))
+        if not (terms := tuple(one for one in found if isinstance(one, Term))):
+            raise ValueError(text)
+    except UserError:
+        raise
     except (SyntaxError, TypeError, ValueError):
         raise UserError(
-            f"{formula!r} is no sum of statistics of arms, such as end(long) - end(short)"
+            f"{text!r} is no sum of statistics of arms, such as end(long) - end(short)"
         ) from None
+    return Formula(terms, sum(one for one in found if isinstance(one, float)))
 
 
-def _terms(node: ast.expr, factor: float, statistics: Mapping[str, Statistic]) -> Iterator[Term]:
+def _summed(
+    node: ast.expr, factor: float, statistics: Mapping[str, Statistic]
+) -> Iterator[Term | float]:
+    """The terms and constants of an expression, each times ``factor``."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        yield from _terms(node.left, factor, statistics)
+        yield from _summed(node.left, factor, statistics)
         sign = 1.0 if isinstance(node.op, ast.Add) else -1.0
-        yield from _terms(node.right, sign * factor, statistics)
+        yield from _summed(node.right, sign * factor, statistics)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        yield from _terms(node.right, float(ast.literal_eval(node.left)) * factor, statistics)
+        yield from _summed(node.right, float(ast.literal_eval(node.left)) * factor, statistics)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield from _terms(node.operand, -factor, statistics)
+        yield from _summed(node.operand, -factor, statistics)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         yield from _of_arms(node, node.func.id, factor, statistics)
     else:
-        raise ValueError(ast.unparse(node))
+        yield factor * float(ast.literal_eval(node))
 
 
 def _of_arms(
@@ -177,10 +190,13 @@ MEASURES: Mapping[str, Measure] = {
     "reward": Measure(POINTS, curves.REWARD),
     "cut answers": Measure(POINTS, curves.CUT),
     "entropy": Measure(NATS, curves.ALL_ENTROPY),
+    "regret": Measure(REGRET, "eval/regret_25"),
+    "regret to changed users": Measure(REGRET, "eval/regret_drifted"),
 }
 """By name; every other name is that of a logged column (``eval/f05``), whose unit is points."""
-SHARES = (POINTS, REGRET, CLIPPED)
+SHARES = (POINTS, REGRET)
 """Units of columns that are logged as shares, and told in percent."""
+FLAGS = ("threshold", "beside")
 
 
 @dataclass(frozen=True)
@@ -189,44 +205,43 @@ class Contrast:
 
     Attributes:
         measure: of :data:`MEASURES`, or a logged column.
-        name: what it says; the formula where empty.
+        name: what it says; measure and formula where empty.
         formula: see the module.
-        constant: is added to the sum.
-        threshold, beside: as of :class:`mcbench.claims.evidence.Part`.
-        unit: in place of the measure's.
+        flags: ``threshold`` and ``beside``, as of :class:`mcbench.claims.evidence.Part`.
 
     Raises:
-        UserError: a formula, measure or unit that is none.
+        UserError: a measure, formula or flag that is none.
     """
 
     measure: str
     name: str
     formula: str
-    constant: float = 0.0
-    threshold: bool = False
-    beside: bool = False
-    unit: str = ""
+    flags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES and "/" not in self.measure:
             raise unknown("measure", self.measure, MEASURES)
-        if self.unit and self.unit not in MARGINS:
-            raise unknown("unit", self.unit, MARGINS)
-        measure = MEASURES.get(self.measure)
+        for flag in self.flags:
+            if flag not in FLAGS:
+                raise unknown("flag of a contrast", flag, FLAGS)
         # Parsed here, so that a row that is wrong is refused where it stands.
-        if any(one.of for one in self.terms) and measure and not measure.column:
+        if any(one.of for one in self.parsed.terms) and not self._measure.column:
             raise UserError(f"{self.measure} is no logged column, so that no term has another one")
 
     @cached_property
-    def terms(self) -> tuple[Term, ...]:
-        """The formula's."""
-        return terms_of(self.formula)
+    def parsed(self) -> Formula:
+        """The formula's terms and constant."""
+        return parse(self.formula)
+
+    @property
+    def _measure(self) -> Measure:
+        return MEASURES.get(self.measure, Measure(POINTS, self.measure))
 
     @property
     def columns(self) -> set[str]:
         """The logged columns that it reads by name."""
         named = {self.measure} - MEASURES.keys()
-        return named | {one.of for one in self.terms if one.of}
+        return named | {one.of for one in self.parsed.terms if one.of}
 
     def parts(self, evidence: Evidence) -> list[Part]:
         """What runs say of it.
@@ -234,8 +249,8 @@ class Contrast:
         Raises:
             UserError: runs lack what it is measured by.
         """
-        measure = MEASURES.get(self.measure, Measure(POINTS, self.measure))
         name = self.name or f"{self.measure}: {self.formula}"
+        measure = self._measure
         if self.measure == DIVERSITY:
             names = ("unique programs", "Distinct-4 of the first tokens", "Distinct-4")
             return [self._diversity(evidence, name, one) for one in names]
@@ -260,17 +275,17 @@ class Contrast:
                 read(one.arm, column=one.of) if one.of else read(one.arm),
                 instead_of_end if one.statistic is st.last_window else one.statistic,
             )
-            for one in self.terms
+            for one in self.parsed.terms
         ]
         places = [series.x for _, series, statistic in found if statistic in PLACES]
         return part(
             name,
-            UPDATES if places else self.unit or unit,
+            UPDATES if places else unit,
             *found,
-            constant=self.constant,
+            constant=self.parsed.constant,
             resolution=max((float(np.diff(x).max()) for x in places), default=0.0),
-            threshold=self.threshold,
-            beside=self.beside or beside,
+            threshold="threshold" in self.flags,
+            beside="beside" in self.flags or beside,
         )
 
     def _logged(
@@ -278,7 +293,7 @@ class Contrast:
     ) -> Part:
         def read(arm: str, column: str = measure.column) -> Series:
             series = evidence.logged(arm, column)
-            return series.percent() if (self.unit or measure.unit) in SHARES else series
+            return series.percent() if measure.unit in SHARES else series
 
         return self._part(name, measure.unit, read, beside)
 
@@ -296,7 +311,7 @@ class Contrast:
         at the lower temperature, and by the area under the curve. A statement on the course of a
         curve rests on every evaluation, and nothing stands beside it.
         """
-        shape = any(one.statistic not in ENDS for one in self.terms)
+        shape = any(one.statistic not in ENDS for one in self.parsed.terms)
         made = []
         for at, view, beside in evidence.views:
             if beside and (shape or measure.views == "both"):
@@ -307,32 +322,3 @@ class Contrast:
                 area = st.area_under_curve
                 made.append(self._part(f"{name}{at}, area", POINTS, read, True, area))
         return sorted(made, key=lambda one: one.beside)
-
-
-MARGIN = MARGINS[POINTS].value
-
-
-def higher(ours: str, *others: str, measure: str = "pass@1", what: str = "") -> list[Contrast]:
-    """An arm ends higher than each of the others."""
-    return [
-        Contrast(measure, f"{what or measure} at the end, {ours} minus {other}",
-                 f"end({ours}) - end({other})")
-        for other in others
-    ]  # fmt: skip
-
-
-def no_lower(ours: str, *others: str, measure: str = "pass@1", what: str = "") -> list[Contrast]:
-    """An arm ends less than the margin below each of the others."""
-    return [
-        Contrast(measure, f"{what or measure} at the end, {ours} minus {other}, plus {MARGIN:g}",
-                 f"end({ours}) - end({other})", MARGIN, threshold=True)
-        for other in others
-    ]  # fmt: skip
-
-
-def ends(told: str, ours: str, other: str) -> list[Contrast]:
-    """The end of one arm minus that of another in accuracy, length and unique programs."""
-    return [
-        Contrast(measure, f"{measure.partition(' at ')[0]}, {told}", f"end({ours}) - end({other})")
-        for measure in ("pass@1 at both lengths", "length", "unique programs")
-    ]

@@ -5,6 +5,7 @@ Axis letters: S seeds, N points of a curve, T temperatures.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -239,3 +240,13 @@ def off_policy(evidence: Evidence) -> list[Part]:
         )
         for arm, larger in pairwise(sizes)
     ]  # fmt: skip
+
+
+PARTS: Mapping[str, Callable[[Evidence], list[Part]]] = {
+    one.__name__: one
+    for one in (
+        *(stable_bound, diversity_slope, low_start_fails, ramps_destabilise),
+        *(labelled_set, loss_before_fall, early_warning, off_policy),
+    )
+}
+"""By name, as rows name them."""

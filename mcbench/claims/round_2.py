@@ -18,15 +18,17 @@ the smaller of the two p-values needs no correction within a hypothesis.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mcbench.claims import protocol
-from mcbench.claims.contrast import Term, terms_of
+from mcbench.claims.contrast import Term, parse
 from mcbench.claims.curves import RunCurves, run_curves
 from mcbench.claims.evidence import Evidence, part
 from mcbench.claims.margins import MARGINS, POINTS
@@ -72,7 +74,7 @@ end = partial(between, updates=END)
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A row of the registered family.
+    """A row of the registered family, ``round_2.toml``.
 
     Attributes:
         block: of :data:`mcbench.experiments.experiments.ROUND_2`, which trains its arms.
@@ -94,7 +96,7 @@ class Hypothesis:
     @property
     def terms(self) -> tuple[Term, ...]:
         """The formula's."""
-        return terms_of(self.formula, {"end": end, "fall": fall})
+        return parse(self.formula, {"end": end, "fall": fall}).terms
 
     @property
     def weights(self) -> dict[str, float]:
@@ -108,152 +110,19 @@ class Hypothesis:
         return found
 
 
-_AVERAGING, _KL, _FALLS = "round_2_averaging", "round_2_kl", "round_2_falls"
+def _rows(table: str) -> tuple[Hypothesis, ...]:
+    found = []
+    for name, row in _TABLES[table].items():
+        seeds = protocol.ROUND_2_EVALUATOR[: row.pop("seeds", len(protocol.ROUND_2_SEEDS))]
+        found.append(Hypothesis(name, asks=tuple(row.pop("asks", ())), seeds=seeds, **row))
+    return tuple(found)
 
-HYPOTHESES: tuple[Hypothesis, ...] = (
-    Hypothesis(
-        "H1",
-        "Averaging the loss per response ends higher than averaging it over tokens, on average "
-        "over KL with low clip, neither, and the mask at rho 0.2 and 1.",
-        _AVERAGING,
-        "end(response_kl, response_none, response_rho_02, response_rho_10) - end(token_kl, "
-        "token_none, token_rho_02, token_rho_10)",
-        "Round 1: 3.7 and 8.0 with KL and low clip, the only cell that it had.",
-    ),
-    Hypothesis(
-        "H2",
-        "The mask at rho 1 adds less where the loss is averaged per response: mask and averaging "
-        "are in part one mechanism, less weight on cut answers.",
-        _AVERAGING,
-        "end(token_rho_10) - end(token_none) - end(response_rho_10) + end(response_none)",
-        "Round 1: either ended far above neither, and level with the other (0.4 and -0.2).",
-    ),
-    Hypothesis(
-        "H3",
-        "With averaging over tokens the mask at rho 1 ends higher than none.",
-        _AVERAGING,
-        "end(token_rho_10) - end(token_none)",
-        "Round 1 (Q10): 2.8 and 8.6.",
-    ),
-    Hypothesis(
-        "H4",
-        "MicroCoder-GRPO (rho 0.2) ends higher than GRPO+.",
-        _AVERAGING,
-        "end(token_rho_02) - end(token_none)",
-        "The paper, section 6 and Table 1.",
-        asks=("M6",),
-    ),
-    Hypothesis(
-        "H5",
-        "MicroCoder-GRPO (rho 0.2) ends higher than GRPO averaged over tokens.",
-        _AVERAGING,
-        "end(token_rho_02) - end(token_kl)",
-        "The paper, section 6 and Table 1.",
-    ),
-    Hypothesis(
-        "H6",
-        "Where the clip acts, accuracy falls less without KL and with the high clip than with KL, "
-        "clamped, and the low clip.",
-        _KL,
-        "fall(kl_clamped) - fall(no_kl)",
-        "The paper, section 2.5 and Fig. 4: with KL performance rises, then falls.",
-        asks=("K1",),
-    ),
-    Hypothesis(
-        "H7",
-        "Where the clip acts, KL by TRL's unbounded estimator ends elsewhere than by verl's.",
-        _KL,
-        "end(kl_unclamped) - end(kl_clamped)",
-        "A pilot of six runs: 65.9 and 59.1 at twice the length.",
-        predicts=APART,
-    ),
-    Hypothesis(
-        "H8",
-        "All of the limit ends higher than half of it.",
-        "round_2_limits",
-        "end(long) - end(short)",
-        "The paper, section 7.2 and Fig. 9.",
-        asks=("C1",),
-    ),
-    Hypothesis(
-        "H9",
-        "At T = 0.6 accuracy falls further than at T = 1, in the regime made for falls.",
-        _FALLS,
-        "fall(t_06) - fall(none)",
-        "The paper, section 2.4 and Fig. 3: T = 0.6 can cause training failure.",
-        asks=("T5",),
-    ),
-    Hypothesis(
-        "H10",
-        "With a mask accuracy falls back: mean of rho 0.2 and masking all, in the regime made for "
-        "falls.",
-        _FALLS,
-        "fall(rho_02, all)",
-        "The paper, section 2.3 and Fig. 2: rises rapidly, then declines.",
-        asks=("M1",),
-    ),
-    Hypothesis(
-        "H11",
-        "With the conditional mask accuracy falls less than without one, in the regime made for "
-        "falls.",
-        _FALLS,
-        "fall(none) - fall(rho_02)",
-        "The paper, sections 2.3 and 6: stable where GRPO+ falls.",
-        asks=("M6",),
-    ),
-    Hypothesis(
-        "H12",
-        "Training under the multi-strategy evaluator's rules ends higher than under "
-        "LiveCodeBench's.",
-        "round_2_evaluator",
-        "end(microcoder) - end(livecodebench)",
-        "The paper, section 4 and Fig. 6.",
-        asks=("E3",),
-        seeds=protocol.ROUND_2_EVALUATOR,
-    ),
-)
 
-BESIDE: tuple[Hypothesis, ...] = (
-    Hypothesis(
-        "GRPO minus GRPO+",
-        "The two baselines with one averaging, at the end.",
-        _AVERAGING,
-        "end(token_kl) - end(token_none)",
-        "Level in round 1 and in the paper's 4B rows; to show it would take more features.",
-        predicts=APART,
-    ),
-    Hypothesis(
-        "rho 1 minus none, per response",
-        "The other half of H2.",
-        _AVERAGING,
-        "end(response_rho_10) - end(response_none)",
-        "Ours.",
-        predicts=APART,
-    ),
-    Hypothesis(
-        "fall, all minus rho 0.2",
-        "The other half of M6.",
-        _FALLS,
-        "fall(all) - fall(rho_02)",
-        "The paper, section 2.3.",
-        predicts=APART,
-    ),
-)
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+HYPOTHESES = _rows("hypotheses")
+BESIDE = _rows("beside")
 """Measured and told with their intervals; no part of the family, and decide nothing."""
-
-NOT_TESTABLE: Mapping[str, str] = {
-    "T6": "T = 1.8 is close to noise for this base model: untrained it keeps 7 % of its best "
-    "accuracy there.",
-    "T8": "Diversity does not converge stably here, and the choice hung on the noise of a probe of "
-    "16 prompts.",
-    "D1": "Training at T = 1 sharpens any model, so that any set raises pass@1 at T = 1, and the "
-    "easier set is not saturated (84 %).",
-    "M2": "Its second half (rho 0.3 grows answers about as fast as masking all) has no room: "
-    "masking all and no mask grow them nearly alike here.",
-    "B1": "Its second half (length falls again) has no room: length still rises at the end of 480 "
-    "updates.",
-    "K2": "As round 1 ran it: the unbounded estimator of the KL term made steps of noise.",
-}
+NOT_TESTABLE: Mapping[str, str] = _TABLES["not_testable"]
 """Claims of the paper that the nano world cannot decide, and why."""
 
 

@@ -166,7 +166,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
             "vllm_importance_sampling_clip_max": 3.0,
         },
     },
-    # What other papers do, with their own numbers (mcbench/grpo/rivals.py, claims/rivals.py); the
+    # What other papers do, with their own numbers (mcbench/grpo/rivals.py, claims/rivals.toml); the
     # nano models' answers are so few tokens that a share of them is mostly one token an update.
     "rivals": {
         "none": {"recipe": "grpo_plus"},
@@ -201,7 +201,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "kl_cov": {"recipe": "kl_cov"},
         "pass_at_k": {"recipe": "grpo_plus", "advantage_rule": "pass_at_k", "pass_k": 4},
     },
-    # Whole recipes beside MicroCoder-GRPO (grpo/resampling.py, grpo/stages.py, claims/recipes.py).
+    # Whole recipes beside MicroCoder-GRPO (grpo/resampling.py, grpo/stages.py).
     # DeepCoder's limit is doubled after two thirds; Polaris has three stages and raises T in steps
     # of .05.
     "recipes": {
@@ -286,7 +286,7 @@ ARMS: dict[str, dict[str, dict[str, Any]]] = {
         "all": {"recipe": "deepcoder"},
         "t_d": _T_OF_D,
     },
-    # Other systems' tasks and rewards (mcbench/tasks, claims/landscape.py), beside their controls.
+    # Other systems' tasks and rewards (mcbench/tasks), beside their controls.
     "repair": {
         "tests": {"recipe": "grpo_plus"},
         "similarity": {"recipe": "grpo_plus", "reward": "similarity"},
