@@ -42,7 +42,7 @@ from mcbench.claims.round_2 import (
 )
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, SUPPORTED
 from mcbench.claims.statistics import Estimate, estimate, resample_clusters
-from mcbench.experiments.arms import ARMS
+from mcbench.experiments.experiments import ARMS
 from mcbench.experiments.match import largest, scopes
 from mcbench.files import write_json
 from mcbench.runs.records import finished_records

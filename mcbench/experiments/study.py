@@ -24,7 +24,7 @@ from mcbench.experiments.experiments import (
 )
 from mcbench.experiments.match import Runs, Scope, finished, largest, scopes
 from mcbench.experiments.plan import make_plan
-from mcbench.experiments.repetition import MASK, measure_repetition
+from mcbench.experiments.repetition import measure_repetition
 from mcbench.experiments.temperature_grid import measure_grid
 from mcbench.experiments.training import find_record, train_missing
 from mcbench.files import digest
@@ -329,7 +329,8 @@ def run_study(
             by_arm.setdefault(one.arm, []).append(by_id[one.config.run_id])
     folders = [folder, *committed]
     measurements = _measured(experiment, found, folders, progress)
-    if experiment == "temperature" and temperatures:
+    measures = experiment_named(experiment).measures if experiment else ()
+    if "temperature_grid" in measures and temperatures:
         grid = measure_grid(
             folder, profile, seeds, steps, folder, temperatures, workers, progress, settings,
             known=measurements,
@@ -444,7 +445,7 @@ def _measured(
     experiment: str | None, found: Sequence[RunRecord], folders: Sequence[Path], progress: Say
 ) -> list[Mapping[str, Any]]:
     """What is known beside these runs, counted now where that needs nothing but their responses."""
-    if experiment == MASK:
+    if experiment and "repetition" in experiment_named(experiment).measures:
         measure_repetition(found, folders[0], progress)
     ids = {"", *(one.run_id for one in found)}
     rows: list[Mapping[str, Any]] = []

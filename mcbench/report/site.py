@@ -15,15 +15,12 @@ from typing import Any
 from mcbench.claims import read_measurements
 from mcbench.claims.protocol import of_first_round
 from mcbench.errors import UserError
-from mcbench.experiments.arms import CORRECTION, SEARCH, TIMING
 from mcbench.experiments.calibration import CALIBRATION_FILE, CalibrationRecord
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
-from mcbench.experiments.labelled import SUITE_FILE, SuiteRecord
+from mcbench.experiments.extras import shown_beside
 from mcbench.experiments.match import named_by_settings
 from mcbench.experiments.regimes import FOLDER as PILOTS
 from mcbench.experiments.study import OWN, Study, studies
-from mcbench.experiments.where import NAME as WHERE
 from mcbench.experiments.where import recorded
 from mcbench.files import write_atomic
 from mcbench.report.calibration import calibration_page
@@ -113,21 +110,6 @@ def is_site(path: str | Path) -> bool:
 # A folder of reports -----------------------------------------------------------------------------
 
 
-def beside(folder: Path, name: str, found: Mapping[str, Sequence[Study]]) -> dict[str, Any]:
-    """What an experiment's page shows beside its runs, as far as a folder of records has it."""
-    data, suite = folder / DATA_FILE, folder / SUITE_FILE
-    if name == "data_quality" and data.exists():
-        return {"data": DataRecord.read(data)}
-    if name == "code_evaluator":
-        read = SuiteRecord.read(suite) if suite.exists() else None
-        return {"suite": read, "timing": next(iter(found[TIMING]), None)}
-    if name in ("truncation_mask", "context_length"):
-        return {"correction": next(iter(found[CORRECTION]), None)}
-    if name == "multi_turn":
-        return {"search": next(iter(found[SEARCH]), None)}
-    return {}
-
-
 def build_site(folder: str | Path) -> list[Path]:
     """Rebuild the pages of a folder from ``records/``; the same records, the same bytes.
 
@@ -145,15 +127,15 @@ def build_site(folder: str | Path) -> list[Path]:
     measurements = read_measurements(kept)
     found = {name: studies(name, records, measurements) for name in EXPERIMENTS}
     pages: dict[str, Page] = {}
-    if (where := recorded(records)) is not None:
-        pages[f"{EXPERIMENTS[WHERE].notebook}.html"] = where_page(
-            where, command(f"{EXPERIMENTS[WHERE].notebook}.ipynb")
-        )
     for name, experiment in EXPERIMENTS.items():
-        if experiment.beside or name == WHERE:
+        if experiment.beside:
             continue
-        if known := shown_sizes(name, found[name]):
-            more = beside(kept, name, found)
+        if len(experiment.cells) > 1:  # the map
+            if (where := recorded(records)) is not None:
+                page = where_page(where, command(f"{experiment.notebook}.ipynb"))
+                pages[f"{experiment.notebook}.html"] = page
+        elif known := shown_sizes(name, found[name]):
+            more = shown_beside(experiment, kept, found)
             page = experiment_page(known, reproduce(known, more), **more)
             pages[f"{experiment.notebook}.html"] = page
     calibration = kept / CALIBRATION_FILE

@@ -7,8 +7,8 @@ import yaml
 
 from mcbench.claims.protocol import MAP_SEEDS, SEEDS
 from mcbench.errors import UserError
-from mcbench.experiments.arms import ARMS, arm_config, check_arms
-from mcbench.experiments.experiments import EXPERIMENTS, plan_runs, planned_runs
+from mcbench.experiments.arms import arm_config, check_arms
+from mcbench.experiments.experiments import ARMS, EXPERIMENTS, plan_runs, planned_runs
 from mcbench.experiments.match import largest, named_by_settings, scopes
 from mcbench.experiments.study import planned_study
 from mcbench.runs.records import read_records

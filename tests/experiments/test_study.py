@@ -9,8 +9,7 @@ from mcbench.claims.evidence import Part
 from mcbench.claims.protocol import ELSEWHERE
 from mcbench.claims.statistics import Estimate
 from mcbench.errors import UserError
-from mcbench.experiments.arms import ARMS
-from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.experiments import ARMS, EXPERIMENTS
 from mcbench.experiments.study import (
     Study,
     missing_runs,

@@ -15,8 +15,7 @@ import pytest
 from nbconvert import HTMLExporter
 
 from mcbench.errors import UserError
-from mcbench.experiments.arms import ARMS
-from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.experiments import ARMS, EXPERIMENTS
 from mcbench.experiments.notebook import notebook_parameters, run_notebook
 
 ROOT = Path(__file__).parents[2]
