@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.claims.measurements import FILE, REPETITION, SUITE_FILE, SuiteRecord, read_measurements
-from mcbench.experiments.experiments import Experiment
+from mcbench.experiments.experiments import Experiment, planned_runs
 from mcbench.experiments.graded_sets import DATA_FILE, DataRecord, data_record
 from mcbench.experiments.labelled import judge_suite
-from mcbench.experiments.repetition import measure_repetition
+from mcbench.experiments.repetition import MASK, measure_repetition
 from mcbench.experiments.temperature_grid import grid_checkpoints, measure_grid, missing_of_grid
 from mcbench.runs.records import finished_records
 from mcbench.runs.say import say
@@ -66,6 +66,7 @@ def _repetition(folder: Path, runs_dir: Path, workers: int) -> Missing:
     """Of the recorded runs that have all their responses here."""
     done = {r["run_id"] for r in read_measurements(folder / FILE) if r["kind"] == REPETITION}
     kept = {path.stem for path in folder.glob("*.parquet")} - done
+    kept &= {one.config.run_id for one in planned_runs(MASK)}
     runs = [
         one for one in finished_records(runs_dir) if one.run_id in kept and one.has_all_responses
     ]

@@ -18,9 +18,8 @@ from mcbench.errors import UserError
 from mcbench.experiments.calibration import CALIBRATION_FILE, CalibrationRecord
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.extras import shown_beside
-from mcbench.experiments.match import named_by_settings
 from mcbench.experiments.regimes import FOLDER as PILOTS
-from mcbench.experiments.study import OWN, Study, studies
+from mcbench.experiments.study import OWN, Study, named_by_settings, studies
 from mcbench.experiments.where import recorded
 from mcbench.files import write_atomic
 from mcbench.report.calibration import calibration_page
@@ -155,7 +154,7 @@ def build_site(folder: str | Path) -> list[Path]:
     entries += [Entry(name, page.title, page.finding) for name, page in pages.items()]
     entries.sort(key=lambda one: one.href)
     built = []
-    neighbours = zip([None, *entries[:-1]], entries, [*entries[1:], None], strict=True)
+    neighbours = zip([None, *entries], entries, [*entries[1:], None], strict=False)
     for before, entry, after in neighbours:
         if entry.href in pages:
             place = Place(INDEX, before, after)

@@ -10,7 +10,6 @@ import pytest
 from mcbench.claims import assess, read_measurements
 from mcbench.claims.measurements import SUITE_FILE
 from mcbench.errors import UserError
-from mcbench.experiments.arms import TIMING
 from mcbench.experiments.labelled import METHOD, LabelledCase, SuiteRecord
 from mcbench.experiments.study import Study
 from mcbench.report import evaluator_panels as panels
@@ -168,7 +167,9 @@ def test_the_step_splits_into_its_parts() -> None:
         "microcoder": [timed("microcoder", s, 0.1) for s in range(3)],
         "process_per_sample": [make_record("grpo", 0)],
     }
-    found = panels.timed_arms(sources(both_arms(0.1, seeds=1), timing=Study(TIMING, "nano", arms)))
+    found = panels.timed_arms(
+        sources(both_arms(0.1, seeds=1), timing=Study("evaluator_timing", "nano", arms))
+    )
     assert list(found) == ["single_threaded", "microcoder_evaluator"]
     saved = panels.savings(found)["microcoder_evaluator"]
     assert saved.value == pytest.approx(np.mean([100 * 3.35 / (6.7 + s / 10) for s in range(3)]))
@@ -181,7 +182,7 @@ def test_the_page_is_built_with_and_without_suite_and_times() -> None:
     assert "Not recorded in these runs: Errors in both directions, Right cases refused" in without
     assert "mcbench run &lt;x&gt;" in without
     timing = {e: [timed(e, 0, s)] for e, s in (("microcoder", 0.1), ("single_threaded", 3.0))}
-    beside: dict[str, Any] = {"suite": SUITE, "timing": Study(TIMING, "nano", timing)}
+    beside: dict[str, Any] = {"suite": SUITE, "timing": Study("evaluator_timing", "nano", timing)}
     page = experiment_page([made], "", **beside)
     html = build_page(page, "plotly.js")
     assert "g<b>" not in html

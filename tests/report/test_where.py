@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from fake_cells import ARMS, gains, records
+from fake_cells import where_of
 
-from mcbench.experiments.where import cells_of
 from mcbench.report.page import build_page, write_page
 from mcbench.report.where import map_figure, where_page
 
@@ -14,7 +13,7 @@ from .browser import CHROMIUM, OFFLINE, chromium
 
 @pytest.fixture(scope="module")
 def where():
-    return cells_of(records(gains, (2e-4, 5e-4), ("50%", "100%"), "nano-m"), ARMS)
+    return where_of((2e-4, 5e-4), ("50%", "100%"), "nano-m")
 
 
 def test_a_map_has_a_number_and_an_interval_in_every_cell(where):
