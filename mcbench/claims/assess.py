@@ -226,8 +226,7 @@ def measure(
     evidence = Evidence(arms, measurements, claim.experiment, by_feature)
     if claim.arms and not evidence.seeds:
         return Finding(claim, (), 0, f"no seed was run in all of {_names(claim.arms)}")
-    deciding = protocol.decides(profile or "", claim.experiment, claim.id)
-    basis = protocol.basis(evidence.seeds, deciding)
+    basis = protocol.basis(evidence.seeds, deciding=profile == claim.profile)
     try:
         parts = tuple(replace(part, margins=margins) for part in claim.parts(evidence))
     except UserError as error:

@@ -35,6 +35,7 @@ class Claim:
         experiment: whose runs decide it.
         source: section and figure of the paper; what the paper leaves open, where it is ours.
         section: the heading it stands under; the experiment's name where empty.
+        profile: by whose runs the protocol decides it.
         seeds: that every arm needs for a decision; 0 where the claim has no seeds.
         whose: the ``paper``'s, a ``rival``'s or of the ``landscape``'s systems, which predict the
             sign of every part, or ``ours``, which predict none.
@@ -52,6 +53,7 @@ class Claim:
     experiment: str = ""
     source: str = ""
     section: str = ""
+    profile: str = "nano-steady"
     seeds: int = 3
     whose: str = "paper"
     code: Callable[[Evidence], list[Part]] | None = None

@@ -93,7 +93,7 @@ def make_plan(
 
 
 def by_arm(planned: Iterable[PlannedRun], records: Iterable[RunRecord]) -> Runs:
-    """The records of planned runs; one that is of several arms is there under each."""
+    """The records of planned runs of one cell; one that is of several arms is there under each."""
     known = {one.run_id: one for one in records}
     found: Runs = {}
     for one in planned:
