@@ -30,14 +30,14 @@ def margins() -> str:
 
 
 def claims(whose: str) -> str:
-    """Every claim with its arms and what is measured; the docstring is the rule's text."""
+    """Every claim with its arms and what is measured."""
     rows = [_row(one) for one in CLAIMS.values() if one.whose == whose]
     heads = "| id | experiment | claim | arms | measured |\n|---|---|---|---|---|"
     return "\n".join([heads, *rows])
 
 
 def _row(one: Claim) -> str:
-    rule = " ".join((one.statistic.__doc__ or "").replace("``", "").split())
+    rule = one.measured.replace("``", "")
     arms = ", ".join(one.arms) or "measurements"
     return f"| {one.id} | {one.experiment} | {one.told} | {arms} | {rule} |"
 

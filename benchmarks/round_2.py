@@ -42,8 +42,8 @@ from mcbench.claims.round_2 import (
 )
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, SUPPORTED
 from mcbench.claims.statistics import Estimate, estimate, resample_clusters
-from mcbench.experiments.arms import ARMS
-from mcbench.experiments.match import largest, scopes
+from mcbench.experiments.experiments import planned_runs
+from mcbench.experiments.plan import by_arm
 from mcbench.files import write_json
 from mcbench.runs.records import finished_records
 
@@ -196,9 +196,8 @@ def main() -> None:
     known, rng = {}, np.random.default_rng(0)
     for one in HYPOTHESES:
         experiment, profile, weights, _ = NEAREST[one.id]
-        arms = {arm: ARMS[experiment][arm] for arm in weights}
-        runs = largest({s: r for s, r in scopes(arms, records).items() if s.profile == profile})
-        curves = {arm: {s: run_curves(r) for s, r in of.items()} for arm, of in runs[1].items()}
+        runs = by_arm(planned_runs(experiment, profile, SEEDS, arms=list(weights)), records)
+        curves = {arm: {s: run_curves(r) for s, r in of.items()} for arm, of in runs.items()}
         known[one.id] = scatter(*table(one, curves, weights))
     found: dict[str, Any] = {
         one.id: rates(one, known[one.id], NEAREST[one.id][3], rng) for one in HYPOTHESES

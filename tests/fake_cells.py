@@ -6,16 +6,26 @@ from fake_runs import KINDS, LEVELS, PROBLEMS, make_record
 from mcbench.claims.curves import PassRates, RunCurves
 from mcbench.claims.protocol import MAP_SEEDS
 from mcbench.experiments.experiments import grid, planned_runs
-from mcbench.experiments.where import NAME
+from mcbench.experiments.where import NAME, Where, cells_of
 
 ARMS = {"none": {"recipe": "grpo_plus"}, "all": {"recipe": "deepcoder"}}
+
+
+def plan(rates=(2e-4,), limits=("100%",), diagonal=None, seeds=MAP_SEEDS):
+    """The runs of two arms in every cell."""
+    return planned_runs(NAME, None, seeds, None, ARMS, cells=grid(rates, limits, diagonal))
+
+
+def where_of(*grid, counted=lambda record: True) -> Where:
+    """The cells of :func:`records`, or of some of them."""
+    return cells_of(plan(*grid), filter(counted, records(gains, *grid)))
 
 
 def records(share, rates=(2e-4,), limits=("100%",), diagonal=None, seeds=MAP_SEEDS):
     """Finished runs whose pass@1 is 50 % throughout, and from half the training on that of a share
     of the problems (by ``share(config, arm)``) 75 %.
     """
-    planned = planned_runs(NAME, None, seeds, None, ARMS, cells=grid(rates, limits, diagonal))
+    planned = plan(rates, limits, diagonal, seeds)
     steps = np.arange(0, 321, 64, dtype=float)
     found = []
     for one in planned:

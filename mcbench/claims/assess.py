@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mcbench.claims import protocol, rules
-from mcbench.claims.claim import Claim, claims_of
+from mcbench.claims.claim import Claim
 from mcbench.claims.curves import RunCurves, alike, duplicates, features_in, run_curves
 from mcbench.claims.evidence import Evidence, Part
 from mcbench.claims.margins import POINTS, TOKENS, UPDATES
@@ -29,6 +29,7 @@ from mcbench.claims.rules import (
     STATES,
 )
 from mcbench.claims.statistics import Estimate, holm
+from mcbench.claims.table import claims_of
 from mcbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def assess(
 
     Args:
         runs: finished runs of one setting, by arm and seed; arms of other experiments as
-            ``home/arm`` (:func:`mcbench.claims.claim.arms_elsewhere`), those of ``cross_model`` are
+            ``home/arm`` (:func:`mcbench.claims.table.arms_elsewhere`), those of ``cross_model`` are
             the model generations ``older`` and ``newer``.
         margins: what every margin is multiplied by; a verdict has 1.
         profile: that of the runs, where they are as long as it says; else None. The protocol names
@@ -167,8 +168,9 @@ def assess(
     measurements = protocol.counted_rows(measurements)
     claims = claims_of(experiment)
     needed = {arm for one in claims for arm in one.arms}
+    columns = {name for one in claims for contrast in one.contrasts for name in contrast.columns}
     curves = {
-        arm: {seed: run_curves(record) for seed, record in of_arm.items()}
+        arm: {seed: run_curves(record, columns) for seed, record in of_arm.items()}
         for arm, of_arm in runs.items()
         if arm in needed
     }
@@ -224,10 +226,9 @@ def measure(
     evidence = Evidence(arms, measurements, claim.experiment, by_feature)
     if claim.arms and not evidence.seeds:
         return Finding(claim, (), 0, f"no seed was run in all of {_names(claim.arms)}")
-    deciding = protocol.decides(profile or "", claim.experiment, claim.id)
-    basis = protocol.basis(evidence.seeds, deciding)
+    basis = protocol.basis(evidence.seeds, deciding=profile == claim.profile)
     try:
-        parts = tuple(replace(part, margins=margins) for part in claim.statistic(evidence))
+        parts = tuple(replace(part, margins=margins) for part in claim.parts(evidence))
     except UserError as error:
         return Finding(claim, (), len(evidence.seeds), str(error), basis)
     count = len(evidence.seeds) if claim.arms else min(part.estimate.seeds for part in parts)

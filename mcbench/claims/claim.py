@@ -1,22 +1,25 @@
-"""A claim: a statement, the runs that it compares and the statistic that measures it.
+"""A claim: a statement, the arms that it compares, and the contrasts that measure it.
 
-Every claim stands as a decorator above its statistic, in the module of its section::
+    [context.Z1]
+    experiment = "context_length"
+    claim = "A longer limit ends higher."
+    arms = ["short", "long"]
+    parts = [["pass@1", "pass@1, long minus short", "end(long) - end(short)"]]
 
-    claim = partial(register, section="mask", experiment="truncation_mask", source="§2.3, Fig. 2")
-
-
-    @claim("M3", "More masking reaches the first peak sooner.", ("rho_01", "all"))
-    def first_peak(evidence: Evidence) -> list[Part]: ...
+is a row of a table (:mod:`mcbench.claims.table`); where a formula cannot say it, ``code`` computes
+further parts (:mod:`mcbench.claims.in_code`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mcbench.claims.contrast import Contrast
 from mcbench.claims.evidence import Evidence, Part
+from mcbench.errors import UserError
 
-Measure = Callable[[Evidence], list[Part]]
+WHOSE = ("paper", "rival", "landscape", "ours")
 
 
 @dataclass(frozen=True)
@@ -25,24 +28,55 @@ class Claim:
 
     Attributes:
         claim: in our words; the question, where it is ours.
-        source: section and figure of the paper; what the paper leaves open, where it is ours.
         arms: the arms of ``experiment`` that are compared, ``home/arm`` where another experiment
             trains it; none where only measurements count.
-        statistic: evidence -> parts; its docstring says what is computed.
-        seeds: seeds that every arm needs for a decision; 0 where the claim has no seeds.
+        measured: what is computed, in words; the formulas where empty.
+        contrasts: its parts; every arm that they name is one of ``arms``.
+        experiment: whose runs decide it.
+        source: section and figure of the paper; what the paper leaves open, where it is ours.
+        section: the heading it stands under; the experiment's name where empty.
+        profile: by whose runs the protocol decides it.
+        seeds: that every arm needs for a decision; 0 where the claim has no seeds.
         whose: the ``paper``'s, a ``rival``'s or of the ``landscape``'s systems, which predict the
             sign of every part, or ``ours``, which predict none.
+        code: evidence -> parts that no formula says.
+
+    Raises:
+        UserError: a contrast names another arm.
     """
 
     id: str
     claim: str
     arms: tuple[str, ...]
-    statistic: Measure
-    section: str
-    experiment: str
-    source: str
+    measured: str = ""
+    contrasts: Sequence[Contrast] = ()
+    experiment: str = ""
+    source: str = ""
+    section: str = ""
+    profile: str = "nano-steady"
     seeds: int = 3
     whose: str = "paper"
+    code: Callable[[Evidence], list[Part]] | None = None
+
+    def __post_init__(self) -> None:
+        told = "; ".join(f"{one.name}: {one.formula}" for one in self.contrasts)
+        object.__setattr__(self, "section", self.section or self.experiment)
+        object.__setattr__(self, "measured", self.measured or told)
+        named = {term.arm for one in self.contrasts for term in one.parsed.terms}
+        if missing := sorted(named - {*self.arms}):
+            raise UserError(
+                f"its parts name {', '.join(missing)}, which is none of its arms "
+                f"({', '.join(self.arms)})"
+            )
+
+    def parts(self, evidence: Evidence) -> list[Part]:
+        """Its parts on runs.
+
+        Raises:
+            UserError: runs lack what it is measured by.
+        """
+        found = [part for one in self.contrasts for part in one.parts(evidence)]
+        return [*found, *(self.code(evidence) if self.code else ())]
 
     @property
     def told(self) -> str:
@@ -55,39 +89,3 @@ class Claim:
     def directed(self) -> bool:
         """Whether it predicts the sign of every part."""
         return self.whose != "ours"
-
-
-CLAIMS: dict[str, Claim] = {}
-"""All claims by id: the paper's in the order of its sections, its rivals', ours, then the
-landscape's."""
-
-
-def register(
-    id: str,
-    claim: str,
-    arms: tuple[str, ...],
-    *,
-    section: str,
-    experiment: str,
-    source: str,
-    seeds: int = 3,
-    whose: str = "paper",
-) -> Callable[[Measure], Measure]:
-    """Decorate a statistic with its claim, which joins :data:`CLAIMS`."""
-
-    def add(statistic: Measure) -> Measure:
-        CLAIMS[id] = Claim(id, claim, arms, statistic, section, experiment, source, seeds, whose)
-        return statistic
-
-    return add
-
-
-def claims_of(experiment: str) -> list[Claim]:
-    """The claims that the runs of an experiment decide."""
-    return [one for one in CLAIMS.values() if one.experiment == experiment]
-
-
-def arms_elsewhere(experiment: str) -> list[str]:
-    """The arms of other experiments, as ``home/arm``, that claims on this one need."""
-    arms = [arm for one in claims_of(experiment) for arm in one.arms if "/" in arm]
-    return list(dict.fromkeys(arms))

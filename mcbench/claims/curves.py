@@ -5,7 +5,7 @@ Axis letters: N points of a curve, P problems.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -71,11 +71,11 @@ class RunCurves:
     shapes: Mapping[How, PassRates] = field(default_factory=dict)
 
 
-def run_curves(record: RunRecord) -> RunCurves:
-    """The curves of a record; what it does not hold stays empty."""
+def run_curves(record: RunRecord, columns: Collection[str] = ()) -> RunCurves:
+    """The curves of a record, with further ``columns`` of it; what it does not hold stays empty."""
     logged: dict[str, Points] = {}
     told = {name for line in record.step_lines for name in line if name.startswith("task/")}
-    for column in (*LOGGED, *sorted(told)):
+    for column in (*LOGGED, *sorted(told.union(columns).difference(LOGGED))):
         points = {
             int(line["step"]): float(line[column])
             for line in record.step_lines

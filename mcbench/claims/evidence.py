@@ -5,31 +5,21 @@ Axis letters: S seeds, N points of a curve, P problems, R resampled problem sets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mcbench.claims.curves import (
-    DIVERSITY,
-    HEAD_DIVERSITY,
-    LENGTH,
-    REWARD,
-    UNIQUE,
-    PassRates,
-    RunCurves,
-)
-from mcbench.claims.margins import DISTINCT, MARGINS, POINTS, PROGRAMS
+from mcbench.claims.curves import LENGTH, REWARD, PassRates, RunCurves
+from mcbench.claims.margins import MARGINS
 from mcbench.claims.measurements import Measurements, table_of
 from mcbench.claims.statistics import (
     HELD_OUT,
     Estimate,
     Statistic,
-    area_under_curve,
     estimate,
-    last_window,
     resample_clusters,
     resample_problems,
 )
@@ -82,13 +72,10 @@ class Part:
         return None if self.threshold else self.margins * MARGINS[self.unit].value
 
 
-Term = tuple[float, Series, Statistic]
-
-
 def part(
     name: str,
     unit: str,
-    *terms: Term,
+    *terms: tuple[float, Series, Statistic],
     constant: float = 0.0,
     resolution: float = 0.0,
     threshold: bool = False,
@@ -116,47 +103,9 @@ def part(
     return Part(name, found, unit, threshold, beside)
 
 
-def minus(ours: Series, other: Series, statistic: Statistic) -> list[Term]:
-    """Terms for a statistic of ours minus that of the other."""
-    return [(1.0, ours, statistic), (-1.0, other, statistic)]
-
-
 def difference(name: str, unit: str, ours: Series, other: Series, statistic: Statistic) -> Part:
     """The part ``statistic`` of ours minus of the other."""
-    return part(name, unit, *minus(ours, other, statistic))
-
-
-def mean_of(series: Sequence[Series], statistic: Statistic, factor: float = 1.0) -> list[Term]:
-    """Terms for the mean of a statistic over several arms."""
-    return [(factor / len(series), one, statistic) for one in series]
-
-
-def trend_of(
-    series: Sequence[Series],
-    positions: Sequence[float],
-    statistic: Statistic,
-    factor: float = 1.0,
-) -> list[Term]:
-    """Terms for the least-squares line of a statistic over arms: its rise from the lowest to the
-    highest position, times ``factor``.
-    """
-    centred = np.asarray(positions, float) - np.mean(positions)
-    weights = factor * np.ptp(centred) * centred / (centred @ centred)
-    return [(float(weight), one, statistic) for weight, one in zip(weights, series, strict=True)]
-
-
-Terms = Callable[[Callable[[str], Series], Statistic], list[Term]]
-"""What is compared, given the curve of an arm by its name and the statistic of its end."""
-
-
-def gap(ours: str, other: str, statistic: Statistic | None = None) -> Terms:
-    """The end of one arm, or another statistic, minus that of another arm."""
-    return lambda of, end: minus(of(ours), of(other), statistic or end)
-
-
-def alone(arm: str, statistic: Statistic, factor: float = 1.0) -> Terms:
-    """A statistic of one arm."""
-    return lambda of, _: [(factor, of(arm), statistic)]
+    return part(name, unit, (1.0, ours, statistic), (-1.0, other, statistic))
 
 
 @dataclass(frozen=True)
@@ -194,10 +143,6 @@ class Evidence:
         """Mean response length of a generation, in tokens."""
         return self.logged(arm, LENGTH)
 
-    def diversity(self, arm: str) -> Series:
-        """Distinct-4 of a generation."""
-        return self.logged(arm, DIVERSITY)
-
     def logged(self, arm: str, column: str) -> Series:
         """A column of the step records at the steps that all seeds have.
 
@@ -209,26 +154,13 @@ class Evidence:
             raise NotLogged(f"arm {arm} has runs that did not log {column}")
         return _aligned([run.logged[column] for run in runs], f"{column} of arm {arm}")
 
-    def difference(
-        self,
-        name: str,
-        unit: str,
-        column: str,
-        arms: tuple[str, str],
-        statistic: Statistic = last_window,
-    ) -> Part:
-        """A part: a column of the first arm minus that of the second; shares in points."""
-        ours, other = (self.logged(arm, column) for arm in arms)
-        if unit == POINTS:
-            ours, other = ours.percent(), other.percent()
-        return difference(name, unit, ours, other, statistic)
-
     def accuracy(
         self,
         arm: str,
         longest: bool = False,
         cool: bool = False,
         shape: bool = False,
+        solved: bool = False,
         **kind: str,
     ) -> Series:
         """Held-out pass@1 in percent, with resampled problems: those that all runs of all arms were
@@ -238,14 +170,15 @@ class Evidence:
             longest: with responses of up to the longest evaluated length, not the training length.
             cool: sampled at the lowest evaluated temperature, not the highest.
             shape: at every evaluation, on the problems that all have; not only at those on all.
+            solved: the share of problems that any attempt solves, in place of pass@1.
             kind: ``difficulty`` or ``kind`` of the problems that count.
 
         Raises:
             UserError: a run has no such evaluations.
         """
-        key = (arm, longest, cool, shape, *sorted(kind.items()))
+        key = (arm, longest, cool, shape, solved, *sorted(kind.items()))
         if key not in self._accuracies:
-            self._accuracies[key] = self._accuracy(arm, longest, cool, shape, kind)
+            self._accuracies[key] = self._accuracy(arm, longest, cool, shape, solved, kind)
         return self._accuracies[key]
 
     @cached_property
@@ -258,7 +191,13 @@ class Evidence:
         return bool(self._accuracies)
 
     def _accuracy(
-        self, arm: str, longest: bool, cool: bool, shape: bool, kind: Mapping[str, str]
+        self,
+        arm: str,
+        longest: bool,
+        cool: bool,
+        shape: bool,
+        solved: bool,
+        kind: Mapping[str, str],
     ) -> Series:
         rates = {
             (name, seed): _chosen(self.arms[name][seed], longest, cool, shape)
@@ -272,6 +211,7 @@ class Evidence:
             raise UserError(f"arm {arm} has runs without evaluations on common{which} problems")
         runs = [run for seed in self.seeds if (run := rates[arm, seed]) is not None]
         tables = [run.values[:, np.searchsorted(run.problems, problems)] for run in runs]
+        tables = [100.0 * (table > 0) for table in tables] if solved else tables
         curves = [(run.steps, table.mean(axis=1)) for run, table in zip(runs, tables, strict=True)]
         series = _aligned(curves, f"accuracy of arm {arm}")
         shared = [t[np.isin(run.steps, series.x)] for run, t in zip(runs, tables, strict=True)]
@@ -311,94 +251,6 @@ class Evidence:
             for which, more in [("", {}), *beside]
             for at, length in long
         ]
-
-    def accuracy_parts(
-        self,
-        name: str,
-        terms: Terms,
-        *,
-        shape: bool = False,
-        **options: Any,
-    ) -> list[Part]:
-        """A statement on pass@1 at the training length and at the longest, which decide, and beside
-        them on induced problems, at the lower temperature, and by the area under the curve.
-
-        Args:
-            terms: what is compared, given an arm's accuracy by name and the statistic of its end.
-            shape: the statement is about the course of a curve: every evaluation counts, and
-                nothing stands beside it.
-            options: as for :func:`part`.
-        """
-        made = []
-        for at, view, beside in self.views:
-            if beside and shape:
-                continue
-
-            def accuracy(arm: str, view: Mapping[str, Any] = view) -> Series:
-                return self.accuracy(arm, shape=shape, **view)
-
-            made.append(
-                part(name + at, POINTS, *terms(accuracy, last_window), beside=beside, **options)
-            )
-            if not beside and not shape:
-                area = terms(accuracy, area_under_curve)
-                made.append(part(f"{name}{at}, area", POINTS, *area, beside=True, **options))
-        return sorted(made, key=lambda one: one.beside)
-
-    def higher(self, ours: str, *others: str) -> list[Part]:
-        """Pass@1 at the end, an arm minus each of the others."""
-        return [
-            one
-            for other in others
-            for one in self.accuracy_parts(
-                f"pass@1 at the end, {ours} minus {other}", gap(ours, other)
-            )
-        ]
-
-    def no_lower(self, ours: str, *others: str) -> list[Part]:
-        """How much better than the margin below another arm's pass@1 an arm ends."""
-        margin = MARGINS[POINTS].value
-        return [
-            one
-            for other in others
-            for one in self.accuracy_parts(
-                f"pass@1 at the end, {ours} minus {other}, plus {margin:g}",
-                gap(ours, other),
-                constant=margin,
-                threshold=True,
-            )
-        ]
-
-    def diversity_parts(self, name: str, terms: Terms, **options: Any) -> list[Part]:
-        """A statement on diversity by unique programs and by Distinct-4 of the first tokens, which
-        decide, and beside them by Distinct-4 of whole responses, which falls with their length.
-
-        Args:
-            terms: as for :meth:`accuracy_parts`, given an arm's curve of a measure.
-
-        A measure that some run did not log is a part without a number, so that the claim stays
-        open.
-        """
-        made = []
-        for what, unit, column in (
-            ("unique programs", PROGRAMS, UNIQUE),
-            ("Distinct-4 of the first tokens", DISTINCT, HEAD_DIVERSITY),
-            ("Distinct-4", DISTINCT, DIVERSITY),
-        ):
-            beside = column == DIVERSITY
-
-            def of(arm: str, column: str = column) -> Series:
-                return self.logged(arm, column)
-
-            try:
-                one = part(
-                    f"{name}, {what}", unit, *terms(of, last_window), beside=beside, **options
-                )
-            except NotLogged:
-                nothing = Estimate(np.nan, len(self.seeds))
-                one = Part(f"{name}, {what} (not logged)", nothing, unit, beside=beside)
-            made.append(one)
-        return made
 
     def table(self, kind: str) -> pd.DataFrame:
         """Measurements of one kind.

@@ -28,16 +28,7 @@ PROTOCOL, ELSEWHERE = "protocol", "seeds of the protocol"
 PILOTS = tuple(range(100, 104))
 """Looked at while the experiments were designed, and used for no verdict."""
 
-_DECIDING = {"kl_and_clip": "nano-clip", "Q13": "nano-clip"}
-"""The profile that decides an experiment's claims, or one claim, where it is not the usual one."""
-_USUAL = "nano-steady"
-
 Of = TypeVar("Of")
-
-
-def decides(profile: str, experiment: str, claim: str) -> bool:
-    """Whether runs at a profile are those that the protocol decides a claim by."""
-    return profile == _DECIDING.get(claim, _DECIDING.get(experiment, _USUAL))
 
 
 def counted(by_seed: Mapping[int, Of]) -> dict[int, Of]:

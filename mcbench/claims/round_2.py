@@ -18,14 +18,17 @@ the smaller of the two p-values needs no correction within a hypothesis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mcbench.claims import protocol
+from mcbench.claims.contrast import Term, parse
 from mcbench.claims.curves import RunCurves, run_curves
 from mcbench.claims.evidence import Evidence, part
 from mcbench.claims.margins import MARGINS, POINTS
@@ -37,7 +40,7 @@ from mcbench.claims.rules import (
     SUPPORTED,
     second_state,
 )
-from mcbench.claims.statistics import Estimate, holm
+from mcbench.claims.statistics import Estimate, Statistic, holm
 from mcbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -71,196 +74,55 @@ end = partial(between, updates=END)
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A row of the registered family.
+    """A row of the registered family, ``round_2.toml``.
 
     Attributes:
         block: of :data:`mcbench.experiments.experiments.ROUND_2`, which trains its arms.
-        weights: by arm; the primary is the weighted sum of ``statistic`` over arms, in points.
+        formula: the primary, in points: ends, or falls, of arms (:mod:`mcbench.claims.contrast`).
+        why: where the prediction comes from.
         predicts: ``higher`` (than 0) or ``apart`` (from 0, on either side).
         asks: what of the paper's claims it asks again; empty where it is ours.
-        why: where the prediction comes from.
     """
 
     id: str
     says: str
     block: str
-    weights: Mapping[str, float]
-    predicts: str
+    formula: str
     why: str
+    predicts: str = HIGHER
     asks: tuple[str, ...] = ()
-    statistic: Callable[[np.ndarray, np.ndarray], np.ndarray] = end
     seeds: tuple[int, ...] = protocol.ROUND_2_SEEDS
 
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The formula's."""
+        return parse(self.formula, {"end": end, "fall": fall}).terms
 
-def _minus(ours: str, other: str) -> dict[str, float]:
-    return {ours: 1.0, other: -1.0}
+    @property
+    def weights(self) -> dict[str, float]:
+        """The factor of each arm."""
+        return {one.arm: one.factor for one in self.terms}
+
+    @property
+    def statistic(self) -> Statistic:
+        """The one that is taken of every arm."""
+        (found,) = {one.statistic for one in self.terms}
+        return found
 
 
-def _cells(averaging: str) -> list[str]:
-    return [f"{averaging}_{cell}" for cell in ("kl", "none", "rho_02", "rho_10")]
+def _rows(table: str) -> tuple[Hypothesis, ...]:
+    found = []
+    for name, row in _TABLES[table].items():
+        seeds = protocol.ROUND_2_EVALUATOR[: row.pop("seeds", len(protocol.ROUND_2_SEEDS))]
+        found.append(Hypothesis(name, asks=tuple(row.pop("asks", ())), seeds=seeds, **row))
+    return tuple(found)
 
 
-_AVERAGING, _KL, _FALLS = "round_2_averaging", "round_2_kl", "round_2_falls"
-
-HYPOTHESES: tuple[Hypothesis, ...] = (
-    Hypothesis(
-        "H1",
-        "Averaging the loss per response ends higher than averaging it over tokens, on average "
-        "over KL with low clip, neither, and the mask at rho 0.2 and 1.",
-        _AVERAGING,
-        {**dict.fromkeys(_cells("response"), 0.25), **dict.fromkeys(_cells("token"), -0.25)},
-        HIGHER,
-        "Round 1: 3.7 and 8.0 with KL and low clip, the only cell that it had.",
-    ),
-    Hypothesis(
-        "H2",
-        "The mask at rho 1 adds less where the loss is averaged per response: mask and averaging "
-        "are in part one mechanism, less weight on cut answers.",
-        _AVERAGING,
-        {"token_rho_10": 1.0, "token_none": -1.0, "response_rho_10": -1.0, "response_none": 1.0},
-        HIGHER,
-        "Round 1: either ended far above neither, and level with the other (0.4 and -0.2).",
-    ),
-    Hypothesis(
-        "H3",
-        "With averaging over tokens the mask at rho 1 ends higher than none.",
-        _AVERAGING,
-        _minus("token_rho_10", "token_none"),
-        HIGHER,
-        "Round 1 (Q10): 2.8 and 8.6.",
-    ),
-    Hypothesis(
-        "H4",
-        "MicroCoder-GRPO (rho 0.2) ends higher than GRPO+.",
-        _AVERAGING,
-        _minus("token_rho_02", "token_none"),
-        HIGHER,
-        "The paper, section 6 and Table 1.",
-        ("M6",),
-    ),
-    Hypothesis(
-        "H5",
-        "MicroCoder-GRPO (rho 0.2) ends higher than GRPO averaged over tokens.",
-        _AVERAGING,
-        _minus("token_rho_02", "token_kl"),
-        HIGHER,
-        "The paper, section 6 and Table 1.",
-    ),
-    Hypothesis(
-        "H6",
-        "Where the clip acts, accuracy falls less without KL and with the high clip than with KL, "
-        "clamped, and the low clip.",
-        _KL,
-        _minus("kl_clamped", "no_kl"),
-        HIGHER,
-        "The paper, section 2.5 and Fig. 4: with KL performance rises, then falls.",
-        ("K1",),
-        fall,
-    ),
-    Hypothesis(
-        "H7",
-        "Where the clip acts, KL by TRL's unbounded estimator ends elsewhere than by verl's.",
-        _KL,
-        _minus("kl_unclamped", "kl_clamped"),
-        APART,
-        "A pilot of six runs: 65.9 and 59.1 at twice the length.",
-    ),
-    Hypothesis(
-        "H8",
-        "All of the limit ends higher than half of it.",
-        "round_2_limits",
-        _minus("long", "short"),
-        HIGHER,
-        "The paper, section 7.2 and Fig. 9.",
-        ("C1",),
-    ),
-    Hypothesis(
-        "H9",
-        "At T = 0.6 accuracy falls further than at T = 1, in the regime made for falls.",
-        _FALLS,
-        _minus("t_06", "none"),
-        HIGHER,
-        "The paper, section 2.4 and Fig. 3: T = 0.6 can cause training failure.",
-        ("T5",),
-        fall,
-    ),
-    Hypothesis(
-        "H10",
-        "With a mask accuracy falls back: mean of rho 0.2 and masking all, in the regime made for "
-        "falls.",
-        _FALLS,
-        {"rho_02": 0.5, "all": 0.5},
-        HIGHER,
-        "The paper, section 2.3 and Fig. 2: rises rapidly, then declines.",
-        ("M1",),
-        fall,
-    ),
-    Hypothesis(
-        "H11",
-        "With the conditional mask accuracy falls less than without one, in the regime made for "
-        "falls.",
-        _FALLS,
-        _minus("none", "rho_02"),
-        HIGHER,
-        "The paper, sections 2.3 and 6: stable where GRPO+ falls.",
-        ("M6",),
-        fall,
-    ),
-    Hypothesis(
-        "H12",
-        "Training under the multi-strategy evaluator's rules ends higher than under "
-        "LiveCodeBench's.",
-        "round_2_evaluator",
-        _minus("microcoder", "livecodebench"),
-        HIGHER,
-        "The paper, section 4 and Fig. 6.",
-        ("E3",),
-        seeds=protocol.ROUND_2_EVALUATOR,
-    ),
-)
-
-BESIDE: tuple[Hypothesis, ...] = (
-    Hypothesis(
-        "GRPO minus GRPO+",
-        "The two baselines with one averaging, at the end.",
-        _AVERAGING,
-        _minus("token_kl", "token_none"),
-        APART,
-        "Level in round 1 and in the paper's 4B rows; to show it would take more features.",
-    ),
-    Hypothesis(
-        "rho 1 minus none, per response",
-        "The other half of H2.",
-        _AVERAGING,
-        _minus("response_rho_10", "response_none"),
-        APART,
-        "Ours.",
-    ),
-    Hypothesis(
-        "fall, all minus rho 0.2",
-        "The other half of M6.",
-        _FALLS,
-        _minus("all", "rho_02"),
-        APART,
-        "The paper, section 2.3.",
-        statistic=fall,
-    ),
-)
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+HYPOTHESES = _rows("hypotheses")
+BESIDE = _rows("beside")
 """Measured and told with their intervals; no part of the family, and decide nothing."""
-
-NOT_TESTABLE: Mapping[str, str] = {
-    "T6": "T = 1.8 is close to noise for this base model: untrained it keeps 7 % of its best "
-    "accuracy there.",
-    "T8": "Diversity does not converge stably here, and the choice hung on the noise of a probe of "
-    "16 prompts.",
-    "D1": "Training at T = 1 sharpens any model, so that any set raises pass@1 at T = 1, and the "
-    "easier set is not saturated (84 %).",
-    "M2": "Its second half (rho 0.3 grows answers about as fast as masking all) has no room: "
-    "masking all and no mask grow them nearly alike here.",
-    "B1": "Its second half (length falls again) has no room: length still rises at the end of 480 "
-    "updates.",
-    "K2": "As round 1 ran it: the unbounded estimator of the KL term made steps of noise.",
-}
+NOT_TESTABLE: Mapping[str, str] = _TABLES["not_testable"]
 """Claims of the paper that the nano world cannot decide, and why."""
 
 
@@ -300,8 +162,8 @@ def primary(hypothesis: Hypothesis, curves: Curves) -> Estimate:
     if not evidence.seeds:
         raise UserError("no seed of round 2 was run in all of its arms")
     terms = [
-        (weight / 2, evidence.accuracy(arm, longest=longest), hypothesis.statistic)
-        for arm, weight in hypothesis.weights.items()
+        (one.factor / 2, evidence.accuracy(one.arm, longest=longest), one.statistic)
+        for one in hypothesis.terms
         for longest in (False, True)
     ]
     return widened(part(hypothesis.id, POINTS, *terms).estimate)

@@ -47,7 +47,6 @@ ALL = "all"
 def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     """Train the missing runs of experiments (such as results), several at a time; 'all' is every
     one but evaluator_timing, which needs an idle machine."""
-    from mcbench.experiments.arms import TIMING
     from mcbench.experiments.experiments import EXPERIMENTS, planned_together
     from mcbench.experiments.plan import make_plan
     from mcbench.experiments.training import train_missing
@@ -57,7 +56,7 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
 
     names = list(experiments)
     if ALL in names:
-        names = [name for name in EXPERIMENTS if name != TIMING or name in experiments]
+        names = [name for name, one in EXPERIMENTS.items() if not one.alone or name in experiments]
     asked = planned_together(
         names,
         arms=read_arms(options["arms"]),

@@ -2,60 +2,51 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from mcbench.claims.protocol import (
-    MAP_SEEDS,
-    ROUND_2_EVALUATOR,
-    ROUND_2_SEEDS,
-    SEEDS,
-)
+from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError, unknown
-from mcbench.experiments.arms import (
-    ARMS,
-    CORRECTION,
-    ROUND_2_ARMS,
-    SEARCH,
-    TIMING,
-    Arms,
-    arm_config,
-    check_arms,
-)
+from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.runs.config import Config
 from mcbench.scale.sweep import PlannedRun
-
-LANDSCAPE_SEEDS = (30, 31, 32, 33, 34)
-THREE = (0, 1, 2)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Arms by name, the profiles (sizes) they are trained at, and the seeds of the full run: the
-    protocol's where nothing else is said.
+    """A row of ``experiments.toml``: arms by name, the profiles (sizes) they are trained at, and
+    the seeds of the full run: the protocol's where nothing else is said.
 
-    ``notebook`` is the name of its notebook and page, without the ending. ``ours`` names the arms
-    that answer a question which the paper leaves open. What is ``beside`` others has no page of its
-    own: theirs show it. The notebook of ``several`` takes several profiles at once.
-    ``cells`` are settings that all arms have in common, where they are compared under several
-    conditions.
+    Attributes:
+        notebook: the name of its notebook and page, without the ending.
+        ours: arms that answer a question which the paper leaves open.
+        cells: settings that all arms have in common, where they are compared under several
+            conditions; with more than one the page is a map.
+        beside: it has no page of its own: others show it.
+        several: its notebook takes several profiles at once.
+        alone: its runs measure times, on a machine that does nothing else.
+        shows: what its page shows of other experiments, by the name it has there.
+        measures: what is measured beside its runs (:mod:`mcbench.experiments.extras`).
+        round: of the protocol.
     """
 
     name: str
     title: str
     notebook: str
+    arms: Arms
     seeds: tuple[int, ...] = SEEDS
     profiles: tuple[str, ...] = ("nano-steady",)
     ours: tuple[str, ...] = ()
+    cells: tuple[Mapping[str, Any], ...] = ()
     beside: bool = False
     several: bool = False
-    cells: tuple[Mapping[str, Any], ...] = ()
-
-    @property
-    def arms(self) -> Arms:
-        """The paper's arms and ours, as data."""
-        return ARMS[self.name] if self.name in ARMS else ROUND_2_ARMS[self.name]
+    alone: bool = False
+    shows: Mapping[str, str] = field(default_factory=dict)
+    measures: tuple[str, ...] = ()
+    round: int = 1
 
 
 SHORT: Mapping[str, Any] = {
@@ -91,154 +82,6 @@ def grid(
     return tuple(cells)
 
 
-EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one
-    for one in (
-        Experiment(
-            "cross_model",
-            "Fig. 1: two model generations",
-            "01_cross_model",
-        ),
-        Experiment(
-            "truncation_mask",
-            "Fig. 2: which truncated responses are masked",
-            "02_truncation_mask",
-            ours=("when_correct", "when_non_incorrect"),
-        ),
-        Experiment(
-            "temperature",
-            "Fig. 3: constant, staged, ramped and chosen temperature",
-            "03_temperature",
-        ),
-        Experiment(
-            "kl_and_clip",
-            "Fig. 4: KL term and upper clip",
-            "04_kl_and_clip",
-            profiles=("nano-clip", "nano-steady"),
-            ours=("kl_high_clip", "no_kl_low_clip"),
-        ),
-        Experiment(
-            "data_quality",
-            "Fig. 5: training on a harder and on an easier set of equal size",
-            "05_data_quality",
-        ),
-        Experiment(
-            "code_evaluator",
-            "Fig. 6: training under MicroCoder-Evaluator's rules and under LiveCodeBench's",
-            "06_code_evaluator",
-        ),
-        # One run after another on a machine that does nothing else.
-        Experiment(
-            TIMING,
-            "Fig. 6, right: a training step with three evaluators",
-            "06_code_evaluator",
-            THREE,
-            ("nano",),
-            beside=True,
-        ),
-        Experiment(
-            "results",
-            "Fig. 7 and Table 1: three recipes, two model sizes",
-            "07_results",
-            profiles=("nano-steady", "nano-steady-m"),
-            ours=("grpo_per_response",),
-            several=True,
-        ),
-        Experiment(
-            "batch_size",
-            "Fig. 8: problems a generation at one mini batch",
-            "08_batch_size",
-        ),
-        Experiment(
-            "context_length",
-            "Fig. 9: maximum response length and its extension",
-            "09_context_length",
-            ours=("short_masked",),
-        ),
-        Experiment(
-            CORRECTION,
-            "What the correction for a noisy sampler leaves of long responses",
-            "02_truncation_mask",
-            THREE,
-            ("nano",),
-            ours=tuple(ARMS[CORRECTION]),
-            beside=True,
-        ),
-        Experiment(
-            "doses",
-            "How much of a mask, of a KL term, and no upper clip",
-            "13_doses",
-            ours=tuple(ARMS["doses"]),
-        ),
-        Experiment(
-            "rivals",
-            "What other papers do instead",
-            "11_rivals",
-        ),
-        Experiment(
-            "dense_rewards",
-            "Denser rewards than 1 or 0: CodeRL, RLTF, PPOCoder, StepCoder",
-            "20_dense_rewards",
-            LANDSCAPE_SEEDS,
-            ("nano-branches",),
-        ),
-        Experiment(
-            "recipes",
-            "Whole recipes: DeepCoder, Polaris, SRPO and DAPO beside MicroCoder-GRPO",
-            "25_recipes",
-            MAP_SEEDS,
-            ("nano-steady", "nano-stress"),
-            several=True,
-            cells=(SHORT,),
-        ),
-        Experiment(
-            "where_it_holds",
-            "Masks and T(D) over learning rate and limit",
-            "12_where_it_holds",
-            MAP_SEEDS,
-            ours=tuple(ARMS["where_it_holds"]),
-            cells=grid(RATES, LIMITS, "nano-m"),
-        ),
-        Experiment(
-            "repair",
-            "Landscape: repair, by similarity and by tests",
-            "21_repair",
-            LANDSCAPE_SEEDS,
-            ("nano-repair",),
-        ),
-        Experiment(
-            "execution_traces",
-            "Landscape: what programs do, line by line",
-            "22_execution_traces",
-            LANDSCAPE_SEEDS,
-            ("nano-traces",),
-        ),
-        Experiment(
-            "multi_turn",
-            "Landscape: attempts with feedback, and how old the sampling policy may be",
-            "23_multi_turn",
-            LANDSCAPE_SEEDS,
-            ("nano-turns",),
-        ),
-        Experiment(
-            SEARCH,
-            "Landscape: a sub-agent that searches a repository",
-            "23_multi_turn",
-            LANDSCAPE_SEEDS,
-            ("nano-search",),
-            beside=True,
-        ),
-        Experiment(
-            "online_feedback",
-            "Landscape: what users accept",
-            "24_online_feedback",
-            LANDSCAPE_SEEDS,
-            ("nano-tab",),
-        ),
-    )
-}
-
-
 # Every 32 updates an evaluation on all problems at the deciding temperature alone, in place of
 # small ones in between and of a second temperature: less time, and four in the last window.
 _ROUND_2_EVALUATIONS: Mapping[str, Any] = {
@@ -246,56 +89,42 @@ _ROUND_2_EVALUATIONS: Mapping[str, Any] = {
     "small_eval_every": None,
     "eval_other_temperatures": (),
 }
-
-
-def _block(name: str, title: str, notebook: str, seeds: Sequence[int], profile: str) -> Experiment:
-    cells = (_ROUND_2_EVALUATIONS,)
-    return Experiment(name, title, notebook, tuple(seeds), (profile,), beside=True, cells=cells)
-
-
-ROUND_2: dict[str, Experiment] = {
-    one.name: one
-    for one in (
-        _block(
-            "round_2_averaging",
-            "Averaging of the loss by KL, clip and mask",
-            "07_results",
-            ROUND_2_SEEDS,
-            "nano-steady",
-        ),
-        _block(
-            "round_2_kl",
-            "The KL term, clamped and not, where the clip acts",
-            "04_kl_and_clip",
-            ROUND_2_SEEDS,
-            "nano-clip",
-        ),
-        _block(
-            "round_2_limits",
-            "Half, three quarters and all of the limit",
-            "09_context_length",
-            ROUND_2_SEEDS,
-            "nano-steady",
-        ),
-        _block(
-            "round_2_falls",
-            "Falls, in the regime made for them",
-            "02_truncation_mask",
-            ROUND_2_SEEDS,
-            "nano-stress",
-        ),
-        _block(
-            "round_2_evaluator",
-            "Training under either set of rules",
-            "06_code_evaluator",
-            ROUND_2_EVALUATOR,
-            "nano-steady",
-        ),
-    )
+CELLS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "short": (SHORT,),
+    "grid": grid(RATES, LIMITS, "nano-m"),
+    "round_2": (_ROUND_2_EVALUATIONS,),
 }
+"""By the name that rows give them."""
+
+
+def _experiment(name: str, row: dict[str, Any]) -> Experiment:
+    """A row as it stands in the file: ``every`` is of each arm, ``ours = "all"`` names all arms."""
+    every = row.pop("every", {})
+    arms = {arm: {**every, **own} for arm, own in row.pop("arms").items()}
+    ours = row.pop("ours", ())
+    if "seeds" in row:
+        first, last = map(int, row.pop("seeds").split("-"))
+        row["seeds"] = tuple(range(first, last + 1))
+    if "cells" in row:
+        row["cells"] = CELLS[row["cells"]]
+    lists = {key: tuple(one) for key, one in row.items() if isinstance(one, list)}
+    ours = tuple(arms) if ours == "all" else tuple(ours)
+    return Experiment(name, arms=arms, ours=ours, **{**row, **lists})
+
+
+_ALL = {
+    name: _experiment(name, row)
+    for name, row in tomllib.loads(
+        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    ).items()
+}
+EXPERIMENTS = {name: one for name, one in _ALL.items() if one.round == 1}
+ROUND_2 = {name: one for name, one in _ALL.items() if one.round == 2}
 """The blocks of round 2 in the order in which they are trained; :mod:`mcbench.claims.round_2` has
 what they decide. They are no part of :data:`EXPERIMENTS`, whose pages and records are round 1's.
 """
+ARMS: Mapping[str, Arms] = {name: one.arms for name, one in EXPERIMENTS.items()}
+"""Of each experiment."""
 
 
 def experiment_named(name: str) -> Experiment:

@@ -1,4 +1,6 @@
-"""What a set of experiments needs: which runs, which are shared, which are finished, how long."""
+"""What a set of experiments needs: which runs, which are shared, which are finished, how long; and
+which record is of which arm: planned runs and records have the same ids.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from pathlib import Path
 
 from mcbench.runs.records import finished_records
 from mcbench.runs.say import clock
-from mcbench.runs.store import RunStore
+from mcbench.runs.store import RunRecord, RunStore
 from mcbench.scale.pace import pace_of
 from mcbench.scale.sweep import PlannedRun
 
 RECORD = "*.parquet"  # a compact record, named by its run
+Runs = dict[str, dict[int, RunRecord]]
+"""Arm -> seed -> record."""
 
 
 @dataclass(frozen=True)
@@ -86,3 +90,23 @@ def make_plan(
         for name, one in distinct.items()
     }
     return Plan(tuple(asked), tuple(in_order), states, (store.root, *folders))
+
+
+def by_arm(planned: Iterable[PlannedRun], records: Iterable[RunRecord]) -> Runs:
+    """The records of planned runs of one cell; one that is of several arms is there under each."""
+    known = {one.run_id: one for one in records}
+    found: Runs = {}
+    for one in planned:
+        runs = found.setdefault(one.arm, {})
+        if one.config.run_id in known:
+            runs[one.config.seed] = known[one.config.run_id]
+    return {arm: dict(sorted(runs.items())) for arm, runs in found.items() if runs}
+
+
+def finished(runs: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
+    """The finished runs alone; arms without any are left out."""
+    kept = {
+        arm: {seed: record for seed, record in seeds.items() if record.state == "finished"}
+        for arm, seeds in runs.items()
+    }
+    return {arm: seeds for arm, seeds in kept.items() if seeds}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +14,21 @@ from mcbench.claims.curves import duplicates, run_curves
 from mcbench.claims.measurements import GRID, SUITE, read_measurements
 from mcbench.claims.protocol import ELSEWHERE, MAP_SEEDS, PROTOCOL, SEEDS
 from mcbench.errors import UserError
-from mcbench.experiments.arms import Arms, check_arms, computation_of
+from mcbench.experiments.arms import Arms, arm_config, check_arms, computation_of
 from mcbench.experiments.experiments import (
     EXPERIMENTS,
+    Experiment,
     PlannedRun,
     chosen_arms,
     experiment_named,
     plan_runs,
 )
-from mcbench.experiments.match import Runs, Scope, finished, largest, scopes
-from mcbench.experiments.plan import make_plan
-from mcbench.experiments.repetition import MASK, measure_repetition
+from mcbench.experiments.plan import Runs, finished, make_plan
+from mcbench.experiments.repetition import measure_repetition
 from mcbench.experiments.temperature_grid import measure_grid
 from mcbench.experiments.training import find_record, train_missing
 from mcbench.files import digest
-from mcbench.runs.config import family_of
+from mcbench.runs.config import Config, family_of
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say, say
 from mcbench.runs.store import RunRecord, RunStore
@@ -210,7 +210,8 @@ def studies(
 
     The experiment's own profiles come first, and of them those by which the protocol decides a
     claim, then those that can measure one; others count where two arms can be compared, but not for
-    maps, whole recipes and tasks. Of each profile the scope with the most runs is taken.
+    maps, whole recipes and tasks. Records are found by their ids: runs whose settings differ from a
+    profile's, such as shorter ones, are not among them; of a map its first cell is.
 
     Raises:
         UserError: an unknown experiment.
@@ -219,23 +220,49 @@ def studies(
     # Those have seeds of their own, apart from the protocol's.
     apart = bool(set(experiment.seeds) & set(MAP_SEEDS))
     left_out = SEEDS if apart else MAP_SEEDS
-    records = [one for one in records if one.seed not in left_out]
-    by_profile: dict[str, dict[Scope, Runs]] = {one: {} for one in experiment.profiles}
-    for scope, runs in scopes(experiment.arms, records).items():
-        by_profile.setdefault(scope.profile, {})[scope] = runs
+    known = {one.run_id: one for one in records if one.seed not in left_out}
+    others = () if apart else dict.fromkeys(one.config.profile for one in known.values())
+    place = {run_id: place for place, run_id in enumerate(known)}
     found = []
-    for profile, candidates in by_profile.items():
-        best = largest(candidates)
-        if best and (profile in experiment.profiles or (len(best[1]) > 1 and not apart)):
-            scope, runs = best
-            found.append(_study(name, scope, runs, records, measurements))
+    for profile in dict.fromkeys([*experiment.profiles, *others]):
+        runs = _recorded(experiment, experiment.arms, profile, known)
+        if runs and (profile in experiment.profiles or len(runs) > 1):
+            found.append(_study(experiment, profile, runs, known, measurements))
     return sorted(
         found,
         key=lambda one: (
             one.profile not in experiment.profiles,
             min(map(_rank, one.results.values()), default=0),
+            min(place[run.run_id] for run in one.records)
+            if one.profile not in experiment.profiles
+            else 0,
         ),
     )
+
+
+def _recorded(
+    experiment: Experiment, arms: Arms, profile: str, known: Mapping[str, RunRecord]
+) -> Runs:
+    """The records of arms at a profile, by arm and seed, as far as they are known by id."""
+    cell = json.dumps(experiment.cells[0] if experiment.cells else {})
+    seeds = sorted({one.seed for one in known.values()})
+    found: Runs = {}
+    for arm, settings in check_arms(arms).items():
+        if config := _config_at(json.dumps(settings), profile, cell):
+            ids = {seed: config.model_copy(update={"seed": seed}).run_id for seed in seeds}
+            runs = {seed: known[one] for seed, one in ids.items() if one in known}
+            if runs:
+                found[arm] = runs
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _config_at(settings: str, profile: str, common: str) -> Config | None:
+    """An arm's configuration; None where its settings do not fit the profile."""
+    try:
+        return arm_config("", json.loads(settings), profile, 0, json.loads(common))
+    except UserError:
+        return None
 
 
 def results_of(found: Sequence[Study]) -> dict[str, Result]:
@@ -257,23 +284,41 @@ def _rank(result: Result) -> int:
 
 
 def _study(
-    name: str,
-    scope: Scope,
+    experiment: Experiment,
+    profile: str,
     runs: Runs,
-    records: Sequence[RunRecord],
+    known: Mapping[str, RunRecord],
     measurements: Sequence[Mapping[str, Any]],
 ) -> Study:
-    done = finished(runs)
+    name, done = experiment.name, finished(runs)
     for other in arms_elsewhere(name):
         home, _, arm = other.partition("/")
-        there = scopes({arm: EXPERIMENTS[home].arms[arm]}, records).get(scope, {})
+        there = _recorded(experiment, {arm: EXPERIMENTS[home].arms[arm]}, profile, known)
         for seeds in finished(there).values():
             done[other] = seeds
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
     ids = {"", *(record.run_id for seeds in runs.values() for record in seeds.values())}
     measurements = [row for row in measurements if row.get("run_id", "") in ids]
-    results = assess(name, done, measurements, profile=None if scope.common else scope.profile)
-    return Study(name, scope.profile, arms, results, measurements, claimed={name: done})
+    results = assess(name, done, measurements, profile=None if experiment.cells else profile)
+    return Study(name, profile, arms, results, measurements, claimed={name: done})
+
+
+def named_by_settings(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    """Arms of runs that belong to no experiment: named by recipe and what differs from it, without
+    what all of them share.
+    """
+    changes = [record.config.differences() for record in records]
+    shared = {
+        name: value
+        for name, value in (changes[0] if changes else {}).items()
+        if all(name in other and other[name] == value for other in changes)
+    }
+    found: dict[str, list[RunRecord]] = {}
+    for record, changed in zip(records, changes, strict=True):
+        told = [f"{name} {value}" for name, value in changed.items() if name not in shared]
+        recipe = record.config.recipe
+        found.setdefault(f"{recipe} ({', '.join(told)})" if told else recipe, []).append(record)
+    return found
 
 
 # Trained -----------------------------------------------------------------------------------------
@@ -331,7 +376,8 @@ def run_study(
             by_arm.setdefault(one.arm, []).append(by_id[one.config.run_id])
     folders = [folder, *committed]
     measurements = _measured(experiment, found, folders, progress)
-    if experiment == "temperature" and temperatures and train:
+    measures = experiment_named(experiment).measures if experiment else ()
+    if "temperature_grid" in measures and temperatures and train:
         grid = measure_grid(
             folder, profile, seeds, steps, folder, temperatures, workers, progress, settings,
             known=measurements,
@@ -446,7 +492,7 @@ def _measured(
     experiment: str | None, found: Sequence[RunRecord], folders: Sequence[Path], progress: Say
 ) -> list[Mapping[str, Any]]:
     """What is known beside these runs, counted now where that needs nothing but their responses."""
-    if experiment == MASK:
+    if experiment and "repetition" in experiment_named(experiment).measures:
         measure_repetition(found, folders[0], progress)
     ids = {"", *(one.run_id for one in found)}
     rows: list[Mapping[str, Any]] = []

@@ -9,7 +9,7 @@ one model).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,14 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from mcbench.claims.contrast import Contrast
 from mcbench.claims.curves import run_curves
-from mcbench.claims.evidence import Evidence, Part, gap
+from mcbench.claims.evidence import Evidence, Part
 from mcbench.claims.rules import ALPHA, HIGHER, INCONCLUSIVE, LOWER, NO_EFFECT, answer_state
 from mcbench.claims.statistics import estimate, holm, last_window
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms
-from mcbench.experiments.experiments import EXPERIMENTS, grid, planned_runs
-from mcbench.experiments.match import Runs, finished, scopes
+from mcbench.experiments.experiments import EXPERIMENTS, PlannedRun, grid, planned_runs
+from mcbench.experiments.plan import Runs, finished
 from mcbench.experiments.training import train_missing
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.store import RunRecord
@@ -195,7 +196,8 @@ def _effects(runs: Runs, rule: str) -> list[dict[str, Any]]:
     lengths, evidence, parts = _ends(runs), _compared(runs, rule), list[Part]()
     if evidence is not None:
         with suppress(UserError):
-            parts = [one for one in evidence.accuracy_parts("", gap(rule, NONE)) if not one.beside]
+            ends = Contrast("pass@1 at both lengths", "", f"end({rule}) - end({NONE})")
+            parts = ends.parts(evidence)
     seeds = len(evidence.seeds) if evidence is not None else 0
     if len(parts) == 1:  # no answer fares differently at the longest
         parts *= len(lengths)
@@ -231,14 +233,19 @@ def _by_seed(runs: Runs, rule: str, length: int) -> dict[int, float]:
 # Found and trained -------------------------------------------------------------------------------
 
 
-def cells_of(records: Sequence[RunRecord], arms: Arms | None = None) -> Where:
-    """The cells that records are of, by model, then limit, then learning rate."""
+def cells_of(planned: Iterable[PlannedRun], records: Iterable[RunRecord]) -> Where:
+    """The cells of planned runs that have records, by model, then limit, then learning rate."""
+    known = {one.run_id: one for one in records}
     found: dict[Cell, Runs] = {}
-    for runs in scopes(arms or EXPERIMENTS[NAME].arms, records).values():
-        config = next(one.config for seeds in runs.values() for one in seeds.values())
-        cell = Cell(config.model, config.learning_rate, config.max_completion_length)
-        found[cell] = {**found.get(cell, {}), **runs}
-    order = list(dict.fromkeys(record.config.model for record in records))
+    models: dict[str, None] = {}
+    for one in planned:
+        if (record := known.get(one.config.run_id)) is not None:
+            cell = Cell(
+                one.config.model, one.config.learning_rate, one.config.max_completion_length
+            )
+            models[one.config.model] = None
+            found.setdefault(cell, {}).setdefault(one.arm, {})[record.seed] = record
+    order = list(models)
     return Where(dict(sorted(found.items(), key=lambda item: _place(item[0], order))))
 
 
@@ -251,9 +258,8 @@ def recorded(records: Sequence[RunRecord]) -> Where | None:
     seeds = EXPERIMENTS[NAME].seeds
     if not any(record.seed in seeds for record in records):
         return None
-    planned = {one.config.run_id: place for place, one in enumerate(planned_runs(NAME))}
-    own = sorted((one for one in records if one.run_id in planned), key=lambda o: planned[o.run_id])
-    return cells_of(own) if own else None
+    found = cells_of(planned_runs(NAME), records)
+    return found if found.cells else None
 
 
 def where_it_holds(
@@ -295,4 +301,4 @@ def where_it_holds(
     found = train_missing(
         NAME, planned, folder, None, workers, fresh, committed, train=train
     )  # fmt: skip
-    return cells_of(found, arms)
+    return cells_of(planned, found)

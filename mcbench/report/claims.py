@@ -261,7 +261,7 @@ def our_sections(results: Results) -> list[Section]:
     blocks: list[Block] = []
     for name, one in ours(results).items():
         claim = CLAIMS[name]
-        measured = " ".join((claim.statistic.__doc__ or "").replace("``", "").split())
+        measured = claim.measured.replace("``", "")
         about = [("question", f"{name}: {claim.claim}"), ("left open", claim.source)]
         about += [("measured", measured), ("seeds", str(one.n_seeds))]
         about += [("rests on", told)] if (told := BASES.get(one.basis, one.basis)) else []

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from mcbench.experiments.arms import ARMS
 from mcbench.experiments.calibration import CalibrationReport
+from mcbench.experiments.experiments import ARMS
 from mcbench.experiments.regimes import (
     LEAST_CLIPPED,
     clipped_by_update,

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mcbench.claims.feedback import DEFINITION_F05, NAMED_F05
 from mcbench.claims.measurements import GRID, REPETITION
 from mcbench.experiments.study import OWN
 from mcbench.report import data_panels, evaluator_panels
@@ -24,6 +23,7 @@ from mcbench.report.sources import Sources, arms_of
 from mcbench.report.spread import over_temperature
 from mcbench.report.style import arm_styles
 from mcbench.report.table import ScoreTable, paper_table, results_table
+from mcbench.tasks.search import DEFINITION_F05, NAMED_F05
 
 # 02: the readings of the mask ---------------------------------------------------------------------
 

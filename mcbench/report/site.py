@@ -16,9 +16,8 @@ from pathlib import Path
 from mcbench.claims import read_measurements
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.match import named_by_settings
 from mcbench.experiments.notebook import NotebookFailedError, run_notebook
-from mcbench.experiments.study import OWN, Study, studies
+from mcbench.experiments.study import OWN, Study, named_by_settings, studies
 from mcbench.files import write_atomic
 from mcbench.report.any_runs import notebook_of
 from mcbench.report.claims import (
@@ -151,7 +150,7 @@ def build_site(folder: str | Path) -> list[Path]:
     entries += [Entry(f"{name}.html", page.title, page.finding) for name, page in pages.items()]
     entries.sort(key=lambda one: one.href)
     built = []
-    neighbours = zip([None, *entries[:-1]], entries, [*entries[1:], None], strict=True)
+    neighbours = zip([None, *entries], entries, [*entries[1:], None], strict=False)
     for before, entry, after in neighbours:
         if (page := pages.get(Path(entry.href).stem)) is not None:
             place = Place(INDEX, before, after)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mcbench.experiments.match import Runs
+from mcbench.experiments.plan import Runs
 from mcbench.experiments.where import UNDECIDED, Cell, Where
 from mcbench.report import display, figures
 from mcbench.report.base import Figure, new_figure

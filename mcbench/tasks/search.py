@@ -31,6 +31,9 @@ CALLS, MAX_TURN = 8, 1000
 MOST_FILES, MOST_LINES = 6, 24
 """Of an answer, which has about a hundred lines to choose from."""
 RANGE = re.compile(r"(\S{1,40}) (\d{1,3}) (\d{1,3})")
+NAMED_F05, DEFINITION_F05 = 0.4962, 0.8709
+"""What all lines that hold the name asked for are worth, and the lines of its definition alone,
+mean over ``search:test``; claim F3 asks for more."""
 MALFORMED, EMPTY, WIDE, UNANSWERED = "malformed", "empty", "too wide", "no answer"
 
 

@@ -6,8 +6,7 @@ import pytest
 from mcbench.claims import CLAIMS, claims_of
 from mcbench.claims.assess import decide, measure
 from mcbench.claims.curves import PassRates, RunCurves
-from mcbench.experiments.arms import ARMS
-from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.experiments import ARMS, EXPERIMENTS
 from mcbench.report.landscape import SYSTEMS, landscape_section
 
 STEPS = np.arange(0, 161, 32.0)

@@ -167,10 +167,8 @@ def test_a_verdict_of_the_protocol_needs_all_of_its_seeds() -> None:
     assert protocol.needed(range(3), 3) == 3
     assert protocol.needed(range(10, 13), 0) == 0
     assert protocol.basis(protocol.SEEDS, deciding=False) == protocol.ELSEWHERE
-    deciding = [("nano-steady", "truncation_mask", "M1"), ("nano-clip", "kl_and_clip", "K1")]
-    deciding += [("nano-clip", "doses", "Q13"), ("nano-steady", "doses", "Q10")]
-    assert all(protocol.decides(*one) for one in deciding)
-    assert not protocol.decides("nano", "truncation_mask", "M1")
-    assert not protocol.decides("nano-steady", "kl_and_clip", "K1")
+    clipped = {name for name, one in CLAIMS.items() if one.profile == "nano-clip"}
+    assert clipped == {"K1", "K2", "Q4", "Q13"}
+    assert {one.profile for one in CLAIMS.values()} == {"nano-steady", "nano-clip"}
     told = [protocol.basis(seeds) for seeds in (range(10, 22), (10, 11), (0, 1), (7, 8), ())]
     assert told == ["protocol", "protocol, 2 of 12 seeds", "first round", "", ""]

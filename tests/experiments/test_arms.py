@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mcbench.claims.protocol import MAP_SEEDS, SEEDS
+from mcbench.claims.protocol import MAP_SEEDS
 from mcbench.errors import UserError
-from mcbench.experiments.arms import ARMS, arm_config, check_arms
-from mcbench.experiments.experiments import EXPERIMENTS, plan_runs, planned_runs
-from mcbench.experiments.match import largest, named_by_settings, scopes
-from mcbench.experiments.study import planned_study
+from mcbench.experiments.arms import arm_config, check_arms
+from mcbench.experiments.experiments import ARMS, EXPERIMENTS, plan_runs, planned_runs
+from mcbench.experiments.plan import by_arm
+from mcbench.experiments.study import named_by_settings, planned_study, studies
 from mcbench.runs.records import read_records
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
@@ -116,31 +116,38 @@ def test_the_evaluator_experiments_differ_in_the_reward_only():
 
 
 def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(records):
+    """By its id: all arms of every experiment at its profiles, and no record is of none."""
     found = set()
     for experiment in EXPERIMENTS.values():
-        apart = set(experiment.seeds) & set(MAP_SEEDS)  # whose seeds are not the protocol's
-        counted = [one for one in records if not (apart and one.seed in SEEDS)]
-        known = scopes(experiment.arms, counted)  # the first round's, too, at other profiles
-        for profile in experiment.profiles:
-            scope, runs = largest({s: r for s, r in known.items() if s.profile == profile})
-            assert scope.common == () or experiment.cells
-            # Round 1 has the paper's GRPO on nano-steady alone, as kl_low_clip.
-            left = {"grpo"} if (experiment.name, profile) == ("results", "nano-steady-m") else set()
-            assert list(runs) == [arm for arm in experiment.arms if arm not in left]
-            assert all(len(seeds) >= 3 for seeds in runs.values())
-        whole = (runs for scope, runs in known.items() if not scope.common or experiment.cells)
-        found |= {one.run_id for runs in whole for seeds in runs.values() for one in seeds.values()}
-    assert found == {one.run_id for one in records}
+        first = [] if set(experiment.seeds) & set(MAP_SEEDS) else range(5)
+        for profile in (*experiment.profiles, *(("nano", "nano-m", "nano-clip") if first else ())):
+            arms = {
+                arm: own
+                for arm, own in experiment.arms.items()
+                if profile in own.get("profile", (profile,))
+            }
+            planned = planned_runs(experiment.name, profile, [*first, *experiment.seeds], arms=arms)
+            runs = by_arm(planned, records)
+            found |= {one.config.run_id for one in planned}
+            if profile in experiment.profiles:
+                # Round 1 has the paper's GRPO on nano-steady alone, as kl_low_clip.
+                results = (experiment.name, profile) == ("results", "nano-steady-m")
+                left = {"grpo"} if results else set()
+                assert list(runs) == [arm for arm in experiment.arms if arm not in left]
+                assert all(len(seeds) >= 3 for seeds in runs.values())
+    assert found >= {one.run_id for one in records}
 
 
-def test_records_of_other_lengths_are_another_scope(records):
-    shorter = [one.config.with_settings({"steps": 80}) for one in records[:1]]
-    changed = records[0].__class__(
-        {**records[0].meta, "config": shorter[0].to_dict()}, [], [], records[0].path
-    )
-    arms = {"mine": {"recipe": changed.config.recipe, **changed.config.differences()}}
-    arms["mine"].pop("steps")
-    assert [scope.common for scope in scopes(arms, [changed])] == [(("steps", 80),)]
+def test_runs_of_other_lengths_are_not_among_those_of_a_profile(records):
+    mine = [one for one in records if one.config.profile == "nano-steady" and one.seed == 10]
+    changed = [
+        one.__class__(
+            {**one.meta, "config": shorter.to_dict(), "run_id": shorter.run_id}, [], [], one.path
+        )
+        for one in mine
+        for shorter in [one.config.with_settings({"steps": 80})]
+    ]
+    assert studies("truncation_mask", changed) == []
 
 
 def test_runs_of_no_experiment_are_named_by_what_differs(records):

@@ -7,7 +7,7 @@ import pytest
 from mcbench.claims import read_measurements
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.experiments import arms, complete, experiments, temperature_grid
+from mcbench.experiments import complete, experiments, temperature_grid
 from mcbench.experiments.experiments import Experiment
 from mcbench.experiments.repetition import repetition_rows
 from mcbench.experiments.study import planned_study
@@ -20,8 +20,7 @@ def one_experiment(monkeypatch, tiny_settings):
     """The whole set is one experiment of two tiny runs."""
     own = {**tiny_settings, "steps": 2}
     both = {"plain": {"recipe": "grpo_plus", **own}, "masked": {"recipe": "microcoder", **own}}
-    monkeypatch.setitem(arms.ARMS, "small", both)
-    small = {"small": Experiment("small", "", "", (0,), ("tiny",))}
+    small = {"small": Experiment("small", "", "", both, (0,), ("tiny",))}
     for module in (experiments, complete):
         monkeypatch.setattr(module, "EXPERIMENTS", small)
 

@@ -4,7 +4,7 @@ import pytest
 
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.experiments import arms, experiments
+from mcbench.experiments import experiments
 from mcbench.experiments.experiments import Experiment, planned_together
 from mcbench.experiments.plan import make_plan
 from mcbench.experiments.training import train_missing
@@ -16,8 +16,7 @@ def two_experiments(monkeypatch):
     """They share the arm without settings of its own."""
     plain, masked = {"recipe": "grpo_plus"}, {"recipe": "microcoder", "mask_ratio": 0.5}
     for name, own in (("one", {"plain": plain, "masked": masked}), ("two", {"usual": plain})):
-        monkeypatch.setitem(arms.ARMS, name, own)
-        made = Experiment(name, "", "", (0,), ("tiny",))
+        made = Experiment(name, "", "", own, (0,), ("tiny",))
         monkeypatch.setitem(experiments.EXPERIMENTS, name, made)
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mcbench.experiments.arms import ARMS
-from mcbench.experiments.experiments import planned_runs
+from mcbench.experiments.experiments import ARMS, planned_runs
 from mcbench.runs.store import read_run
 from mcbench.runs.train import train
 

@@ -9,8 +9,7 @@ from mcbench.claims.evidence import Part
 from mcbench.claims.protocol import ELSEWHERE
 from mcbench.claims.statistics import Estimate
 from mcbench.errors import UserError
-from mcbench.experiments.arms import ARMS
-from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.experiments import ARMS, EXPERIMENTS, planned_runs
 from mcbench.experiments.study import (
     Study,
     missing_runs,
@@ -21,15 +20,13 @@ from mcbench.experiments.study import (
 )
 from mcbench.runs.place import in_project
 from mcbench.runs.records import read_records
-from mcbench.runs.resolve import described
 
 
-def made_record(arm, seed, steps, profile="nano"):
-    """A finished run of an arm of the batch experiment."""
-    own = {k: v for k, v in ARMS["batch_size"][arm].items() if k != "recipe"}
-    config = described(profile, "grpo_plus", own, seed, {"steps": steps})
-    rng = np.random.default_rng(seed)
-    return make_record(make_curves(config, rng), config, run_id=f"{arm}-{seed}-{profile}")
+def made_record(name, arm, seed, profile="nano"):
+    """A finished run of an arm of an experiment, as it is planned."""
+    cells = EXPERIMENTS[name].cells
+    (one,) = planned_runs(name, profile, [seed], arms=[arm], cells=cells)
+    return make_record(make_curves(one.config, np.random.default_rng(seed)), one.config)
 
 
 @pytest.fixture
@@ -111,35 +108,27 @@ def test_arms_have_to_be_a_mapping_or_names_of_the_experiment():
         planned_study(None, "results_")
 
 
-def test_runs_of_the_protocol_go_before_more_runs_of_the_first_round(tmp_path):
-    """Whatever their number, at the profile that decides; the others stay a study of their own."""
-    shared = [
-        record
-        for seed, steps in ((0, 160), (1, 160), (2, 160), (10, 480))
-        for record in (made_record(arm, seed, steps) for arm in ("small", "medium", "large"))
-    ]
-    (found,) = studies("batch_size", shared)
-    assert {one.seed for one in found.records} == {10}
+def test_the_profile_that_decides_goes_before_others_whatever_their_runs():
+    arms = ("small", "medium", "large")
+    first = [made_record("batch_size", arm, seed) for seed in range(3) for arm in arms]
     for profile, order in (
         ("nano-steady", ["nano-steady", "nano"]),
         ("nano-m", ["nano", "nano-m"]),
     ):
-        other = [made_record(arm, 10, 480, profile) for arm in ("small", "medium", "large")]
-        sizes = studies("batch_size", [*shared[:9], *other])
+        other = [made_record("batch_size", arm, 10, profile) for arm in arms]
+        sizes = studies("batch_size", [*first, *other])
         assert [study.profile for study in sizes] == order
 
 
 def test_arms_of_a_task_count_at_their_own_profile_and_seeds():
     for name in ("retrieval", "recipes"):
-        arms, one = ARMS[name], EXPERIMENTS[name]
+        one = EXPERIMENTS[name]
         records = [
-            make_record(make_curves(config, np.random.default_rng(seed)), config, run_id=run_id)
-            for seed in (one.seeds[0], 10, 11)
+            made_record(name, arm, seed, profile)
+            for seed in (one.seeds[0], 10)
             for profile in (*one.profiles, "nano")
-            for place, arm in enumerate(list(arms)[:2])
-            for run_id in [f"{seed}-{profile}-{place}"]
-            for own in [{k: v for k, v in arms[arm].items() if k != "recipe"}]
-            for config in [described(profile, arms[arm]["recipe"], own, seed, {"steps": 8})]
+            for arm in list(one.arms)[:2]
+            if name == "recipes" or profile != "nano"
         ]
         found = studies(name, records)
         assert tuple(study.profile for study in found) == one.profiles

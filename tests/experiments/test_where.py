@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from fake_cells import ARMS, gains, records
+from fake_cells import ARMS, gains, records, where_of
 from scipy import stats
 
 from mcbench.cli import main
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import planned_runs
-from mcbench.experiments.where import NAME, Where, cells_of, recorded, where_it_holds
+from mcbench.experiments.where import NAME, Where, recorded, where_it_holds
 
 
 def test_the_protocol_s_cells_are_planned_seed_by_seed():
@@ -42,7 +42,7 @@ def test_a_sweep_plans_the_same_runs(capsys, tmp_path):
 
 
 def test_effects_are_differences_of_last_windows_with_intervals_from_the_seeds():
-    where = cells_of(records(gains), ARMS)
+    where = where_of()
     assert where.rules == ["all"]
     rows = where.effects
     assert rows["length"].tolist() == [96, 192]
@@ -64,7 +64,7 @@ def test_effects_are_differences_of_last_windows_with_intervals_from_the_seeds()
 
 
 def test_states_are_corrected_over_the_cells_of_a_map():
-    where = cells_of(records(gains, rates=(2e-4, 5e-4)), ARMS)
+    where = where_of((2e-4, 5e-4))
     rows = where.effects[where.effects["length"] == 96]
     assert rows["effect"].tolist() == pytest.approx([18.75, 0])
     assert rows["state"].tolist() == ["undecided"] * 2  # p is .035, and doubled
@@ -80,8 +80,7 @@ def test_states_are_corrected_over_the_cells_of_a_map():
 
 
 def test_cells_are_in_order_and_a_further_model_has_its_own():
-    made = records(gains, (5e-4, 2e-4), ("100%", "50%"), "nano-m")
-    where = cells_of(made, ARMS)
+    where = where_of((5e-4, 2e-4), ("100%", "50%"), "nano-m")
     assert [cell[1:] for cell in where.cells if cell.model == "nano-s2"] == [
         (2e-4, 48), (5e-4, 48), (2e-4, 96), (5e-4, 96)
     ]  # fmt: skip
@@ -92,8 +91,7 @@ def test_cells_are_in_order_and_a_further_model_has_its_own():
 
 
 def test_a_cell_without_runs_of_both_arms_is_undecided():
-    some = [one for one in records(gains) if one.config.truncation_mask == "all"]
-    where = cells_of(some, ARMS)
+    where = where_of(counted=lambda one: one.config.truncation_mask == "all")
     assert where.effects["effect"].isna().all()
     assert set(where.effects["state"]) == {"undecided"}
     assert where.pooled("nano-s2", "all", 96) is None

@@ -14,8 +14,7 @@ import nbformat
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.experiments.arms import ARMS
-from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.experiments import ARMS, EXPERIMENTS
 from mcbench.experiments.notebook import notebook_parameters, run_notebook
 from mcbench.report.site import notebook_page
 

@@ -10,14 +10,13 @@ from claims.effects import make_measurements, make_runs
 from fake_runs import make_curves, make_record
 
 from mcbench.claims import assess
-from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.experiments import EXPERIMENTS, planned_runs
 from mcbench.experiments.study import Study
 from mcbench.report.any_runs import notebook_of
 from mcbench.report.export import page_of
 from mcbench.report.head import head_of
 from mcbench.report.page import Head, Page, build_page
 from mcbench.report.sources import Sources
-from mcbench.runs.resolve import described
 from mcbench.runs.store import RunRecord
 
 EFFECTS = {
@@ -51,17 +50,13 @@ def study(name: str, effect: int = 1, seeds: int = 3) -> Study:
 
 def planned_records(name: str, seeds: Sequence[int] = (0,)) -> list[RunRecord]:
     """A finished run of every arm of an experiment, configured as the arm is defined."""
-    records, profiles = [], EXPERIMENTS[name].profiles
-    usual = "nano" if {"nano", "nano-steady"} & {*profiles} else profiles[0]
-    for arm, settings in EXPERIMENTS[name].arms.items():
-        own = {k: v for k, v in settings.items() if k not in ("recipe", "profile")}
-        profile = settings.get("profile", usual)
-        profile = profile["nano"] if isinstance(profile, Mapping) else profile
-        for seed in seeds:
-            config = described(profile, settings["recipe"], own, seed)
-            rng = np.random.default_rng([seed, sum(map(ord, arm))])
-            records.append(make_record(make_curves(config, rng), config, run_id=f"{arm}-{seed}"))
-    return records
+    one = EXPERIMENTS[name]
+    usual = "nano" if {"nano", "nano-steady"} & {*one.profiles} else one.profiles[0]
+    return [
+        make_record(make_curves(planned.config, rng), planned.config)
+        for planned in planned_runs(name, usual, seeds, cells=one.cells[:1])
+        for rng in [np.random.default_rng([planned.config.seed, sum(map(ord, planned.arm))])]
+    ]
 
 
 def page_for(*studies: Study, call: str = "the call <x>", **beside: Any) -> Page:

@@ -10,7 +10,6 @@ import pytest
 from mcbench.claims import assess, read_measurements
 from mcbench.claims.measurements import SUITE_FILE
 from mcbench.errors import UserError
-from mcbench.experiments.arms import TIMING
 from mcbench.experiments.labelled import METHOD, LabelledCase, SuiteRecord
 from mcbench.experiments.study import Study
 from mcbench.report import evaluator_panels as panels
@@ -167,7 +166,9 @@ def test_the_step_splits_into_its_parts() -> None:
         "microcoder": [timed("microcoder", s, 0.1) for s in range(3)],
         "process_per_sample": [make_record("grpo", 0)],
     }
-    found = panels.timed_arms(sources(both_arms(0.1, seeds=1), timing=Study(TIMING, "nano", arms)))
+    found = panels.timed_arms(
+        sources(both_arms(0.1, seeds=1), timing=Study("evaluator_timing", "nano", arms))
+    )
     assert list(found) == ["single_threaded", "microcoder_evaluator"]
     saved = panels.savings(found)["microcoder_evaluator"]
     assert saved.value == pytest.approx(np.mean([100 * 3.35 / (6.7 + s / 10) for s in range(3)]))
@@ -178,7 +179,7 @@ def test_the_page_is_built_with_and_without_suite_and_times() -> None:
     made = study(both_arms(0.1, seeds=2))
     assert "Not recorded" in html_for(made)
     timing = {e: [timed(e, 0, s)] for e, s in (("microcoder", 0.1), ("single_threaded", 3.0))}
-    beside: dict[str, Any] = {"suite": SUITE, "timing": Study(TIMING, "nano", timing)}
+    beside: dict[str, Any] = {"suite": SUITE, "timing": Study("evaluator_timing", "nano", timing)}
     html = html_for(made, **beside)
     assert "g<b>" not in html
     assert 'id="step-split"' in html

@@ -31,7 +31,6 @@ def folder_of(tmp_path: Path, *experiments: str) -> Path:
     records.mkdir(parents=True, exist_ok=True)
     for name in experiments:
         for record in planned_records(name):
-            record.meta["run_id"] = f"{name}-{record.run_id}"
             write_compact(record, records)
     return tmp_path
 

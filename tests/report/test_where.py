@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from fake_cells import ARMS, gains, records
+from fake_cells import where_of
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from mcbench.experiments.where import cells_of
 from mcbench.report import display
 from mcbench.report import where as shown_of
 from mcbench.report.export import page_of
@@ -18,7 +17,7 @@ from .browser import CHROMIUM, OFFLINE, chromium
 
 @pytest.fixture(scope="module")
 def where():
-    return cells_of(records(gains, (2e-4, 5e-4), ("50%", "100%"), "nano-m"), ARMS)
+    return where_of((2e-4, 5e-4), ("50%", "100%"), "nano-m")
 
 
 def test_a_map_has_a_number_and_an_interval_in_every_cell(where):

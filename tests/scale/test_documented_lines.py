@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mcbench.cli import app, main
-from mcbench.experiments.arms import ARMS
+from mcbench.experiments.experiments import ARMS
 from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES

@@ -5,13 +5,22 @@ from typing import Any
 
 import pytest
 
-from mcbench.claims.feedback import DEFINITION_F05, NAMED_F05
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Evaluator
 from mcbench.nano.search import PHRASES, TURNS, demonstrations, load_search, look
 from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.tasks.multi_turn import episode_means, play
-from mcbench.tasks.search import Search, answer_of, f_beta, judge, named, program, score
+from mcbench.tasks.search import (
+    DEFINITION_F05,
+    NAMED_F05,
+    Search,
+    answer_of,
+    f_beta,
+    judge,
+    named,
+    program,
+    score,
+)
 from tests.tasks.test_turns import Script
 
 TOKENIZER = load_tokenizer(PHRASES)

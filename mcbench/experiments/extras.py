@@ -1,0 +1,104 @@
+"""What some experiments measure beside their runs: what of it is missing, making it, reading it.
+
+An experiment names these in ``measures``; its page is given what is read under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mcbench.claims.measurements import FILE, REPETITION, SUITE_FILE, SuiteRecord, read_measurements
+from mcbench.experiments.experiments import Experiment, planned_runs
+from mcbench.experiments.graded_sets import DATA_FILE, DataRecord, data_record
+from mcbench.experiments.labelled import judge_suite
+from mcbench.experiments.repetition import MASK, measure_repetition
+from mcbench.experiments.temperature_grid import grid_checkpoints, measure_grid, missing_of_grid
+from mcbench.runs.records import finished_records
+from mcbench.runs.say import say
+
+POOL_SEEDS = (0, 1, 2, 3, 4)  # of planting defects in the noisy pool
+Missing = tuple[str, Callable[[], Any]] | None
+"""What is missing in words, and what makes it."""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """``missing`` is asked with a folder of records, the run folder and the number of workers;
+    ``read`` gives what a page shows of such a folder, None where it has none.
+    """
+
+    missing: Callable[[Path, Path, int], Missing]
+    read: Callable[[Path], Any] | None = None
+
+
+def _suite(folder: Path, runs_dir: Path, workers: int) -> Missing:
+    if (path := folder / SUITE_FILE).exists():
+        return None
+    return "the labelled suite under each judge", partial(judge_suite, None, path, progress=say)
+
+
+def _data(folder: Path, runs_dir: Path, workers: int) -> Missing:
+    if (path := folder / DATA_FILE).exists():
+        return None
+    work = runs_dir / "data_quality"
+    return (
+        "the pipeline on the noisy pool",
+        lambda: data_record(work, None, say, workers, POOL_SEEDS).write(path),
+    )
+
+
+def _grid(folder: Path, runs_dir: Path, workers: int) -> Missing:
+    left = missing_of_grid(grid_checkpoints(), read_measurements(folder / FILE))
+    if not left:
+        return None
+    count = sum(len(wanted) for _, wanted in left)
+    return (
+        f"{count} evaluations of {len(left)} checkpoints over temperature",
+        partial(measure_grid, folder, runs_dir=runs_dir, workers=workers, progress=say),
+    )
+
+
+def _repetition(folder: Path, runs_dir: Path, workers: int) -> Missing:
+    """Of the recorded runs that have all their responses here."""
+    done = {r["run_id"] for r in read_measurements(folder / FILE) if r["kind"] == REPETITION}
+    kept = {path.stem for path in folder.glob("*.parquet")} - done
+    kept &= {one.config.run_id for one in planned_runs(MASK)}
+    runs = [
+        one for one in finished_records(runs_dir) if one.run_id in kept and one.has_all_responses
+    ]
+    if not runs:
+        return None
+    return f"repetition in {len(runs)} runs", partial(measure_repetition, runs, folder, say)
+
+
+EXTRAS: Mapping[str, Extra] = {
+    "suite": Extra(
+        _suite,
+        lambda folder: SuiteRecord.read(path) if (path := folder / SUITE_FILE).exists() else None,
+    ),
+    "data": Extra(
+        _data,
+        lambda folder: DataRecord.read(path) if (path := folder / DATA_FILE).exists() else None,
+    ),
+    "temperature_grid": Extra(_grid),
+    "repetition": Extra(_repetition),
+}
+"""By the names that experiments give them."""
+
+
+def shown_beside(
+    experiment: Experiment, folder: Path, studies: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
+    """What an experiment's page shows beside its runs, as far as a folder of records has it.
+
+    Args:
+        studies: of every experiment, for those that it shows.
+    """
+    readers = {name: EXTRAS[name].read for name in experiment.measures}
+    found = {name: read(folder) for name, read in readers.items() if read is not None}
+    others = {name: next(iter(studies[other]), None) for name, other in experiment.shows.items()}
+    return {**found, **others}
