@@ -66,5 +66,5 @@ def complete(records: str | Path, runs_dir: str | Path = "runs", workers: int = 
 def _lacking(folder: Path, runs_dir: Path, workers: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     """What is missing beside the runs: in words, and what measures it."""
     for name in dict.fromkeys(name for one in EXPERIMENTS.values() for name in one.measures):
-        if (missing := EXTRAS[name].missing(folder, runs_dir, workers)) is not None:
+        if (missing := EXTRAS[name](folder, runs_dir, workers)) is not None:
             yield missing

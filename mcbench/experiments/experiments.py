@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,7 @@ class Experiment:
         cells: settings that all arms have in common, where they are compared under several
             conditions; with more than one the page is a map.
         beside: it has no page of its own: others show it.
-        several: its notebook takes several profiles at once.
         alone: its runs measure times, on a machine that does nothing else.
-        shows: what its page shows of other experiments, by the name it has there.
         measures: what is measured beside its runs (:mod:`mcbench.experiments.extras`).
         round: of the protocol.
     """
@@ -42,9 +40,7 @@ class Experiment:
     ours: tuple[str, ...] = ()
     cells: tuple[Mapping[str, Any], ...] = ()
     beside: bool = False
-    several: bool = False
     alone: bool = False
-    shows: Mapping[str, str] = field(default_factory=dict)
     measures: tuple[str, ...] = ()
     round: int = 1
 

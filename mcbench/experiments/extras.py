@@ -1,19 +1,17 @@
-"""What some experiments measure beside their runs: what of it is missing, making it, reading it.
-
-An experiment names these in ``measures``; its page is given what is read under the same names.
+"""What some experiments measure beside their runs, named in ``measures``: what of it is missing,
+and how it is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mcbench.claims.measurements import FILE, REPETITION, SUITE_FILE, SuiteRecord, read_measurements
-from mcbench.experiments.experiments import Experiment, planned_runs
-from mcbench.experiments.graded_sets import DATA_FILE, DataRecord, data_record
+from mcbench.claims.measurements import FILE, REPETITION, SUITE_FILE, read_measurements
+from mcbench.experiments.experiments import planned_runs
+from mcbench.experiments.graded_sets import DATA_FILE, data_record
 from mcbench.experiments.labelled import judge_suite
 from mcbench.experiments.repetition import MASK, measure_repetition
 from mcbench.experiments.temperature_grid import grid_checkpoints, measure_grid, missing_of_grid
@@ -23,16 +21,6 @@ from mcbench.runs.say import say
 POOL_SEEDS = (0, 1, 2, 3, 4)  # of planting defects in the noisy pool
 Missing = tuple[str, Callable[[], Any]] | None
 """What is missing in words, and what makes it."""
-
-
-@dataclass(frozen=True)
-class Extra:
-    """``missing`` is asked with a folder of records, the run folder and the number of workers;
-    ``read`` gives what a page shows of such a folder, None where it has none.
-    """
-
-    missing: Callable[[Path, Path, int], Missing]
-    read: Callable[[Path], Any] | None = None
 
 
 def _suite(folder: Path, runs_dir: Path, workers: int) -> Missing:
@@ -75,30 +63,12 @@ def _repetition(folder: Path, runs_dir: Path, workers: int) -> Missing:
     return f"repetition in {len(runs)} runs", partial(measure_repetition, runs, folder, say)
 
 
-EXTRAS: Mapping[str, Extra] = {
-    "suite": Extra(
-        _suite,
-        lambda folder: SuiteRecord.read(path) if (path := folder / SUITE_FILE).exists() else None,
-    ),
-    "data": Extra(
-        _data,
-        lambda folder: DataRecord.read(path) if (path := folder / DATA_FILE).exists() else None,
-    ),
-    "temperature_grid": Extra(_grid),
-    "repetition": Extra(_repetition),
+EXTRAS: Mapping[str, Callable[[Path, Path, int], Missing]] = {
+    "suite": _suite,
+    "data": _data,
+    "temperature_grid": _grid,
+    "repetition": _repetition,
 }
-"""By the names that experiments give them."""
-
-
-def shown_beside(
-    experiment: Experiment, folder: Path, studies: Mapping[str, Sequence[Any]]
-) -> dict[str, Any]:
-    """What an experiment's page shows beside its runs, as far as a folder of records has it.
-
-    Args:
-        studies: of every experiment, for those that it shows.
-    """
-    readers = {name: EXTRAS[name].read for name in experiment.measures}
-    found = {name: read(folder) for name, read in readers.items() if read is not None}
-    others = {name: next(iter(studies[other]), None) for name, other in experiment.shows.items()}
-    return {**found, **others}
+"""By the names that experiments give them; each is asked with a folder of records, the run folder
+and the number of workers.
+"""
