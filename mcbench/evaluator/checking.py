@@ -81,7 +81,7 @@ def check_job(job: Job, test: StdioTest, ran: TestResult, output_bytes: int) -> 
         "output_bytes": output_bytes,
     }
     return Job(
-        job.key, request, _HARNESS.encode(), json.dumps(given).encode() + b"\n" + printed, ran=ran
+        job.key, request, b"\0" + _HARNESS.encode(), json.dumps(given).encode() + b"\n" + printed, ran=ran
     )
 
 

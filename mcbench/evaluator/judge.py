@@ -6,15 +6,20 @@ This is the trusted side: expected outputs are compared here, with what the prog
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import re
+import signal
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator import encoding, leetcode
 from mcbench.evaluator.compare import MAX_LONGER, MIN_LONG, RULE_NAMES, Rules
 from mcbench.evaluator.encoding import Weight, weight
+from mcbench.evaluator.link import ENDED_EARLY
 from mcbench.evaluator.pool import Job, Outputs, size_of
 from mcbench.evaluator.rule_sets import RuleSet
 from mcbench.evaluator.submission import (
@@ -67,7 +72,8 @@ def job_for(key: tuple[int, int], submission: Submission, output_bytes: int) -> 
         "memory_bytes": int(submission.memory_limit_mb * 2**20),
         "output_bytes": output_bytes,
     }
-    return Job(key, request, submission.code.encode("utf-8", "surrogatepass"), data)
+    program = f"{submission.preamble}\0{submission.code}"
+    return Job(key, request, program.encode("utf-8", "surrogatepass"), data)
 
 
 def judge(
@@ -77,10 +83,10 @@ def judge(
     test, outputs = submission.tests[job.key[1]], job.outputs()
     if outputs.largest > job.request["output_bytes"]:
         result = TestResult("OLE", message="wrote more than the output limit")
-    elif broken := _broken_limit(submission, outcome) or _bad_ending(outcome, outputs):
+    elif broken := _broken_limit(submission, outcome) or _bad_ending(outcome, outputs, submission.code):
         result = broken
     elif isinstance(test, AssertTest):
-        result = _asserted(outputs.result)
+        result = _asserted(outputs, submission.code)
     else:
         written = outputs.stdout if isinstance(test, StdioTest) else outputs.result
         result = compare_output(test, written, rule_set)
@@ -100,15 +106,35 @@ def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> TestResult
     return None
 
 
-def _bad_ending(outcome: dict[str, Any], outputs: Outputs) -> TestResult | None:
+def _bad_ending(outcome: dict[str, Any], outputs: Outputs, code: str) -> TestResult | None:
     status = outcome["status"]
     if status == 0:
         return None
-    last_line = outputs.last_line()
-    if last_line.startswith("MemoryError"):  # the limit on address space
-        return TestResult("MLE", message=last_line)
+    error = outputs.last_line()
+    if error.startswith("MemoryError"):  # the limit on address space
+        return TestResult("MLE", message=error)
+    if error.startswith(_FILE_TOO_LARGE) or status == -signal.SIGXFSZ:
+        return TestResult("OLE", message=f"wrote more than the output limit to a file: {error}")
     ended = f"exit status {status}" if status > 0 else f"killed by signal {-status}"
-    return TestResult("RE", message=f"{ended}: {last_line}".rstrip(": "))
+    told = f"{ended}: {error}".rstrip(": ")
+    return TestResult("RE", message=told + _line_told(outputs, code))
+
+
+_FILE_TOO_LARGE = f"OSError: [Errno {errno.EFBIG}]"
+_IN_PROGRAM = re.compile(r'File "main\.py", line ([0-9]{1,9})')
+
+
+def _line_told(outputs: Outputs, code: str) -> str:
+    """Where in the program its last error was, by what it wrote to standard error."""
+    found = _IN_PROGRAM.findall(outputs.last_error())
+    if not found:
+        return ""
+    number = int(found[-1])
+    line = next(islice(code.splitlines(), number - 1, None), "").strip()
+    return f" (line {number}: {line[:_SHOWN]})"
+
+
+_SHOWN = 80  # characters of a line of the program, in a message
 
 
 # What a program wrote, and may have forged, is read and decoded here, in the trusted process, in
@@ -194,11 +220,14 @@ def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) 
     )
 
 
-def _asserted(written: int) -> TestResult:
+def _asserted(outputs: Outputs, code: str) -> TestResult:
     """The verdict that the test's own process left; the submission's cannot reach that file."""
+    written = outputs.result
     if not 0 < size_of(written) <= MIN_LONG:
         return TestResult("RE", message="the test was ended before it came to a verdict")
     verdict, message = json.loads(os.pread(written, MIN_LONG, 0))
+    if message == ENDED_EARLY and (error := outputs.last_line()):
+        message = f"{error}{_line_told(outputs, code)}"
     if message.startswith("MemoryError"):
         verdict = "MLE"
     strategy = "assertions" if verdict == "AC" else None

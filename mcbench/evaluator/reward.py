@@ -119,12 +119,12 @@ class CodeReward:
                 parsed[row] = parse_tests(*row)
             code = extract_code(text_of(completion))
             if code is not None:
-                preamble = own.get("preamble")
                 found[place] = Submission(
-                    f"{preamble}\n{code}" if preamble else code,
+                    code,
                     parsed[row],
                     own.get("time_limit_s") or self.time_limit_s,
                     own.get("memory_limit_mb") or self.memory_limit_mb,
+                    own.get("preamble") or "",
                 )
         return found
 

@@ -26,6 +26,10 @@ _MAX_FAILURES = 2  # a test whose run failed through no fault of its own is repe
 _NUMPY = re.compile(r"\b(numpy|scipy|pandas)\b")
 
 
+def _names_numpy(given: Submission) -> bool:
+    return any(map(_NUMPY.search, (given.code, given.preamble)))
+
+
 class LocalSandboxes:
     """Sandboxes that outlive the calls of `evaluate`; the caller sees to it that these take turns.
 
@@ -92,7 +96,7 @@ class _Schedule:
         self.early_exit = early_exit
         self.output_bytes = sandboxes.output_bytes
         self.rule_set = sandboxes.rule_set
-        self.numpy = {i for i, given in enumerate(submissions) if _NUMPY.search(given.code)}
+        self.numpy = {i for i, given in enumerate(submissions) if _names_numpy(given)}
         self.results: list[dict[int, TestResult]] = [{} for _ in submissions]
         # First tests of all, then second tests of all: one submission full of endless loops
         # delays the others little, and early exit saves most.

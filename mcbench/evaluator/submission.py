@@ -7,6 +7,7 @@ import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from mcbench.errors import UserError, unknown
@@ -27,7 +28,7 @@ class CheckerProgram:
     [args]`` reads the output as standard input and ends with status 42 for right, 43 for wrong.
 
     Raises:
-        UserError: an unknown protocol.
+        UserError: an unknown protocol, or code that is not Python.
     """
 
     code: str
@@ -37,11 +38,26 @@ class CheckerProgram:
     def __post_init__(self) -> None:
         if self.protocol not in CHECKER_PROTOCOLS:
             raise unknown("checker protocol", self.protocol, CHECKER_PROTOCOLS)
+        check_python("checker", self.code)
 
 
 CHECKER_PROTOCOLS = ("score", "icpc")
 
 
+@lru_cache(maxsize=4096)
+def check_python(what: str, code: str) -> None:
+    """Refuse a problem's own code that is not Python, with a UserError that names the line."""
+    if not code:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as an odd escape in somebody's test
+            compile(code.removeprefix(BYTE_ORDER_MARK), what, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UserError(f"the {what} is not Python: {error}") from None
+
+
+BYTE_ORDER_MARK = "\ufeff"
 MAX_TIME_S = 86_400
 MAX_MEMORY_MB = 1 << 20
 
@@ -209,14 +225,7 @@ class AssertTest:
             text = getattr(self, name)
             if not isinstance(text, str):
                 raise UserError(f"AssertTest takes {name} as str, got {type(text).__name__}")
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # such as an odd escape in somebody's test
-                    compile(text, name, "exec", dont_inherit=True)
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-                raise UserError(
-                    f"the {name} of an assert-style test is not Python: {error}"
-                ) from None
+            check_python(f"{name} of an assert-style test", text)
         if not self.code.strip():
             raise UserError("an assert-style test needs code: without it nothing is judged")
 
@@ -251,21 +260,26 @@ def make_test(
 class Submission:
     """A program, the tests it must pass and its limits per test.
 
+    ``preamble`` is code of the problem's that is run before the program, in the same names. The
+    program keeps its first lines: a docstring, ``from __future__ import``.
     ``time_limit_s`` is CPU time (the wall limit is twice that plus one second, so that a loaded
     machine does not fail right programs); ``memory_limit_mb`` is peak resident memory in MiB.
 
     Raises:
-        UserError: no tests, code that is not text, a limit that is not positive and finite.
+        UserError: no tests, code that is not text, a preamble that is not Python, a limit that is
+            not positive and finite.
     """
 
     code: str
     tests: Sequence[Test]
     time_limit_s: float = 2.0
     memory_limit_mb: float = 512
+    preamble: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.code, str):
             raise UserError(f"Submission takes code as str, got {type(self.code).__name__}")
+        check_python("preamble of a submission", self.preamble)
         if not isinstance(self.tests, (list, tuple)):
             raise UserError(f"tests is a list or tuple of tests, got {type(self.tests).__name__}")
         if not self.tests:

@@ -13,8 +13,8 @@ TIME_LIMITS_S = {"TLE": 0.2, "RE": 20}  # what breaks another limit has time, al
 BREAKERS = [
     ("TLE", "import os\nwhile os.fork(): pass\nwhile True: pass"),
     ("TLE", "import os\nfor i in range(3): os.fork()\nwhile True: pass"),
-    ("RE", "import os\nos.ftruncate(1, 17 << 20)\nprint(3)"),
-    ("RE", "f = open('f', 'wb')\nwhile True: f.write(bytes(10**6))"),
+    ("OLE", "import os\nos.ftruncate(1, 17 << 20)\nprint(3)"),
+    ("OLE", "f = open('f', 'wb')\nwhile True: f.write(bytes(10**6))"),
     ("RE", "files = [open('/dev/null') for i in range(999)]"),
 ]
 
