@@ -7,8 +7,11 @@ Text, from strict to lenient; the first that accepts is reported:
 3. ``tokens``: the same words; the amount and kind of white space between them is free.
 4. ``numeric``: as tokens, where an expected token that is a float (has a point or an exponent)
    accepts a number within ``atol`` or ``rtol``. Integers are exact: an expected one accepts only
-   itself, and an integer answer to a float of integer value must be equal to it. Where the problem
-   states a tolerance, all tokens that are numbers are compared with it, integers too.
+   itself, and an integer answer to a float of integer value must be equal to it; above 2**53, where
+   a float has no more digits, round to it. Where the expected tokens of the problem include one
+   that is not whole, its answers are real numbers: an expected 1 accepts 1.0 then. Where the
+   problem states a tolerance, all tokens that are numbers are compared with it, integers too; but
+   beside an expected number that is not whole, an integer answers an integer exactly.
 5. ``words``: as numeric, where an expected yes or no is matched in any letter case.
 6. ``any_order``: only on request; the lines (of one line: the tokens) as a multiset.
 7. ``checker``: only on request, and then nothing but the checker decides.
@@ -17,8 +20,8 @@ White space is what contest judges (C's isspace) take for it: blank, tab, newlin
 vertical tab, form feed. A no-break space is a character like any other.
 
 Values: ``exact`` (equal, types included) and ``structure``: list, tuple, deque and range alike at
-every depth, bool is not int, str is not a number, an int equals a float of the same value, numbers
-accept a tolerance as above, a Fraction or Decimal is taken as the int or float of its value
+every depth, bool is not int, str is not a number, an int equals a float of the same value (above
+2**53, one that rounds to it), numbers accept a tolerance as above, a Fraction or Decimal is taken as the int or float of its value
 where one of these is expected, and string keys of an expected dict match the keys that JSON turned
 into them; ``any_order`` and ``checker`` as above.
 
@@ -34,7 +37,7 @@ import math
 import re
 import sys
 from collections import Counter, deque
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -61,6 +64,8 @@ _SPACES = re.compile(f"[{_SPACE}]+")
 _ODD_SPACE = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"-?[0-9]+\.0+")
+_EXACT = 2**53  # a float has all integers up to here
 _NOT_FINITE = {"nan": "nan", "inf": "inf", "+inf": "inf", "-inf": "-inf"}
 _NOT_FINITE |= {"infinity": "inf", "+infinity": "inf", "-infinity": "-inf"}
 _YES_NO = ("yes", "no")
@@ -89,6 +94,7 @@ class Rules:
     space_sensitive: bool = False
     any_order: bool = False
     checker: Checker | None = None
+    real: bool = False  # the problem's expected tokens include a number that is not whole
 
     @property
     def stated_tolerance(self) -> bool:
@@ -170,6 +176,8 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
     got = tokens(actual, len(wanted) + 1)
     if wanted == got:
         return Comparison("tokens")
+    if not rules.real and any(map(_is_not_whole, wanted)):
+        rules = replace(rules, real=True)
     strategy, position = _compare_tokens(wanted, got, rules)
     if strategy is not None:
         return Comparison(strategy)
@@ -178,6 +186,18 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
             return Comparison("any_order")
         return Comparison(None, "not the expected lines or tokens, in any order")
     return Comparison(None, _first_difference(wanted, got, position, actual))
+
+
+def has_real_numbers(expected: str) -> bool:
+    """Whether a token is a number that is not whole."""
+    return "." in expected and any(map(_is_not_whole, tokens(expected)))
+
+
+def _is_not_whole(token: str) -> bool:
+    if "." not in token or len(token) > MAX_DIGITS or not _NUMBER.fullmatch(token):
+        return False
+    number = float(token)
+    return math.isfinite(number) and not number.is_integer()
 
 
 def far_longer(expected: str, actual: str) -> bool:
@@ -239,15 +259,22 @@ def _lines(text: str) -> list[str]:
 def _numbers_match(wanted: str, got: str, rules: Rules) -> bool:
     """Whether an expected number accepts a token that is not the same text."""
     if _INTEGER.fullmatch(wanted) and not rules.stated_tolerance:
-        return False
+        return rules.real and _WHOLE.fullmatch(got) is not None and got.partition(".")[0] == wanted
     number, answer = _as_number(wanted), _as_number(got)
     if number is None or answer is None or wanted in _SHOUTED:
         return False
-    if isinstance(answer, int) and not rules.stated_tolerance:
+    if isinstance(answer, int) and isinstance(number, int) and rules.real:
+        return number == answer
+    if isinstance(answer, int) and isinstance(number, float) and not rules.stated_tolerance:
         exact = Decimal(wanted)
         if exact == exact.to_integral_value():
-            return exact == answer
+            return exact == answer or (exact == Decimal(repr(number)) and _rounds(answer, number))
     return rules.close(number, answer)
+
+
+def _rounds(answer: int, expected: float) -> bool:
+    """Whether an integer is one of those that a float cannot tell apart."""
+    return _EXACT < abs(answer) <= sys.float_info.max and float(answer) == expected
 
 
 # Words that problems ask for in capitals ("INF if there is no path"); no program prints a float so.
@@ -366,7 +393,8 @@ def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
     if isinstance(expected, (int, float)) and isinstance(actual, (int, float)):
         whole = isinstance(expected, int) or (isinstance(actual, int) and expected.is_integer())
         if expected == actual or (whole and not rules.stated_tolerance):
-            return expected == actual
+            near = isinstance(expected, float) and isinstance(actual, int)
+            return expected == actual or (near and _rounds(actual, expected))
         return rules.close(expected, actual)
     if isinstance(expected, str) and isinstance(actual, str) and rules.case_sensitive is False:
         return _same_letters(expected, actual)

@@ -17,7 +17,7 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator import encoding, leetcode
-from mcbench.evaluator.compare import MAX_LONGER, MIN_LONG, RULE_NAMES, Rules
+from mcbench.evaluator.compare import MAX_LONGER, MIN_LONG, RULE_NAMES, Rules, has_real_numbers
 from mcbench.evaluator.encoding import Weight, weight
 from mcbench.evaluator.link import ENDED_EARLY
 from mcbench.evaluator.pool import Job, Outputs, size_of
@@ -90,6 +90,8 @@ def judge(
     else:
         written = outputs.stdout if isinstance(test, StdioTest) else outputs.result
         result = compare_output(test, written, rule_set)
+        if result.verdict == "WA" and _is_real(submission, test):
+            result = compare_output(test, written, rule_set, real=True)
     used = {"time_s": outcome["cpu_s"], "wall_s": outcome["wall_s"]}
     return replace(result, **used, memory_mb=outcome["memory_mb"])
 
@@ -181,13 +183,24 @@ def _text(data: bytes, expected: str) -> str | None:
     return data.decode("utf-8", "surrogateescape")
 
 
-def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) -> TestResult:
+def _is_real(submission: Submission, test: StdioTest | CallTest) -> bool:
+    """Whether it is another test that shows that the problem's answers are real numbers."""
+    if not isinstance(test, StdioTest) or test.checker is not None or test.keep_output:
+        return False
+    others = (other.expected for other in submission.tests if isinstance(other, StdioTest))
+    return not has_real_numbers(test.expected) and any(map(has_real_numbers, others))
+
+
+def compare_output(
+    test: StdioTest | CallTest, written: int, rule_set: RuleSet, real: bool = False
+) -> TestResult:
     """Verdict, strategy and message for what a program that ended well wrote into a file.
 
     A file that cannot hold the answer is not read, one that weighs more than it is not decoded.
     """
     output = None
-    rules = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
+    options = {name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)}
+    rules = Rules(**options, real=real)
     size = size_of(written)
     too_long = TestResult("WA", message=f"{size} bytes, far more than an answer has")
     if isinstance(test, StdioTest):

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from mcbench.evaluator.checking import check_job, checked
+from mcbench.evaluator.checking import FAILED, check_job, checked, control_job
 from mcbench.evaluator.judge import job_for, judge
 from mcbench.evaluator.pool import Job, Worker, started
 from mcbench.evaluator.rule_sets import rule_set
@@ -192,17 +192,20 @@ class _Schedule:
             self._failed(job, outcome["failure"])
             return
         index, number = job.key
+        submission = self.submissions[index]
+        test = submission.tests[number]
         if job.ran is not None:
-            self.results[index][number] = checked(job, outcome)
+            result = checked(job, outcome)
+            further = control_job if result.message.startswith(FAILED) else None
+            further = further if job.ran.verdict == "AC" else None  # which was the control
         else:
-            submission = self.submissions[index]
             result = judge(submission, job, outcome, self.rule_set)
-            if result.verdict == "AC" and result.strategy is None:  # the checker's word
-                test = submission.tests[number]
-                assert isinstance(test, StdioTest)
-                self.checks.append(check_job(job, test, result, self.output_bytes))
-            else:
-                self.results[index][number] = result
+            further = check_job if result.verdict == "AC" and result.strategy is None else None
+        if further is not None:
+            assert isinstance(test, StdioTest)
+            self.checks.append(further(job, test, result, self.output_bytes))
+        else:
+            self.results[index][number] = result
         job.close()
 
     def _failed(self, job: Job, reason: str) -> None:
