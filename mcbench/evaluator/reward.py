@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
-from mcbench.evaluator.submission import Result, Submission, Test, make_test
+from mcbench.evaluator.submission import Result, Submission, Test, make_test, short
 
 LogExtra = Callable[[str, list[str]], None]
 # Columns that a problem may have.
@@ -24,7 +25,7 @@ class CodeReward:
 
     Called with lists of length B (one entry per completion): ``completions`` (text, or messages
     of which the last one's content counts) and the dataset columns ``form`` ("stdin", "call" or
-    "assert"), ``fn_name`` and ``tests`` (JSON: a list of {"stdin", "expected"}, {"args",
+    "assert"), ``fn_name`` and ``tests`` (a list, also as JSON, of {"stdin", "expected"}, {"args",
     "expected"} or {"code", "entry_point", "setup"}, with further options of `StdioTest` and
     `CallTest`), and where a problem has its own ``time_limit_s``, ``memory_limit_mb`` and
     ``preamble`` (code that is run before the program), and ``checker`` with ``checker_protocol``
@@ -114,19 +115,27 @@ class CodeReward:
         for place, completion in enumerate(completions):
             own = {name: columns[name][place] for name in _OWN if columns.get(name)}
             checker = own.get("checker") or "", own.get("checker_protocol") or "score"
-            row = (tests[place], form[place], names[place], *checker)
-            if row not in parsed:
-                parsed[row] = parse_tests(*row)
+            given = tests[place]
+            row = (given if isinstance(given, str) else id(given), form[place], names[place])
+            if (*row, *checker) not in parsed:
+                parsed[*row, *checker] = self._tests(place, given, *row[1:], *checker)
             code = extract_code(text_of(completion))
             if code is not None:
                 found[place] = Submission(
                     code,
-                    parsed[row],
+                    parsed[*row, *checker],
                     own.get("time_limit_s") or self.time_limit_s,
                     own.get("memory_limit_mb") or self.memory_limit_mb,
                     own.get("preamble") or "",
                 )
         return found
+
+    @staticmethod
+    def _tests(place: int, *row: Any) -> list[Test]:
+        try:
+            return parse_tests(*row)
+        except UserError as error:
+            raise UserError(f"row {place} of the batch: {error}") from None
 
     def _rewards(
         self,
@@ -165,30 +174,62 @@ class AsyncCodeReward(CodeReward):
 
 
 def parse_tests(
-    text: str, form: str, fn_name: str | None, checker: str = "", protocol: str = "score"
+    given: Any, form: str, fn_name: str | None, checker: str = "", protocol: str = "score"
 ) -> list[Test]:
-    """The tests of a dataset row.
+    """The tests of a dataset row: JSON, or the list itself, whose empty fields are as if absent.
 
     Raises:
-        UserError: not JSON, no tests, a test that lacks a field or has an unknown one.
+        UserError: not a list, no tests, a test that lacks a field or has an unknown one.
     """
     if form not in ("stdin", "call", "assert"):
         raise UserError(f"unknown form {form!r}; allowed: assert, call, stdin")
     try:
-        rows = json.loads(text)
-    except (TypeError, ValueError):
-        raise UserError("the column tests must hold a JSON list of tests") from None
-    if not isinstance(rows, list) or not rows:
+        rows = json_value(given) if isinstance(given, str) else given
+    except ValueError:
+        raise UserError(f"the column tests must hold JSON, got {short(given)}") from None
+    if rows is None or isinstance(rows, (str, int, float, Mapping)):
+        raise UserError(f"the column tests must hold a list of tests, as JSON, got {short(rows)}")
+    rows = list(rows)
+    if not rows:
         raise UserError("a dataset row has no tests; at least one is needed to score a response")
-    return [make_test(form, fn_name or "", row, checker, protocol) for row in rows]
+    if not isinstance(given, str):  # columns of a table have all fields of any row
+        rows = [_without_empty(row, form) if isinstance(row, Mapping) else row for row in rows]
+    tests = []
+    for number, row in enumerate(rows):
+        try:
+            tests.append(make_test(form, fn_name or "", row, checker, protocol))
+        except UserError as error:
+            raise UserError(f"test {number}: {error}") from None
+    return tests
+
+
+def _without_empty(row: Mapping[str, Any], form: str) -> dict[str, Any]:
+    may_be_none = "expected" if form == "call" else ""
+    return {key: value for key, value in row.items() if value is not None or key == may_be_none}
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON text, with integers of any length.
+
+    Raises:
+        ValueError: not JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:  # also beyond Python's limit on digits
+        return json.loads(text, parse_int=lambda digits: int(Decimal(digits)))
 
 
 def text_of(completion: Any) -> str:
-    """A completion's text, or the content of the last of its messages."""
+    """A completion's text, or the content of the last of its messages, in parts or whole."""
     if isinstance(completion, str):
         return completion
     try:
         content = completion[-1]["content"]
-    except (TypeError, KeyError, IndexError):
+        if isinstance(content, (list, tuple)):
+            content = "".join(part["text"] for part in content if part.get("type") == "text")
+    except (TypeError, KeyError, IndexError, AttributeError):
         raise UserError("a completion must be text or a list of messages with content") from None
-    return content if isinstance(content, str) else ""
+    if content is not None and not isinstance(content, str):
+        raise UserError(f"a message's content must be text or parts with text, got {short(content)}")
+    return content or ""

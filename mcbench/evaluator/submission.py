@@ -6,7 +6,7 @@ import math
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -147,7 +147,8 @@ class StdioTest:
 
     def __post_init__(self) -> None:
         if not isinstance(self.stdin, str) or not isinstance(self.expected, str):
-            raise UserError("StdioTest takes stdin and expected as str")
+            wrong = self.expected if isinstance(self.stdin, str) else self.stdin
+            raise UserError(f"StdioTest takes stdin and expected as str, got {short(wrong)}")
         try:
             self.stdin.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
@@ -244,16 +245,27 @@ def make_test(
     Raises:
         UserError: a field that is missing, unknown or does not fit.
     """
-    try:
-        if checker and form == "stdin":
-            given = dict(row)
-            program = CheckerProgram(checker, protocol, tuple(given.pop("checker_args", ())))
-            return StdioTest(**given, checker=program)
-        if form == "assert":
-            return AssertTest(**row)
-        return CallTest(fn_name=fn_name, **row) if form == "call" else StdioTest(**row)
-    except TypeError as error:
-        raise UserError(f"a test of form {form!r} does not fit: {error}") from None
+    if not isinstance(row, Mapping):
+        raise UserError(f"a test of form {form!r} must be an object, got {short(row)}")
+    given = dict(row)
+    if form == "call":
+        given["fn_name"] = fn_name
+    elif checker and form == "stdin":
+        arguments = tuple(given.pop("checker_args", ()))
+        given["checker"] = CheckerProgram(checker, protocol, arguments)
+    kind = _KINDS[form]
+    known = [each.name for each in fields(kind)]
+    if unfit := [name for name in given if name not in known]:
+        allowed = ", ".join(name for name in known if name not in ("fn_name", "checker"))
+        raise UserError(
+            f"a test of form {form!r} does not fit: it has {unfit[0]!r}; allowed: {allowed}"
+        )
+    if lacks := [e.name for e in fields(kind) if e.default is MISSING and e.name not in given]:
+        raise UserError(f"a test of form {form!r} does not fit: it lacks {lacks[0]!r}")
+    return kind(**given)
+
+
+_KINDS: dict[str, Any] = {"stdin": StdioTest, "call": CallTest, "assert": AssertTest}
 
 
 @dataclass(frozen=True)
