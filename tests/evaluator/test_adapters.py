@@ -124,7 +124,7 @@ def _verl_data(responses, problem):
     return protocol.DataProto.from_dict(tensors=tensors, non_tensors=columns)
 
 
-@pytest.mark.parametrize("manager", ["naive", "dapo", "gdpo"])
+@pytest.mark.parametrize("manager", ["naive", "dapo"])
 def test_with_verl_itself(manager):
     """As its reward loop finds manager and function: by the names in its configuration."""
     reward = pytest.importorskip("verl.trainer.ppo.reward", reason="verl is not installed")
