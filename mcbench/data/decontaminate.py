@@ -3,8 +3,9 @@
 A problem that calls a function of the same name with the same arguments, in a test or an example,
 is the same problem whatever its words, unless it expects another answer: a rewritten statement
 keeps those. So is a program that shares a long test, or most of three or more tests that the two
-could share, input and answer. Others are found by their words. A run of ``n`` normalised words (`mcbench.data.words`: case, punctuation, and the values of
-numbers do not count) that occurs in a record and in an evaluation problem is a hit. Runs that many
+could share, input and answer. Others are found by their words. A run of ``n`` normalised words
+(`mcbench.data.words`: case, punctuation, and the values of numbers do not count) that occurs in a
+record and in an evaluation problem is a hit. Runs that many
 evaluation problems or many records share are phrases of the trade ("the input is given from
 standard input in the following format") and do not count; nor do runs that are mostly numbers.
 """

@@ -46,8 +46,8 @@ class Stage:
 
     The code that decides the outcome is part of the cache key: the source of its module and of
     those whose functions and classes this uses, of ``modules``, which run in other processes (of a
-    package, all of its files), and the versions of ``libraries``. Subclasses hold their configuration in fields that JSON can
-    write.
+    package, all of its files), and the versions of ``libraries``. Subclasses hold their
+    configuration in fields that JSON can write.
     """
 
     name: ClassVar[str] = ""

@@ -64,7 +64,7 @@ async def rubric_reward(completion: Any, info: Mapping[str, Any]) -> float:
     return await asyncio.to_thread(_one, completion, row)
 
 
-def _apps(ground_truth: Any) -> list[dict[str, Any]]:
+def _apps(ground_truth: str | Mapping[str, Any]) -> list[dict[str, Any]]:
     """Columns of `CodeReward` from tests in the form of APPS; two where these can be read so."""
     try:
         given = json_value(ground_truth) if isinstance(ground_truth, str) else ground_truth
@@ -85,13 +85,13 @@ def _apps(ground_truth: Any) -> list[dict[str, Any]]:
             for n, (one, expected) in enumerate(pairs)
         ]
         return [{"tests": tests, "form": "stdin", "fn_name": ""}]
-    tests = [
+    calls: list[dict[str, Any]] = [
         {"args": _arguments(one, f"inputs[{n}]"), "expected": _value(expected, one)}
         for n, (one, expected) in enumerate(pairs)
     ]
-    readings = [tests]
-    if all(isinstance(test["expected"], list) and len(test["expected"]) == 1 for test in tests):
-        readings.append([test | {"expected": test["expected"][0]} for test in tests])
+    readings = [calls]
+    if all(isinstance(test["expected"], list) and len(test["expected"]) == 1 for test in calls):
+        readings.append([test | {"expected": test["expected"][0]} for test in calls])
     return [{"tests": each, "form": "call", "fn_name": name} for each in readings]
 
 

@@ -5,6 +5,7 @@ knows the program and one input, and whatever it reports is only a claimed outpu
 """
 
 import __future__
+
 import atexit
 import builtins
 import gc

@@ -21,9 +21,9 @@ vertical tab, form feed. A no-break space is a character like any other.
 
 Values: ``exact`` (equal, types included) and ``structure``: list, tuple, deque and range alike at
 every depth, bool is not int, str is not a number, an int equals a float of the same value (above
-2**53, one that rounds to it), numbers accept a tolerance as above, a Fraction or Decimal is taken as the int or float of its value
-where one of these is expected, and string keys of an expected dict match the keys that JSON turned
-into them; ``any_order`` and ``checker`` as above.
+2**53, one that rounds to it), numbers accept a tolerance as above, a Fraction or Decimal is taken
+as the int or float of its value where one of these is expected, and string keys of an expected
+dict match the keys that JSON turned into them; ``any_order`` and ``checker`` as above.
 
 This module runs in the trusted process and treats the actual side as hostile text or as exact
 builtin values: its cost is near linear in the size of both.
@@ -172,6 +172,10 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
         return Comparison(None, "white space differs")
     if _same_lines(expected, actual):
         return Comparison("lines")
+    return _compare_words(expected, actual, rules)
+
+
+def _compare_words(expected: str, actual: str, rules: Rules) -> Comparison:
     wanted = tokens(expected)
     got = tokens(actual, len(wanted) + 1)
     if wanted == got:
@@ -393,8 +397,9 @@ def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
     if isinstance(expected, (int, float)) and isinstance(actual, (int, float)):
         whole = isinstance(expected, int) or (isinstance(actual, int) and expected.is_integer())
         if expected == actual or (whole and not rules.stated_tolerance):
-            near = isinstance(expected, float) and isinstance(actual, int)
-            return expected == actual or (near and _rounds(actual, expected))
+            if isinstance(expected, float) and isinstance(actual, int):
+                return expected == actual or _rounds(actual, expected)
+            return bool(expected == actual)
         return rules.close(expected, actual)
     if isinstance(expected, str) and isinstance(actual, str) and rules.case_sensitive is False:
         return _same_letters(expected, actual)

@@ -1,7 +1,7 @@
 """Find the program in a model's response: the rule is in `extract_code`.
 
-Fenced blocks are found as CommonMark has them, line by line in one pass, and a little more leniently
-where models are: a fence may follow words on its line, and close on the line of the last statement.
+Fenced blocks are found as CommonMark has them, line by line in one pass, and a little more
+leniently: a fence may follow words on its line, and close on the line of the last statement.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def extract_code(response: str) -> str | None:
     did) is the program up to there.
 
     What a model thinks before its answer holds no program: up to the first ``</think>`` (or
-    ``thinking``, ``thought``, ``reasoning``) that is neither in a block's code nor quoted. A thought
-    that begins the response and does not end has no answer. Without one at the beginning, a tag that
-    nothing follows is a stray one.
+    ``thinking``, ``thought``, ``reasoning``) that is neither in a block's code nor quoted. A
+    thought that begins the response and does not end has no answer. Without one at the beginning, a
+    tag that nothing follows is a stray one.
 
     Indentation that a block has from its fence (in a list item, say) is taken off. Takes linear
     time, whatever the response is.
@@ -103,8 +103,10 @@ class _Scan:
         return _LIKE_CODE.match(first) is not None
 
     def _end_thought(self, number: int, rest: str) -> None:
-        stray = not self.thinking and not rest.strip() and not any(
-            map(str.strip, self.lines[number + 1 :])
+        stray = (
+            not self.thinking
+            and not rest.strip()
+            and not any(map(str.strip, self.lines[number + 1 :]))
         )
         self.thought = True
         if not stray:

@@ -83,7 +83,9 @@ def judge(
     test, outputs = submission.tests[job.key[1]], job.outputs()
     if outputs.largest > job.request["output_bytes"]:
         result = TestResult("OLE", message="wrote more than the output limit")
-    elif broken := _broken_limit(submission, outcome) or _bad_ending(outcome, outputs, submission.code):
+    elif broken := _broken_limit(submission, outcome) or _bad_ending(
+        outcome, outputs, submission.code
+    ):
         result = broken
     elif isinstance(test, AssertTest):
         result = _asserted(outputs, submission.code)

@@ -160,9 +160,7 @@ def _exception_text(error: Exception) -> str:
     return BaseException.__str__(error) if text is None else str(text)
 
 
-def _exception(
-    link: Any, remote: Remote, kind: Any, args: Any, text: Any, line: Any
-) -> Exception:
+def _exception(link: Any, remote: Remote, kind: Any, args: Any, text: Any, line: Any) -> Exception:
     """An exception of the other end as one of the class that stands for its class here."""
     if not (isinstance(kind, type) and issubclass(kind, Exception)) or type(args) is not tuple:
         raise ValueError("no exception")

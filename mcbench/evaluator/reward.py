@@ -231,5 +231,7 @@ def text_of(completion: Any) -> str:
     except (TypeError, KeyError, IndexError, AttributeError):
         raise UserError("a completion must be text or a list of messages with content") from None
     if content is not None and not isinstance(content, str):
-        raise UserError(f"a message's content must be text or parts with text, got {short(content)}")
+        raise UserError(
+            f"a message's content must be text or parts with text, got {short(content)}"
+        )
     return content or ""

@@ -13,14 +13,14 @@ import re
 import selectors
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mcbench.evaluator.checking import FAILED, check_job, checked, control_job
 from mcbench.evaluator.judge import job_for, judge
 from mcbench.evaluator.pool import Job, Worker, started
 from mcbench.evaluator.rule_sets import rule_set
-from mcbench.evaluator.submission import Result, StdioTest, Submission, TestResult
+from mcbench.evaluator.submission import Result, Submission, TestResult
 
 _MAX_FAILURES = 2  # a test whose run failed through no fault of its own is repeated once
 _NUMPY = re.compile(r"\b(numpy|scipy|pandas)\b")
@@ -193,19 +193,19 @@ class _Schedule:
             return
         index, number = job.key
         submission = self.submissions[index]
-        test = submission.tests[number]
-        if job.ran is not None:
-            result = checked(job, outcome)
-            further = control_job if result.message.startswith(FAILED) else None
-            further = further if job.ran.verdict == "AC" else None  # which was the control
-        else:
+        further: Callable[..., Job] | None = None
+        if job.ran is None:
             result = judge(submission, job, outcome, self.rule_set)
-            further = check_job if result.verdict == "AC" and result.strategy is None else None
-        if further is not None:
-            assert isinstance(test, StdioTest)
-            self.checks.append(further(job, test, result, self.output_bytes))
+            if result.verdict == "AC" and result.strategy is None:  # the checker's word
+                further = check_job
         else:
+            result = checked(job, outcome)
+            if job.ran.verdict == "AC" and result.message.startswith(FAILED):
+                further = control_job
+        if further is None:
             self.results[index][number] = result
+        else:
+            self.checks.append(further(job, submission.tests[number], result, self.output_bytes))
         job.close()
 
     def _failed(self, job: Job, reason: str) -> None:

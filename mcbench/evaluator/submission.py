@@ -146,9 +146,10 @@ class StdioTest:
     keep_output: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.stdin, str) or not isinstance(self.expected, str):
-            wrong = self.expected if isinstance(self.stdin, str) else self.stdin
-            raise UserError(f"StdioTest takes stdin and expected as str, got {short(wrong)}")
+        texts: tuple[Any, ...] = self.stdin, self.expected
+        for text in texts:
+            if not isinstance(text, str):
+                raise UserError(f"StdioTest takes stdin and expected as str, got {short(text)}")
         try:
             self.stdin.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:

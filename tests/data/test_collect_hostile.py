@@ -147,7 +147,7 @@ def test_what_unpacks_to_many_values_is_refused_unparsed():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 60 * 1024 * 1024
-    text = json.dumps([{"input": "1, [2], {}\\\"" * 500_000, "output": "1"}])
+    text = json.dumps([{"input": '1, [2], {}\\"' * 500_000, "output": "1"}])
     packed = base64.b64encode(zlib.compress(pickle.dumps(text)))
     assert len(decode.unpack_pickled_json(packed.decode(), "tests")) == 1  # all in one text
 

@@ -7,7 +7,11 @@ import pytest
 from mcbench.errors import UserError
 from mcbench.evaluator import CallTest, Evaluator, StdioTest, Submission
 
-TIME_LIMITS_S = {"TLE": 0.2, "RE": 20, "OLE": 20}  # what breaks another limit has time, also on a busy machine
+TIME_LIMITS_S = {
+    "TLE": 0.2,
+    "RE": 20,
+    "OLE": 20,
+}  # what breaks another limit has time, also on a busy machine
 
 # Those whose verdict hangs on our own limits; the labelled suite has the others.
 BREAKERS = [

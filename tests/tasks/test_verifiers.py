@@ -102,7 +102,9 @@ class Template:
 
     eos_token = chat_template = "<end>"
 
-    def apply_chat_template(self, messages: Any, tokenize: bool, add_generation_prompt: bool) -> str:
+    def apply_chat_template(
+        self, messages: Any, tokenize: bool, add_generation_prompt: bool
+    ) -> str:
         turns = [f"<{one['role']}>{one['content'].strip()}<end>\n" for one in messages]
         return "".join([*turns, "<assistant>"])
 
@@ -171,7 +173,7 @@ def test_programs_are_judged_in_an_environment_of_theirs(programs: Any) -> None:
 
 
 def test_tools_are_refused_with_a_sentence(programs: Any) -> None:
-    with pytest.raises(UserError, match="first turn: .* does not support MCP tools"):
+    with pytest.raises(UserError, match=r"first turn: .* does not support MCP tools"):
         programs.reset(named("tools"))
     programs.close()
 
