@@ -381,9 +381,20 @@ def prepare(code: str) -> None:
 
 def _pytest_module() -> types.ModuleType:
     module = types.ModuleType("pytest")
-    vars(module).update(
-        raises=_raises, approx=Approx, mark=_Mark(), fixture=_fixture, skip=_skip, fail=_fail,
-        param=lambda *values, **_: _Param(values), importorskip=__import__,
-        main=lambda *_: 0, __getattr__=_not_available,
-    )  # fmt: skip
+    vars(module).update(_PYTEST, __getattr__=_not_available)
     return module
+
+
+_PYTEST = {
+    "raises": _raises,
+    "approx": Approx,
+    "mark": _Mark(),
+    "fixture": _fixture,
+    "skip": _skip,
+    "fail": _fail,
+    "param": lambda *values, **_: _Param(values),
+    "importorskip": __import__,
+    "main": lambda *_: 0,
+}
+PYTEST_NAMES = frozenset(_PYTEST)
+"""What tests may use of pytest."""
