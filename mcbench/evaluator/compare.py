@@ -45,7 +45,7 @@ from itertools import islice
 from typing import Any
 
 from mcbench.evaluator.pairing import Features, same_multiset
-from mcbench.evaluator.submission import Checker, short
+from mcbench.evaluator.submission import Checker, short, told_apart
 
 DEFAULT_RTOL = 1e-6
 DEFAULT_ATOL = 1e-6
@@ -237,7 +237,7 @@ def _first_difference(wanted: list[str], got: list[str], position: int, actual: 
     where = f"line {actual.count(chr(10), 0, start) + 1}, token {position + 1}"
     if position >= len(wanted):
         return f"{where}: expected the output to end, got {short(got[position])}"
-    return f"{where}: expected {short(wanted[position])}, got {short(got[position])}"
+    return f"{where}: {told_apart(wanted[position], got[position])}"
 
 
 def _same_spaces(expected: str, actual: str) -> bool:
@@ -342,7 +342,7 @@ def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -
         return Comparison(None, f"the values cannot be compared: {error}")
     if strategy is not None:
         return Comparison(strategy)
-    return Comparison(None, f"expected {short(expected)}, got {short(actual)}")
+    return Comparison(None, told_apart(expected, actual))
 
 
 def _compare_structure(expected: Any, actual: Any, rules: Rules) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
+from unicodedata import normalize
 
 from mcbench.errors import UserError, unknown
 
@@ -102,6 +103,19 @@ def short(value: object, limit: int = 60) -> str:
     """A value for a message, whatever its size and depth."""
     text = _REPR.repr(value)
     return text if len(text) <= limit else text[:limit] + "…"
+
+
+def told_apart(expected: Any, actual: Any) -> str:
+    """Expected and actual value for people, so that they do not look alike."""
+    shown = short(expected), short(actual)
+    if normalize("NFKC", shown[0]) != normalize("NFKC", shown[1]):
+        return f"expected {shown[0]}, got {shown[1]}"
+    if not isinstance(expected, str) or not isinstance(actual, str):
+        return f"expected {shown[0]}, got a {type(actual).__name__} that differs beyond that"
+    pairs = enumerate(zip(expected, actual, strict=False))
+    start = next((i for i, (e, a) in pairs if e != a), min(len(expected), len(actual)))
+    parts = (ascii(text[start : start + 20]) for text in (expected, actual))
+    return "from character {} on: expected {}, got {}".format(start + 1, *parts)
 
 
 MAX_MESSAGE = 1000

@@ -237,6 +237,17 @@ def test_reason_names_the_first_difference():
     assert reason("yes\n1 2", "YES\n\n1 3\n") == "line 3, token 3: expected '2', got '3'"
     assert reason("1 2", "1\n") == "expected 2 tokens, got 1"
     assert reason("1", "1\n\n2") == "line 3, token 2: expected the output to end, got '2'"
+    # What looks alike is told apart.
+    assert reason("caf\u00e9", "cafe\u0301") == (
+        "line 1, token 1: from character 4 on: expected '\\xe9', got 'e\\u0301'"
+    )
+    assert reason("\u0041b", "\uff21b").endswith("expected 'Ab', got '\\uff21b'")
+    long = "a" * 40
+    assert "from character 41 on: expected 'xa" in reason(f"{long}x{long}", f"{long}y{long}")
+    assert "expected 'aaa" in reason(2 * long, 2 * long + "y")
+    assert compare_values([2 * long], [3 * long], Rules()).reason.endswith(
+        "that differs beyond that"
+    )
     assert "in any order" in reason("1 2", "1 3", any_order=True)
 
 
