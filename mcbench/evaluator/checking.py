@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -119,3 +120,14 @@ def checked(job: Job, outcome: dict[str, Any]) -> TestResult:
 
 
 FAILED = "the checker failed on the answer"
+_LACKING = re.compile(f"{FAILED}: (ModuleNotFound|Import|Name)Error")
+
+
+def may_be_at_fault(result: TestResult, test: Any) -> bool:
+    """Whether a checker that failed is to be asked about the expected answer.
+
+    An empty one is a stand-in, on which any checker may fail that an answer made to fail.
+    """
+    if not result.message.startswith(FAILED):
+        return False
+    return bool(test.expected.strip()) or _LACKING.match(result.message) is not None

@@ -20,7 +20,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable
-from types import CoroutineType, ModuleType
+from types import AsyncGeneratorType, CoroutineType, ModuleType
 from typing import Any, Literal
 
 from mcbench.evaluator import encoding, leetcode, portable
@@ -100,10 +100,8 @@ def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
         function = _resolve(bound, call["fn_name"], code)
         args[:] = leetcode.with_nodes(function, args, bound)
         value = function(*args)
-        if isinstance(value, CoroutineType):
-            import asyncio  # large and rarely needed
-
-            value = asyncio.run(value)
+        if isinstance(value, (CoroutineType, AsyncGeneratorType)):
+            value = _awaited(value)
         value = leetcode.without_node(function, value)
         if call["result_arg"] is not None:
             value = args[call["result_arg"]]
@@ -117,6 +115,16 @@ def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
             offset += os.pwrite(RESULT, data[offset:], offset)
 
     return _run(define_and_call, code)
+
+
+def _awaited(value: Any) -> Any:
+    """What a coroutine returns, or all that an asynchronous generator yields."""
+    import asyncio  # large and rarely needed
+
+    async def items() -> list[Any]:
+        return [item async for item in value]
+
+    return asyncio.run(value if isinstance(value, CoroutineType) else items())
 
 
 def run_answering(code: bytes, answer: Callable[[dict[str, Any]], None]) -> int:

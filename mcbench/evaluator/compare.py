@@ -73,10 +73,13 @@ _YES_NO = ("yes", "no")
 
 @dataclass(frozen=True)
 class Comparison:
-    """``strategy`` is the name of the one that accepted, or None with a ``reason``."""
+    """``strategy`` is the name of the one that accepted, or None with a ``reason``; ``fault`` where
+    that is the checker's own.
+    """
 
     strategy: str | None
     reason: str = ""
+    fault: bool = False
 
     @property
     def accepted(self) -> bool:
@@ -137,12 +140,23 @@ RULE_NAMES = tuple(field.name for field in fields(Rules))
 
 
 def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comparison:
-    """Ask the problem's own checker; one that raises has not accepted."""
-    given = (expected, actual, test) if _takes_test(checker) else (expected, actual)
+    """Ask the problem's own checker; one that raises has not accepted.
+
+    It is at fault itself where it lacks a name or a module, also for the expected answer.
+    """
+    more = (test,) if _takes_test(checker) else ()
     try:
-        accepted = bool(checker(*given))
+        accepted = bool(checker(expected, actual, *more))
     except Exception as error:  # user code; the reason is reported
-        return Comparison(None, f"the checker raised {type(error).__name__}: {error}")
+        fault = False
+        if isinstance(error, (NameError, ImportError)):
+            try:
+                checker(expected, expected, *more)
+            except (NameError, ImportError):
+                fault = True
+            except Exception:
+                pass
+        return Comparison(None, f"the checker raised {type(error).__name__}: {error}", fault)
     return Comparison("checker") if accepted else Comparison(None, "the checker refused")
 
 

@@ -229,7 +229,7 @@ def compare_output(
         except ValueError:
             return TestResult("RE", message="the returned value is damaged")
         comparison = rule_set.compare_values(test.expected, value, rules, test)
-    verdict: Verdict = "AC" if comparison.accepted else "WA"
+    verdict: Verdict = "AC" if comparison.accepted else "IE" if comparison.fault else "WA"
     return TestResult(
         verdict, strategy=comparison.strategy, message=comparison.reason, output=output
     )
@@ -245,5 +245,7 @@ def _asserted(outputs: Outputs, code: str) -> TestResult:
         message = f"{error}{_line_told(outputs, code)}"
     if message.startswith("MemoryError"):
         verdict = "MLE"
+    elif message.startswith(_FILE_TOO_LARGE):
+        verdict = "OLE"
     strategy = "assertions" if verdict == "AC" else None
     return TestResult(verdict, strategy=strategy, message=message)

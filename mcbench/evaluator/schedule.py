@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mcbench.evaluator.checking import FAILED, check_job, checked, control_job
+from mcbench.evaluator.checking import check_job, checked, control_job, may_be_at_fault
 from mcbench.evaluator.judge import job_for, judge
 from mcbench.evaluator.pool import Job, Worker, started
 from mcbench.evaluator.rule_sets import rule_set
@@ -200,7 +200,7 @@ class _Schedule:
                 further = check_job
         else:
             result = checked(job, outcome)
-            if job.ran.verdict == "AC" and result.message.startswith(FAILED):
+            if job.ran.verdict == "AC" and may_be_at_fault(result, submission.tests[number]):
                 further = control_job
         if further is None:
             self.results[index][number] = result

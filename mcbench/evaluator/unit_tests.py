@@ -231,9 +231,14 @@ class _Mark:
                 args = (bool(args[0] if args else options.get("condition")),)
             elif len(args) == 1 and callable(args[0]) and not options:
                 return _marked(args[0], name, ())
-            return lambda marked: _marked(marked, name, args)
+            return _named(lambda marked: _marked(marked, name, args), name)
 
-        return mark
+        return _named(mark, name)
+
+
+def _named(mark: Any, name: str) -> Any:
+    mark.name = name
+    return mark
 
 
 def _marked(marked: Any, name: str, args: tuple[Any, ...]) -> Any:
@@ -251,13 +256,26 @@ def _parameter_sets(
     names = [name.strip() for name in names if name.strip()]
     sets = []
     for values in argvalues:
-        values = values if isinstance(values, _Param) else values if several else (values,)
+        if isinstance(values, _Param):
+            if values.left_out:
+                continue
+        elif not several:
+            values = (values,)
         sets.append(dict(zip(names, values, strict=True)))
     return sets
 
 
 class _Param(tuple):
-    """``pytest.param``."""
+    """``pytest.param``; left out is one that is to be skipped or may fail."""
+
+    left_out = False
+
+
+def _param(*values: Any, marks: Any = (), **_: Any) -> _Param:
+    made = _Param(values)
+    marks = marks if isinstance(marks, (list, tuple)) else [marks]
+    made.left_out = any(mark.name in ("skip", "skipif", "xfail") for mark in marks)
+    return made
 
 
 class Raises:
@@ -392,7 +410,7 @@ _PYTEST = {
     "fixture": _fixture,
     "skip": _skip,
     "fail": _fail,
-    "param": lambda *values, **_: _Param(values),
+    "param": _param,
     "importorskip": __import__,
     "main": lambda *_: 0,
 }

@@ -76,3 +76,27 @@ def test_a_checker_that_fails_on_the_expected_answer_too_shows_its_error(evaluat
     (result,) = evaluator.evaluate([given])[0].tests
     assert result.verdict == "IE"
     assert "TypeError: unsupported operand" in result.message
+
+
+def test_a_stand_in_for_an_answer_does_not_excuse_what_makes_a_checker_fail(evaluator):
+    checker = CheckerProgram("import sys\nprint(int(int(open(sys.argv[3]).read()) == 7))")
+    given = [Submission(f"print({x})", [StdioTest("", "", checker=checker)]) for x in (7, "'x'")]
+    assert [result.verdicts for result in evaluator.evaluate(given)] == [["AC"], ["WA"]]
+
+
+@pytest.mark.parametrize(
+    ("checker", "verdict"),
+    [
+        (lambda expected, actual: no_such_name, "IE"),  # noqa: F821
+        (lambda expected, actual: actual[0] == 1, "WA"),
+        (lambda expected, actual: actual == expected or no_such_name, "WA"),  # noqa: F821
+    ],
+)
+def test_a_function_that_cannot_run_is_at_fault_itself(checker, verdict, evaluator):
+    given = Submission("def f(x): return x", [CallTest("f", [1], 2, checker=checker)])
+    assert evaluator.evaluate([given])[0].verdicts == [verdict]
+
+
+def test_a_file_that_grows_too_large_in_a_call_is_over_the_output_limit(evaluator):
+    code = "def f(x):\n    open('big', 'w').write('x' * (20 << 20))"
+    assert evaluator.evaluate([Submission(code, [AssertTest("f(1)")])])[0].verdicts == ["OLE"]

@@ -70,9 +70,11 @@ def test_integers_have_any_length(code, test, evaluator):
 
 def test_coroutine_functions_are_awaited(evaluator):
     code = "import asyncio\nclass Solution:\n    async def f(self, x):\n"
-    code += "        await asyncio.sleep(0)\n        return [x]"
-    (result,) = evaluator.evaluate([Submission(code, [CallTest("f", [3], [3])])])
-    assert result.verdicts == ["AC"], result
+    code += "        await asyncio.sleep(0)\n        return [x]\n"
+    code += "    async def g(self, x):\n        for i in range(x): yield i"
+    tests = [CallTest("f", [3], [3]), CallTest("g", [3], [0, 1, 2])]
+    (result,) = evaluator.evaluate([Submission(code, tests)])
+    assert result.verdicts == ["AC", "AC"], result
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the HumanEval file is not beside the repository")
