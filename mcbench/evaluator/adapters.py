@@ -71,7 +71,7 @@ def _apps(ground_truth: str | Mapping[str, Any]) -> list[dict[str, Any]]:
         inputs, outputs = given["inputs"], given["outputs"]
         if isinstance(inputs, str) and isinstance(outputs, str):  # one test, as it is
             inputs, outputs = [inputs], [outputs]
-        if isinstance(inputs, str) or isinstance(outputs, str) or not inputs:
+        if not (isinstance(inputs, list) and isinstance(outputs, list) and inputs):
             raise ValueError
         pairs = list(zip(inputs, outputs, strict=True))
     except (TypeError, ValueError, KeyError):

@@ -378,7 +378,7 @@ def _verdict_on(error: BaseException, link: Link) -> str:
 def _run(test: dict[str, Any], link: Link) -> None:
     import ast  # large, and only the test's own process needs it
 
-    setup, code = ast.parse(test["setup"]), ast.parse(test["code"])
+    setup, code = (ast.parse(test[part].removeprefix("\ufeff")) for part in ("setup", "code"))
     entry_point = test["entry_point"]
     unit_tests.prepare(test["setup"] + test["code"])
     names: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
@@ -401,14 +401,16 @@ def _run(test: dict[str, Any], link: Link) -> None:
     if entry_point:
         names[entry_point] = names["candidate"] = found[entry_point]
         _keep_apart(code, entry_point)
+    ended = None
     try:
         exec(compile(code, "test", "exec", dont_inherit=True), names)
     except SystemExit as end:  # sys.exit(unittest.main())
-        if end.code:
-            raise
-    called = {getattr(each, "id", getattr(each, "attr", "")) for each in _calls(code)}
+        ended = end
     defined = [node.name for node in code.body if type(node).__name__ in _DEFINITIONS]
-    unit_tests.run({name: names[name] for name in defined if name in names}, called)
+    called, inner = map(set, (map(_name_of, _calls(code)), map(_name_of, _calls(code, True))))
+    unit_tests.run({name: names[name] for name in defined if name in names}, called, inner)
+    if ended is not None and ended.code:
+        raise ended
 
 
 _SOLUTION = "solution"  # the module that tests import the submission as
@@ -455,13 +457,17 @@ def _keep_apart(code: Any, entry_point: str) -> None:
             called.id = own[0].name
 
 
-def _calls(code: Any) -> list[Any]:
-    """What a test calls outside of functions and classes."""
+def _calls(code: Any, within: bool = False) -> list[Any]:
+    """What a test calls outside of functions and classes, or within them."""
     import ast
 
-    statements = (node for node in code.body if type(node).__name__ not in _DEFINITIONS)
+    statements = (n for n in code.body if (type(n).__name__ in _DEFINITIONS) is within)
     nodes = (node for statement in statements for node in ast.walk(statement))
     return [node.func for node in nodes if isinstance(node, ast.Call)]
+
+
+def _name_of(called: Any) -> str:
+    return str(getattr(called, "id", getattr(called, "attr", "")))
 
 
 def _place(error: BaseException, test: dict[str, Any]) -> str:

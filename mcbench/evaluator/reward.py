@@ -115,27 +115,26 @@ class CodeReward:
         for place, completion in enumerate(completions):
             own = {name: columns[name][place] for name in _OWN if columns.get(name)}
             checker = own.get("checker") or "", own.get("checker_protocol") or "score"
-            given = tests[place]
-            row = (given if isinstance(given, str) else id(given), form[place], names[place])
-            if (*row, *checker) not in parsed:
-                parsed[*row, *checker] = self._tests(place, given, *row[1:], *checker)
-            code = extract_code(text_of(completion))
-            if code is not None:
-                found[place] = Submission(
-                    code,
-                    parsed[*row, *checker],
-                    own.get("time_limit_s") or self.time_limit_s,
-                    own.get("memory_limit_mb") or self.memory_limit_mb,
-                    own.get("preamble") or "",
-                )
+            given, row = tests[place], (form[place], names[place], *checker)
+            key = given if isinstance(given, str) else id(given), *row
+            try:
+                if key not in parsed:
+                    parsed[key] = parse_tests(given, *row)
+                code = extract_code(text_of(completion))
+                if code is not None:
+                    found[place] = self._submission(code, parsed[key], own)
+            except UserError as error:
+                raise UserError(f"row {place} of the batch: {error}") from None
         return found
 
-    @staticmethod
-    def _tests(place: int, *row: Any) -> list[Test]:
-        try:
-            return parse_tests(*row)
-        except UserError as error:
-            raise UserError(f"row {place} of the batch: {error}") from None
+    def _submission(self, code: str, tests: list[Test], own: Mapping[str, Any]) -> Submission:
+        return Submission(
+            code,
+            tests,
+            own.get("time_limit_s") or self.time_limit_s,
+            own.get("memory_limit_mb") or self.memory_limit_mb,
+            own.get("preamble") or "",
+        )
 
     def _rewards(
         self,

@@ -22,8 +22,10 @@ class SkippedError(Exception):
     """The test has skipped itself."""
 
 
-def run(own: dict[str, Any], called: set[str]) -> None:
+def run(own: dict[str, Any], called: set[str], inner: set[str]) -> None:
     """Run the test functions and classes that a module defines, but for those that it has called.
+
+    ``inner`` are names that its functions call: one of these that takes arguments is no test.
 
     Raises:
         Exception: that of the first test that fails.
@@ -36,10 +38,10 @@ def run(own: dict[str, Any], called: set[str]) -> None:
     for name, value in own.items():
         unit = sys.modules.get("unittest")
         if isinstance(value, type) and unit is not None and issubclass(value, unit.TestCase):
-            if "TextTestRunner" not in called:
+            if "TextTestRunner" not in called | inner:
                 _run_case(value)
         elif name.startswith("test") and isinstance(value, types.FunctionType):
-            if name not in called:
+            if name not in called and not (name in inner and _needed(value)):
                 _run_function(value, fixtures, shared)
         elif name.startswith("Test") and isinstance(value, type) and "__init__" not in vars(value):
             _run_class(value, fixtures, shared)
