@@ -13,6 +13,7 @@ from itertools import islice
 _TAGS = "think|thinking|thought|reasoning"
 _THOUGHT = re.compile(rf"\s*<(?:{_TAGS})>", re.IGNORECASE)
 _THOUGHT_ENDS = re.compile(rf"(?<!`)</(?:{_TAGS})>", re.IGNORECASE)
+_ENDS_ON_A_LINE = re.compile(rf"^[ \t]*+</(?:{_TAGS})>", re.IGNORECASE | re.MULTILINE)
 # Indented, quoted or in a list item; possessive, so that no line takes longer than its length.
 _FENCE = re.compile(r"((?:[ \t>]|(?:[-*+]|[0-9]{1,9}[.)])[ \t])*+)(`{3,}+|~{3,}+)(.*)")
 _AFTER_WORDS = re.compile(r"([^`]*[\s:])(`{3,}+)([\w+#.-]*)\s*")
@@ -45,6 +46,9 @@ def extract_code(response: str) -> str | None:
         if "```" in line or "~~~" in line or "</" in line:
             scan.see(number, line)
         scan.note_strings(line)
+    ends = list(_ENDS_ON_A_LINE.finditer(response)) if scan.thinking else []
+    if ends:  # within a draft that was given up, in the middle of a text
+        return extract_code(response[ends[-1].end() :])
     return scan.program()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
@@ -14,6 +15,8 @@ from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
 from mcbench.evaluator.submission import Result, Submission, Test, make_test, short
 
+_log = logging.getLogger(__name__)
+_MOST_SAID = 100  # reasons; a faulty set may have as many as tests
 LogExtra = Callable[[str, list[str]], None]
 # Columns that a problem may have.
 _OWN = ("preamble", "time_limit_s", "memory_limit_mb", "checker", "checker_protocol")
@@ -58,6 +61,7 @@ class CodeReward:
         self.last_verdicts: list[str] = []
         self._started: tuple[dict[int, Submission], Future[list[Result]]] | None = None
         self._background = ThreadPoolExecutor(1)
+        self._said: set[str] = set()
 
     def __call__(
         self,
@@ -149,10 +153,19 @@ class CodeReward:
         for place, result in zip(found, results, strict=True):
             verdicts[place] = ",".join(result.verdicts)
             rewards[place] = None if "IE" in result.verdicts else float(result.passed)
+            self._say_failures(result)
         self.last_verdicts = verdicts
         if log_extra is not None:
             log_extra("verdicts", verdicts)
         return rewards
+
+    def _say_failures(self, result: Result) -> None:
+        """Why there is no verdict, in the log: once for each reason."""
+        for test in result.tests:
+            new = test.verdict == "IE" and test.message not in self._said
+            if new and len(self._said) < _MOST_SAID:
+                self._said.add(test.message)
+                _log.warning("a response gets no verdict: %s", test.message)
 
 
 class AsyncCodeReward(CodeReward):
@@ -219,6 +232,9 @@ def json_value(text: str) -> Any:
         return json.loads(text, parse_int=lambda digits: int(Decimal(digits)))
 
 
+_TEXTS = ("text", "output_text")  # kinds of parts
+
+
 def text_of(completion: Any) -> str:
     """A completion's text, or the content of the last of its messages, in parts or whole."""
     if isinstance(completion, str):
@@ -226,7 +242,7 @@ def text_of(completion: Any) -> str:
     try:
         content = completion[-1]["content"]
         if isinstance(content, (list, tuple)):
-            content = "".join(part["text"] for part in content if part.get("type") == "text")
+            content = "".join(part["text"] for part in content if part.get("type") in _TEXTS)
     except (TypeError, KeyError, IndexError, AttributeError):
         raise UserError("a completion must be text or a list of messages with content") from None
     if content is not None and not isinstance(content, str):

@@ -154,6 +154,18 @@ def test_infrastructure_failure_is_no_reward():
     assert rewards == [None, 0.0]
 
 
+def test_why_there_is_no_verdict_is_said_once(evaluator, caplog):
+    tests = json.dumps([{"code": "import no_such_module\nassert f(1) == 1"}])
+    reward, completions = CodeReward(evaluator), [block("def f(x): return x")] * 2
+    for _ in range(2):
+        columns = {"tests": [tests] * 2, "form": ["assert"] * 2}
+        assert reward([""] * 2, completions, **columns) == [None, None]
+    assert [one.message for one in caplog.records] == [
+        "a response gets no verdict: the test itself failed: ModuleNotFoundError: No module named "
+        "'no_such_module' (import no_such_module)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

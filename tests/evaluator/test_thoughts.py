@@ -21,6 +21,8 @@ DRAFT, ANSWER = "```python\ndraft\n```\n", "```python\nanswer\n```\n"
         (f"<think>\n{DRAFT[:-4]}</think>\n{ANSWER}", "answer\n"),  # a draft that was given up
         (f"<think>\n{DRAFT[:-5]}</think>\n{ANSWER}", "answer\n"),
         (f"<think>\n{DRAFT}</think>", None),
+        (f'<think>\n```python\ndef f():\n    """Returns\n</think>\n{ANSWER}', "answer\n"),
+        (f"<think>\n```python\nprint('</think>')\n```\nBetter:\n{DRAFT}", None),
         # In code, quoted, a second one, and a stray one after the answer, it ends no thought.
         ("```python\nprint('</think>')\n```", "print('</think>')\n"),
         ('```python\ns = """\n</think>\n"""\n```', 's = """\n</think>\n"""\n'),
