@@ -157,7 +157,7 @@ class _Scan:
 def _without(prefix: str, lines: list[str]) -> list[str]:
     """The lines less the quote signs of a fence, and as much indentation as their first one has."""
     for _ in range(min(prefix.count(">"), 9)):
-        lines = [re.sub(r"^ {0,3}> ?", "", line) for line in lines]
+        lines = [re.sub(r"^[ \t]*> ?", "", line) for line in lines]
     first = next(filter(str.strip, lines), "")
     most = min(len(prefix.expandtabs(4)), len(first) - len(first.lstrip(" \t")))
     return [line[min(most, len(line) - len(line.lstrip(" \t"))) :] for line in lines]
