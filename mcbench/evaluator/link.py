@@ -439,7 +439,12 @@ def _names_in(nodes: list[Any]) -> tuple[set[str], set[str], set[str]]:
                 bound.add(node.arg)
             case "FunctionDef" | "AsyncFunctionDef" | "ClassDef" | "ExceptHandler":
                 bound.add(node.name)
-    imported |= {attribute for name, attribute in dotted if name in aliases}
+    texts = {getattr(node, "value", "") for node in nodes if type(node).__name__ == "Constant"}
+    by_text = names & {"getattr", "hasattr", "importlib"} and {_SOLUTION} & (names | texts)
+    imported |= {attribute for name, attribute in dotted if name in aliases or by_text}
+    imported |= {
+        text for text in texts if by_text and isinstance(text, str) and text.isidentifier()
+    }
     modules = {name for name, _ in dotted} & sys.stdlib_module_names
     return names | imported, modules, (names - bound) | imported
 
