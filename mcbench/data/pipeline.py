@@ -45,9 +45,9 @@ class Stage:
     """One stage: what identifies it.
 
     The code that decides the outcome is part of the cache key: the source of its module and of
-    those whose functions and classes this uses, of ``modules``, which run in other processes, and
-    the versions of ``libraries``. Subclasses hold their configuration in fields that JSON can
-    write.
+    those whose functions and classes this uses, of ``modules``, which run in other processes (of a
+    package, all of its files), and the versions of ``libraries``. Subclasses hold their
+    configuration in fields that JSON can write.
     """
 
     name: ClassVar[str] = ""
@@ -132,9 +132,12 @@ def code_version(modules: tuple[str, ...], libraries: tuple[str, ...]) -> str:
         if name.startswith("mcbench.") and name not in found:
             found.add(name)
             waiting += map(_module_of, vars(importlib.import_module(name)).values())
-    files = [str(sys.modules[name].__file__) for name in sorted(found)]
+    files = {str(sys.modules[name].__file__) for name in found}
+    for name in modules:
+        for folder in getattr(sys.modules[name], "__path__", ()):
+            files |= set(map(str, Path(folder).glob("*.py")))
     versions = [f"{name} {metadata.version(name)}" for name in ("pyarrow", *libraries)]
-    return digest([*(Path(file).read_bytes() for file in files), *versions])
+    return digest([*(Path(file).read_bytes() for file in sorted(files)), *versions])
 
 
 def _module_of(value: Any) -> str:

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from mcbench.data.schema import Problem
+from mcbench.data.words import hash_of
 
 _MANY = 10  # cases that a loop of assertions counts for
 
@@ -167,6 +168,16 @@ def example_calls(problem: Problem, most: int = 40) -> dict[str, str]:
     return telling | ({together: ""} if len(short) > 1 else {})
 
 
+def example_inputs(problem: Problem, most: int = 40) -> dict[int, bool]:
+    """Hashes of what a program reads and prints in the tests of a problem, both as words; whether
+    such a pair is so long that two problems do not share it by chance.
+    """
+    tests = (test for test in problem.tests[:most] if test.get("stdin", "").strip())
+    pairs = (comparisons(test)[0] for test in tests)
+    return {hash_of(f"{given}\n{told}"): len(given) >= _LONG for given, told in pairs}
+
+
+_LONG = 64  # characters of an input
 _TELLING = 5  # characters of arguments that two problems hardly share by chance
 
 

@@ -20,9 +20,10 @@ STYLES = ("chat", "plain")
 BENCHMARK_PROMPTS = ("humaneval", "humanevalplus", "mbpp", "mbppplus", "livecodebench")
 """Sources whose problems are asked in the words of their benchmark."""
 
-# What a chat model is told beside the statement: the reward reads the last complete fenced block.
+# What a chat model is told beside the statement: the rule of `mcbench.evaluator.extract`.
 CHAT_INSTRUCTION = (
-    "Write the complete program in one ```python code block at the end of your answer."
+    "Write the complete program in one ```python code block at the end of your answer. The last "
+    "block that is marked as python, or not marked at all, is judged."
 )
 _SYSTEM = (
     "You are an expert in Python. You are given a programming problem and answer with a correct "

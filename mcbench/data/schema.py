@@ -170,13 +170,14 @@ class Problem:
         about = self.form, self.fn_name
         checker = self.checker, self.checker_protocol
         return Submission(
-            f"{self.preamble}\n{code}" if self.preamble else code,
+            code,
             [
                 make_test(*about, test, *checker)
                 for test in (self.tests if tests is None else tests)
             ],
             self.time_limit_s or time_limit_s,
             self.memory_limit_mb or memory_limit_mb,
+            self.preamble,
         )
 
     def to_row(self) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Verify(BatchStage):
     told: Callable[[int], None] = field(default=lambda done: None, repr=False)
 
     name: ClassVar[str] = "verify"
-    modules: ClassVar[tuple[str, ...]] = ("mcbench.evaluator.child", "mcbench.evaluator.link")
+    modules: ClassVar[tuple[str, ...]] = ("mcbench.evaluator",)  # limits are verdicts, too
     in_workers: ClassVar[bool] = False
     batch_rows: ClassVar[int | None] = 64
 
@@ -251,7 +251,9 @@ class Verify(BatchStage):
         if reasons.total() > self.config.max_dropped * len(found):
             return ledger.drop(problem, "unreliable", f"tests dropped: {told}")
         if sum(map(cases, kept.values())) < self.config.min_tests:
-            return ledger.drop(problem, "too_few_tests", f"{len(kept)} left; dropped: {told}")
+            left = f"{len(kept)} of {len(found)} left" + (f"; dropped: {told}" if told else "")
+            detail = f"{left}; at least {self.config.min_tests} are needed"
+            return ledger.drop(problem, "too_few_tests", detail)
         tests = tuple(kept.values())
         if told:
             problem = ledger.change(problem, "tests", f"dropped {told}", tests=tests)

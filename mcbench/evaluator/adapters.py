@@ -9,16 +9,15 @@ responses are judged at a time as the trainer has threads.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
+import contextlib
 import threading
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping
 from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator.evaluator import Evaluator
-from mcbench.evaluator.reward import CodeReward
+from mcbench.evaluator.reward import CodeReward, json_value
+from mcbench.evaluator.submission import short
 
 _mine = threading.local()
 
@@ -30,24 +29,23 @@ def verl_score(
     extra_info: Mapping[str, Any] | None = None,
     **_: Any,
 ) -> float:
-    """For ``reward.custom_reward_function`` of verl (0.9) with the reward manager ``naive`` or
-    ``dapo``.
+    """For ``reward.custom_reward_function`` of verl (0.9), with any of its reward managers.
 
-    ``ground_truth`` holds the tests as ``mcbench data export --form verl`` and APPS write them:
-    JSON with ``inputs``, ``outputs`` and, for a method, ``fn_name``.
+    ``ground_truth`` holds the tests as ``mcbench data export --form verl``, APPS and TACO write
+    them: JSON with ``inputs``, ``outputs`` and, for a method, ``fn_name``. A program's input or
+    output is text or a list of lines, a method's input a list of arguments, or text with one a
+    line. Where every output of a method is a list of one, the sets may have wrapped it: as to their
+    own judge, a program is right that answers all of them in the one or the other reading.
+
+    Raises:
+        UserError: tests of another form; it names the row (``index`` of ``extra_info``) and field.
     """
-    return _one(solution_str, _apps(ground_truth))
-
-
-def verl_scores(
-    data_sources: Sequence[str],
-    solution_strs: Sequence[str],
-    ground_truths: Sequence[str],
-    extra_infos: Sequence[Any] | None = None,
-    **_: Any,
-) -> list[float]:
-    """`verl_score` for verl's reward manager ``batch``: all processors judge."""
-    return _judged(_shared(), list(solution_strs), [_apps(one) for one in ground_truths])
+    try:
+        readings = _apps(ground_truth)
+    except UserError as error:
+        row = (extra_info or {}).get("index", "?")
+        raise UserError(f"{data_source}, row {row}: {error}") from None
+    return float(any(_one(solution_str, row) for row in readings))
 
 
 async def verifiers_reward(task: Any, trace: Any) -> float:
@@ -66,36 +64,72 @@ async def rubric_reward(completion: Any, info: Mapping[str, Any]) -> float:
     return await asyncio.to_thread(_one, completion, row)
 
 
-def _apps(ground_truth: str) -> dict[str, str]:
-    """Columns of `CodeReward` from tests in the form of APPS."""
+def _apps(ground_truth: str | Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Columns of `CodeReward` from tests in the form of APPS; two where these can be read so."""
     try:
-        given = json.loads(ground_truth)
-        pairs = list(zip(given["inputs"], given["outputs"], strict=True))
+        given = json_value(ground_truth) if isinstance(ground_truth, str) else ground_truth
+        inputs, outputs = given["inputs"], given["outputs"]
+        if isinstance(inputs, str) and isinstance(outputs, str):  # one test, as it is
+            inputs, outputs = [inputs], [outputs]
+        if not (isinstance(inputs, list) and isinstance(outputs, list) and inputs):
+            raise ValueError
+        pairs = list(zip(inputs, outputs, strict=True))
     except (TypeError, ValueError, KeyError):
         raise UserError(
             "ground_truth must be JSON with as many inputs as outputs, as APPS has them"
         ) from None
     name = given.get("fn_name") or ""
-    key = "args" if name else "stdin"
-    tests = [{key: one, "expected": expected} for one, expected in pairs]
-    return {"tests": json.dumps(tests), "form": "call" if name else "stdin", "fn_name": name}
+    if not name:
+        tests = [
+            {"stdin": _text(one, f"inputs[{n}]"), "expected": _text(expected, f"outputs[{n}]")}
+            for n, (one, expected) in enumerate(pairs)
+        ]
+        return [{"tests": tests, "form": "stdin", "fn_name": ""}]
+    calls: list[dict[str, Any]] = [
+        {"args": _arguments(one, f"inputs[{n}]"), "expected": _value(expected, one)}
+        for n, (one, expected) in enumerate(pairs)
+    ]
+    readings = [calls]
+    if all(isinstance(test["expected"], list) and len(test["expected"]) == 1 for test in calls):
+        readings.append([test | {"expected": test["expected"][0]} for test in calls])
+    return [{"tests": each, "form": "call", "fn_name": name} for each in readings]
 
 
-def _one(response: Any, row: Mapping[str, str]) -> float:
+def _text(value: Any, field: str) -> str:
+    """A program's input or output: text, or lines, which may have their ends."""
+    lines = value if isinstance(value, list) else [value]
+    if not all(isinstance(line, str) for line in lines):
+        raise UserError(f"{field} must be text or a list of lines, got {short(value)}")
+    ended = len(lines) > 1 and all(line.endswith("\n") for line in lines)
+    return ("" if ended else "\n").join(lines)
+
+
+def _arguments(value: Any, field: str) -> list[Any]:
+    """A method's arguments: a list, or text with the JSON of one on each line."""
+    try:
+        arguments = [json_value(line) for line in value.split("\n") if line.strip()]
+    except AttributeError:
+        arguments = value
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, list):
+        raise UserError(
+            f"{field} must be a list of the method's arguments, or text with the JSON of one on "
+            f"each line, got {short(value)}"
+        )
+    return arguments
+
+
+def _value(expected: Any, given: Any) -> Any:
+    """What a method returns: text is JSON where the arguments are."""
+    if isinstance(expected, str) and isinstance(given, str):
+        with contextlib.suppress(ValueError):
+            return json_value(expected)
+    return expected
+
+
+def _one(response: Any, row: Mapping[str, Any]) -> float:
     if not hasattr(_mine, "reward"):
         _mine.reward = CodeReward(Evaluator(workers=1), overlap=False)
-    return _judged(_mine.reward, [response], [row])[0]
-
-
-@cache
-def _shared() -> CodeReward:
-    return CodeReward(Evaluator(workers=os.cpu_count() or 1), overlap=False)
-
-
-def _judged(
-    reward: CodeReward, responses: Sequence[Any], rows: Sequence[Mapping[str, str]]
-) -> list[float]:
-    columns: dict[str, Any] = {
-        name: [row[name] for row in rows] for name in ("tests", "form", "fn_name")
-    }
-    return [score or 0.0 for score in reward([""] * len(rows), responses, **columns)]
+    columns: dict[str, Any] = {name: [row[name]] for name in ("tests", "form", "fn_name")}
+    return float(_mine.reward([""], [response], **columns)[0] or 0.0)

@@ -76,6 +76,11 @@ class _Baseline:
         return submissions
 
 
+def _whole(submission: Submission) -> str:
+    """The program as other evaluators get it: one text."""
+    return "\n".join(filter(None, (submission.preamble, submission.code)))
+
+
 def _work_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="mcbench-", ignore_cleanup_errors=True)
 
@@ -142,7 +147,7 @@ class SingleThreaded(_Baseline):
 
 
 def _run_plainly(submission: Submission, number: int, work: Path, rule_set: RuleSet) -> TestResult:
-    test, code = submission.tests[number], submission.code
+    test, code = submission.tests[number], _whole(submission)
     command, data = [sys.executable, "main.py"], b""
     if isinstance(test, AssertTest):
         name = f"candidate = {test.entry_point}" if test.entry_point else ""
@@ -267,7 +272,7 @@ def _sample(submission: Submission) -> Sample:
     ]
     expected = [through_json(test.expected) for test in tests]
     alarm_s = math.ceil(submission.time_limit_s)
-    return Sample(submission.code, names[0], inputs, expected, alarm_s)
+    return Sample(_whole(submission), names[0], inputs, expected, alarm_s)
 
 
 def _check_sample(sample: Sample) -> Result:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +20,9 @@ _MEMORY_MB = 1024
 _WORD = 64  # bytes at the end of the output that hold the decision
 
 # What runs in the sandbox: the files that the checker is told of, its arguments and standard input,
-# and then what it decided as the last line of the output.
-_HARNESS = """
+# and then what it decided as the last line of the output. An exception of its own ends it as one of
+# a program.
+_HARNESS = """\0
 import io, json, os, sys
 _line, _, _output = sys.stdin.buffer.read().partition(b"\\n")
 _given = json.loads(_line)
@@ -62,10 +64,21 @@ _real.flush()
 
 def check_job(job: Job, test: StdioTest, ran: TestResult, output_bytes: int) -> Job:
     """The run of the checker on what ``job``'s program printed; ``ran`` is how that went."""
+    stdout = job.outputs().stdout  # no longer than an answer can be: `judge` has looked
+    return _job(job.key, test, os.pread(stdout, size_of(stdout), 0), ran, output_bytes)
+
+
+def control_job(job: Job, test: StdioTest, failed: TestResult, output_bytes: int) -> Job:
+    """The run of a checker that ``failed`` on the expected answer: is it at fault?"""
+    right = test.expected.encode("utf-8", "surrogateescape")
+    return _job(job.key, test, right, failed, output_bytes)
+
+
+def _job(
+    key: tuple[int, int], test: StdioTest, printed: bytes, ran: TestResult, output_bytes: int
+) -> Job:
     checker = test.checker
     assert isinstance(checker, CheckerProgram)
-    stdout = job.outputs().stdout  # no longer than an answer can be: `judge` has looked
-    printed = os.pread(stdout, size_of(stdout), 0)
     given = {
         "code": checker.code,
         "protocol": checker.protocol,
@@ -80,20 +93,41 @@ def check_job(job: Job, test: StdioTest, ran: TestResult, output_bytes: int) -> 
         "memory_bytes": _MEMORY_MB << 20,
         "output_bytes": output_bytes,
     }
-    return Job(
-        job.key, request, _HARNESS.encode(), json.dumps(given).encode() + b"\n" + printed, ran=ran
-    )
+    data = json.dumps(given).encode() + b"\n" + printed
+    return Job(key, request, _HARNESS.encode(), data, ran=ran)
 
 
 def checked(job: Job, outcome: dict[str, Any]) -> TestResult:
-    """The verdict on the program, from how its checker ended."""
+    """The verdict on the program, from how its checker ended.
+
+    One that fails, and does so on the expected answer as well, is the problem's fault: IE.
+    """
     assert job.ran is not None
     stdout = job.outputs().stdout
     last = os.pread(stdout, _WORD, max(0, size_of(stdout) - _WORD))
     said = last.decode("utf-8", "replace").split()
-    if outcome["status"] == 0 and not outcome["stopped"] and said[-1:] == ["right"]:
+    ended_well = outcome["status"] == 0 and not outcome["stopped"]
+    if job.ran.message.startswith(FAILED):  # a control run, of the expected answer
+        if ended_well:
+            return job.ran
+        return replace(job.ran, verdict="IE", message=f"the problem's own: {job.ran.message}")
+    if ended_well and said[-1:] == ["right"]:
         return replace(job.ran, strategy="checker")
-    message = (
-        "the checker refused" if said[-1:] == ["wrong"] else "the checker failed on the answer"
-    )
-    return replace(job.ran, verdict="WA", message=message)
+    if ended_well and said[-1:] == ["wrong"]:
+        return replace(job.ran, verdict="WA", message="the checker refused")
+    error = job.outputs().last_line() or f"it used too much {outcome['stopped']}"
+    return replace(job.ran, verdict="WA", message=f"{FAILED}: {error}")
+
+
+FAILED = "the checker failed on the answer"
+_LACKING = re.compile(f"{FAILED}: (ModuleNotFound|Import|Name)Error")
+
+
+def may_be_at_fault(result: TestResult, test: Any) -> bool:
+    """Whether a checker that failed is to be asked about the expected answer.
+
+    An empty one is a stand-in, on which any checker may fail that an answer made to fail.
+    """
+    if not result.message.startswith(FAILED):
+        return False
+    return bool(test.expected.strip()) or _LACKING.match(result.message) is not None

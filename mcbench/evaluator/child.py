@@ -4,6 +4,8 @@ Standard library only: the zygote loads this file. Nothing here is trusted by an
 knows the program and one input, and whatever it reports is only a claimed output.
 """
 
+import __future__
+
 import atexit
 import builtins
 import gc
@@ -18,7 +20,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable
-from types import CodeType, ModuleType
+from types import AsyncGeneratorType, CoroutineType, ModuleType
 from typing import Any, Literal
 
 from mcbench.evaluator import encoding, leetcode, portable
@@ -33,13 +35,18 @@ _SIGINT = int(signal.SIGINT)
 _FINALISING = re.compile(b"__del__|yield|open|IO|Buffered")
 
 _WARM_UPS = 20
-_WARM_UP = b"""
+_WARM_UP = b"""\0
 import sys
 a, b = map(int, input().split())
 def add(x, y):
     return [x + y for _ in range(2)][0]
 print(add(a, b), f"{a} {b:.3f}", *sorted({"a": 1}.items()))
 """
+
+# What `from __future__ import` sets: in a preamble it holds for the program, too.
+_FUTURES = 0
+for _feature in __future__.all_feature_names:
+    _FUTURES |= getattr(__future__, _feature).compiler_flag
 
 _modules: dict[str, ModuleType] = {}
 _names: dict[str, Any] = {}  # that a call-based submission has
@@ -59,11 +66,12 @@ def prepare(linux: bool) -> None:
     site.setquit()  # what `site` adds for a plain `python3`; the zygote starts without it
     site.setcopyright()
     site.sethelper()
+    sys.set_int_max_str_digits(0)  # a server's protection, not a rule of any contest
     random.seed(0)  # fixed, as for hashing: the same program gets the same verdict
     saved = [os.dup(descriptor) for descriptor in (STDIN, STDOUT, STDERR)]
     for _ in range(_WARM_UPS):
         _open_streams(b"1 2\n", linux)
-        exec(_compile(_WARM_UP), vars(_module("__main__", {})))
+        _define(_WARM_UP, vars(_module("__main__", {})))
         sys.stdout.flush()
     _open_streams(b"", linux)
     streams = {name: getattr(sys, name) for name in ("stdin", "stdout", "stderr")}
@@ -79,7 +87,7 @@ def prepare(linux: bool) -> None:
 
 def run_program(code: bytes) -> int:
     """Run a stdin/stdout program; returns the exit status."""
-    return _run(lambda: exec(_compile(code), _enter("__main__", code)), code)
+    return _run(lambda: _define(code, _enter("__main__", code)), code)
 
 
 def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
@@ -88,10 +96,13 @@ def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
     def define_and_call() -> None:
         sys.setrecursionlimit(leetcode.RECURSION_LIMIT)
         bound = _enter("solution", code)
-        exec(_compile(code), bound)
+        _define(code, bound)
         function = _resolve(bound, call["fn_name"], code)
         args[:] = leetcode.with_nodes(function, args, bound)
-        value = leetcode.without_node(function, function(*args))
+        value = function(*args)
+        if isinstance(value, (CoroutineType, AsyncGeneratorType)):
+            value = _awaited(value)
+        value = leetcode.without_node(function, value)
         if call["result_arg"] is not None:
             value = args[call["result_arg"]]
         try:
@@ -106,12 +117,22 @@ def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
     return _run(define_and_call, code)
 
 
+def _awaited(value: Any) -> Any:
+    """What a coroutine returns, or all that an asynchronous generator yields."""
+    import asyncio  # large and rarely needed
+
+    async def items() -> list[Any]:
+        return [item async for item in value]
+
+    return asyncio.run(value if isinstance(value, CoroutineType) else items())
+
+
 def run_answering(code: bytes, answer: Callable[[dict[str, Any]], None]) -> int:
     """Define the submission, then answer what an assert-style test asks of it."""
 
     def define_and_answer() -> None:
         bound = _enter("answering", code)
-        exec(_compile(code), bound)
+        _define(code, bound)
         answer(bound)
 
     return _run(define_and_answer, code)
@@ -159,8 +180,19 @@ def _text(descriptor: int, mode: Literal["r", "w"]) -> io.TextIOWrapper:
     return open(descriptor, mode, encoding="utf-8", errors="surrogateescape", closefd=False)
 
 
-def _compile(code: bytes) -> CodeType:
-    return compile(code, "main.py", "exec", dont_inherit=True)
+def _define(code: bytes, names: dict[str, Any]) -> None:
+    """Run the problem's preamble, up to a null byte, and the program after it.
+
+    Each keeps its own first lines. The program is text, whatever encoding it says it is in.
+    """
+    futures = 0
+    parts = code.decode("utf-8", "surrogatepass").split("\0", 1)
+    for part, file in zip(parts, ("preamble.py", "main.py"), strict=True):
+        if part:
+            text = part.removeprefix("\ufeff")
+            compiled = compile(text, file, "exec", futures, dont_inherit=True)
+            exec(compiled, names)
+            futures = compiled.co_flags & _FUTURES
 
 
 def _resolve(bound: dict[str, Any], fn_name: str, code: bytes) -> Callable[..., Any]:
@@ -177,7 +209,8 @@ def _binds(code: bytes, name: str) -> bool:
     """Whether the program itself binds a name that is imported for it as well."""
     import symtable  # rarely needed
 
-    table = symtable.symtable(code.decode("utf-8", "replace"), "main.py", "exec")
+    program = code.partition(b"\0")[2].decode("utf-8", "replace")
+    table = symtable.symtable(program, "main.py", "exec")
     if name not in table.get_identifiers():
         return False
     symbol = table.lookup(name)

@@ -7,8 +7,11 @@ Text, from strict to lenient; the first that accepts is reported:
 3. ``tokens``: the same words; the amount and kind of white space between them is free.
 4. ``numeric``: as tokens, where an expected token that is a float (has a point or an exponent)
    accepts a number within ``atol`` or ``rtol``. Integers are exact: an expected one accepts only
-   itself, and an integer answer to a float of integer value must be equal to it. Where the problem
-   states a tolerance, all tokens that are numbers are compared with it, integers too.
+   itself, and an integer answer to a float of integer value must be equal to it; above 2**53, where
+   a float has no more digits, round to it. Where the expected tokens of the problem include one
+   that is not whole, its answers are real numbers: an expected 1 accepts 1.0 then. Where the
+   problem states a tolerance, all tokens that are numbers are compared with it, integers too; but
+   beside an expected number that is not whole, an integer answers an integer exactly.
 5. ``words``: as numeric, where an expected yes or no is matched in any letter case.
 6. ``any_order``: only on request; the lines (of one line: the tokens) as a multiset.
 7. ``checker``: only on request, and then nothing but the checker decides.
@@ -17,10 +20,10 @@ White space is what contest judges (C's isspace) take for it: blank, tab, newlin
 vertical tab, form feed. A no-break space is a character like any other.
 
 Values: ``exact`` (equal, types included) and ``structure``: list, tuple, deque and range alike at
-every depth, bool is not int, str is not a number, an int equals a float of the same value, numbers
-accept a tolerance as above, a Fraction or Decimal is taken as the int or float of its value
-where one of these is expected, and string keys of an expected dict match the keys that JSON turned
-into them; ``any_order`` and ``checker`` as above.
+every depth, bool is not int, str is not a number, an int equals a float of the same value (above
+2**53, one that rounds to it), numbers accept a tolerance as above, a Fraction or Decimal is taken
+as the int or float of its value where one of these is expected, and string keys of an expected
+dict match the keys that JSON turned into them; ``any_order`` and ``checker`` as above.
 
 This module runs in the trusted process and treats the actual side as hostile text or as exact
 builtin values: its cost is near linear in the size of both.
@@ -34,7 +37,7 @@ import math
 import re
 import sys
 from collections import Counter, deque
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -42,7 +45,7 @@ from itertools import islice
 from typing import Any
 
 from mcbench.evaluator.pairing import Features, same_multiset
-from mcbench.evaluator.submission import Checker, short
+from mcbench.evaluator.submission import Checker, short, told_apart
 
 DEFAULT_RTOL = 1e-6
 DEFAULT_ATOL = 1e-6
@@ -61,6 +64,8 @@ _SPACES = re.compile(f"[{_SPACE}]+")
 _ODD_SPACE = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"-?[0-9]+\.0+")
+_EXACT = 2**53  # a float has all integers up to here
 _NOT_FINITE = {"nan": "nan", "inf": "inf", "+inf": "inf", "-inf": "-inf"}
 _NOT_FINITE |= {"infinity": "inf", "+infinity": "inf", "-infinity": "-inf"}
 _YES_NO = ("yes", "no")
@@ -68,10 +73,13 @@ _YES_NO = ("yes", "no")
 
 @dataclass(frozen=True)
 class Comparison:
-    """``strategy`` is the name of the one that accepted, or None with a ``reason``."""
+    """``strategy`` is the name of the one that accepted, or None with a ``reason``; ``fault`` where
+    that is the checker's own.
+    """
 
     strategy: str | None
     reason: str = ""
+    fault: bool = False
 
     @property
     def accepted(self) -> bool:
@@ -89,6 +97,7 @@ class Rules:
     space_sensitive: bool = False
     any_order: bool = False
     checker: Checker | None = None
+    real: bool = False  # the problem's expected tokens include a number that is not whole
 
     @property
     def stated_tolerance(self) -> bool:
@@ -131,12 +140,23 @@ RULE_NAMES = tuple(field.name for field in fields(Rules))
 
 
 def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comparison:
-    """Ask the problem's own checker; one that raises has not accepted."""
-    given = (expected, actual, test) if _takes_test(checker) else (expected, actual)
+    """Ask the problem's own checker; one that raises has not accepted.
+
+    It is at fault itself where it lacks a name or a module, also for the expected answer.
+    """
+    more = (test,) if _takes_test(checker) else ()
     try:
-        accepted = bool(checker(*given))
+        accepted = bool(checker(expected, actual, *more))
     except Exception as error:  # user code; the reason is reported
-        return Comparison(None, f"the checker raised {type(error).__name__}: {error}")
+        fault = False
+        if isinstance(error, (NameError, ImportError)):
+            try:
+                checker(expected, expected, *more)
+            except (NameError, ImportError):
+                fault = True
+            except Exception:
+                pass
+        return Comparison(None, f"the checker raised {type(error).__name__}: {error}", fault)
     return Comparison("checker") if accepted else Comparison(None, "the checker refused")
 
 
@@ -166,10 +186,16 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
         return Comparison(None, "white space differs")
     if _same_lines(expected, actual):
         return Comparison("lines")
+    return _compare_words(expected, actual, rules)
+
+
+def _compare_words(expected: str, actual: str, rules: Rules) -> Comparison:
     wanted = tokens(expected)
     got = tokens(actual, len(wanted) + 1)
     if wanted == got:
         return Comparison("tokens")
+    if not rules.real and any(map(_is_not_whole, wanted)):
+        rules = replace(rules, real=True)
     strategy, position = _compare_tokens(wanted, got, rules)
     if strategy is not None:
         return Comparison(strategy)
@@ -178,6 +204,18 @@ def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> 
             return Comparison("any_order")
         return Comparison(None, "not the expected lines or tokens, in any order")
     return Comparison(None, _first_difference(wanted, got, position, actual))
+
+
+def has_real_numbers(expected: str) -> bool:
+    """Whether a token is a number that is not whole."""
+    return "." in expected and any(map(_is_not_whole, tokens(expected)))
+
+
+def _is_not_whole(token: str) -> bool:
+    if "." not in token or len(token) > MAX_DIGITS or not _NUMBER.fullmatch(token):
+        return False
+    number = float(token)
+    return math.isfinite(number) and not number.is_integer()
 
 
 def far_longer(expected: str, actual: str) -> bool:
@@ -213,7 +251,7 @@ def _first_difference(wanted: list[str], got: list[str], position: int, actual: 
     where = f"line {actual.count(chr(10), 0, start) + 1}, token {position + 1}"
     if position >= len(wanted):
         return f"{where}: expected the output to end, got {short(got[position])}"
-    return f"{where}: expected {short(wanted[position])}, got {short(got[position])}"
+    return f"{where}: {told_apart(wanted[position], got[position])}"
 
 
 def _same_spaces(expected: str, actual: str) -> bool:
@@ -239,15 +277,22 @@ def _lines(text: str) -> list[str]:
 def _numbers_match(wanted: str, got: str, rules: Rules) -> bool:
     """Whether an expected number accepts a token that is not the same text."""
     if _INTEGER.fullmatch(wanted) and not rules.stated_tolerance:
-        return False
+        return rules.real and _WHOLE.fullmatch(got) is not None and got.partition(".")[0] == wanted
     number, answer = _as_number(wanted), _as_number(got)
     if number is None or answer is None or wanted in _SHOUTED:
         return False
-    if isinstance(answer, int) and not rules.stated_tolerance:
+    if isinstance(answer, int) and isinstance(number, int) and rules.real:
+        return number == answer
+    if isinstance(answer, int) and isinstance(number, float) and not rules.stated_tolerance:
         exact = Decimal(wanted)
         if exact == exact.to_integral_value():
-            return exact == answer
+            return exact == answer or (exact == Decimal(repr(number)) and _rounds(answer, number))
     return rules.close(number, answer)
+
+
+def _rounds(answer: int, expected: float) -> bool:
+    """Whether an integer is one of those that a float cannot tell apart."""
+    return _EXACT < abs(answer) <= sys.float_info.max and float(answer) == expected
 
 
 # Words that problems ask for in capitals ("INF if there is no path"); no program prints a float so.
@@ -311,7 +356,7 @@ def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -
         return Comparison(None, f"the values cannot be compared: {error}")
     if strategy is not None:
         return Comparison(strategy)
-    return Comparison(None, f"expected {short(expected)}, got {short(actual)}")
+    return Comparison(None, told_apart(expected, actual))
 
 
 def _compare_structure(expected: Any, actual: Any, rules: Rules) -> str | None:
@@ -366,7 +411,9 @@ def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
     if isinstance(expected, (int, float)) and isinstance(actual, (int, float)):
         whole = isinstance(expected, int) or (isinstance(actual, int) and expected.is_integer())
         if expected == actual or (whole and not rules.stated_tolerance):
-            return expected == actual
+            if isinstance(expected, float) and isinstance(actual, int):
+                return expected == actual or _rounds(actual, expected)
+            return bool(expected == actual)
         return rules.close(expected, actual)
     if isinstance(expected, str) and isinstance(actual, str) and rules.case_sensitive is False:
         return _same_letters(expected, actual)

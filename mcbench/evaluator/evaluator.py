@@ -144,7 +144,8 @@ def _first_equal(submissions: Sequence[Submission]) -> list[int]:
         if id(tests) not in forms:
             forms[id(tests)] = _form(tests)
         limits = submission.time_limit_s, submission.memory_limit_mb
-        copies.append(first.setdefault((submission.code, limits, forms[id(tests)]), index))
+        program = submission.preamble, submission.code
+        copies.append(first.setdefault((program, limits, forms[id(tests)]), index))
     return copies
 
 

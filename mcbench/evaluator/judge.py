@@ -6,15 +6,20 @@ This is the trusted side: expected outputs are compared here, with what the prog
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import re
+import signal
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator import encoding, leetcode
-from mcbench.evaluator.compare import MAX_LONGER, MIN_LONG, RULE_NAMES, Rules
+from mcbench.evaluator.compare import MAX_LONGER, MIN_LONG, RULE_NAMES, Rules, has_real_numbers
 from mcbench.evaluator.encoding import Weight, weight
+from mcbench.evaluator.link import ENDED_EARLY
 from mcbench.evaluator.pool import Job, Outputs, size_of
 from mcbench.evaluator.rule_sets import RuleSet
 from mcbench.evaluator.submission import (
@@ -67,7 +72,8 @@ def job_for(key: tuple[int, int], submission: Submission, output_bytes: int) -> 
         "memory_bytes": int(submission.memory_limit_mb * 2**20),
         "output_bytes": output_bytes,
     }
-    return Job(key, request, submission.code.encode("utf-8", "surrogatepass"), data)
+    program = f"{submission.preamble}\0{submission.code}"
+    return Job(key, request, program.encode("utf-8", "surrogatepass"), data)
 
 
 def judge(
@@ -77,13 +83,17 @@ def judge(
     test, outputs = submission.tests[job.key[1]], job.outputs()
     if outputs.largest > job.request["output_bytes"]:
         result = TestResult("OLE", message="wrote more than the output limit")
-    elif broken := _broken_limit(submission, outcome) or _bad_ending(outcome, outputs):
+    elif broken := _broken_limit(submission, outcome) or _bad_ending(
+        outcome, outputs, submission.code
+    ):
         result = broken
     elif isinstance(test, AssertTest):
-        result = _asserted(outputs.result)
+        result = _asserted(outputs, submission.code)
     else:
         written = outputs.stdout if isinstance(test, StdioTest) else outputs.result
         result = compare_output(test, written, rule_set)
+        if result.verdict == "WA" and _is_real(submission, test):
+            result = compare_output(test, written, rule_set, real=True)
     used = {"time_s": outcome["cpu_s"], "wall_s": outcome["wall_s"]}
     return replace(result, **used, memory_mb=outcome["memory_mb"])
 
@@ -100,15 +110,35 @@ def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> TestResult
     return None
 
 
-def _bad_ending(outcome: dict[str, Any], outputs: Outputs) -> TestResult | None:
+def _bad_ending(outcome: dict[str, Any], outputs: Outputs, code: str) -> TestResult | None:
     status = outcome["status"]
     if status == 0:
         return None
-    last_line = outputs.last_line()
-    if last_line.startswith("MemoryError"):  # the limit on address space
-        return TestResult("MLE", message=last_line)
+    error = outputs.last_line()
+    if error.startswith("MemoryError"):  # the limit on address space
+        return TestResult("MLE", message=error)
+    if error.startswith(_FILE_TOO_LARGE) or status == -signal.SIGXFSZ:
+        return TestResult("OLE", message=f"wrote more than the output limit to a file: {error}")
     ended = f"exit status {status}" if status > 0 else f"killed by signal {-status}"
-    return TestResult("RE", message=f"{ended}: {last_line}".rstrip(": "))
+    told = f"{ended}: {error}".rstrip(": ")
+    return TestResult("RE", message=told + _line_told(outputs, code))
+
+
+_FILE_TOO_LARGE = f"OSError: [Errno {errno.EFBIG}]"
+_IN_PROGRAM = re.compile(r'File "main\.py", line ([0-9]{1,9})')
+
+
+def _line_told(outputs: Outputs, code: str) -> str:
+    """Where in the program its last error was, by what it wrote to standard error."""
+    found = _IN_PROGRAM.findall(outputs.last_error())
+    if not found:
+        return ""
+    number = int(found[-1])
+    line = next(islice(code.splitlines(), number - 1, None), "").strip()
+    return f" (line {number}: {line[:_SHOWN]})"
+
+
+_SHOWN = 80  # characters of a line of the program, in a message
 
 
 # What a program wrote, and may have forged, is read and decoded here, in the trusted process, in
@@ -155,13 +185,24 @@ def _text(data: bytes, expected: str) -> str | None:
     return data.decode("utf-8", "surrogateescape")
 
 
-def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) -> TestResult:
+def _is_real(submission: Submission, test: StdioTest | CallTest) -> bool:
+    """Whether it is another test that shows that the problem's answers are real numbers."""
+    if not isinstance(test, StdioTest) or test.checker is not None or test.keep_output:
+        return False
+    others = (other.expected for other in submission.tests if isinstance(other, StdioTest))
+    return not has_real_numbers(test.expected) and any(map(has_real_numbers, others))
+
+
+def compare_output(
+    test: StdioTest | CallTest, written: int, rule_set: RuleSet, real: bool = False
+) -> TestResult:
     """Verdict, strategy and message for what a program that ended well wrote into a file.
 
     A file that cannot hold the answer is not read, one that weighs more than it is not decoded.
     """
     output = None
-    rules = Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
+    options = {name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)}
+    rules = Rules(**options, real=real)
     size = size_of(written)
     too_long = TestResult("WA", message=f"{size} bytes, far more than an answer has")
     if isinstance(test, StdioTest):
@@ -188,18 +229,23 @@ def compare_output(test: StdioTest | CallTest, written: int, rule_set: RuleSet) 
         except ValueError:
             return TestResult("RE", message="the returned value is damaged")
         comparison = rule_set.compare_values(test.expected, value, rules, test)
-    verdict: Verdict = "AC" if comparison.accepted else "WA"
+    verdict: Verdict = "AC" if comparison.accepted else "IE" if comparison.fault else "WA"
     return TestResult(
         verdict, strategy=comparison.strategy, message=comparison.reason, output=output
     )
 
 
-def _asserted(written: int) -> TestResult:
+def _asserted(outputs: Outputs, code: str) -> TestResult:
     """The verdict that the test's own process left; the submission's cannot reach that file."""
+    written = outputs.result
     if not 0 < size_of(written) <= MIN_LONG:
         return TestResult("RE", message="the test was ended before it came to a verdict")
     verdict, message = json.loads(os.pread(written, MIN_LONG, 0))
+    if message == ENDED_EARLY and (error := outputs.last_line()):
+        message = f"{error}{_line_told(outputs, code)}"
     if message.startswith("MemoryError"):
         verdict = "MLE"
+    elif message.startswith(_FILE_TOO_LARGE):
+        verdict = "OLE"
     strategy = "assertions" if verdict == "AC" else None
     return TestResult(verdict, strategy=strategy, message=message)

@@ -25,12 +25,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from mcbench.evaluator import encoding, remote
+from mcbench.evaluator import encoding, remote, unit_tests
 
 MAX_MESSAGE = 64 << 20
 LINK, RESULT = 3, 4  # descriptors
 _MAX_MESSAGE_TEXT, _MAX_RESULT_TEXT = 300, 1000
 _DAMAGED = "the answer is damaged"
+ENDED_EARLY = "the submission ended before it answered"
 
 
 def _awaited(awaitable: Any) -> Any:
@@ -115,7 +116,8 @@ class Link:
         self.remotes: Any = weakref.WeakValueDictionary()
         self.mirrors: dict[int, type] = {}
         self.questions = 0
-        self.looked_up = False
+        self.looked_up = False  # whether it has shown us a value of its own
+        self.missing: set[str] = set()  # names that neither it nor the test has
         self.broken: SubmissionEndedError | None = None
         self.ends: list[Exception] = []  # that C code may swallow, until seen to be handled
         self.left: dict[types.FrameType, int] = {}  # where frames have ended since these
@@ -128,7 +130,7 @@ class Link:
         try:
             self.socket.sendall(len(data).to_bytes(8, "big") + data)
         except OSError:
-            raise self._break("the submission ended before it answered") from None
+            raise self._break(ENDED_EARLY) from None
 
     def receive(self) -> list[Any]:
         """The next message.
@@ -158,7 +160,7 @@ class Link:
         with contextlib.suppress(OSError):
             data = self.reader.read(size)
         if len(data) < size:
-            raise self._break("the submission ended before it answered")
+            raise self._break(ENDED_EARLY)
         return data
 
     def number(self, value: Any) -> int:
@@ -351,25 +353,36 @@ def run_test(test: dict[str, Any]) -> NoReturn:
         if not link.questions and not link.looked_up:
             verdict, message = "IE", "the test ended without a question to the submission"
     except BaseException as error:
-        submission = vars(error).get("from_submission", False)
-        wrong = isinstance(error, AssertionError) and not submission
-        verdict = "WA" if wrong else "RE"
-        message = f"{type(error).__name__}: {remote.text_of(error)[:_MAX_MESSAGE_TEXT]}".rstrip(
-            ": "
-        )
-        if wrong:
-            message = f"{message} ({_failed_line(error, test['code'])})"
+        verdict = _verdict_on(error, link)
+        message = f"{type(error).__name__}: {remote.text_of(error)[:_MAX_MESSAGE_TEXT]}"
+        message = message.rstrip(": ") + _place(error, test)
+        if verdict == "IE":
+            message = f"the test itself failed: {message}"
     if link.broken:
         verdict, message = "RE", str(link.broken)
     os.pwrite(RESULT, json.dumps([verdict, message[:_MAX_RESULT_TEXT]]).encode(), 0)
     os._exit(0)
 
 
+def _verdict_on(error: BaseException, link: Link) -> str:
+    """Who is at fault: the submission (WA or RE), or a test that cannot be run or asked nothing."""
+    if {"from_submission", "_remote"} & vars(error).keys():
+        return "RE"
+    if isinstance(error, (ModuleNotFoundError, unit_tests.UnsupportedError)):
+        return "IE"
+    if not (link.questions or link.looked_up or link.missing):
+        return "IE"
+    return "WA" if isinstance(error, AssertionError) else "RE"
+
+
 def _run(test: dict[str, Any], link: Link) -> None:
-    setup, code = test["setup"], test["code"]
+    import ast  # large, and only the test's own process needs it
+
+    setup, code = (ast.parse(test[part].removeprefix("\ufeff")) for part in ("setup", "code"))
     entry_point = test["entry_point"]
+    unit_tests.prepare(test["setup"] + test["code"])
     names: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
-    wanted, modules = _names_in(f"{setup}\n{code}")
+    wanted, modules, needed = _names_in([*ast.walk(setup), *ast.walk(code)])
     # What Python itself has is never asked of the submission.
     names |= {module: __import__(module) for module in modules if module != entry_point}
     wanted -= names.keys() | vars(builtins).keys()
@@ -381,31 +394,96 @@ def _run(test: dict[str, Any], link: Link) -> None:
         raise link._break(f"the submission does not define {entry_point!r}")
     # A class of Python's own, as a value, is used here.
     link.looked_up = any(type(value) is not remote.Remote for value in found.values())
+    link.missing = (needed & wanted) - found.keys()
     names |= {name: value for name, value in found.items() if name in wanted}
+    vars(sys.modules.setdefault(_SOLUTION, types.ModuleType(_SOLUTION))).update(found)
     exec(compile(setup, "setup", "exec", dont_inherit=True), names)
     if entry_point:
         names[entry_point] = names["candidate"] = found[entry_point]
-    exec(compile(code, "test", "exec", dont_inherit=True), names)
+        _keep_apart(code, entry_point)
+    ended = None
+    try:
+        exec(compile(code, "test", "exec", dont_inherit=True), names)
+    except SystemExit as end:  # sys.exit(unittest.main())
+        ended = end
+    defined = [node.name for node in code.body if type(node).__name__ in _DEFINITIONS]
+    called, inner = map(set, (map(_name_of, _calls(code)), map(_name_of, _calls(code, True))))
+    unit_tests.run({name: names[name] for name in defined if name in names}, called, inner)
+    if ended is not None and ended.code:
+        raise ended
 
 
-def _names_in(source: str) -> tuple[set[str], set[str]]:
-    """All names that a program uses, and those of them that are modules of the library."""
-    import ast  # large, and only the test's own process needs it
+_SOLUTION = "solution"  # the module that tests import the submission as
+_FUNCTIONS = ("FunctionDef", "AsyncFunctionDef")
+_DEFINITIONS = (*_FUNCTIONS, "ClassDef")
 
-    nodes = list(ast.walk(ast.parse(source)))
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    dotted = {
-        node.value.id
-        for node in nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+
+def _names_in(nodes: list[Any]) -> tuple[set[str], set[str], set[str]]:
+    """All names that a test uses; those that are modules; those that it does not bind itself."""
+    names, dotted, aliases = set(), [], {_SOLUTION}
+    bound, imported = set(), set()
+    for node in nodes:
+        match type(node).__name__:
+            case "Name":
+                names.add(node.id)
+                if type(node.ctx).__name__ != "Load":
+                    bound.add(node.id)
+            case "Attribute" if hasattr(node.value, "id"):
+                dotted.append((node.value.id, node.attr))
+            case "ImportFrom" if node.module == _SOLUTION:
+                imported |= {alias.name for alias in node.names} - {"*"}
+            case "Import" | "ImportFrom":
+                bound |= {(a.asname or a.name).partition(".")[0] for a in node.names}
+                aliases |= {a.asname for a in node.names if a.name == _SOLUTION and a.asname}
+            case "arg":
+                bound.add(node.arg)
+            case "FunctionDef" | "AsyncFunctionDef" | "ClassDef" | "ExceptHandler":
+                bound.add(node.name)
+    texts = {getattr(node, "value", "") for node in nodes if type(node).__name__ == "Constant"}
+    by_text = names & {"getattr", "hasattr", "importlib"} and {_SOLUTION} & (names | texts)
+    imported |= {attribute for name, attribute in dotted if name in aliases or by_text}
+    imported |= {
+        text for text in texts if by_text and isinstance(text, str) and text.isidentifier()
     }
-    return names, dotted & sys.stdlib_module_names
+    modules = {name for name, _ in dotted} & sys.stdlib_module_names
+    return names | imported, modules, (names - bound) | imported
 
 
-def _failed_line(error: BaseException, code: str) -> str:
+def _keep_apart(code: Any, entry_point: str) -> None:
+    """A function of the test's that is named as the submission's, as in ``check(check)``.
+
+    What the test calls outside of functions is its own, what it gives to that the submission's.
+    """
+    own = [n for n in code.body if type(n).__name__ in _FUNCTIONS and n.name == entry_point]
+    for function in own:
+        function.name = f"{entry_point} of the test"
+    for called in _calls(code) if own else ():
+        if getattr(called, "id", "") == entry_point:
+            called.id = own[0].name
+
+
+def _calls(code: Any, within: bool = False) -> list[Any]:
+    """What a test calls outside of functions and classes, or within them."""
+    import ast
+
+    statements = (n for n in code.body if (type(n).__name__ in _DEFINITIONS) is within)
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return [node.func for node in nodes if isinstance(node, ast.Call)]
+
+
+def _name_of(called: Any) -> str:
+    return str(getattr(called, "id", getattr(called, "attr", "")))
+
+
+def _place(error: BaseException, test: dict[str, Any]) -> str:
+    """The line of the submission, or else of the test, where an exception was raised."""
+    if line := vars(error).get("_line"):
+        return f" (line {line} of the submission)"
+    lines = {"test": test["code"].splitlines(), "setup": test["setup"].splitlines()}
     frames = traceback.walk_tb(error.__traceback__)
-    numbers = [line for frame, line in frames if frame.f_code.co_filename == "test"]
-    lines = code.splitlines()
-    inside = numbers and numbers[-1] <= len(lines)
-    text = lines[numbers[-1] - 1].strip() if inside else "outside of the test"
-    return text[:_MAX_MESSAGE_TEXT]
+    places = [(frame.f_code.co_filename, number) for frame, number in frames]
+    found = [(name, number) for name, number in places if number <= len(lines.get(name, ()))]
+    if not found:
+        return ""
+    name, number = found[-1]
+    return f" ({lines[name][number - 1].strip()[:_MAX_MESSAGE_TEXT]})"

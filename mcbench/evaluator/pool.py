@@ -49,11 +49,14 @@ class Outputs:
         """Bytes in the largest of them."""
         return max(map(size_of, (self.stdout, self.stderr, self.result)))
 
+    def last_error(self) -> str:
+        """The end of standard error."""
+        start = max(0, size_of(self.stderr) - _STDERR_KEPT)
+        return os.pread(self.stderr, _STDERR_KEPT, start).decode("utf-8", "replace")
+
     def last_line(self) -> str:
         """Of standard error."""
-        start = max(0, size_of(self.stderr) - _STDERR_KEPT)
-        text = os.pread(self.stderr, _STDERR_KEPT, start).decode("utf-8", "replace")
-        return text.strip().rsplit("\n", 1)[-1][:300]
+        return self.last_error().strip().rsplit("\n", 1)[-1][:300]
 
 
 def size_of(descriptor: int) -> int:

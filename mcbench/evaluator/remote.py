@@ -8,6 +8,7 @@ other end. Exceptions and their classes, named tuples and coroutines get stand-i
 
 import builtins
 import collections
+import functools
 import importlib
 import re
 import sys
@@ -159,7 +160,7 @@ def _exception_text(error: Exception) -> str:
     return BaseException.__str__(error) if text is None else str(text)
 
 
-def _exception(link: Any, remote: Remote, kind: Any, args: Any, text: Any) -> Exception:
+def _exception(link: Any, remote: Remote, kind: Any, args: Any, text: Any, line: Any) -> Exception:
     """An exception of the other end as one of the class that stands for its class here."""
     if not (isinstance(kind, type) and issubclass(kind, Exception)) or type(args) is not tuple:
         raise ValueError("no exception")
@@ -167,8 +168,27 @@ def _exception(link: Any, remote: Remote, kind: Any, args: Any, text: Any) -> Ex
         error = kind(*args)
     except Exception:  # it wants other arguments than it kept
         error = kind.__new__(kind, *args)
-    vars(error).update(_remote=remote, _message=str(text))
+    line = line if type(line) is int and 0 < line < 1 << 31 else 0
+    vars(error).update(_remote=remote, _message=str(text), _line=line)
     return error
+
+
+def _generator(link: Any, remote: Remote) -> Any:
+    """A generator of our own that goes through one of the other end, and passes on what it gets."""
+    ask: Any = remote.__next__
+    while True:
+        try:
+            item = ask()
+        except StopIteration as end:
+            return end.value
+        try:
+            sent = yield item
+            ask = remote.__next__ if sent is None else functools.partial(remote.send, sent)
+        except GeneratorExit:
+            remote.close()
+            raise
+        except Exception as error:
+            ask = functools.partial(remote.throw, error)
 
 
 async def _coroutine(link: Any, remote: Remote) -> Any:
@@ -253,7 +273,18 @@ def _pack_exception(link: Any, value: Exception, pack: Callable[[Any], Any]) -> 
         args = pack(value.args)
     except TypeError:  # nested too deeply
         args = pack(())
-    return ["exception", link.number(value), pack(type(value)), args, text_of(value)]
+    told = text_of(value), _line_of(value)
+    return ["exception", link.number(value), pack(type(value)), args, *told]
+
+
+def _line_of(error: Exception) -> int:
+    """The line of the submission that raised it last; 0 where none did."""
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "main.py":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
 
 
 def _pack_tuple(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
@@ -268,6 +299,11 @@ def _pack_dict(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
     return ["factory", pack(value.default_factory), pack(dict(value))]
 
 
+def _generator_tag(link: Any) -> str:
+    """The test gets a generator, the submission no more than something to iterate over."""
+    return "generator" if link.trusting else "handle"
+
+
 _PACKED: list[tuple[Any, Callable[..., Any]]] = [
     (type, _pack_class),
     (Exception, _pack_exception),
@@ -276,6 +312,7 @@ _PACKED: list[tuple[Any, Callable[..., Any]]] = [
     ((list, set, frozenset, bytearray), lambda link, value, pack: None),
     (range, lambda link, value, pack: ["range", *map(pack, (value.start, value.stop, value.step))]),
     (types.CoroutineType, lambda link, value, pack: ["coroutine", link.number(value)]),
+    (types.GeneratorType, lambda link, value, pack: [_generator_tag(link), link.number(value)]),
 ]
 
 
@@ -321,6 +358,7 @@ _STAND_INS: dict[Any, Callable[..., Any]] = {
     "exception": _exception,
     "names": lambda link, remote, items: NamedTuple(items, remote),
     "coroutine": _coroutine,
+    "generator": _generator,
 }
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
-from mcbench.evaluator.submission import Result, Submission, Test, make_test
+from mcbench.evaluator.submission import Result, Submission, Test, make_test, short
 
+_log = logging.getLogger(__name__)
+_MOST_SAID = 100  # reasons; a faulty set may have as many as tests
 LogExtra = Callable[[str, list[str]], None]
 # Columns that a problem may have.
 _OWN = ("preamble", "time_limit_s", "memory_limit_mb", "checker", "checker_protocol")
@@ -24,7 +28,7 @@ class CodeReward:
 
     Called with lists of length B (one entry per completion): ``completions`` (text, or messages
     of which the last one's content counts) and the dataset columns ``form`` ("stdin", "call" or
-    "assert"), ``fn_name`` and ``tests`` (JSON: a list of {"stdin", "expected"}, {"args",
+    "assert"), ``fn_name`` and ``tests`` (a list, also as JSON, of {"stdin", "expected"}, {"args",
     "expected"} or {"code", "entry_point", "setup"}, with further options of `StdioTest` and
     `CallTest`), and where a problem has its own ``time_limit_s``, ``memory_limit_mb`` and
     ``preamble`` (code that is run before the program), and ``checker`` with ``checker_protocol``
@@ -57,6 +61,7 @@ class CodeReward:
         self.last_verdicts: list[str] = []
         self._started: tuple[dict[int, Submission], Future[list[Result]]] | None = None
         self._background = ThreadPoolExecutor(1)
+        self._said: set[str] = set()
 
     def __call__(
         self,
@@ -114,19 +119,26 @@ class CodeReward:
         for place, completion in enumerate(completions):
             own = {name: columns[name][place] for name in _OWN if columns.get(name)}
             checker = own.get("checker") or "", own.get("checker_protocol") or "score"
-            row = (tests[place], form[place], names[place], *checker)
-            if row not in parsed:
-                parsed[row] = parse_tests(*row)
-            code = extract_code(text_of(completion))
-            if code is not None:
-                preamble = own.get("preamble")
-                found[place] = Submission(
-                    f"{preamble}\n{code}" if preamble else code,
-                    parsed[row],
-                    own.get("time_limit_s") or self.time_limit_s,
-                    own.get("memory_limit_mb") or self.memory_limit_mb,
-                )
+            given, row = tests[place], (form[place], names[place], *checker)
+            key = given if isinstance(given, str) else id(given), *row
+            try:
+                if key not in parsed:
+                    parsed[key] = parse_tests(given, *row)
+                code = extract_code(text_of(completion))
+                if code is not None:
+                    found[place] = self._submission(code, parsed[key], own)
+            except UserError as error:
+                raise UserError(f"row {place} of the batch: {error}") from None
         return found
+
+    def _submission(self, code: str, tests: list[Test], own: Mapping[str, Any]) -> Submission:
+        return Submission(
+            code,
+            tests,
+            own.get("time_limit_s") or self.time_limit_s,
+            own.get("memory_limit_mb") or self.memory_limit_mb,
+            own.get("preamble") or "",
+        )
 
     def _rewards(
         self,
@@ -141,10 +153,19 @@ class CodeReward:
         for place, result in zip(found, results, strict=True):
             verdicts[place] = ",".join(result.verdicts)
             rewards[place] = None if "IE" in result.verdicts else float(result.passed)
+            self._say_failures(result)
         self.last_verdicts = verdicts
         if log_extra is not None:
             log_extra("verdicts", verdicts)
         return rewards
+
+    def _say_failures(self, result: Result) -> None:
+        """Why there is no verdict, in the log: once for each reason."""
+        for test in result.tests:
+            new = test.verdict == "IE" and test.message not in self._said
+            if new and len(self._said) < _MOST_SAID:
+                self._said.add(test.message)
+                _log.warning("a response gets no verdict: %s", test.message)
 
 
 class AsyncCodeReward(CodeReward):
@@ -165,30 +186,67 @@ class AsyncCodeReward(CodeReward):
 
 
 def parse_tests(
-    text: str, form: str, fn_name: str | None, checker: str = "", protocol: str = "score"
+    given: Any, form: str, fn_name: str | None, checker: str = "", protocol: str = "score"
 ) -> list[Test]:
-    """The tests of a dataset row.
+    """The tests of a dataset row: JSON, or the list itself, whose empty fields are as if absent.
 
     Raises:
-        UserError: not JSON, no tests, a test that lacks a field or has an unknown one.
+        UserError: not a list, no tests, a test that lacks a field or has an unknown one.
     """
     if form not in ("stdin", "call", "assert"):
         raise UserError(f"unknown form {form!r}; allowed: assert, call, stdin")
     try:
-        rows = json.loads(text)
-    except (TypeError, ValueError):
-        raise UserError("the column tests must hold a JSON list of tests") from None
-    if not isinstance(rows, list) or not rows:
+        rows = json_value(given) if isinstance(given, str) else given
+    except ValueError:
+        raise UserError(f"the column tests must hold JSON, got {short(given)}") from None
+    if rows is None or isinstance(rows, (str, int, float, Mapping)):
+        raise UserError(f"the column tests must hold a list of tests, as JSON, got {short(rows)}")
+    rows = list(rows)
+    if not rows:
         raise UserError("a dataset row has no tests; at least one is needed to score a response")
-    return [make_test(form, fn_name or "", row, checker, protocol) for row in rows]
+    if not isinstance(given, str):  # columns of a table have all fields of any row
+        rows = [_without_empty(row, form) if isinstance(row, Mapping) else row for row in rows]
+    tests = []
+    for number, row in enumerate(rows):
+        try:
+            tests.append(make_test(form, fn_name or "", row, checker, protocol))
+        except UserError as error:
+            raise UserError(f"test {number}: {error}") from None
+    return tests
+
+
+def _without_empty(row: Mapping[str, Any], form: str) -> dict[str, Any]:
+    may_be_none = "expected" if form == "call" else ""
+    return {key: value for key, value in row.items() if value is not None or key == may_be_none}
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON text, with integers of any length.
+
+    Raises:
+        ValueError: not JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:  # also beyond Python's limit on digits
+        return json.loads(text, parse_int=lambda digits: int(Decimal(digits)))
+
+
+_TEXTS = ("text", "output_text")  # kinds of parts
 
 
 def text_of(completion: Any) -> str:
-    """A completion's text, or the content of the last of its messages."""
+    """A completion's text, or the content of the last of its messages, in parts or whole."""
     if isinstance(completion, str):
         return completion
     try:
         content = completion[-1]["content"]
-    except (TypeError, KeyError, IndexError):
+        if isinstance(content, (list, tuple)):
+            content = "".join(part["text"] for part in content if part.get("type") in _TEXTS)
+    except (TypeError, KeyError, IndexError, AttributeError):
         raise UserError("a completion must be text or a list of messages with content") from None
-    return content if isinstance(content, str) else ""
+    if content is not None and not isinstance(content, str):
+        raise UserError(
+            f"a message's content must be text or parts with text, got {short(content)}"
+        )
+    return content or ""

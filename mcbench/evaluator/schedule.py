@@ -13,17 +13,21 @@ import re
 import selectors
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from mcbench.evaluator.checking import check_job, checked
+from mcbench.evaluator.checking import check_job, checked, control_job, may_be_at_fault
 from mcbench.evaluator.judge import job_for, judge
 from mcbench.evaluator.pool import Job, Worker, started
 from mcbench.evaluator.rule_sets import rule_set
-from mcbench.evaluator.submission import Result, StdioTest, Submission, TestResult
+from mcbench.evaluator.submission import Result, Submission, TestResult
 
 _MAX_FAILURES = 2  # a test whose run failed through no fault of its own is repeated once
 _NUMPY = re.compile(r"\b(numpy|scipy|pandas)\b")
+
+
+def _names_numpy(given: Submission) -> bool:
+    return any(map(_NUMPY.search, (given.code, given.preamble)))
 
 
 class LocalSandboxes:
@@ -92,7 +96,7 @@ class _Schedule:
         self.early_exit = early_exit
         self.output_bytes = sandboxes.output_bytes
         self.rule_set = sandboxes.rule_set
-        self.numpy = {i for i, given in enumerate(submissions) if _NUMPY.search(given.code)}
+        self.numpy = {i for i, given in enumerate(submissions) if _names_numpy(given)}
         self.results: list[dict[int, TestResult]] = [{} for _ in submissions]
         # First tests of all, then second tests of all: one submission full of endless loops
         # delays the others little, and early exit saves most.
@@ -188,17 +192,20 @@ class _Schedule:
             self._failed(job, outcome["failure"])
             return
         index, number = job.key
-        if job.ran is not None:
-            self.results[index][number] = checked(job, outcome)
-        else:
-            submission = self.submissions[index]
+        submission = self.submissions[index]
+        further: Callable[..., Job] | None = None
+        if job.ran is None:
             result = judge(submission, job, outcome, self.rule_set)
             if result.verdict == "AC" and result.strategy is None:  # the checker's word
-                test = submission.tests[number]
-                assert isinstance(test, StdioTest)
-                self.checks.append(check_job(job, test, result, self.output_bytes))
-            else:
-                self.results[index][number] = result
+                further = check_job
+        else:
+            result = checked(job, outcome)
+            if job.ran.verdict == "AC" and may_be_at_fault(result, submission.tests[number]):
+                further = control_job
+        if further is None:
+            self.results[index][number] = result
+        else:
+            self.checks.append(further(job, submission.tests[number], result, self.output_bytes))
         job.close()
 
     def _failed(self, job: Job, reason: str) -> None:

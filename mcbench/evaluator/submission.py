@@ -6,8 +6,10 @@ import math
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
 from typing import Any, Literal
+from unicodedata import normalize
 
 from mcbench.errors import UserError, unknown
 
@@ -27,7 +29,7 @@ class CheckerProgram:
     [args]`` reads the output as standard input and ends with status 42 for right, 43 for wrong.
 
     Raises:
-        UserError: an unknown protocol.
+        UserError: an unknown protocol, or code that is not Python.
     """
 
     code: str
@@ -37,11 +39,26 @@ class CheckerProgram:
     def __post_init__(self) -> None:
         if self.protocol not in CHECKER_PROTOCOLS:
             raise unknown("checker protocol", self.protocol, CHECKER_PROTOCOLS)
+        check_python("checker", self.code)
 
 
 CHECKER_PROTOCOLS = ("score", "icpc")
 
 
+@lru_cache(maxsize=4096)
+def check_python(what: str, code: str) -> None:
+    """Refuse a problem's own code that is not Python, with a UserError that names the line."""
+    if not code:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as an odd escape in somebody's test
+            compile(code.removeprefix(BYTE_ORDER_MARK), what, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UserError(f"the {what} is not Python: {error}") from None
+
+
+BYTE_ORDER_MARK = "\ufeff"
 MAX_TIME_S = 86_400
 MAX_MEMORY_MB = 1 << 20
 
@@ -88,6 +105,19 @@ def short(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
+def told_apart(expected: Any, actual: Any) -> str:
+    """Expected and actual value for people, so that they do not look alike."""
+    shown = short(expected), short(actual)
+    if normalize("NFKC", shown[0]) != normalize("NFKC", shown[1]):
+        return f"expected {shown[0]}, got {shown[1]}"
+    if not isinstance(expected, str) or not isinstance(actual, str):
+        return f"expected {shown[0]}, got a {type(actual).__name__} that differs beyond that"
+    pairs = enumerate(zip(expected, actual, strict=False))
+    start = next((i for i, (e, a) in pairs if e != a), min(len(expected), len(actual)))
+    parts = (ascii(text[start : start + 20]) for text in (expected, actual))
+    return "from character {} on: expected {}, got {}".format(start + 1, *parts)
+
+
 MAX_MESSAGE = 1000
 
 
@@ -130,8 +160,10 @@ class StdioTest:
     keep_output: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.stdin, str) or not isinstance(self.expected, str):
-            raise UserError("StdioTest takes stdin and expected as str")
+        texts: tuple[Any, ...] = self.stdin, self.expected
+        for text in texts:
+            if not isinstance(text, str):
+                raise UserError(f"StdioTest takes stdin and expected as str, got {short(text)}")
         try:
             self.stdin.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
@@ -209,14 +241,7 @@ class AssertTest:
             text = getattr(self, name)
             if not isinstance(text, str):
                 raise UserError(f"AssertTest takes {name} as str, got {type(text).__name__}")
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # such as an odd escape in somebody's test
-                    compile(text, name, "exec", dont_inherit=True)
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-                raise UserError(
-                    f"the {name} of an assert-style test is not Python: {error}"
-                ) from None
+            check_python(f"{name} of an assert-style test", text)
         if not self.code.strip():
             raise UserError("an assert-style test needs code: without it nothing is judged")
 
@@ -235,37 +260,53 @@ def make_test(
     Raises:
         UserError: a field that is missing, unknown or does not fit.
     """
-    try:
-        if checker and form == "stdin":
-            given = dict(row)
-            program = CheckerProgram(checker, protocol, tuple(given.pop("checker_args", ())))
-            return StdioTest(**given, checker=program)
-        if form == "assert":
-            return AssertTest(**row)
-        return CallTest(fn_name=fn_name, **row) if form == "call" else StdioTest(**row)
-    except TypeError as error:
-        raise UserError(f"a test of form {form!r} does not fit: {error}") from None
+    if not isinstance(row, Mapping):
+        raise UserError(f"a test of form {form!r} must be an object, got {short(row)}")
+    given = dict(row)
+    if form == "call":
+        given["fn_name"] = fn_name
+    elif checker and form == "stdin":
+        arguments = tuple(given.pop("checker_args", ()))
+        given["checker"] = CheckerProgram(checker, protocol, arguments)
+    kind = _KINDS[form]
+    known = [each.name for each in fields(kind)]
+    if unfit := [name for name in given if name not in known]:
+        allowed = ", ".join(name for name in known if name not in ("fn_name", "checker"))
+        raise UserError(
+            f"a test of form {form!r} does not fit: it has {unfit[0]!r}; allowed: {allowed}"
+        )
+    if lacks := [e.name for e in fields(kind) if e.default is MISSING and e.name not in given]:
+        raise UserError(f"a test of form {form!r} does not fit: it lacks {lacks[0]!r}")
+    return kind(**given)
+
+
+_KINDS: dict[str, Any] = {"stdin": StdioTest, "call": CallTest, "assert": AssertTest}
 
 
 @dataclass(frozen=True)
 class Submission:
     """A program, the tests it must pass and its limits per test.
 
+    ``preamble`` is code of the problem's that is run before the program, in the same names. The
+    program keeps its first lines: a docstring, ``from __future__ import``.
     ``time_limit_s`` is CPU time (the wall limit is twice that plus one second, so that a loaded
     machine does not fail right programs); ``memory_limit_mb`` is peak resident memory in MiB.
 
     Raises:
-        UserError: no tests, code that is not text, a limit that is not positive and finite.
+        UserError: no tests, code that is not text, a preamble that is not Python, a limit that is
+            not positive and finite.
     """
 
     code: str
     tests: Sequence[Test]
     time_limit_s: float = 2.0
     memory_limit_mb: float = 512
+    preamble: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.code, str):
             raise UserError(f"Submission takes code as str, got {type(self.code).__name__}")
+        check_python("preamble of a submission", self.preamble)
         if not isinstance(self.tests, (list, tuple)):
             raise UserError(f"tests is a list or tuple of tests, got {type(self.tests).__name__}")
         if not self.tests:

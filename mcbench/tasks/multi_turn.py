@@ -33,6 +33,7 @@ class Step:
         passed: the metric at its end; None as above.
         verdict: what became of the action, such as ``AC,WA``.
         parts: numbers by name whose means are logged as ``task/NAME``; a later turn's stand.
+        error: what went wrong, for people, where the episode itself failed.
     """
 
     observation: str | None
@@ -41,6 +42,7 @@ class Step:
     passed: bool | None = False
     verdict: str = ""
     parts: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
 
 
 class Environment(Protocol):
@@ -118,9 +120,10 @@ def play(
 ) -> Played:
     """One episode a problem; ``budget`` is how many tokens the model may write in each."""
     began = time.perf_counter()
-    model_s = environment_s = 0.0
+    model_s = 0.0
     with closing(environment):
         observed = environment.reset(problems)
+        environment_s = time.perf_counter() - began
         episodes = [Episode(list(ids)) for ids in tokenizer(list(observed))["input_ids"]]
         playing = list(range(len(episodes)))
         while playing:
@@ -169,6 +172,7 @@ def _enter(episode: Episode, step: Step, text: str, shown: list[int], last: bool
             "action": text,
             "verdict": step.verdict,
             "observation": (step.observation or "") if goes_on else "",
+            **({"error": step.error} if step.error else {}),
         }
     )
 

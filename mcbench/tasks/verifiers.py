@@ -18,9 +18,11 @@ from typing import Any
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
+from mcbench.evaluator.reward import text_of
 from mcbench.tasks.multi_turn import Step
 
 HARNESS = "mcbench_harness"
+_MARK = "the-reply-of-the-model"
 
 
 def harness() -> Any:
@@ -62,13 +64,27 @@ def harness() -> Any:
     return vf.HarnessConfig(id=HARNESS)
 
 
+def _error_of(ended: Any) -> str:
+    """Why an episode failed: an exception, or the last error that it or an agent of its noted."""
+    if isinstance(ended, Exception):
+        return repr(ended)
+    noted = [one for part in (*getattr(ended, "traces", ()), ended) for one in part.errors]
+    return f"{noted[-1].type}: {noted[-1].message}" if noted else "it notes no error"
+
+
 class Verifiers:
     """An environment of theirs whose agent has :func:`harness`, with its tasks by problem id. An
     episode passed if its rewards add up to ``full``.
+
+    A ``tokenizer`` with a chat template writes what the model is shown; without one it is shown the
+    bare texts.
     """
 
-    def __init__(self, environment: Any, tasks: Mapping[str, Any], full: float = 1.0) -> None:
+    def __init__(
+        self, environment: Any, tasks: Mapping[str, Any], full: float = 1.0, tokenizer: Any = None
+    ) -> None:
         self.environment, self.tasks, self.full = environment, tasks, full
+        self.tokenizer = tokenizer if getattr(tokenizer, "chat_template", None) else None
 
     def reset(self, problems: Sequence[Problem]) -> list[str]:
         self._loop, self._stack = asyncio.new_event_loop(), AsyncExitStack()
@@ -79,9 +95,25 @@ class Verifiers:
         first = self._loop.run_until_complete(self._next(range(len(problems))))
         for said in first:
             if not isinstance(said, list):
-                why = repr(said) if isinstance(said, Exception) else said.errors
-                raise UserError(f"an episode ended before its first turn: {why}")
-        return ["\n".join([*(one["content"] for one in said), ""]) for said in first]
+                raise UserError(f"an episode ended before its first turn: {_error_of(said)}")
+        return list(map(self._prompt, first))
+
+    def _prompt(self, messages: list[Any]) -> str:
+        if self.tokenizer is None:
+            return "\n".join([*(one["content"] for one in messages), ""])
+        text = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        return str(text)
+
+    def _observation(self, messages: list[Any]) -> str:
+        """What comes after the model's last turn, whose end token it has written itself."""
+        if self.tokenizer is None:
+            return f"\n{messages[-1]['content']}\n"
+        turns = [n for n, one in enumerate(messages) if one["role"] == "assistant"]
+        marked = [*messages]
+        marked[turns[-1]] = {"role": "assistant", "content": _MARK}
+        return self._prompt(marked).rpartition(_MARK)[2].removeprefix(self.tokenizer.eos_token)
 
     def step(self, actions: Mapping[int, str], last: Collection[int]) -> dict[int, Step]:
         for i, text in actions.items():
@@ -107,9 +139,9 @@ class Verifiers:
     def _step(self, said: Any) -> Step:
         """What follows from the messages that an environment sent, or from an episode's end."""
         if isinstance(said, list):
-            return Step(f"\n{said[-1]['content']}\n", 0.0, False)
+            return Step(self._observation(said), 0.0, False)
         if isinstance(said, Exception) or not said.ok:
-            return Step(None, None, True, None, "IE")
+            return Step(None, None, True, None, "IE", error=_error_of(said))
         reward = sum(trace.reward for trace in said.traces)
         return Step(None, reward, True, reward >= self.full, "AC" if reward >= self.full else "WA")
 
@@ -141,7 +173,8 @@ class Verifiers:
         """The model's turn, in OpenAI's form: the next action of the episode that asks."""
         body = await request.json()
         place = int(body["model"])
-        self._said[place].put_nowait(body["messages"])
+        said = [{**one, "content": text_of([one])} for one in body["messages"]]
+        self._said[place].put_nowait(said)
         reply = {"role": "assistant", "content": await self._actions[place].get()}
         choice = {"index": 0, "message": reply, "finish_reason": "stop"}
         given = {"id": "mcbench", "object": "chat.completion", "created": 0, "choices": [choice]}

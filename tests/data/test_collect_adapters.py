@@ -7,6 +7,7 @@ import pytest
 
 from mcbench.data.collect import ADAPTERS, Source, load_sources, read_source
 from mcbench.errors import UserError
+from mcbench.evaluator import Evaluator
 
 from . import published
 from .published import PROGRAM, jsonl, packed, parquet
@@ -191,16 +192,15 @@ def test_kodcode(tmp_path):
     record = only("kodcode", tmp_path)
     assert (record.id, record.form, record.fn_name) == ("kodcode/Algorithm_1_I", "assert", "add")
     assert [test["code"] for test in record.tests] == ["test_small()", "test_zero()"]
-    assert "import" not in record.tests[0]["setup"]
+    assert {test["setup"] for test in record.tests} == {published.kodcode()["test"]}
     assert record.difficulty == "medium"
 
 
 @pytest.mark.parametrize(
     ("test", "reason"),
     [
-        ("import pytest\nfrom solution import f\ndef test_a():\n    pytest.skip(f())", "pytest"),
-        ("from solution import f\ndef test_a(tmp_path):\n    assert f(tmp_path)", "fixture"),
-        ("from solution import f as g\ndef test_a():\n    assert g()", "rename"),
+        ("import pytest\nfrom solution import f\ndef test_a():\n pytest.warns(f)", "pytest.warns"),
+        ("from solution import f\ndef test_a(tmp_path):\n    assert f(tmp_path)", "tmp_path"),
         ("from solution import f\ndef test_a(:", "no Python"),
         ("from solution import f\nassert f()", "no usable test"),
         ("from solution import f\nimport io, contextlib\ndef test_a():\n    out = io.StringIO()\n"
@@ -215,6 +215,29 @@ def test_kodcode_refuses_tests_that_need_more_than_python(tmp_path, test, reason
     records, [rejected] = read("kodcode", path)
     assert not records
     assert reason in rejected.detail
+
+
+RAISES = """import pytest
+from solution import add as plus
+import solution
+@pytest.fixture
+def one(): return 1
+@pytest.mark.parametrize("b", [1, 2])
+def test_sums(one, b): assert plus(one, b) == one + b == solution.add(one, b)
+def test_no_sum():
+    with pytest.raises(TypeError):
+        plus(1)
+"""
+
+
+def test_kodcode_keeps_a_module_that_needs_pytest_whole(tmp_path):
+    path = jsonl(tmp_path / "k.jsonl", published.kodcode(test=RAISES))
+    record = only("kodcode", path)
+    assert [test["code"] for test in record.tests] == [RAISES]
+    right, wrong = ("def add(a, b): return a + b", "def add(a, b=0): return a + b")
+    with Evaluator(workers=1) as evaluator:
+        results = evaluator.evaluate([record.submission(code) for code in (right, wrong)])
+    assert [result.verdicts for result in results] == [["AC"], ["WA"]]
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,20 @@ def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path, monkeypatch):
     assert peak < 20 * 1024 * 1024
 
 
+def test_what_unpacks_to_many_values_is_refused_unparsed():
+    packed = base64.b64encode(zlib.compress(pickle.dumps("[" + "[], " * 2_500_000 + "0]"), 9))
+    assert len(packed) < 20_000
+    tracemalloc.start()
+    with pytest.raises(decode.Unusable, match="tests unpacks to more than 1,000,000 values"):
+        decode.unpack_pickled_json(packed.decode(), "tests")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60 * 1024 * 1024
+    text = json.dumps([{"input": '1, [2], {}\\"' * 500_000, "output": "1"}])
+    packed = base64.b64encode(zlib.compress(pickle.dumps(text)))
+    assert len(decode.unpack_pickled_json(packed.decode(), "tests")) == 1  # all in one text
+
+
 class Touch:
     """A pickle of this creates a file when it is loaded."""
 

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -108,6 +109,19 @@ def test_a_changed_file_is_read_again(tmp_path):
     assert len(ids(collect([source], tmp_path / "cache"))) == 1
     jsonl(path, published.taco(), published.taco())
     assert len(ids(collect([source], tmp_path / "cache"))) == 2
+
+
+def test_files_are_told_apart_by_their_contents(tmp_path):
+    """Not by name, size and time, which copies and archives keep."""
+    read = []
+    for letter in "ab":
+        (tmp_path / letter).mkdir()
+        path = jsonl(tmp_path / letter / "t.jsonl", published.taco(question=f"Which {letter}?"))
+        os.utime(path, ns=(0, 0))
+        source = Source(adapter="taco", path=str(path))
+        for shard in collect([source], tmp_path / "cache"):
+            read += [record.statement for record in read_problems(shard.path)]
+    assert read == ["Which a?", "Which b?"]
 
 
 def test_large_tests_end_a_shard(tmp_path, monkeypatch):

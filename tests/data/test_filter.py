@@ -227,6 +227,32 @@ def test_overlap_is_found_whatever_numbers_case_and_layout(tmp_path, text):
     )
 
 
+PAIRS = [{"stdin": f"{n}\n", "expected": f"{n * n % 7}\n"} for n in range(21)]
+OTHER = [{"stdin": f"{n}\n", "expected": f"{n * n % 7 + (n > 3)}\n"} for n in range(21)]
+LONG = [{"stdin": " ".join(map(str, range(99))), "expected": "5"}]
+
+
+@pytest.mark.parametrize(
+    ("tests", "theirs", "detail"),
+    [
+        (PAIRS, PAIRS, "has 21 of 21 tests of e/0"),
+        (PAIRS[2:7], [{**one, "stdin": f" {one['stdin']}"} for one in PAIRS], "has 5 of 21 tests"),
+        ([*OTHER, *LONG], [*PAIRS, *LONG], "has 5 of 22 tests"),  # a long one tells by itself
+        (OTHER, PAIRS, ""),  # four of 21, by chance
+        (PAIRS[:2], PAIRS, ""),
+    ],
+)
+def test_a_program_with_the_tests_of_an_evaluation_problem_is_found(
+    tmp_path, tests, theirs, detail
+):
+    config = DecontaminateConfig()
+    index = Index.build([Problem("e/0", TASK, "stdin", tuple(theirs))], config)
+    shard = store_shard(tmp_path / "in", [replace(BASE, form="stdin", tests=tuple(tests))], [])
+    (out,) = Pipeline(tmp_path).run(Decontaminate(index, config), [shard])
+    log = read_audit(out)
+    assert detail in log[0].detail if detail else not log
+
+
 def test_phrases_of_the_trade_are_no_contamination(tmp_path):
     phrase = "The input is given from standard input in the following format, on several lines: n k"
     evaluation = [f"{text} {phrase}" for text in _texts(6)]

@@ -94,6 +94,14 @@ def test_stages_over_shards(tmp_path, workers):
     assert [r.id for r in others] == ["t/2"]
 
 
+def test_a_package_counts_with_all_its_files(monkeypatch):
+    """Of the evaluator, also what only the sandbox loads: it decides who runs out of time."""
+    read = []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path.name) or b"")
+    code_version.__wrapped__(("mcbench.evaluator",), ())
+    assert {"usage.py", "zygote.py", "isolation.py", "child.py", "compare.py"} <= set(read)
+
+
 def test_dropped_records_are_quoted(tmp_path):
     (shard,) = Pipeline(tmp_path).run(DropOdd(), source_shards(tmp_path, [2]))
     (entry,) = read_audit(shard)

@@ -14,7 +14,6 @@ from mcbench.evaluator.adapters import (
     rubric_reward,
     verifiers_reward,
     verl_score,
-    verl_scores,
 )
 
 STDIN = Problem("a", "s", "stdin", ({"stdin": "2\n", "expected": "4\n"},))
@@ -36,17 +35,54 @@ def test_verl_scores_what_the_export_wrote():
         assert verl_score(solution_str=right, **given) == 1.0
         assert verl_score(solution_str=WRONG, **given) == 0.0
         assert verl_score(solution_str="no program", **given) == 0.0
-    scores = verl_scores(
-        data_sources=["x"] * 3, solution_strs=[RIGHT, WRONG, METHOD],
-        ground_truths=[truth(STDIN), truth(STDIN), truth(CALL)], extra_infos=[{}, {}, {}],
-    )  # fmt: skip
-    assert scores == [1.0, 0.0, 1.0]
+
+
+SUM = "```python\nn = int(input())\nprint(sum(int(input()) for _ in range(n)))\n```"
+WRAP = "```python\ndef f(x): return [x]\n```"
+PLAIN = "```python\ndef f(x): return x\n```"
+SHAPES = [
+    (SUM, {"inputs": [["2", "3", "4"]], "outputs": [["7"]]}),
+    (SUM, {"inputs": [["2\n", "3\n", "4\n"]], "outputs": [["7\n"]]}),
+    (SUM, {"inputs": [["2\n3\n4\n"], "1\n5\n"], "outputs": ["7\n", ["5"]]}),
+    (SUM, {"inputs": "2\n3\n4\n", "outputs": "7\n"}),
+    (PLAIN, {"inputs": [[1], [2]], "outputs": [1, 2], "fn_name": "f"}),
+    (PLAIN, {"inputs": [[1], [2]], "outputs": [[1], [2]], "fn_name": "f"}),  # wrapped
+    (WRAP, {"inputs": [[1], [2]], "outputs": [[1], [2]], "fn_name": "f"}),  # meant
+    (PLAIN, {"inputs": ["[1, 2]"], "outputs": ["[1, 2]"], "fn_name": "f"}),
+    (PLAIN, {"inputs": ["10" * 3000], "outputs": ["10" * 3000], "fn_name": "f"}),
+]
+
+
+@pytest.mark.parametrize(("response", "tests"), SHAPES)
+def test_tests_in_all_forms_of_apps_and_taco(response, tests):
+    assert verl_score("apps", response, json.dumps(tests)) == 1.0
+    assert verl_score("apps", WRONG, json.dumps(tests)) == 0.0
+
+
+def test_all_outputs_are_read_in_one_way():
+    tests = {"inputs": [[1], [[2]]], "outputs": [[1], [2]], "fn_name": "f"}
+    sometimes = "```python\ndef f(x): return x\n```"  # right in one reading each
+    assert verl_score("apps", sometimes, json.dumps(tests)) == 0.0
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"inputs": ["1"], "outputs": []}', None])
 def test_a_ground_truth_without_tests_is_said(text):
     with pytest.raises(UserError, match="ground_truth must be JSON with as many inputs as outputs"):
         verl_score("x", RIGHT, text)
+
+
+@pytest.mark.parametrize(
+    ("tests", "message"),
+    [
+        ({"inputs": ["1", 2], "outputs": ["1", "2"]}, "x, row 7: inputs.1. must be text or a list"),
+        ({"inputs": ["1"], "outputs": [[["1"]]]}, "outputs.0. must be text or a list of lines"),
+        ({"inputs": ["a b"], "outputs": ["1"], "fn_name": "f"}, "inputs.0. must be a list of the"),
+        ({"inputs": "1", "outputs": ["1"]}, "as many inputs as outputs"),
+    ],
+)
+def test_other_forms_are_refused_by_row_and_field(tests, message):
+    with pytest.raises(UserError, match=message):
+        verl_score("x", RIGHT, json.dumps(tests), {"index": 7})
 
 
 def test_verifiers_calls_by_name():
@@ -88,16 +124,19 @@ def _verl_data(responses, problem):
     return protocol.DataProto.from_dict(tensors=tensors, non_tensors=columns)
 
 
-def test_with_verl_itself():
-    pytest.importorskip("verl", reason="verl is not installed")
-    from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
-    from verl.workers.reward_manager.batch import BatchRewardManager
+@pytest.mark.parametrize("manager", ["naive", "dapo"])
+def test_with_verl_itself(manager):
+    """As its reward loop finds manager and function: by the names in its configuration."""
+    reward = pytest.importorskip("verl.trainer.ppo.reward", reason="verl is not installed")
+    from omegaconf import OmegaConf
 
+    plugged = {"path": "pkg://mcbench.evaluator.adapters", "name": "verl_score"}
+    chosen = {"source": "register", "name": manager}
+    config = {"reward": {"custom_reward_function": plugged, "reward_manager": chosen}, "data": {}}
+    one = reward.load_reward_manager(OmegaConf.create(config), _Letters())
     data = _verl_data([METHOD, WRONG], CALL)
-    one = NaiveRewardManager(None, _Letters(), verl_score)
     found = [one.loop.run_until_complete(one.run_single(data[i : i + 1])) for i in range(2)]
     assert [each["reward_score"] for each in found] == [1.0, 0.0]
-    assert BatchRewardManager(_Letters(), 0, verl_scores).verify(data) == [1.0, 0.0]
 
 
 def test_with_verifiers_itself():

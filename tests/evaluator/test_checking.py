@@ -17,7 +17,14 @@ CASES = [
     ("AC", "print('in')\nprint()", CheckerProgram(READS_INPUT, "icpc")),
     ("WA", "print('x')", CheckerProgram(READS_INPUT, "icpc")),
     ("AC", "import os\nos.write(1, bytes([255, 10, 13, 10, 0]))", CheckerProgram(BYTES)),
-    ("WA", "print(1)", CheckerProgram("1 / 0")),
+    (
+        "WA",
+        "print('x')",
+        CheckerProgram("import sys\nprint(5 // (open(sys.argv[3]).read() < 'b'))"),
+    ),
+    # One that fails on the expected answer, too, is at fault itself.
+    ("IE", "print(1)", CheckerProgram("1 / 0")),
+    ("IE", "print(1)", CheckerProgram("import no_such_module", "icpc")),
 ]
 
 

@@ -3,7 +3,7 @@
 import math
 import random
 from fractions import Fraction
-from itertools import count, permutations
+from itertools import count, permutations, zip_longest
 
 import numpy as np
 import pytest
@@ -41,6 +41,14 @@ ACCEPTED = [
     ("numeric", "100000", "100001", {"rtol": 1e-2}),
     ("words", "100 Yes", "105 YES", {"rtol": 0.1}),
     ("any_order", "100 7", "7 105", {"rtol": 0.1, "any_order": True}),
+    # Where an expected number is not whole, the others are real numbers, too.
+    ("numeric", "0.5 1", "0.5 1.0", {}),
+    ("numeric", "0.5\n-3 0", "0.50\n-3.000 0.0", {}),
+    ("numeric", "1", "1.0", {"real": True}),
+    ("numeric", "100000 0.5", "100000 0.50001", {"rtol": 1e-4}),
+    # A float has no more digits than that.
+    ("numeric", "1.2345678901234567e+19", "12345678901234567890", {}),
+    ("numeric", "12345678901234567000.0", "12345678901234567890", {"rtol": None}),
     ("words", "YES", "Yes", {}),
     ("words", "no\nYES\n", "NO\nyes", {}),
     ("words", "YES 0.5", "yes 0.50", {}),
@@ -67,6 +75,12 @@ REJECTED = [
     ("100 a", "105 A", {"rtol": 0.1}),
     ("100 7", "105  7", {"rtol": 0.1, "space_sensitive": True}),
     ("5", "5.0", {}),
+    ("0.5 1", "0.5 1.00001", {}),
+    ("0.5 5", "0.5 5.", {}),
+    ("2.0 5", "2 5.0", {}),
+    ("1", "1e0", {"real": True}),
+    ("100000 0.5", "100001 0.5", {"rtol": 1e-4}),
+    ("1.2345678901234567e+19", "12345678901234569999", {}),
     ("5", "05", {}),
     ("1000", "1_000", {}),
     ("1000", "1e3", {}),
@@ -134,6 +148,8 @@ VALUES_ACCEPTED = [
     ("structure", [0.5, [1.5]], [0.5000000001, (1.5,)], {}),
     ("structure", 2.0, 2, {}),
     ("structure", 2, 2.0, {}),
+    ("structure", 1.2345678901234567e19, 12345678901234567890, {}),
+    ("structure", [1e22, {"a": 2.0**60}], (10**22, {"a": 2**60 + 1}), {}),
     ("structure", math.nan, math.nan, {}),
     ("exact", {1, 2}, {2, 1}, {}),
     ("exact", 10**5000, 10**5000, {}),
@@ -155,6 +171,8 @@ VALUES_REJECTED = [
     ([1, 0], [True, False], {}),
     ({1}, {True}, {}),
     ({1: 0}, {True: 0}, {}),
+    (2.0**53 - 1, 2**53, {}),
+    (1.2345678901234567e19, 12345678901234569999, {}),
     (1, "1", {}),
     ("1", 1, {}),
     ("a", "a ", {}),
@@ -219,6 +237,17 @@ def test_reason_names_the_first_difference():
     assert reason("yes\n1 2", "YES\n\n1 3\n") == "line 3, token 3: expected '2', got '3'"
     assert reason("1 2", "1\n") == "expected 2 tokens, got 1"
     assert reason("1", "1\n\n2") == "line 3, token 2: expected the output to end, got '2'"
+    # What looks alike is told apart.
+    assert reason("caf\u00e9", "cafe\u0301") == (
+        "line 1, token 1: from character 4 on: expected '\\xe9', got 'e\\u0301'"
+    )
+    assert reason("\u0041b", "\uff21b").endswith("expected 'Ab', got '\\uff21b'")
+    long = "a" * 40
+    assert "from character 41 on: expected 'xa" in reason(f"{long}x{long}", f"{long}y{long}")
+    assert "expected 'aaa" in reason(2 * long, 2 * long + "y")
+    assert compare_values([2 * long], [3 * long], Rules()).reason.endswith(
+        "that differs beyond that"
+    )
     assert "in any order" in reason("1 2", "1 3", any_order=True)
 
 
@@ -314,6 +343,8 @@ def test_agrees_with_a_naive_judge_on_random_outputs():
         got += ["1"] * (rng.random() < 0.05)
         expected = " ".join(wanted)
         actual = "".join(word + rng.choice(spaces) for word in got)
+        if any("." in w and Fraction(w).denominator > 1 for w in wanted):  # real numbers
+            got = [g[:-2] if g == "1.0" == f"{w}.0" else g for w, g in zip_longest(wanted, got)]
         right = len(wanted) == len(got) and all(map(naive_token_match, wanted, got))
         assert outputs_match(expected, actual) == right, (expected, actual)
         accepted += right

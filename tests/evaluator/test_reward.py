@@ -37,6 +37,34 @@ EXTRACTIONS = [
     ("x = 1", None),
     ("", None),
     ("```python x = 1```", None),
+    # In a list item or a quotation; what is indented with the fence is as far to the left as it.
+    ("1. So:\n\n   ```python\n   if x:\n       y\n   ```\n", "if x:\n    y\n"),
+    ("- ```py\n  x\n  ```\n- and", "x\n"),
+    ("10. a\n    - b\n\n      ~~~\n      x\n\n      y\n      ~~~", "x\n\ny\n"),
+    ("> ```python\n> if x:\n>     y\n> ```", "if x:\n    y\n"),
+    ("\t```python\n\tx\n\t```", "x\n"),
+    ("   ```python\nif x:\n  y\n   ```", "if x:\n  y\n"),
+    # After words, and closed on the line of a statement, but not within a text or comment.
+    ("Answer: ```python\nx\n```", "x\n"),
+    ("```python\nx\ny = 2```\nDone.", "x\ny = 2\n"),
+    ("```python\nx```\nor\n```python\ny```", "y\n"),
+    ("```python\nprint('''```\n''')\n```", "print('''```\n''')\n"),
+    ('```python\n"""\nin ```\n"""\n# in ```\n```', '"""\nin ```\n"""\n# in ```\n'),
+    (
+        "```python\ndef f():\n    '''\n    ```\n    '''\n```",
+        "def f():\n    '''\n    ```\n    '''\n",
+    ),
+    # What follows the program in another language is no program, what is cut off none either.
+    ("```python\nx\n```\nIt prints:\n```text\n1\n```\n```console\n$ x\n```", "x\n"),
+    ("```python\nx\n```\n```sh\npython main.py", None),
+    ("```python\nx\n```\n```\ny\n```", "y\n"),
+    ("```text\na\n```\n```Python3\nx\n```\n", "x\n"),
+    ("```text\nx\n```", "x\n"),
+    ("~~~{.python .numberLines}\nx\n~~~", "x\n"),
+    ('```python title="a.py"\nx\n```', "x\n"),
+    # The prompt has opened the fence.
+    ("def f(x):\n    return x\n```\nIt returns x.", "def f(x):\n    return x\n"),
+    ("It is:\n```\nx", None),
 ]
 
 
@@ -56,6 +84,12 @@ HOSTILE = [
     "````\n```\n",
     "\r\n",
     "\x00",
+    "x ```\n",
+    "x = 1```\n",
+    "- ",
+    "</think>\n",
+    "```\n</think>'\n",
+    "'''\n",
 ]
 
 
@@ -120,6 +154,18 @@ def test_infrastructure_failure_is_no_reward():
     assert rewards == [None, 0.0]
 
 
+def test_why_there_is_no_verdict_is_said_once(evaluator, caplog):
+    tests = json.dumps([{"code": "import no_such_module\nassert f(1) == 1"}])
+    reward, completions = CodeReward(evaluator), [block("def f(x): return x")] * 2
+    for _ in range(2):
+        columns = {"tests": [tests] * 2, "form": ["assert"] * 2}
+        assert reward([""] * 2, completions, **columns) == [None, None]
+    assert [one.message for one in caplog.records] == [
+        "a response gets no verdict: the test itself failed: ModuleNotFoundError: No module named "
+        "'no_such_module' (import no_such_module)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -127,6 +173,20 @@ def test_infrastructure_failure_is_no_reward():
         ({"tests": ["[]"], "form": ["stdin"]}, "no tests"),
         ({"tests": ["{"], "form": ["stdin"]}, "JSON"),
         ({"tests": [None], "form": ["stdin"]}, "JSON"),
+        (
+            {"tests": ["[3]"], "form": ["stdin"]},
+            "row 0 of the batch: test 0: .* be an object, got 3",
+        ),
+        (
+            {"tests": ['{"inputs": []}'], "form": ["stdin"]},
+            "a list of tests, as JSON, got {'inputs'",
+        ),
+        ({"tests": ['[{"stdin": ""}]'], "form": ["stdin"]}, "it lacks 'expected'"),
+        (
+            {"tests": ['[{"input": ""}]'], "form": ["stdin"]},
+            "it has 'input'; allowed: stdin, expec",
+        ),
+        ({"tests": ['[{"stdin": ["1"], "expected": ""}]'], "form": ["stdin"]}, r"got \['1'\]"),
         ({"tests": [STDIN_TESTS], "form": ["file"]}, "allowed: assert, call, stdin"),
         ({"tests": [STDIN_TESTS], "form": ["call"], "fn_name": ["f"]}, "does not fit"),
         ({"tests": [CALL_TESTS], "form": ["call"]}, "needs fn_name"),
@@ -138,8 +198,33 @@ def test_unusable_rows_are_refused(columns, message, evaluator):
 
 
 def test_completion_that_is_no_text_is_refused(evaluator):
-    with pytest.raises(UserError, match="completion must be text"):
-        CodeReward(evaluator)([""], [3], tests=[STDIN_TESTS], form=["stdin"])
+    for completion, message in (
+        (3, "completion must be text"),
+        ([{"content": [3]}], "completion must be text"),
+        ([{"content": 3}], "content must be text or parts with text, got 3"),
+    ):
+        with pytest.raises(UserError, match=message):
+            CodeReward(evaluator)([""], [completion], tests=[STDIN_TESTS], form=["stdin"])
+
+
+def test_content_in_parts_and_tests_as_lists(evaluator):
+    text = block("print(int(input()) * 2)")
+    parts = [
+        {"type": "text", "text": text[:20]},
+        {"type": "image"},
+        {"type": "text", "text": text[20:]},
+    ]
+    # As a table holds rows of several forms: each has all fields.
+    tests = [{**test, "rtol": None, "args": None} for test in json.loads(STDIN_TESTS)]
+    reward = CodeReward(evaluator)
+    completions = [[{"role": "assistant", "content": parts}], [{"content": None}]]
+    assert reward([""] * 2, completions, tests=[tests] * 2, form=["stdin"] * 2) == [1.0, 0.0]
+
+
+def test_integers_of_any_length_in_columns_of_json(evaluator):
+    tests = '[{"args": [' + "9" * 5000 + '], "expected": ' + "9" * 4999 + "8}]"
+    given = {"tests": [tests], "form": ["call"], "fn_name": ["f"]}
+    assert CodeReward(evaluator)([""], [block("def f(x): return x - 1")], **given) == [1.0]
 
 
 def test_the_coroutine_gives_the_same_rewards_beside_other_work(evaluator):

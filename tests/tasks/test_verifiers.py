@@ -65,7 +65,7 @@ def test_an_episode_that_fails_is_no_reward_and_the_others_go_on(asks: Any) -> N
     tasks = {"good": ["a", "b"], "bad": ["a", RuntimeError("boom")], "lost": ["a"]}
     environment = Verifiers(asks, tasks)
     assert environment.reset(named(*tasks)) == ["a\n"] * 3
-    failed = Step(None, None, True, None, "IE")
+    failed = Step(None, None, True, None, "IE", error="RuntimeError('boom')")
     assert environment.step({0: "0", 1: "1", 2: "0.5"}, ()) == {
         0: Step("\nb\n", 0.0, False), 1: failed, 2: Step(None, 0.5, True, False, "WA"),
     }  # fmt: skip
@@ -95,6 +95,87 @@ def test_a_rollout_closes_what_it_could_not_begin_or_finish(asks: Any) -> None:
         play(environment, named("good"), fails, load_tokenizer(), 8)
     assert environment._loop.is_closed()
     assert not asks.serves
+
+
+class Template:
+    """A tokenizer that has a chat template."""
+
+    eos_token = chat_template = "<end>"
+
+    def apply_chat_template(
+        self, messages: Any, tokenize: bool, add_generation_prompt: bool
+    ) -> str:
+        turns = [f"<{one['role']}>{one['content'].strip()}<end>\n" for one in messages]
+        return "".join([*turns, "<assistant>"])
+
+
+def test_a_chat_template_writes_what_the_model_is_shown(asks: Any) -> None:
+    environment = Verifiers(asks, {"a": ["one", "two"]}, tokenizer=Template())
+    assert environment.reset(named("a")) == ["<user>one<end>\n<assistant>"]
+    said = [("user", "one"), ("assistant", " a "), ("user", "two")]
+    messages = [{"role": role, "content": text} for role, text in said]
+    assert environment._observation(messages) == "\n<user>two<end>\n<assistant>"
+    environment.close()
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Their environment of one turn, for tasks of ours that our judge rewards."""
+    vf = pytest.importorskip("verifiers.v1", reason="verifiers is not installed, or before 0.4")
+    from verifiers.v1.envs.single_agent.env import SingleAgentEnv, SingleAgentEnvConfig
+
+    class Data(vf.TaskData):  # type: ignore[name-defined, misc]
+        tests: str
+        form: str = "call"
+        fn_name: str = "twice"
+
+    class Tools(vf.Toolset):  # type: ignore[name-defined, misc]
+        @vf.tool  # type: ignore[untyped-decorator]
+        async def look(self) -> str:
+            """Look."""
+            return "nothing"
+
+    class Program(vf.Task[Data]):  # type: ignore[name-defined, misc, valid-type]
+        pass
+
+    class WithTools(vf.Task[Data]):  # type: ignore[name-defined, misc, valid-type]
+        @classmethod
+        def toolsets(cls, config: Any) -> list[Any]:
+            return [Tools(vf.ToolsetConfig())]
+
+    class Programs(vf.Taskset[Program, vf.TasksetConfig]):  # type: ignore[name-defined, misc]
+        def load(self) -> Any:
+            rewards = {"code": {"fn": "mcbench.evaluator.adapters:verifiers_reward"}}
+            config = vf.TaskConfig(rewards=rewards)
+            yield Program(Data(prompt="p", tests='[{"args": [2], "expected": 4}]'), config)
+            yield Program(Data(prompt="p", tests="{}"), config)
+            yield WithTools(Data(prompt="p", tests="[]"), config)
+
+    module = ModuleType("some_programs")
+    module.__dict__.update(Programs=Programs, __all__=["Programs"])
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    agent = vf.AgentConfig(harness=harness(), runtime=vf.SubprocessConfig())
+    taskset = vf.TasksetConfig(id=module.__name__)
+    environment = SingleAgentEnv(SingleAgentEnvConfig(taskset=taskset, agent=agent))
+    tasks = dict(zip(("good", "no tests", "tools"), environment.taskset, strict=True))
+    return Verifiers(environment, tasks)
+
+
+def test_programs_are_judged_in_an_environment_of_theirs(programs: Any) -> None:
+    assert programs.reset(named("good", "good", "no tests")) == ["p\n"] * 3
+    right = "```python\ndef twice(x): return 2 * x\n```"
+    steps = programs.step({0: right, 1: "no program", 2: right}, ())
+    assert [(one.reward, one.verdict) for one in steps.values()] == [
+        (1.0, "AC"), (0.0, "WA"), (None, "IE")
+    ]  # fmt: skip
+    assert "must hold a list of tests" in steps[2].error
+    programs.close()
+
+
+def test_tools_are_refused_with_a_sentence(programs: Any) -> None:
+    with pytest.raises(UserError, match=r"first turn: .* does not support MCP tools"):
+        programs.reset(named("tools"))
+    programs.close()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import json
 import pickletools
 import re
 import zlib
+from itertools import islice
 from typing import Any
 
 from mcbench.data.audit import shorten
@@ -22,7 +23,8 @@ MB = 1024 * 1024
 # How much one row may hold, in MiB of text; what exceeds it is refused, never truncated.
 TEST_MB = 32.0  # input and expected output of a test: a longer one is left out
 TESTS_MB = 32.0  # the tests of a problem package together, of which the longest are left out
-UNPACKED_MB = 1024.0  # what a compressed field unpacks to
+UNPACKED_MB = 256.0  # what a compressed field unpacks to
+UNPACKED_VALUES = 1_000_000  # texts, lists, objects and further items in it: each takes far more
 ROW_MB = 1024.0  # a line of a JSON-lines file
 
 # Opcodes of a pickle that holds one str. None of them can name, build or call anything.
@@ -89,14 +91,21 @@ def unpack_pickled_json(text: str, field: str) -> Any:
     """What LiveCodeBench's private tests hold: base64 of zlib of a pickled JSON text.
 
     Raises:
-        Unusable: not of that form; it unpacks to more than :data:`UNPACKED_MB`; the pickle holds
-            anything but one str (such a pickle is never loaded).
+        Unusable: not of that form; it unpacks to more than :data:`UNPACKED_MB` or
+            :data:`UNPACKED_VALUES`; the pickle holds anything but one str (such a pickle is never
+            loaded).
     """
     try:
         packed = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise Unusable("malformed", f"{field} is neither JSON nor base64") from None
-    return parse_json(pickled_text(inflate(packed, field, UNPACKED_MB), field), field)
+    unpacked = pickled_text(inflate(packed, field, UNPACKED_MB), field)
+    if next(islice(_VALUES.finditer(unpacked), UNPACKED_VALUES, None), None):
+        raise Unusable("oversized", f"{field} unpacks to more than {UNPACKED_VALUES:,} values")
+    return parse_json(unpacked, field)
+
+
+_VALUES = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{,]', re.DOTALL)
 
 
 def inflate(packed: bytes, field: str, limit_mb: float) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from mcbench.data.audit import shorten
 from mcbench.data.collect.rows import SUFFIXES, Disappeared
 from mcbench.errors import UserError
+from mcbench.files import file_digest
 
 OFFLINE = "path in a configuration, --data PATH or NAME:PATH on the command line"
 
@@ -57,15 +58,15 @@ def local_files(path: Path, patterns: Sequence[str]) -> list[SourceFile]:
 
 
 def local_folder(path: Path) -> SourceFile:
-    """A folder of problem packages; names, sizes and times of all files in it identify it.
+    """A folder of problem packages; names and contents of all files in it identify it.
 
     Raises:
         UserError: no folder.
     """
     if not path.is_dir():
         raise UserError(f"{path} is no folder; name one with problem packages")
-    files = ((p.relative_to(path), p.lstat()) for p in sorted(path.rglob("*")))
-    lines = (f"{name} {about.st_size} {about.st_mtime_ns}" for name, about in files)
+    files = (p for p in sorted(path.rglob("*")) if p.is_file() and not p.is_symlink())
+    lines = (f"{p.relative_to(path)} {file_digest(p)}" for p in files)
     return SourceFile(".", "\n".join(lines), path.joinpath)
 
 
@@ -79,8 +80,7 @@ def _local(folder: Path, name: str) -> SourceFile:
             raise Disappeared(f"{folder / name} does not exist")
         return folder / name
 
-    about = (folder / name).stat()
-    return SourceFile(name, f"{name} {about.st_size} {about.st_mtime_ns}", get)
+    return SourceFile(name, f"{name} {file_digest(folder / name)}", get)
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from mcbench.data.collect.adapter import Adapter, RowReader, text_field
 from mcbench.data.collect.decode import Unusable, names, object_or_none, type_name
 from mcbench.data.programs import parsed
+from mcbench.evaluator.unit_tests import PYTEST_NAMES
 
 Row = dict[str, Any]
 
@@ -136,18 +137,26 @@ MBPP = Adapter(
 
 
 def _kodcode(row: Row, reader: RowReader) -> Row:
-    """The tests are a pytest module that imports from ``solution``; each function is one test.
+    """The tests are a pytest module that imports from ``solution``; each function is one test, or
+    the module as a whole, where it needs pytest.
 
-    Modules that need pytest itself (raises, fixtures, parametrize) are refused: it is no part of
-    what judges submissions here. So are those that look at what the solution prints or replace what
-    it calls: it runs in a process of its own.
+    Those that look at what the solution prints or replace what it calls are refused: it runs in a
+    process of its own. So is what the evaluator does not have of pytest.
     """
-    setup, tests, imported = _pytest_module(text_field(row, "test|test_code"))
+    source = text_field(row, "test|test_code")
+    body = _parse(source, "test").body
+    tests = [n for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
+    needs_pytest = _looked_through(body, tests)
     info = row.get("test_info")
     info = object_or_none(info[0] if isinstance(info, list) and info else info)
-    entry = info.get("function_name") or imported
-    for name in tests:
-        reader.check(f"{name}()", setup=setup, entry_point=entry)
+    imports = (n for n in body if isinstance(n, ast.ImportFrom) and n.module == "solution")
+    imported = (one.name for node in imports for one in node.names if one.name != "*")
+    entry = info.get("function_name") or next(imported, "")
+    if needs_pytest:
+        reader.check(source, entry_point=entry)
+    else:
+        for test in tests:
+            reader.check(f"{test.name}()", setup=source, entry_point=entry)
     return {
         "fn_name": entry,
         "starter_code": info.get("function_declaration") or "",
@@ -155,36 +164,26 @@ def _kodcode(row: Row, reader: RowReader) -> Row:
     }
 
 
-def _pytest_module(source: str) -> tuple[str, list[str], str]:
-    """A test module without its import of the solution, its test functions, the first import."""
-    module = _parse(source, "test")
-    rest, imported = [], ""
-    for node in module.body:
-        if isinstance(node, ast.ImportFrom) and node.module == "solution":
-            if any(alias.name == "*" or alias.asname for alias in node.names):
-                raise Unusable("unsupported", "its tests rename what they import from solution")
-            imported = imported or node.names[0].name
-        else:
-            rest.append(node)
-    nodes = list(ast.walk(ast.Module(rest, [])))
+def _looked_through(body: list[ast.stmt], tests: list[ast.FunctionDef]) -> bool:
+    """Whether a module of tests needs pytest, or classes of it to be run.
+
+    Raises:
+        Unusable: it reaches into the solution, or needs more of pytest than there is.
+    """
+    nodes = [node for statement in body for node in ast.walk(statement)]
     modules = _imports(nodes)
     used = {_dotted(node, modules) for node in nodes}
-    if foreign := {name.partition(".")[0] for name in used} & {"pytest", "solution"}:
-        raise Unusable("unsupported", f"its tests need the module {sorted(foreign)[0]}")
     if inner := used & _WITHIN | {_replaced(node, modules) for node in nodes} - {""}:
         raise Unusable("unsupported", f"its tests reach into the solution ({sorted(inner)[0]})")
-    kept = [
-        node
-        for node in rest
-        if not (isinstance(node, ast.Import) and node.names[0].name in ("pytest", "solution"))
-    ]
-    functions = [node for node in kept if isinstance(node, ast.FunctionDef)]
-    tests = [node for node in functions if node.name.startswith("test")]
-    for node in tests:
-        if node.args.posonlyargs or node.args.args or node.args.kwonlyargs:
-            raise Unusable("unsupported", f"its test {node.name} needs a fixture")
-    return ast.unparse(ast.Module(kept, [])), [node.name for node in tests], imported
+    of_pytest = {name.split(".")[1] for name in used if name.startswith("pytest.")}
+    arguments = {arg.arg for test in tests for arg in (*test.args.args, *test.args.kwonlyargs)}
+    lacking = [f"pytest.{name}" for name in sorted(of_pytest - PYTEST_NAMES)]
+    if lacking := lacking or [f"the fixture {name}" for name in sorted(arguments & _FIXTURES)]:
+        raise Unusable("unsupported", f"its tests need {lacking[0]}")
+    return bool(of_pytest or arguments) or any(isinstance(node, ast.ClassDef) for node in body)
 
+
+_FIXTURES = {"capfd", "caplog", "capsys", "monkeypatch", "recwarn", "request", "tmp_path", "tmpdir"}
 
 # What tests see of a program only in its own process, or change only in theirs.
 _WITHIN = {
