@@ -12,6 +12,7 @@ from torch import Tensor
 from mcbench.errors import UserError
 from mcbench.grpo.config import CLIPPED_LOSSES, MicroCoderGRPOConfig
 from mcbench.grpo.trl_sampling import stop_texts
+from mcbench.grpo.truncation import sampled_from
 
 # Fields of a model's generation_config that do not change what is sampled.
 _HARMLESS = {
@@ -119,6 +120,7 @@ def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]
       and 5348;
     - penalties, and whatever else of the model's generation_config TRL does not set itself, which
       ``generate`` of transformers then fills in (``inherited``);
+    - top_p, top_k and min_p beside a KL term (:mod:`mcbench.grpo.truncation`);
     - ends that no token marks: https://github.com/huggingface/trl/issues/3425.
     """
     given: Any = args.generation_kwargs or {}
@@ -127,6 +129,13 @@ def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]
         yield (
             f"generation_kwargs samples at temperature {temperature} and log-probabilities are "
             f"those at temperature {args.temperature}: set temperature={temperature} in its place"
+        )
+    if args.beta and sampled_from(args):
+        yield (
+            "top_p, top_k or min_p beside a KL term: log-probabilities are those of the whole "
+            "distribution, as in TRL, because between policies that keep different tokens there "
+            "is no finite KL, so that ratios are of another policy than the one that sampled; set "
+            "beta=0, or sample from all tokens"
         )
     penalty = given.get("repetition_penalty", args.repetition_penalty)
     changed = {} if penalty == 1 else {"repetition_penalty": penalty}

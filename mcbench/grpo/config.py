@@ -368,14 +368,6 @@ class MicroCoderGRPOConfig(GRPOConfig):
                 f"kl_estimator={self.kl_estimator!r} changes a term that the Liger kernel computes "
                 "itself; set kl_estimator='k3' or use_liger_kernel=False"
             )
-        given: Any = self.generation_kwargs or {}
-        for name in ("top_p", "top_k", "min_p") if self.beta else ():
-            value = given.get(name, getattr(self, name))
-            if value not in ((None, 1) if name == "top_p" else (None, 0, -1)):
-                raise UserError(
-                    f"{name}={value:g} with beta={self.beta:g}: between distributions that keep "
-                    "different tokens there is no finite KL; set beta=0, or sample from all tokens"
-                )
         if self.clip_ratio_c is None:
             return
         high = 1 + (self.epsilon if self.epsilon_high is None else self.epsilon_high)

@@ -10,7 +10,9 @@ that are kept,
 of the old policy as of the new one, each with the tokens that it keeps itself; the sampled token is
 always among them, so that a policy that has moved away from it has a small probability and not
 none. The same numbers as vLLM's ``processed_logprobs``. They need the whole logits of a forward
-pass, which TRL does not hold otherwise: B x T x V numbers of 4 bytes.
+pass, which TRL does not hold otherwise: B x T x V numbers of 4 bytes. Beside a KL term they stay
+those of the whole distribution, as TRL's: between policies that keep different tokens there is no
+finite KL.
 
 Shapes: N tokens, V words of the vocabulary.
 """
@@ -29,9 +31,14 @@ Filter = Any  # of transformers: ``filter(None, scores)`` is -inf where a token 
 
 
 def filters(args: MicroCoderGRPOConfig) -> list[Filter]:
-    """What the sampler of these arguments keeps of (N, V) scores, in the order of transformers;
-    empty where it samples from all.
+    """What log-probabilities keep of (N, V) scores: what the sampler of these arguments keeps, in
+    the order of transformers; everything (empty) where it samples from all, or beside a KL term.
     """
+    return [] if args.beta else sampled_from(args)
+
+
+def sampled_from(args: MicroCoderGRPOConfig) -> list[Filter]:
+    """What the sampler of these arguments keeps; empty where it samples from all."""
     given: Any = args.generation_kwargs or {}
     top_k, top_p, min_p = (given.get(name, getattr(args, name)) for name in _TRUNCATING)
     found: list[Filter] = []

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mcbench.errors import UserError
+from mcbench.grpo.checks import other_distributions
 from mcbench.grpo.truncation import filters, kept_log_probs
 
 from .conftest import logged
@@ -92,10 +92,12 @@ def test_scored_by_the_trainer_as_by_the_sampler(make_trainer):
     assert found == pytest.approx(known, abs=1e-4)
 
 
-def test_no_kl_between_distributions_that_keep_different_tokens(config):
-    with pytest.raises(UserError, match=r"top_p=0.9 with beta=0.1: .* no finite KL"):
-        config(top_p=0.9, beta=0.1)
-    config(top_p=0.9, beta=0.1, generation_kwargs={"top_p": 1.0, "top_k": -1})
+def test_beside_a_kl_term_log_probabilities_stay_trl_s_and_that_is_said(config):
+    kept = config(top_p=0.9, beta=0.1)
+    assert filters(kept) == []
+    assert ["no finite KL" in told for told in other_distributions(kept, {})] == [True]
+    whole = config(top_p=0.9, beta=0.1, generation_kwargs={"top_p": 1.0, "top_k": -1})
+    assert list(other_distributions(whole, {})) == []
 
 
 def test_what_the_model_brings_is_said(make_trainer, caplog):
