@@ -65,6 +65,8 @@ def by_folder(path):
     return given["world"]
 
 
+for number in range(3, 4096):
+    attempt("inherited", lambda number=number: not stat.S_ISDIR(os.fstat(number).st_mode))
 for number, path in enumerate(given["paths"]):
     talk("by path", path)
     for root in ("/proc/self/root", "/proc/1/root", f"/proc/{os.getppid()}/root", "../../.."):
@@ -86,6 +88,4 @@ for number, path in enumerate(given["paths"]):
         attempt("stat", lambda path=path: os.stat(path))
 for name in given["abstract"]:
     talk("by an abstract name", f"\0{name}")
-for number in range(3, 4096):
-    attempt("inherited", lambda number=number: not stat.S_ISDIR(os.fstat(number).st_mode))
 print(*sorted(managed), sep=", ")

@@ -22,15 +22,18 @@ from tests.evaluator.processes import alive, descendants, eventually, levels
 EVERYTHING = "from tests.evaluator.test_portable import *\nfrom tests.evaluator.machines import *\n"
 pytestmark = on_linux
 
-MISSING = {  # by refused call: the layers that are then named
-    "memfd_create": {"files in memory", "file filter (Landlock)"},
-    "pidfd_open": {"process handles (pidfd)"},
-    "landlock_create_ruleset": {"file filter (Landlock)"},
-    "mount": {"mount namespace"},
-    "unshare": {"network namespace", "ipc namespace", "mount namespace", "pid namespace"},
-    "prctl": {"system call filter (seccomp)"},
+WORLD = {"pid namespace", "own root"}
+MISSING = {  # by refused calls: the layers that are then named
+    ("memfd_create",): {"files in memory"},
+    ("pidfd_open",): {"process handles (pidfd)"},
+    ("mount",): WORLD,
+    ("pivot_root",): WORLD,
+    ("unshare",): WORLD | {"network namespace", "ipc namespace"},
+    ("unshare", "landlock_create_ruleset"): WORLD | {"file filter (Landlock)"},
+    ("unshare", "memfd_create"): WORLD | {"files in memory", "file filter (Landlock)"},
+    ("prctl",): {"system call filter (seccomp)"},
 }
-ONCE = ("memfd_create", "unshare")  # the others take as long again, each
+ONCE = (("memfd_create",), ("unshare",))  # the others take as long again, each
 
 ECHO, ADD = [StdioTest("3\n", "3")], [CallTest("add", [1, 2], 3)]
 CHECK = [AssertTest("assert candidate(1, 2) == 3", entry_point="add")]
@@ -84,13 +87,13 @@ def judge_all() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [pytest.param(c, marks=[pytest.mark.slow] * (c not in ONCE)) for c in MISSING]
+    "calls", [pytest.param(c, marks=[pytest.mark.slow] * (c not in ONCE)) for c in MISSING]
 )
-def test_one_refused_feature_changes_no_verdict(call):
-    done = run(f"{EVERYTHING}refuse(['{call}'], EPERM)\njudge_all()")
+def test_a_refused_feature_changes_no_verdict(calls):
+    done = run(f"{EVERYTHING}refuse({calls})\njudge_all()")
     report = json.loads(done.stdout)
     assert (report["wrong"], report["left"]) == ([], 0)
-    assert set(report["missing"]) >= MISSING[call]
+    assert set(report["missing"]) >= MISSING[calls]
     for layer in report["missing"]:
         assert done.stderr.count(repr(layer)) == 1, done.stderr
 
