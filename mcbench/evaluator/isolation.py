@@ -1,6 +1,7 @@
 """Namespaces, limits and privileges. Standard library only: the zygote loads this file.
 
-Every layer is tried on its own. What the machine grants and what it refuses, with the reason, is
+With namespaces a sandbox has a root and processes of its own (`world`). Where the machine refuses
+these, Landlock and seccomp fence it in. What is granted and what is refused, with the reason, is
 recorded in `Layers`, which the zygote reports to the evaluator.
 """
 # Plain string paths: pathlib would cost every start and every test.
@@ -37,6 +38,7 @@ SECCOMP = "system call filter (seccomp)"
 LANDLOCK = "file filter (Landlock)"
 MEMORY_FILES = "files in memory"
 HANDLES = "process handles (pidfd)"
+USER = "unprivileged user"
 NETWORK, IPC, PIDS, ROOT = "network namespace", "ipc namespace", "pid namespace", "own root"
 _USERS = 1_000_000, 1 << 24  # the first number for users of sandboxes, and how many there are
 
@@ -44,6 +46,27 @@ _USERS = 1_000_000, 1 << 24  # the first number for users of sandboxes, and how 
 _LIMITED = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
 # Without a root of its own: further files that a test can read.
 _READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/hosts")
+
+
+# What follows where none of these layers is granted.
+_FOLLOWS = (
+    ((ROOT,), "programs see which files exist and the command lines of all processes"),
+    ((ROOT, LANDLOCK), "they read and write what their user may"),
+    ((ROOT, USER), f"they share {SHARED} with the evaluator's user"),
+    ((SECCOMP,), "they can talk to the machine's sockets and processes of their user"),
+)
+
+
+def in_words(granted: list[str], missing: dict[str, str]) -> str:
+    """One line: what a sandbox has got, what not and why, and what follows."""
+    reasons = {
+        why: ", ".join(repr(name) for name in missing if missing[name] == why)
+        for why in missing.values()
+    }
+    refused = "; ".join(f"{names} ({why})" for why, names in reasons.items())
+    follows = ", ".join(text for layers, text in _FOLLOWS if not {*layers} & {*granted})
+    parts = [f"granted {', '.join(granted) or 'nothing'}", refused and f"not granted {refused}"]
+    return "; ".join(filter(None, [*parts, follows and f"so {follows}"]))
 
 
 class Layers:
@@ -186,7 +209,7 @@ def enter_file_system(layers: Layers) -> None:
     if root:
         with contextlib.suppress(OSError):
             os.setgroups([])
-        with layers.attempt("unprivileged user"):
+        with layers.attempt(USER):
             _check_user(uid)
             layers.test_uid = layers.scratch.uid = uid
     if layers.test_uid is not None or layers.user_namespace:

@@ -222,7 +222,9 @@ class Zygote:
     def watch(
         self, pid: int, request: dict[str, Any], ended: portable.Ended, meter: usage.Meter
     ) -> str | None:
-        """Wait until the child ends (None) or exceeds a limit ("time", "wall" or "memory")."""
+        """Wait until the child ends (None) or exceeds a limit ("time", "wall", "memory") or has
+        too much to be looked at ("crowded").
+        """
         child_watch = portable.ChildWatch(pid, self.control, self.layers.handles, ended)
         try:
             wall_s = request["wall_s"]
@@ -236,8 +238,10 @@ class Zygote:
                 cpu_s, memory = meter.look()
                 if cpu_s > request["cpu_s"]:
                     return "time"
-                if memory > request["memory_bytes"] or meter.crowded:
+                if memory > request["memory_bytes"]:
                     return "memory"
+                if meter.crowded:
+                    return "crowded"
                 if time.monotonic() > deadline:
                     allowed_s = min(wall_s + meter.waited(), portable.MOST_WALL * wall_s)
                     deadline = child_watch.started + allowed_s

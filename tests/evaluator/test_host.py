@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mcbench.evaluator import Evaluator, StdioTest, Submission
-from tests.evaluator.machines import GROUP, USER, as_root, as_user, on_linux, run
+from tests.evaluator.machines import GROUP, USER, as_root, elsewhere, on_linux, run
 
 pytestmark = on_linux
 KINDS = [socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET]
@@ -82,7 +82,7 @@ def reach_out(objects: dict[str, object]) -> None:
 @pytest.mark.parametrize("machine", ["host", "container"])
 @pytest.mark.parametrize("user", ["root", "user"])
 def test_no_object_of_the_host_is_reached(user, machine):
-    prefix, uid = ([], 0) if user == "root" else (as_user(), USER)
+    prefix, uid = elsewhere(user), USER if user == "user" else 0
     enter = "enter_container()\n" if machine == "container" else ""
     with host(uid) as its:
         objects = {"paths": its.paths, "abstract": its.abstract}

@@ -16,7 +16,7 @@ import pytest
 from mcbench.errors import UserError
 from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
 from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
-from tests.evaluator.machines import CALLS, ROOT, as_root, as_user, on_linux, run
+from tests.evaluator.machines import CALLS, ROOT, as_root, elsewhere, on_linux, run
 from tests.evaluator.processes import alive, descendants, eventually, levels
 
 EVERYTHING = "from tests.evaluator.test_portable import *\nfrom tests.evaluator.machines import *\n"
@@ -225,7 +225,7 @@ KILLERS = ["harm_kill_all", "harm_kill_parent", "harm_kill_group", "harm_stop_pa
 )
 def test_another_user_than_root(refused, isolation, attacks):
     program = f"{EVERYTHING}refuse({refused}, EPERM)\nattack_all({attacks})\njudge_all()"
-    done = run(program, *as_user(), MCBENCH_ISOLATION=isolation)
+    done = run(program, *elsewhere("user"), MCBENCH_ISOLATION=isolation)
     attacked, judged = map(json.loads, done.stdout.splitlines())
     assert attacked == {}
     assert judged["wrong"] == []
