@@ -76,7 +76,6 @@ class Layers:
         self.linux = linux  # whether what only Linux has is to be used
         self.evaluator_pid = os.getppid()
         self.max_processes: int | None = None
-        self.hard_limits: dict[int, int] = {}  # of the zygote, so that a child need not ask
         self.granted: list[str] = []
         self.missing: dict[str, str] = {}
         self.world = False  # own root, own processes: nothing of the host is there
@@ -139,7 +138,12 @@ class Layers:
         Raises:
             OSError: what could be done a moment ago cannot be done now.
         """
-        self._own_statm = world.enter(uid)
+        # All processes of the mount namespace enter it. What that leaves in the memory of a process
+        # would be copied for every test.
+        portable.in_fork(functools.partial(world.enter, uid))
+        os.chdir("/")
+        self._own_statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        world.cover("/proc/1")  # what the zygote has used would tell of earlier tests
         self.scratch.path, self.scratch.is_mount = world.folder_for_tests(), True
 
     @contextlib.contextmanager
@@ -315,7 +319,6 @@ def confine_zygote(layers: Layers) -> None:
             layers.max_processes = others + portable.SHARED_USER_PROCESSES
     if layers.test_uid is not None and layers.max_processes is not None:
         limit(resource.RLIMIT_NPROC, layers.max_processes)  # root itself is exempt
-    layers.hard_limits = {which: resource.getrlimit(which)[1] for which in _LIMITED}
     if layers.linux:
         libc.library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # A change of credentials undoes both.
@@ -336,7 +339,7 @@ def _limit(layers: Layers, request: dict[str, Any]) -> None:
     address_space = request["memory_bytes"] + ADDRESS_SLACK
     for which, value in zip(_LIMITED, (seconds, file_bytes, address_space), strict=True):
         try:
-            portable.limit(which, value, layers.hard_limits[which])
+            portable.limit(which, value)
         except OSError:
             if layers.linux or which != resource.RLIMIT_AS:
                 raise
@@ -350,8 +353,6 @@ def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None
     _limit(layers, request)
     if layers.max_processes is not None and layers.test_uid is None:
         portable.limit(resource.RLIMIT_NPROC, layers.max_processes)
-    if IPC in layers.granted and SECCOMP not in layers.granted:
-        libc.call("unshare", CLONE_NEWIPC)  # System V memory outlives processes, not its namespace
     if layers.test_uid is not None:
         os.setuid(layers.test_uid)  # for root this sets all three, for good
     elif layers.linux and (os.geteuid() == 0 or layers.user_namespace):

@@ -18,53 +18,23 @@ _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
 # Architecture as linux/audit.h numbers it, and the column of its numbers below.
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _LAST_KNOWN = 469  # file_setattr, of Linux 6.17
-_REFUSED: dict[str, tuple[int | None, int | None]] = {
-    # other processes
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "kcmp": (312, 272),
-    "pidfd_getfd": (438, 438),
-    "process_madvise": (440, 440),
-    # namespaces, in which an ordinary user has privileges
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "open_by_handle_at": (304, 265),
-    # System V and POSIX message queues, semaphores and shared memory outlive their makers
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "semget": (64, 190),
-    "semop": (65, 193),
-    "semctl": (66, 191),
-    "semtimedop": (220, 192),
-    "msgget": (68, 186),
-    "msgsnd": (69, 189),
-    "msgrcv": (70, 188),
-    "msgctl": (71, 187),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-    # files in memory belong to no process, and so to no limit
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    # what other sandboxes, or the machine, would notice: locks on and watches of system files,
-    # and which of them were read lately
-    "flock": (73, 32),
-    "inotify_init": (253, None),
-    "inotify_init1": (294, 26),
-    "fanotify_init": (300, 262),
-    "cachestat": (451, 451),
-    # keyrings are kept per user
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    # large and rarely needed parts of the kernel
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "io_uring_setup": (425, 425),
-    "modify_ldt": (154, None),
-    "syslog": (103, 116),
+# Each with its numbers on both; a dash where there is none.
+_REFUSED = {
+    "other processes": "ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271, "
+    "kcmp 312 272, pidfd_getfd 438 438, process_madvise 440 440",
+    "namespaces, in which an ordinary user has privileges, and files by number": "unshare 272 97, "
+    "setns 308 268, open_by_handle_at 304 265",
+    "memory, semaphores and queues that outlive their makers": "shmget 29 194, shmat 30 196, "
+    "shmctl 31 195, semget 64 190, semop 65 193, semctl 66 191, semtimedop 220 192, "
+    "msgget 68 186, msgsnd 69 189, msgrcv 70 188, msgctl 71 187, mq_open 240 180, "
+    "mq_unlink 241 181",
+    "memory that belongs to no process, and so to no limit": "memfd_create 319 279, "
+    "memfd_secret 447 447",
+    "what others would notice: locks and watches, which files were read lately": "flock 73 32, "
+    "inotify_init 253 -, inotify_init1 294 26, fanotify_init 300 262, cachestat 451 451",
+    "keyrings, kept per user": "add_key 248 217, request_key 249 218, keyctl 250 219",
+    "large and rarely needed parts of the kernel": "bpf 321 280, perf_event_open 298 241, "
+    "userfaultfd 323 282, io_uring_setup 425 425, modify_ldt 154 -, syslog 103 116",
 }
 _CLONE3 = (435, 435)
 # What signals a process or gives a handle to do so; the process is the first argument.
@@ -92,17 +62,13 @@ _DEPENDING: list[_Rule] = [
     ((230, 115), 0, _OF_A_PROCESS | 4, (_OF_A_PROCESS,), False),  # clock_nanosleep
     ((222, 107), 0, _OF_A_PROCESS | 4, (_OF_A_PROCESS,), False),  # timer_create
 ]
-# Where the zygote has the same user: of this process only.
-_OF_ONE_USER: list[_Rule] = [
-    ((203, 122), 0, _ANY, (0,), True),  # sched_setaffinity
-    ((144, 119), 0, _ANY, (0,), True),  # sched_setscheduler
-    ((142, 118), 0, _ANY, (0,), True),  # sched_setparam
-    ((314, 274), 0, _ANY, (0,), True),  # sched_setattr
-    ((141, 140), 0, _ANY, (0,), True),  # setpriority: of a process,
-    ((141, 140), 1, _ANY, (0,), True),
-    ((251, 30), 0, _ANY, (1,), True),  # so ioprio_set
-    ((251, 30), 1, _ANY, (0,), True),
-]
+# Where the zygote has the same user: of this process only. Call, argument, its one value.
+_OF_ONE_USER = (
+    *(((203, 122), 0, 0), ((144, 119), 0, 0)),  # sched_setaffinity, sched_setscheduler
+    *(((142, 118), 0, 0), ((314, 274), 0, 0)),  # sched_setparam, sched_setattr
+    *(((141, 140), 0, 0), ((141, 140), 1, 0)),  # setpriority
+    *(((251, 30), 0, 1), ((251, 30), 1, 0)),  # ioprio_set
+)
 
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _LOAD, _AND, _JUMP, _JUMP_EQUAL, _JUMP_ABOVE, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x25, 0x06
@@ -120,12 +86,19 @@ def restrict_system_calls(named_sockets: bool, own_user: bool, protected: "list[
     Raises:
         OSError: the kernel does not allow filters, or runs on an unknown architecture.
     """
-    architecture, column = _machine()
+    _put_on(steps_for(os.uname().machine, named_sockets, own_user, protected))
+
+
+def steps_for(
+    machine: str, named_sockets: bool, own_user: bool, protected: "list[int]"
+) -> "list[bytes]":
+    """The filter program of `restrict_system_calls`."""
+    architecture, column = _known(machine)
     rules = [*_DEPENDING, (_SOCKET, 0, _ANY, (_AF_UNIX,) if named_sockets else (), True)]
     if not named_sockets:
         rules.append((_SOCKETPAIR, 1, 0xF, _CONNECTED, True))
     if not own_user:
-        rules += _OF_ONE_USER
+        rules += [(call, at, _ANY, (value,), True) for call, at, value in _OF_ONE_USER]
     if protected:
         values = tuple(pid & _ANY for pid in protected)
         rules += [(signal, 0, _ANY, values, False) for signal in _SIGNALS]
@@ -140,12 +113,13 @@ def restrict_system_calls(named_sockets: bool, own_user: bool, protected: "list[
         _step(_JUMP_EQUAL, _CLONE3[column], 0, 1),
         nothing,
     ]
-    for refused in (numbers[column] for numbers in _REFUSED.values()):
-        if refused is not None:
-            steps += [_step(_JUMP_EQUAL, refused, 0, 1), _step(_RETURN, _ERRNO | errno.EPERM)]
+    for refused in ", ".join(_REFUSED.values()).split(", "):
+        number = refused.split()[1 + column]
+        if number != "-":
+            steps += [_step(_JUMP_EQUAL, int(number), 0, 1), _step(_RETURN, _ERRNO | errno.EPERM)]
     for rule in rules:
         steps += _depending(*rule, column)
-    _put_on([*steps, _step(_RETURN, _ALLOW)])
+    return [*steps, _step(_RETURN, _ALLOW)]
 
 
 def stay_in_group() -> None:
@@ -156,15 +130,14 @@ def stay_in_group() -> None:
     Raises:
         OSError: as `restrict_system_calls`.
     """
-    _, column = _machine()
+    _, column = _known(os.uname().machine)
     steps = [_step(_LOAD, _NUMBER)]
     for numbers in _NEW_SESSION_OR_GROUP:
         steps += [_step(_JUMP_EQUAL, numbers[column], 0, 1), _step(_RETURN, _ERRNO)]
     _put_on([*steps, _step(_RETURN, _ALLOW)])
 
 
-def _machine() -> "tuple[int, int]":
-    machine = os.uname().machine
+def _known(machine: str) -> "tuple[int, int]":
     if machine not in _ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"seccomp: system call numbers of {machine} are not known")
     return _ARCHITECTURES[machine]

@@ -28,6 +28,7 @@ PROJECT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")  # of an installation or environment
 _USERS = "root:x:0:0::/root:/bin/sh\nuser:x:{uid}:{uid}::{home}:/bin/sh\n"
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
+_OTHER_FOLDER = "/scratch"
 # Where the new root is put together: nothing below it is needed any more.
 _NEW = "/proc"
 _FLAGS = {
@@ -51,18 +52,16 @@ def python_paths() -> "tuple[str, ...]":
     return tuple(sorted(paths | set(map(os.path.realpath, paths))))
 
 
-@functools.cache
 def folder_for_tests() -> str:
     """Where the tests' own folder is in the new root: nothing that is needed lies below it."""
-    needed = any(path.startswith("/tmp/") for path in (*python_paths(), sys.executable))
-    return "/scratch" if needed else "/tmp"
+    return _OTHER_FOLDER if os.path.isdir(_OTHER_FOLDER) else "/tmp"
 
 
-def enter(uid: int) -> int:
-    """Leave the host's root for good; a descriptor of the memory use of this process.
+def enter(uid: int) -> None:
+    """Leave the host's root for good, with all processes of this mount namespace.
 
-    This process must be the first of its pid namespace, in a mount namespace of its own. ``uid`` is
-    the user of the tests. Only root could enter `folder_for_tests`, and nothing can be written.
+    They must have a pid namespace of their own. ``uid`` is the user of the tests. Nothing can be
+    written then, and `folder_for_tests` is empty.
 
     Raises:
         OSError: the system refuses it.
@@ -74,8 +73,9 @@ def enter(uid: int) -> int:
         _put(path)
     for path in {PROJECT, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}:
         if os.path.isdir(_NEW + path):
-            _cover(_NEW + path)
-    scratch = folder_for_tests()
+            cover(_NEW + path)
+    needed = any(path.startswith("/tmp/") for path in (*python_paths(), sys.executable))
+    scratch = _OTHER_FOLDER if needed else "/tmp"
     for path in ("/proc", scratch):
         os.makedirs(_NEW + path)
     for link, target in _links(scratch):
@@ -93,9 +93,11 @@ def enter(uid: int) -> int:
     libc.unmount(".")
     os.chdir("/")
     _make_read_only()
-    own_use = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-    _cover("/proc/1")  # what the zygote has used would tell of earlier tests
-    return own_use
+
+
+def cover(folder: str) -> None:
+    """Let a folder be empty."""
+    libc.mount_tmpfs(folder, "size=4k,nr_inodes=1,mode=0555")
 
 
 def _put(path: str) -> None:
@@ -112,10 +114,6 @@ def _put(path: str) -> None:
     else:
         open(place, "x").close()
     libc.mount(None, place, libc.MS_BIND | libc.MS_REC, path)
-
-
-def _cover(folder: str) -> None:
-    libc.mount_tmpfs(folder, "size=4k,nr_inodes=1,mode=0555")
 
 
 def _links(scratch: str) -> "Iterator[tuple[str, str]]":

@@ -156,8 +156,10 @@ class Zygote:
                 finally:
                     for file in files:
                         os.close(file)
-                channel.send(outcome | {"id": request["id"]})
-                isolation.clean_scratch(layers)  # where that fails, this process has had its day
+                try:
+                    isolation.clean_scratch(layers)
+                finally:  # where that fails, this process has had its day, but not for nothing
+                    channel.send(outcome | {"id": request["id"]})
         except OSError:  # the evaluator is gone, or will notice that we are
             pass
         finally:
