@@ -5,7 +5,7 @@ these, Landlock and seccomp fence it in. What is granted and what is refused, wi
 recorded in `Layers`, which the zygote reports to the evaluator.
 """
 # Plain string paths: pathlib would cost every start and every test.
-# ruff: noqa: PTH118, PTH120, PTH123
+# ruff: noqa: PTH123
 
 import contextlib
 import ctypes
@@ -84,7 +84,6 @@ class Layers:
         self.scratch = Scratch()
         self.group: usage.Group | None = None
         self.own_pages = 0, 0, 0  # of the zygote, see `usage.pages`
-        self._own_statm = -1
         self._last_pid = -1  # sets the number that the next process follows on
         self.ruleset = -1  # of Landlock, for each child to put on
         if not linux:
@@ -127,24 +126,12 @@ class Layers:
                 os.pwrite(self._last_pid, b"1", 0)
 
     def note_own_usage(self) -> None:
-        """In the zygote, once it is as its children will find it."""
+        """In the zygote, once it is as its children will find it, whom it tells nothing then."""
         if self.linux:
             with contextlib.suppress(OSError):
-                self.own_pages = usage.pages(self._own_statm if self.world else "/proc/self/statm")
-
-    def enter_world(self, uid: int) -> None:
-        """In the zygote, the first process of its pid namespace: leave the host's root.
-
-        Raises:
-            OSError: what could be done a moment ago cannot be done now.
-        """
-        # All processes of the mount namespace enter it. What that leaves in the memory of a process
-        # would be copied for every test.
-        portable.in_fork(functools.partial(world.enter, uid))
-        os.chdir("/")
-        self._own_statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-        world.cover("/proc/1")  # what the zygote has used would tell of earlier tests
-        self.scratch.path, self.scratch.is_mount = world.folder_for_tests(), True
+                self.own_pages = usage.pages("/proc/self/statm")
+        if self.world:
+            world.cover("/proc/1")
 
     @contextlib.contextmanager
     def attempt(self, *names: str) -> Iterator[None]:
@@ -209,12 +196,15 @@ def enter_file_system(layers: Layers) -> None:
     first, count = _USERS
     uid = first + int.from_bytes(os.urandom(4)) % count if root else os.geteuid()
     if layers.world:
-        layers.enter_world(uid)
+        # All processes of the mount namespace enter it. What that leaves in the memory of a process
+        # would be copied for every test.
+        portable.in_fork(functools.partial(world.enter, uid))
+        layers.scratch.path, layers.scratch.is_mount = world.folder_for_tests(), True
     if root:
         with contextlib.suppress(OSError):
             os.setgroups([])
         with layers.attempt(USER):
-            _check_user(uid)
+            portable.in_fork(functools.partial(_read_as_user, uid))
             layers.test_uid = layers.scratch.uid = uid
     if layers.test_uid is not None or layers.user_namespace:
         layers.max_processes = MAX_PROCESSES
@@ -257,24 +247,11 @@ def clean_scratch(layers: Layers) -> None:
         layers.ruleset = _file_ruleset(layers)
 
 
-def _check_user(uid: int) -> None:
-    """Try the user in a forked process.
-
-    Raises:
-        OSError: it cannot be assumed, or cannot read Python's own library.
-    """
-    library = os.path.dirname(os.__file__)
-
-    def read_as_user() -> None:
-        os.setgid(uid)
-        os.setuid(uid)
-        with open(os.path.join(library, "os.py"), "rb") as file:
-            file.read(1)
-
-    try:
-        portable.in_fork(read_as_user)
-    except OSError:
-        raise OSError(f"another user cannot be assumed, or cannot read {library}") from None
+def _read_as_user(uid: int) -> None:
+    os.setgid(uid)
+    os.setuid(uid)
+    with open(os.__file__, "rb") as file:
+        file.read(1)
 
 
 def protect_self(layers: Layers) -> None:

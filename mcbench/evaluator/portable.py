@@ -13,7 +13,6 @@ the limit on address space and by the peak that is reported at the end.
 
 import collections
 import contextlib
-import errno
 import json
 import os
 import resource
@@ -102,13 +101,13 @@ def in_fork(action: Any) -> None:
             action()
             os._exit(0)
         except BaseException as error:
-            os.write(writer, str(getattr(error, "strerror", error)).encode()[:500])
+            os.write(writer, str(error).encode()[:500])
             os._exit(1)
     os.close(writer)
     with open(reader, "rb") as file:  # noqa: PTH123
         why = file.read().decode()
     if os.waitpid(pid, 0)[1] != 0:
-        raise OSError(errno.EPERM, why or "the system refuses it")
+        raise OSError(why or "the system refuses it")
 
 
 # The end of a process ---------------------------------------------------------------------------

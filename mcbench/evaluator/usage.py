@@ -217,9 +217,9 @@ def _others(children: "list[int]") -> "list[int]":
     return [pid for pid in found if pid not in children]
 
 
-def pages(statm: "str | int") -> "tuple[int, int, int]":
-    """Size, resident and shared memory in pages, from a path or a descriptor."""
-    with open(statm, "rb", closefd=isinstance(statm, str)) as file:
+def pages(statm: str) -> "tuple[int, int, int]":
+    """Size, resident and shared memory in pages."""
+    with open(statm, "rb") as file:
         size, resident, shared = map(int, file.read().split()[:3])
     return size, resident, shared
 
