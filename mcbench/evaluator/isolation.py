@@ -76,6 +76,7 @@ class Layers:
         self.linux = linux  # whether what only Linux has is to be used
         self.evaluator_pid = os.getppid()
         self.max_processes: int | None = None
+        self.hard_limits: dict[int, int] = {}  # of the zygote, so that a child need not ask
         self.granted: list[str] = []
         self.missing: dict[str, str] = {}
         self.world = False  # own root, own processes: nothing of the host is there
@@ -261,10 +262,16 @@ def protect_self(layers: Layers) -> None:
         libc.library.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def give_back_memory() -> None:
-    """Return what was freed to the system: a fork pays for every page, used or not."""
+def settle_memory() -> "list[bytes]":
+    """Make our memory cheap to fork; what is returned is to be kept.
+
+    A fork pays for every page, so what was freed goes back to the system. A test pays for every
+    page that it writes to, so gaps between small objects are filled: its own lie side by side then.
+    """
+    filling = [bytes(size) for size in range(0, 480, 16) for _ in range(100)]
     with contextlib.suppress(AttributeError):  # not in every C library
         libc.library.malloc_trim(0)
+    return filling
 
 
 def die_with_parent(linux: bool = sys.platform == "linux") -> None:
@@ -296,6 +303,7 @@ def confine_zygote(layers: Layers) -> None:
             layers.max_processes = others + portable.SHARED_USER_PROCESSES
     if layers.test_uid is not None and layers.max_processes is not None:
         limit(resource.RLIMIT_NPROC, layers.max_processes)  # root itself is exempt
+    layers.hard_limits = {which: resource.getrlimit(which)[1] for which in _LIMITED}
     if layers.linux:
         libc.library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # A change of credentials undoes both.
@@ -316,7 +324,7 @@ def _limit(layers: Layers, request: dict[str, Any]) -> None:
     address_space = request["memory_bytes"] + ADDRESS_SLACK
     for which, value in zip(_LIMITED, (seconds, file_bytes, address_space), strict=True):
         try:
-            portable.limit(which, value)
+            portable.limit(which, value, layers.hard_limits[which])
         except OSError:
             if layers.linux or which != resource.RLIMIT_AS:
                 raise

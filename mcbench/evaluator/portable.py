@@ -59,13 +59,16 @@ def memory_file(name: str, linux: bool) -> int:
     return descriptor
 
 
-def limit(which: int, value: int) -> None:
+def limit(which: int, value: int, hard: "int | None" = None) -> None:
     """Lower both limits of a resource, as far as they are not lower already.
+
+    ``hard`` is its present hard limit, for a caller that knows it.
 
     Raises:
         OSError: the system refuses this limit.
     """
-    hard = resource.getrlimit(which)[1]
+    if hard is None:
+        hard = resource.getrlimit(which)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     try:
         resource.setrlimit(which, (value, value))

@@ -119,6 +119,7 @@ class Zygote:
         self.control = control
         self.layers = layers
         self.lifeline = lifeline
+        self.filling: list[bytes] = []
 
     def serve(self, flavour: str) -> None:
         """Answer requests until the evaluator closes its end."""
@@ -136,7 +137,7 @@ class Zygote:
         os.register_at_fork = _register_at_fork  # nothing more is loaded here
         os.register_at_fork(after_in_child=forked)
         gc.collect()
-        isolation.give_back_memory()
+        self.filling = isolation.settle_memory()
         gc.freeze()  # the collector of a child need not touch, and so copy, our pages
         try:
             channel = portable.Channel(self.control, FILES)
