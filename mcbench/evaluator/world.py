@@ -7,6 +7,7 @@ one is let go of: the host's other files, its sockets, homes and processes do no
 # Plain string paths: pathlib would cost every start.
 # ruff: noqa: PTH100, PTH102, PTH103, PTH112, PTH114, PTH115, PTH118, PTH120, PTH123, PTH211
 
+import contextlib
 import functools
 import os
 import re
@@ -25,7 +26,13 @@ SYSTEM = (
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 # This project stays out of sight: its problem sets come with their answers.
 PROJECT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-_OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")  # of an installation or environment
+_OF_PYTHON = (
+    "bin",
+    "lib",
+    "lib64",
+    "share/zoneinfo",
+    "pyvenv.cfg",
+)  # of an installation or environment
 _USERS = "root:x:0:0::/root:/bin/sh\nuser:x:{uid}:{uid}::{home}:/bin/sh\n"
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 _OTHER_FOLDER = "/scratch"
@@ -60,15 +67,15 @@ def folder_for_tests() -> str:
 def enter(uid: int) -> None:
     """Leave the host's root for good, with all processes of this mount namespace.
 
-    They must have a pid namespace of their own. ``uid`` is the user of the tests. Nothing can be
-    written then, and `folder_for_tests` is empty.
+    To be called in a process of its own, in a new pid namespace. ``uid`` is the user of the tests.
+    Nothing can be written then, and `folder_for_tests` is empty.
 
     Raises:
         OSError: the system refuses it.
     """
     libc.mount(None, "/", libc.MS_REC | libc.MS_PRIVATE)
     libc.mount_tmpfs(_NEW, "size=1m,mode=0755")
-    umask = os.umask(0o666)  # the folders on the way to what is needed can be passed, not listed
+    os.umask(0o666)  # the folders on the way to what is needed can be passed, not listed
     for path in (*SYSTEM, *DEVICES, *python_paths()):
         _put(path)
     for path in {PROJECT, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}:
@@ -76,8 +83,8 @@ def enter(uid: int) -> None:
             cover(_NEW + path)
     needed = any(path.startswith("/tmp/") for path in (*python_paths(), sys.executable))
     scratch = _OTHER_FOLDER if needed else "/tmp"
-    for path in ("/proc", scratch):
-        os.makedirs(_NEW + path)
+    for path in ("/proc", "/dev", "/etc", scratch):
+        os.makedirs(_NEW + path, exist_ok=True)
     for link, target in _links(scratch):
         os.symlink(target, _NEW + link)
     texts = {"passwd": _USERS, "group": "root:x:0:\nuser:x:{uid}:\n", "hosts": _HOSTS}
@@ -85,7 +92,6 @@ def enter(uid: int) -> None:
         with open(f"{_NEW}/etc/{name}", "x") as file:
             file.write(text.format(uid=uid, home=scratch))
             os.fchmod(file.fileno(), 0o444)
-    os.umask(umask)
     flags = libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC
     libc.mount("proc", f"{_NEW}/proc", flags)
     os.chdir(_NEW)
@@ -130,4 +136,5 @@ def _make_read_only() -> None:
     for point, options in mounts:
         place = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point)
         kept = sum(_FLAGS.get(option, 0) for option in options.split(","))
-        libc.mount(None, place, libc.MS_REMOUNT | libc.MS_BIND | libc.MS_RDONLY | kept)
+        with contextlib.suppress(FileNotFoundError):  # below something covered
+            libc.mount(None, place, libc.MS_REMOUNT | libc.MS_BIND | libc.MS_RDONLY | kept)
