@@ -136,7 +136,8 @@ def elsewhere(user: str) -> list[str]:
         pytest.skip("takes the programs unshare and setpriv")
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c"]
     become = f"setpriv --reuid={USER} --regid={USER} --groups={GROUP}" if user == "user" else ""
-    command += [f'set -e\n{_uncovered(Path(sys.base_prefix))}\nexec {become} "$@"', "sh"]
+    shared = "mount -t tmpfs -o mode=1777 none /dev/shm"  # what programs leave there goes with it
+    command += [f'set -e\n{shared}\n{_uncovered(Path(sys.base_prefix))}\nexec {become} "$@"', "sh"]
     tried = [*command, sys.executable, "-c", "import mcbench.evaluator, pytest"]
     done = subprocess.run(tried, capture_output=True, text=True, cwd=ROOT, check=False)
     if done.returncode != 0:
