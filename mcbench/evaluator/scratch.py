@@ -4,7 +4,7 @@ Standard library only: the zygote loads this file. With a root of its own the sa
 file system in memory here, which is replaced as a whole; else it is a folder on disk.
 """
 # Plain string paths: pathlib would cost every test.
-# ruff: noqa: PTH101, PTH102, PTH108, PTH116, PTH118, PTH120
+# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH116, PTH118, PTH120
 
 import contextlib
 import os
@@ -83,11 +83,15 @@ class Scratch:
         """Leave nothing on disk. Best effort: the process is about to end."""
         if self.path and not self.is_mount:
             os.chdir("/")
-            _remove_tree(os.path.dirname(self.path))
+            _remove_tree(self.path)
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(self.path))
 
 
 def _remove_tree(path: str) -> None:
     """Whatever is in it: the system's own programs fail at no depth and no name."""
+    with contextlib.suppress(OSError):  # mostly it is empty
+        os.rmdir(path)
     if os.path.lexists(path):
         os.spawnlp(os.P_WAIT, "chmod", "chmod", "-R", "u+rwx", path)
         os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", path)
