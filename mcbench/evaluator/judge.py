@@ -102,6 +102,8 @@ def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> TestResult
     stopped = outcome["stopped"]
     if stopped == "memory" or outcome["memory_mb"] > submission.memory_limit_mb:
         return TestResult("MLE", message=f"used more than {submission.memory_limit_mb:g} MiB")
+    if stopped == "crowded":
+        return TestResult("MLE", message="too many processes, sockets or memory mappings")
     if stopped == "time" or outcome["cpu_s"] > submission.time_limit_s:
         limit = f"{submission.time_limit_s:g} s of CPU time"
         return TestResult("TLE", message=f"used more than {limit}")

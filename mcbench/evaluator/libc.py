@@ -3,8 +3,9 @@
 import ctypes
 import os
 
-MS_NOSUID, MS_NODEV, MS_NOATIME = 2, 4, 1024
-MS_BIND, MS_REC, MNT_DETACH = 4096, 16384, 2
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC = 1024, 2048, 4096, 16384
+MS_PRIVATE, MS_RELATIME, MNT_DETACH = 1 << 18, 1 << 21, 2
 
 library = ctypes.CDLL(None, use_errno=True)
 
@@ -26,17 +27,20 @@ def call(name: str, *args: object) -> int:
     return checked(name, getattr(library, name)(*args))
 
 
+def mount(
+    kind: "str | None", point: str, flags: int, source: str = "none", options: str = ""
+) -> None:
+    """Mount a file system, or with the flags for it change a mount or bind one."""
+    kind_bytes = None if kind is None else kind.encode()
+    data = options.encode() or None
+    call("mount", os.fsencode(source), os.fsencode(point), kind_bytes, flags, data)
+
+
 def mount_tmpfs(point: str, options: str) -> None:
     """Cover a directory with a file system in memory."""
-    flags = MS_NOSUID | MS_NODEV | MS_NOATIME
-    call("mount", b"tmpfs", point.encode(), b"tmpfs", flags, options.encode())
-
-
-def bind(source: str, point: str) -> None:
-    """Let a directory appear at a further place."""
-    call("mount", source.encode(), point.encode(), None, MS_BIND | MS_REC, None)
+    mount("tmpfs", point, MS_NOSUID | MS_NODEV | MS_NOATIME, options=options)
 
 
 def unmount(point: str) -> None:
     """Uncover a directory."""
-    call("umount2", point.encode(), MNT_DETACH)
+    call("umount2", os.fsencode(point), MNT_DETACH)

@@ -20,6 +20,7 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator import portable
+from mcbench.evaluator.isolation import in_words
 from mcbench.evaluator.submission import TestResult
 
 _log = logging.getLogger(__name__)
@@ -171,7 +172,7 @@ class Worker:
             raise RuntimeError("a sandbox process of the evaluator could not be started")
         self.layers = greeting[0]
         self._zygote_pid = self.layers.pop("pid")
-        _say(self.layers["missing"])
+        _say(self.layers)
         self._channel.socket.setblocking(False)
 
     def restart(self) -> None:
@@ -273,14 +274,11 @@ def _wanted_isolation() -> str:
     return wanted
 
 
-def _say(missing: dict[str, str]) -> None:
-    """Name the layers that the machine refuses: once each in this process."""
-    for reason in dict.fromkeys(missing.values()):
-        layers = [layer for layer, why in missing.items() if why == reason and layer not in _said]
-        if layers:
-            _said.update(layers)
-            names = ", ".join(map(repr, layers))
-            _log.warning("code runs without isolation layer %s: %s", names, reason)
+def _say(layers: dict[str, Any]) -> None:
+    """Tell what the machine refuses: once in this process."""
+    if not layers["missing"].keys() <= _said:
+        _said.update(layers["missing"])
+        _log.warning("sandboxes: %s", in_words(layers["granted"], layers["missing"]))
 
 
 def started(workers: list[Worker]) -> list[Worker]:

@@ -7,8 +7,8 @@ tested on Linux, with Linux's own calls forbidden; no test has run on a real mac
 
 What a program can do where there are limits only: it sees the files and processes of its user, and
 can signal them unless the evaluator runs as root, which gives every sandbox a user of its own; what
-leaves its process group survives it, unless it has such a user; a time limit is enforced in whole
-seconds, a memory limit by the limit on address space and by the peak that is reported at the end.
+leaves its process group survives it; a time limit is enforced in whole seconds, a memory limit by
+the limit on address space and by the peak that is reported at the end.
 """
 
 import collections
@@ -34,7 +34,6 @@ SHARED_USER_PROCESSES = 512  # beyond those the user has, where the limit counts
 MOST_WALL = 5
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
 _PIDS = struct.Struct("=2i")
-_KILL_ATTEMPTS = 100
 _SHORTEST_POLL_MS, _POLLS = 1, 8
 
 
@@ -96,17 +95,22 @@ def in_fork(action: Any) -> None:
     """Do something that cannot be undone in a process of its own, to see whether it works.
 
     Raises:
-        OSError: it does not.
+        OSError: it does not, with the reason.
     """
+    reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             action()
             os._exit(0)
-        except BaseException:
+        except BaseException as error:
+            os.write(writer, str(error).encode()[:500])
             os._exit(1)
+    os.close(writer)
+    with open(reader, "rb") as file:  # noqa: PTH123
+        why = file.read().decode()
     if os.waitpid(pid, 0)[1] != 0:
-        raise OSError("the system refuses it")
+        raise OSError(why or "the system refuses it")
 
 
 # The end of a process ---------------------------------------------------------------------------
@@ -169,23 +173,6 @@ def kill_groups(pids: "list[int]", ended: Ended) -> None:
         if pid not in ended:  # else the number may be another's by now
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def kill_user(uid: int) -> None:
-    """Kill every process of a user that is only a sandbox's; takes root."""
-    for _ in range(_KILL_ATTEMPTS):  # the messenger runs as that user, and can be shot
-        pid = os.fork()
-        if pid == 0:
-            try:
-                os.setuid(uid)
-                os.kill(-1, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            except BaseException:
-                os._exit(1)
-            os._exit(0)
-        if os.waitpid(pid, 0)[1] == 0:
-            return
 
 
 class Lifeline:

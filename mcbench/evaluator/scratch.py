@@ -1,11 +1,10 @@
 """The working directory of the tests: the only place they can write to, empty for each of them.
 
-Standard library only: the zygote loads this file. What a test leaves behind is never walked by
-recursion or by full paths, which a hostile tree can make fail: a mount is replaced as a whole, and
-without mounts directories are moved up and removed level by level.
+Standard library only: the zygote loads this file. With a root of its own the sandbox has a small
+file system in memory here, which is replaced as a whole; else it is a folder on disk.
 """
 # Plain string paths: pathlib would cost every test.
-# ruff: noqa: PTH101, PTH102, PTH106, PTH112, PTH116, PTH118, PTH120
+# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH116, PTH118, PTH120
 
 import contextlib
 import os
@@ -16,16 +15,16 @@ from mcbench.evaluator import libc
 
 MEGABYTES = 64
 INODES = 4096
-_SHARED = "/dev/shm"  # where Python's semaphores live: the same directory
+SHARED = "/dev/shm"  # where Python's semaphores live
 
 
 class Scratch:
     """One directory at one path, emptied by `clean` where the last test changed it."""
 
     def __init__(self) -> None:
-        self.uid: int | None = None
+        self.uid: int | None = None  # the tests' user, if not ours
         self.path = ""
-        self.is_mount = False  # a small file system of its own, where the zygote may mount
+        self.is_mount = False
         self._pristine: Any = None
 
     def make_folder(self) -> None:
@@ -34,41 +33,23 @@ class Scratch:
 
         self.path = os.path.join(tempfile.mkdtemp(prefix="mcbench-"), "work")
 
-    def mount(self, point: str) -> None:
-        """Cover a directory with a file system of our own, also seen as shared memory.
-
-        Raises:
-            OSError: mounting is not permitted.
-        """
-        self.path, self.is_mount = point, True
-        self._mount()
-
-    def _mount(self) -> None:
-        owner = "" if self.uid is None else f",uid={self.uid},gid={self.uid}"
-        libc.mount_tmpfs(self.path, f"size={MEGABYTES}m,nr_inodes={INODES},mode=0700{owner}")
-        if os.path.isdir(_SHARED):
-            libc.bind(self.path, _SHARED)
-
     def enter(self) -> None:
         """Make it the working directory."""
-        if not self.path:
-            self.make_folder()
-        if not self.is_mount:
-            self._make()
-        elif self.uid is not None:
-            os.chown(self.path, self.uid, self.uid)
+        self._make()
         os.environ.update(HOME=self.path, TMPDIR=self.path)
         if loaded := sys.modules.get("tempfile"):
             vars(loaded)["tempdir"] = None  # it remembers where it was
-        self._remember()
 
     def _make(self) -> None:
-        os.mkdir(self.path, 0o700)
-        if self.uid is not None:
-            os.chmod(os.path.dirname(self.path), 0o711)
-            os.chown(self.path, self.uid, self.uid)
-
-    def _remember(self) -> None:
+        if self.is_mount:
+            owner = "" if self.uid is None else f",uid={self.uid},gid={self.uid}"
+            options = f"size={MEGABYTES}m,nr_inodes={INODES},mode=0700{owner}"
+            libc.mount_tmpfs(self.path, options)
+        else:
+            os.mkdir(self.path, 0o700)
+            if self.uid is not None:
+                os.chmod(os.path.dirname(self.path), 0o711)
+                os.chown(self.path, self.uid, self.uid)
         os.chdir(self.path)
         os.utime(self.path, (0, 0))
         self._pristine = self._state()
@@ -86,67 +67,39 @@ class Scratch:
         Raises:
             OSError: it could not be done.
         """
+        if not self.is_mount and self.uid is not None:
+            _remove_shared(self.uid)
         if self._state() == self._pristine:
             return False
         os.chdir("/")
-        if not self.is_mount:
-            remove_tree(self.path)
-            self._make()
-        else:
-            if os.path.isdir(_SHARED):
-                libc.unmount(_SHARED)
+        if self.is_mount:
             libc.unmount(self.path)
-            self._mount()
-        self._remember()
+        else:
+            _remove_tree(self.path)
+        self._make()
         return True
 
     def remove(self) -> None:
         """Leave nothing on disk. Best effort: the process is about to end."""
         if self.path and not self.is_mount:
             os.chdir("/")
-            for remove, path in ((remove_tree, self.path), (os.rmdir, os.path.dirname(self.path))):
-                with contextlib.suppress(OSError):
-                    remove(path)
+            _remove_tree(self.path)
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(self.path))
 
 
-def remove_tree(path: str) -> None:
-    """Remove a directory with everything in it, however deep, in constant memory and descriptors.
-
-    Raises:
-        OSError: something in it could not be removed.
-    """
-    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        os.fchmod(top, 0o700)
-        moved = 0
-        unused = os.urandom(8).hex()
-        while True:
-            folders = [entry.name for entry in _entries(top)]
-            if not folders:
-                break
-            for folder in folders:
-                os.chmod(folder, 0o700, dir_fd=top)
-                inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
-                try:
-                    for entry in _entries(inner):
-                        moved += 1
-                        name = f"{unused}{moved}"
-                        os.rename(entry.name, name, src_dir_fd=inner, dst_dir_fd=top)
-                finally:
-                    os.close(inner)
-                os.rmdir(folder, dir_fd=top)
-    finally:
-        os.close(top)
-    os.rmdir(path)
+def _remove_tree(path: str) -> None:
+    """Whatever is in it: the system's own programs fail at no depth and no name."""
+    with contextlib.suppress(OSError):  # mostly it is empty
+        os.rmdir(path)
+    if os.path.lexists(path):
+        os.spawnlp(os.P_WAIT, "chmod", "chmod", "-R", "u+rwx", path)
+        os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", path)
 
 
-def _entries(folder: int) -> "list[os.DirEntry[str]]":
-    """The directories in a folder; everything else in it is removed."""
-    kept = []
-    with os.scandir(folder) as entries:
-        for entry in list(entries):
-            if entry.is_dir(follow_symlinks=False):
-                kept.append(entry)
-            else:
-                os.unlink(entry.name, dir_fd=folder)
-    return kept
+def _remove_shared(uid: int) -> None:
+    """What a sandbox's user has left where the machine keeps its shared memory."""
+    with contextlib.suppress(OSError), os.scandir(SHARED) as entries:
+        for entry in entries:
+            if entry.stat(follow_symlinks=False).st_uid == uid:
+                os.unlink(entry.path)

@@ -57,10 +57,9 @@ def main() -> None:
     sys.path += sys.argv[4:]
     isolation.default_thread_stack()
     layers = isolation.Layers(portable.ON_LINUX and wanted == portable.FULL)
-    os.environ["MCBENCH_ZYGOTE"] = str(os.getpid())
     layers.open_totals()
     isolation.enter_namespaces(layers)
-    if "mount namespace" not in layers.granted:
+    if not layers.world:
         layers.scratch.make_folder()
     isolation.protect_self(layers)
     lifeline = portable.Lifeline()
@@ -88,7 +87,7 @@ def supervise(zygote_pid: int, layers: isolation.Layers, lifeline: portable.Life
         os.kill(zygote_pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(zygote_pid, 0)
-    if not layers.pid_namespace:
+    if not layers.world:
         isolation.kill_everything(layers, lifeline.running, {})
     layers.scratch.remove()
     if layers.group is not None:
@@ -120,13 +119,14 @@ class Zygote:
         self.control = control
         self.layers = layers
         self.lifeline = lifeline
+        self.filling: list[bytes] = []
 
     def serve(self, flavour: str) -> None:
         """Answer requests until the evaluator closes its end."""
         layers = self.layers
         # The default does nothing to the init of a namespace; others are deaf to what they can be.
-        for number in (signal.SIGINT, *(() if layers.pid_namespace else DEAF_TO)):
-            signal.signal(number, signal.SIG_DFL if layers.pid_namespace else signal.SIG_IGN)
+        for number in (signal.SIGINT, *(() if layers.world else DEAF_TO)):
+            signal.signal(number, signal.SIG_DFL if layers.world else signal.SIG_IGN)
         layers.scratch.enter()
         child.prepare(layers.linux)
         isolation.put_on_filters(layers)
@@ -137,13 +137,13 @@ class Zygote:
         os.register_at_fork = _register_at_fork  # nothing more is loaded here
         os.register_at_fork(after_in_child=forked)
         gc.collect()
-        isolation.give_back_memory()
+        self.filling = isolation.settle_memory()
         gc.freeze()  # the collector of a child need not touch, and so copy, our pages
         try:
             channel = portable.Channel(self.control, FILES)
             layers.note_own_usage()
             greeting = {"granted": layers.granted, "missing": layers.missing}
-            channel.send(greeting | {"pid": 0 if layers.pid_namespace else os.getpid()})
+            channel.send(greeting | {"pid": 0 if layers.world else os.getpid()})
             # The contents stay in the files. This process never reads them, so that nothing of one
             # test can be found in the memory of the next one's child.
             while received := channel.receive():
@@ -157,8 +157,10 @@ class Zygote:
                 finally:
                     for file in files:
                         os.close(file)
-                channel.send(outcome | {"id": request["id"]})
-                isolation.clean_scratch(layers)  # where that fails, this process has had its day
+                try:
+                    isolation.clean_scratch(layers)
+                finally:  # where that fails, this process has had its day, but not for nothing
+                    channel.send(outcome | {"id": request["id"]})
         except OSError:  # the evaluator is gone, or will notice that we are
             pass
         finally:
@@ -186,7 +188,7 @@ class Zygote:
                 if pid == 0:
                     become(role, request, files, ends, setup_write, self.layers)
                 pids.append(pid)
-            if not self.layers.pid_namespace:
+            if not self.layers.world:
                 self.lifeline.tell(pids)
             for end in ends:
                 end.close()  # so that either process sees the other's end
@@ -198,7 +200,7 @@ class Zygote:
                 for process in pids:
                     portable.reap(process, ended)
                 isolation.reap_orphans(self.layers)
-                if not self.layers.pid_namespace:
+                if not self.layers.world:
                     self.lifeline.tell([])
             wall_s = time.monotonic() - started
             os.close(setup_write)
@@ -223,7 +225,9 @@ class Zygote:
     def watch(
         self, pid: int, request: dict[str, Any], ended: portable.Ended, meter: usage.Meter
     ) -> str | None:
-        """Wait until the child ends (None) or exceeds a limit ("time", "wall" or "memory")."""
+        """Wait until the child ends (None) or exceeds a limit ("time", "wall", "memory") or has
+        too much to be looked at ("crowded").
+        """
         child_watch = portable.ChildWatch(pid, self.control, self.layers.handles, ended)
         try:
             wall_s = request["wall_s"]
@@ -237,8 +241,10 @@ class Zygote:
                 cpu_s, memory = meter.look()
                 if cpu_s > request["cpu_s"]:
                     return "time"
-                if memory > request["memory_bytes"] or meter.sockets() > usage.SOCKETS:
+                if memory > request["memory_bytes"]:
                     return "memory"
+                if meter.crowded:
+                    return "crowded"
                 if time.monotonic() > deadline:
                     allowed_s = min(wall_s + meter.waited(), portable.MOST_WALL * wall_s)
                     deadline = child_watch.started + allowed_s
@@ -277,7 +283,7 @@ def become(
             isolation.hide_files(layers)
             place_descriptors(streams, setup_write)
             os.setsid()
-            for number in () if layers.pid_namespace else DEAF_TO:
+            for number in () if layers.world else DEAF_TO:
                 signal.signal(number, signal.SIG_DFL)
             isolation.confine_child(layers, request, role == "test")
         except BaseException as error:  # our failure, not the submission's

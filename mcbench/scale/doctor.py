@@ -15,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, usage
+from mcbench.evaluator.isolation import in_words
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES
@@ -151,9 +152,8 @@ def _gpu() -> Iterator[Check]:
 def _sandbox() -> Iterator[Check]:
     with Evaluator(workers=1) as evaluator:
         layers = evaluator.isolation
-    yield Check("ok", f"sandbox layers: {', '.join(layers['granted']) or 'none'}")
-    for name, reason in layers["missing"].items():
-        yield Check("note", f"sandbox without {name}: {reason}")
+    words = in_words(layers["granted"], layers["missing"])
+    yield Check("note" if layers["missing"] else "ok", f"sandbox layers: {words}")
     kinds = (usage.CPU, usage.MEMORY, usage.PROCESSES)
     summed = [kind for kind in kinds if usage.BY_GROUP.format(kind) not in layers["granted"]]
     if summed:

@@ -28,11 +28,13 @@ def test_no_answer_anywhere_in_the_memory_of_the_child(evaluator):
     assert {r.tests[0].message for r in results[8:]} == {"expected 1 tokens, got 0"}
 
 
-def test_environment_holds_no_secrets(judge, monkeypatch):
+def test_the_environment_tells_nothing_of_the_host(evaluator, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "secret")
-    result = judge("import os\nprint(*sorted(os.environ))", "", "")
-    assert "TOKEN" not in result.message
-    assert result.verdict == "WA"
+    test = StdioTest("", "", keep_output=True)
+    code = "import os\nprint(*sorted(os.environ))"
+    told = evaluator.evaluate([Submission(code, [test])])[0].tests[0].output.split()
+    threads = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}
+    assert set(told) <= {"HOME", "LANG", "LC_CTYPE", "PATH", "PYTHONHASHSEED", "TMPDIR"} | threads
 
 
 def test_background_processes_end_with_the_test(evaluator):

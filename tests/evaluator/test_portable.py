@@ -4,58 +4,36 @@ The kernel really refuses here: the evaluator runs in a process that a seccomp f
 single system calls. What may harm others runs as a user without rights in a pid namespace.
 """
 
-import ctypes
-import functools
 import json
 import os
-import platform
-import shutil
 import signal
-import struct
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from mcbench.errors import UserError
 from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
 from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
+from tests.evaluator.machines import CALLS, ROOT, as_root, elsewhere, on_linux, run
 from tests.evaluator.processes import alive, descendants, eventually, levels
 
-ROOT = Path(__file__).parents[2]
-EVERYTHING = "from tests.evaluator.test_portable import *"
-COLUMN = {"x86_64": 0, "aarch64": 1}.get(platform.machine())
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="refuses Linux's system calls"),
-    pytest.mark.skipif(COLUMN is None, reason="numbers of system calls are not known"),
-]
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes root")
+EVERYTHING = "from tests.evaluator.test_portable import *\nfrom tests.evaluator.machines import *\n"
+pytestmark = on_linux
 
-CALLS = {
-    "memfd_create": (319, 279),
-    "pidfd_open": (434, 434),
-    "unshare": (272, 97),
-    "landlock_create_ruleset": (444, 444),
-    "prctl": (157, 167),
-    "mount": (165, 40),
-    "capset": (126, 91),
-    "setresuid": (117, 147),
-    "setresgid": (119, 149),
+WORLD = {"pid namespace", "own root"}
+MISSING = {  # by refused calls: the layers that are then named
+    ("memfd_create",): {"files in memory"},
+    ("pidfd_open",): {"process handles (pidfd)"},
+    ("mount",): WORLD,
+    ("pivot_root",): WORLD,
+    ("unshare",): WORLD | {"network namespace", "ipc namespace"},
+    ("unshare", "landlock_create_ruleset"): WORLD | {"file filter (Landlock)"},
+    ("unshare", "memfd_create"): WORLD | {"files in memory", "file filter (Landlock)"},
+    ("prctl",): {"system call filter (seccomp)"},
 }
-PR_SET_SECCOMP = 22
-EPERM, KILL = 0x00050001, 0x80000000
-
-MISSING = {  # by refused call: the layers that are then named
-    "memfd_create": {"files in memory", "file filter (Landlock)"},
-    "pidfd_open": {"process handles (pidfd)"},
-    "landlock_create_ruleset": {"file filter (Landlock)"},
-    "mount": {"mount namespace"},
-    "unshare": {"network namespace", "ipc namespace", "mount namespace", "pid namespace"},
-    "prctl": {"system call filter (seccomp)"},
-}
-ONCE = ("memfd_create", "unshare")  # the others take as long again, each
+ONCE = (("memfd_create",), ("unshare",))  # the others take as long again, each
 
 ECHO, ADD = [StdioTest("3\n", "3")], [CallTest("add", [1, 2], 3)]
 CHECK = [AssertTest("assert candidate(1, 2) == 3", entry_point="add")]
@@ -89,43 +67,6 @@ HONEST = Submission("import os\nassert not os.listdir()\nopen('f', 'x')\nprint(i
 ENDLESS = Submission("while True: pass", ECHO, time_limit_s=50)
 
 
-def refuse(names: list[str], action: int) -> None:
-    """Have the kernel refuse system calls to this process and its descendants (of prctl: to put on
-    a further filter), or kill who makes one."""
-    load, equal, done, allow = 0x20, 0x15, 0x06, 0x7FFF0000
-    refusal = (done, 0, 0, action)
-    steps = [(load, 0, 0, 0)]
-    for name in names:
-        number = CALLS[name][COLUMN]
-        if name == "prctl":
-            check = [(load, 0, 0, 16), (equal, 0, 1, PR_SET_SECCOMP), refusal, (load, 0, 0, 0)]
-            steps += [(equal, 0, len(check), number), *check]
-        else:
-            steps += [(equal, 0, 1, number), refusal]
-    steps.append((done, 0, 0, allow))
-    program = b"".join(struct.pack("=HBBI", *step) for step in steps)
-    buffer = ctypes.create_string_buffer(program)
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.prctl(38, 1, 0, 0, 0) == 0
-    described = struct.pack("@HP", len(steps), ctypes.addressof(buffer))
-    assert libc.prctl(PR_SET_SECCOMP, 2, described, 0, 0) == 0, os.strerror(ctypes.get_errno())
-
-
-def run(program: str, *prefix: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program, in which everything of this module is at hand, in a process of its own."""
-    whole = f"import logging\nlogging.basicConfig()\n{EVERYTHING}\n{program}"
-    done = subprocess.run(
-        [*prefix, sys.executable, "-B", "-c", whole],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
-
-
 def judge_all() -> None:
     """In such a process: print the missing layers and which cases were misjudged."""
     # Only what is to exceed the time has little of it: on a busy machine the others take longer.
@@ -146,19 +87,19 @@ def judge_all() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [pytest.param(c, marks=[pytest.mark.slow] * (c not in ONCE)) for c in MISSING]
+    "calls", [pytest.param(c, marks=[pytest.mark.slow] * (c not in ONCE)) for c in MISSING]
 )
-def test_one_refused_feature_changes_no_verdict(call):
-    done = run(f"refuse(['{call}'], EPERM)\njudge_all()")
+def test_a_refused_feature_changes_no_verdict(calls):
+    done = run(f"{EVERYTHING}refuse({calls})\njudge_all()")
     report = json.loads(done.stdout)
     assert (report["wrong"], report["left"]) == ([], 0)
-    assert set(report["missing"]) >= MISSING[call]
+    assert set(report["missing"]) >= MISSING[calls]
     for layer in report["missing"]:
         assert done.stderr.count(repr(layer)) == 1, done.stderr
 
 
 def test_limits_alone_judge_alike_without_any_call_that_only_linux_has(tmp_path):
-    program = f"refuse({list(CALLS)}, KILL)\njudge_all()"
+    program = f"{EVERYTHING}refuse({list(CALLS)}, KILL)\njudge_all()"
     done = run(program, MCBENCH_ISOLATION="limits", TMPDIR=str(tmp_path))
     report = json.loads(done.stdout)
     assert (report["wrong"], report["left"]) == ([], 0)
@@ -230,36 +171,6 @@ def test_nothing_outlives_a_killed_evaluator(tmp_path):
 
 # As a user without rights -----------------------------------------------------------------------
 
-USER = 1_234_567
-
-
-# Python may be installed where others cannot go; this mount namespace is its own.
-BECOME = f"""
-import os, sys
-from mcbench.evaluator import isolation, libc
-libc.mount_tmpfs("/mnt", "mode=0755")
-isolation._open_path_to_interpreter("/mnt")
-os.setgroups([])
-os.setresgid({USER}, {USER}, {USER})
-os.setresuid({USER}, {USER}, {USER})
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-
-
-@functools.cache
-def as_user() -> list[str]:
-    """Starts a program as another user, in a pid namespace of its own."""
-    unshare = shutil.which("unshare")
-    if unshare is None:
-        pytest.skip("takes the program unshare")
-    prefix = [unshare, "--pid", "--fork", "--mount-proc", "--kill-child"]
-    prefix += [sys.executable, "-B", "-c", BECOME]
-    command = [*prefix, sys.executable, "-c", "import mcbench.evaluator, pytest"]
-    tried = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    if tried.returncode != 0:
-        pytest.skip(f"another user cannot run this: {tried.stderr[-300:]}")
-    return prefix
-
 
 def attack_all(names: list[str]) -> None:
     """In a process of that user: print the attacks that came through or did harm."""
@@ -313,8 +224,8 @@ KILLERS = ["harm_kill_all", "harm_kill_parent", "harm_kill_group", "harm_stop_pa
     ],
 )
 def test_another_user_than_root(refused, isolation, attacks):
-    program = f"refuse({refused}, EPERM)\nattack_all({attacks})\njudge_all()"
-    done = run(program, *as_user(), MCBENCH_ISOLATION=isolation)
+    program = f"{EVERYTHING}refuse({refused}, EPERM)\nattack_all({attacks})\njudge_all()"
+    done = run(program, *elsewhere("user"), MCBENCH_ISOLATION=isolation)
     attacked, judged = map(json.loads, done.stdout.splitlines())
     assert attacked == {}
     assert judged["wrong"] == []

@@ -1,11 +1,14 @@
 """The labelled programs and attacks: no false accept, no false reject, no harm done."""
 
+import socket
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from mcbench.evaluator import Evaluator, Result, StdioTest, Submission, TestResult
 from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
+from mcbench.evaluator.suite.attacks import HOST_SOCKETS
 from tests.evaluator.processes import descendants
 
 # Finds its folder empty, and may write to it.
@@ -51,6 +54,21 @@ def lone():
     """An evaluator with one sandbox, so that what runs next runs where the attack ran."""
     with Evaluator(workers=1) as evaluator:
         yield evaluator
+
+
+@pytest.fixture(scope="module", autouse=True)
+def host_sockets():
+    """What the suite's attack looks for, open to all."""
+    Path(HOST_SOCKETS[0]).unlink(missing_ok=True)
+    listening = [socket.socket(socket.AF_UNIX) for _ in HOST_SOCKETS]
+    for one, address in zip(listening, HOST_SOCKETS, strict=True):
+        one.bind(address)
+        one.listen()
+    Path(HOST_SOCKETS[0]).chmod(0o777)
+    yield
+    Path(HOST_SOCKETS[0]).unlink()
+    for one in listening:
+        one.close()
 
 
 @pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.id)
