@@ -1,67 +1,35 @@
-"""The options that MicroCoder-GRPO adds to TRL's ``GRPOConfig``."""
-# ruff: noqa: RUF009  (`_option` makes fields)
+"""TRL's ``GRPOConfig`` with the options of MicroCoder-GRPO, and what is refused of both."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
 from mcbench.grpo.correction import MODES
-from mcbench.grpo.kl import KL_ESTIMATORS
-from mcbench.grpo.masking import MASK_WHEN, MASKED_LOSE, REPEAT_RULES, TRUNCATION_MASKS
+from mcbench.grpo.options import ABOUT, DEFAULTS, About, Options
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
-# Of published rivals; what they mean is in rivals.py.
-ADVANTAGE_RULES = ("group", "uncut", "pass_at_k")
-TOKEN_RULES = ("none", "clip_cov", "kl_cov")
-TOKEN_CREDITS = ("none", "critic", "blame", "executed")
-
-# Allowed names and ranges; those of TRL 1.16 too, which finds a wrong name or number only in the
-# middle of the first update.
-_NAMES = {
-    "truncation_mask": TRUNCATION_MASKS,
-    "mask_when": MASK_WHEN,
-    "repeat_rule": REPEAT_RULES,
-    "loss_type": ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo"),
-    "scale_rewards": ("batch", "group", "none"),
-    "multi_objective_aggregation": ("normalize_then_sum", "sum_then_normalize"),
-    "importance_sampling_level": ("sequence", "token"),
-    "vllm_importance_sampling_mode": MODES,
-    "masked_lose": MASKED_LOSE,
-    "advantage_rule": ADVANTAGE_RULES,
-    "token_rule": TOKEN_RULES,
-    "token_credit": TOKEN_CREDITS,
-    "kl_estimator": KL_ESTIMATORS,
+# Allowed names and ranges of TRL 1.16's own, which finds a wrong one only in the middle of the
+# first update.
+_CHECKED = {
+    **ABOUT,
+    "loss_type": About(
+        among=("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo")
+    ),
+    "scale_rewards": About(among=("batch", "group", "none")),
+    "multi_objective_aggregation": About(among=("normalize_then_sum", "sum_then_normalize")),
+    "importance_sampling_level": About(among=("sequence", "token")),
+    "vllm_importance_sampling_mode": About(among=MODES),
+    "epsilon": About(low=0),
+    "epsilon_high": About(low=0),
+    "beta": About(low=0),
+    "top_entropy_quantile": About(low=0, high=1),
+    "top_p": About(low=0, high=1),
+    "num_iterations": About(low=1),
 }
-_RANGES = {
-    "mask_ratio": (0, 1),
-    "repeat_window": (1, math.inf),
-    "epsilon": (0, math.inf),
-    "epsilon_high": (0, math.inf),
-    "beta": (0, math.inf),
-    "top_entropy_quantile": (0, 1),
-    "top_p": (0, 1),
-    "num_iterations": (1, math.inf),
-    "sampler_noise": (0, math.inf),
-    "length_groups": (1, math.inf),
-    "pass_k": (1, math.inf),
-    "token_share": (0, 1),
-    "dynamic_sampling": (0, math.inf),
-    "staleness": (-1, math.inf),
-    "soft_overlong": (0, 1),
-    "soft_overlong_weight": (0, math.inf),
-    "temperature_target_entropy": (0, math.inf),
-    "drop_above": (0, 1),
-    "substitute_flat": (0, 1),
-    "kl_target": (1e-6, math.inf),
-    "clip_ratio_c": (1, math.inf),
-}
-_WHOLE = (
-    "repeat_window", "temperature_probe_prompts", "num_iterations", "pass_k", "dynamic_sampling",
-    "staleness",
-)  # fmt: skip
+_WHOLE = {"num_iterations", *(name for name, value in DEFAULTS.items() if type(value) is int)}
 _TEMPERATURES = (
     "temperature_stages", "temperature_target_diversity", "temperature_target_entropy",
     "temperature_restore",
@@ -75,160 +43,14 @@ def _points(stages: list[Any] | str | None) -> list[list[Any]]:
     return stages or []
 
 
-def _option(default: Any, help: str) -> Any:
-    """A field with its help; every configuration gets a list of its own."""
-    about = {"help": help}
-    if isinstance(default, list):
-        return field(default_factory=default.copy, metadata=about)
-    return field(default=default, metadata=about)
-
-
 @dataclass
-class MicroCoderGRPOConfig(GRPOConfig):
+class MicroCoderGRPOConfig(Options, GRPOConfig):
     """``GRPOConfig`` with the MicroCoder options; with all of them off the trainer equals TRL's.
 
     Wrong values raise ``UserError``. Stages are given as ``[(start step, value), ...]`` or as text,
     ``"0:0.6,140:1.2"``, and are stored as lists of ``[start, value]``. A stage that starts at step
     0 replaces ``temperature`` (or ``max_completion_length``).
     """
-
-    truncation_mask: str = _option(
-        "none",
-        "Which responses cut at the maximum length lose their advantage: 'none', 'conditional' "
-        "(Eq. 2) or 'all' (removed from the loss: mask_truncated_completions).",
-    )
-    mask_ratio: float = _option(
-        0.2, "Probability rho that an eligible response is masked, in [0, 1]."
-    )
-    mask_when: str = _option(
-        "incorrect",
-        "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or "
-        "'non_incorrect' responses (everything that is not a scored failure), or 'any' (ours).",
-    )
-    repeat_window: int = _option(
-        128, "m: a response that repeats its last m tokens is never masked."
-    )
-    repeat_rule: str = _option(
-        "window",
-        "'window': the last m tokens equal the m before. 'periodic': any period up to m explains "
-        "the last 2m tokens. 'none': no response counts as repeating.",
-    )
-    masked_lose: str = _option(
-        "advantage",
-        "What a masked response loses: its 'advantage' (Eq. 2; it still counts in the denominators "
-        "of the loss and in the KL, entropy bonus and entropy quantile) or its whole part in the "
-        "'loss'.",
-    )
-    correct_threshold: float = _option(1.0, "A reward of at least this is correct.")
-    incorrect_threshold: float = _option(0.0, "A reward of at most this is incorrect.")
-    correctness_reward: str | None = _option(
-        None,
-        "Name of the reward function that decides correctness; unset: the weighted sum of all.",
-    )
-    temperature_stages: list[Any] | str | None = _option(
-        None, "Temperature by step, such as '0:0.6,140:1.2'; starts must be generation boundaries."
-    )
-    length_stages: list[Any] | str | None = _option(
-        None, "max_completion_length by step (context extension), such as '0:4096,260:8192'."
-    )
-    temperature_target_diversity: float | None = _option(
-        None,
-        "T(D): before the first update, take the lowest temperature of temperature_grid whose "
-        "Distinct-4 reaches this value.",
-    )
-    temperature_target_entropy: float | None = _option(
-        None,
-        "AceReason-Nemotron 1.1: before the first update, take the temperature of temperature_grid "
-        "at which the sampler's entropy (nats a token) is nearest to this.",
-    )
-    temperature_grid: list[float] = _option(
-        [0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8],
-        "Temperatures tried for temperature_target_diversity or _entropy.",
-    )
-    temperature_probe_prompts: int = _option(
-        64, "Training prompts that D(T), or the entropy, is measured on."
-    )
-    advantage_rule: str = _option(
-        "group",
-        "'group': TRL's. 'uncut' (Skywork-OR1, Adv-Mask-Before): truncated responses leave the "
-        "group's mean and deviation and have no advantage. 'pass_at_k': those of pass@k training, "
-        "for pass_k.",
-    )
-    pass_k: int = _option(4, "k of advantage_rule='pass_at_k'.")
-    token_rule: str = _option(
-        "none",
-        "'clip_cov': some tokens of high covariance between log-probability and advantage have no "
-        "gradient; 'kl_cov': those of the highest get a KL penalty.",
-    )
-    token_share: float = _option(2e-4, "Share of the tokens that token_rule acts on, at most.")
-    dynamic_sampling: int = _option(
-        0,
-        "DAPO: groups whose responses all fare alike are replaced by those of further prompts, in "
-        "so many rounds at most.",
-    )
-    token_credit: str = _option(
-        "none", "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see dense.py."
-    )
-    kl_estimator: str = _option(
-        "k3",
-        "KL term of a token: 'k3' as TRL has it, unbounded, or 'k3_clamped', verl's low_var_kl, at "
-        "most 10 nats (the recipes'). TRL 1.16 has no k1 and no k2.",
-    )
-    clip_ratio_c: float | None = _option(
-        None,
-        "verl's dual clip: where the advantage is negative, a ratio counts as this at most (3 in "
-        "verl); the same as TRL's delta.",
-    )
-    kl_target: float | None = _option(
-        None, "PPOCoder: beta adapts so that KL (nats a response) nears this."
-    )
-    drop_above: float | None = _option(
-        None, "SRPO, Polaris: prompts solved more often than this do not come again."
-    )
-    substitute_flat: float | None = _option(
-        None, "Polaris: share of good groups above which they replace the flat."
-    )
-    temperature_restore: list[int] | None = _option(
-        None, "Polaris: steps at which T restores the first stage's diversity."
-    )
-    soft_overlong: float = _option(
-        0.0,
-        "DAPO: a reward that falls from 0 to -1 over this last share of the limit (a fifth in "
-        "DAPO); correctness stays that of the other reward function.",
-    )
-    soft_overlong_weight: float = _option(
-        1.0,
-        "What that reward counts: 1 as in DAPO beside rewards of 1 and -1, 0.5 the same beside 1 "
-        "and 0.",
-    )
-    sampler_noise: float = _option(
-        0.0,
-        "To study the importance correction: normal noise of this standard deviation (nats) is "
-        "added to the sampler's log-probability of every token; with another sampler than vLLM the "
-        "correction acts as it would there.",
-    )
-    diversity_metrics: bool = _option(
-        True, "Log diversity/: distinct n-grams, self-BLEU, programs."
-    )
-    sample_unfinished: bool = _option(
-        False,
-        "Responses that have ended leave the batch while the others are sampled (with "
-        "transformers). The same distribution from other random numbers; in float32 the sampler's "
-        "log-probabilities are the old ones, which spares a pass.",
-    )
-    length_groups: int = _option(
-        1,
-        "Log-probabilities are computed in so many passes of rows of like length, which need less "
-        "padding; the same loss and gradients up to rounding.",
-    )
-    staleness: int = _option(
-        0,
-        "Responses are sampled by the weights of so many generations before; -1: by those that "
-        "training began with.",
-    )
-    record_columns: list[str] = _option(
-        ["problem_id"], "Dataset columns passed on to the on_generation hook."
-    )
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -308,7 +130,8 @@ class MicroCoderGRPOConfig(GRPOConfig):
             )
 
     def _check_types(self) -> None:
-        for name in (*_RANGES, "correct_threshold", "incorrect_threshold", "temperature"):
+        numbers = (name for name, about in _CHECKED.items() if about.is_number)
+        for name in (*numbers, "correct_threshold", "incorrect_threshold", "temperature"):
             value = getattr(self, name)
             kinds = (int,) if name in _WHOLE else (int, float)
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
@@ -330,16 +153,15 @@ class MicroCoderGRPOConfig(GRPOConfig):
             )
 
     def _check_names(self) -> None:
-        for name, allowed in _NAMES.items():
-            if getattr(self, name) not in allowed:
-                raise unknown(name, getattr(self, name), allowed)
+        for name, about in _CHECKED.items():
+            if about.among and getattr(self, name) not in about.among:
+                raise unknown(name, getattr(self, name), about.among)
 
     def _check_ranges(self) -> None:
-        for name, (low, high) in _RANGES.items():
+        for name, about in _CHECKED.items():
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                wanted = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
-                raise UserError(f"{name} must be {wanted}, got {value}")
+            if about.is_number and value is not None and not about.holds(value):
+                raise UserError(f"{name} must be {about.range}, got {value}")
 
     def _check_temperature(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature > 0):

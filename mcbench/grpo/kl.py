@@ -21,7 +21,6 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-KL_ESTIMATORS = ("k3_clamped", "k3")
 K3_MOST = 10.0  # nats a token, of verl
 _BOUND = 20.0  # of verl's x, where k3 is above K3_MOST already
 

@@ -20,10 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-TRUNCATION_MASKS = ("none", "conditional", "all")
-MASK_WHEN = ("incorrect", "correct", "non_incorrect", "any")
-MASKED_LOSE = ("advantage", "loss")
-REPEAT_RULES = ("window", "periodic", "none")
+from mcbench.grpo.options import MASK_WHEN
 
 
 @dataclass(frozen=True)

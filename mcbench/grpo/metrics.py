@@ -15,7 +15,8 @@ from torch import Tensor
 from mcbench.grpo.correction import QUARTERS, quarter_of, weight_by_length
 from mcbench.grpo.diversity import distinct_4_first, distinct_n, grouped, self_bleu, unique_share
 from mcbench.grpo.generation import GenerationBatch
-from mcbench.grpo.masking import MASK_WHEN, Correctness
+from mcbench.grpo.masking import Correctness
+from mcbench.grpo.options import MASK_WHEN
 
 Gather = Callable[[Tensor], Tensor]
 

@@ -14,12 +14,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from mcbench.grpo.options import ABOUT
+from mcbench.grpo.options import DEFAULTS as OPTIONS
+
 if TYPE_CHECKING:
     from mcbench.runs.config import Config
 
 BEFORE: Mapping[str, Any] = {"kl_estimator": "k3", "temperature_probe_prompts": 16}
 """What runs did that were recorded before there was a setting for it."""
 DEFAULTS: Mapping[str, Any] = {
+    **{
+        name: value
+        for name, value in OPTIONS.items()
+        if value is not None and ABOUT[name].family and ABOUT[name].run is None
+    },
     "loss_type": "dapo",
     "epsilon": 0.2,
     "epsilon_high": None,  # that of epsilon
@@ -28,24 +36,9 @@ DEFAULTS: Mapping[str, Any] = {
     "scale_rewards": "group",
     "importance_sampling_level": "token",
     "top_entropy_quantile": 1.0,
-    "truncation_mask": "none",
     "mask_truncated_completions": False,
-    "mask_ratio": 0.2,
-    "mask_when": "incorrect",
-    "masked_lose": "advantage",
-    "repeat_rule": "window",
-    "advantage_rule": "group",
-    "pass_k": 4,
-    "token_rule": "none",
-    "token_share": 2e-4,
-    "token_credit": "none",
     "num_iterations": 1,
-    "dynamic_sampling": 0,
-    "staleness": 0,
-    "soft_overlong": 0.0,
-    "soft_overlong_weight": 1.0,
     "top_p": 1.0,
-    "temperature_grid": [0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8],
     "max_grad_norm": 1.0,
     "weight_decay": 0.0,
     "lr_scheduler_type": "constant_with_warmup",

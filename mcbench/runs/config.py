@@ -18,10 +18,11 @@ from mcbench.errors import UserError, meant, unknown
 from mcbench.files import digest, plain
 from mcbench.grpo.batch_plan import BatchPlan
 from mcbench.runs import canonical
+from mcbench.runs.algorithm import Algorithm
 from mcbench.runs.canonical import BEFORE
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.shares import check_kind_stages
-from mcbench.settings import Settings, Share
+from mcbench.settings import Share
 
 Backend = Literal["transformers", "transformers_continuous", "vllm_colocate", "vllm_server"]
 RewardEvaluator = Literal["microcoder", "single_threaded", "process_per_sample"]
@@ -55,7 +56,7 @@ def _algorithm(family: str, help: str, **limits: Any) -> Any:
     return _setting(family, None, help, "algorithm", **limits)
 
 
-class Config(Settings):
+class Config(Algorithm):
     """Everything that decides what a run computes, and how it is executed.
 
     Lengths are in tokens; ``steps``, ``eval_every`` and ``warmup_steps`` in optimizer updates;
@@ -102,27 +103,12 @@ class Config(Settings):
     )
 
     max_completion_length: Positive = _setting("length", ..., "limit L_max of a response")
-    length_stages: list[Any] | None = _algorithm(
-        "length", "limit by step (context extension, §7.2), such as 0:50%,20%:100%"
-    )
 
     train_batch_size: Positive = _setting("batch", ..., "prompts sampled and scored together")
     ppo_mini_batch_size: Positive = _setting("batch", ..., "prompts in one update")
     num_generations: Positive = _setting("batch", ..., "responses G to a prompt")
     per_device_batch_size: Positive = _setting("batch", ..., "responses in one forward pass")
     num_iterations: int | None = _algorithm("batch", "passes over a sampled batch")
-    dynamic_sampling: int | None = _algorithm(
-        "batch", "rounds in which groups without a signal are replaced by further prompts", ge=0
-    )
-    drop_above: Share | None = _algorithm(
-        "batch", "prompts solved more often are replaced by others of the set"
-    )
-    substitute_flat: Share | None = _algorithm(
-        "batch", "share of groups with a signal above which they stand in for the others"
-    )
-    staleness: int | None = _algorithm(
-        "batch", "generations by which the sampling policy lags behind; -1: the first one", ge=-1
-    )
     length_groups: Positive = _execution(
         "batch", 1, "passes by length that a forward pass is divided into, for less padding"
     )
@@ -140,63 +126,15 @@ class Config(Settings):
     epsilon: float | None = _algorithm("clip and KL", "lower clip range (Eq. 1)")
     epsilon_high: float | None = _algorithm("clip and KL", "upper clip range (Eq. 1, §2.5)")
     beta: float | None = _algorithm("clip and KL", "coefficient of the KL term; 0: none (§2.5)")
-    kl_estimator: Literal["k3_clamped", "k3"] = _setting(
-        "clip and KL",
-        "k3_clamped",
-        "KL term of a token: verl's clamped k3 (low_var_kl, at most 10 nats) or TRL's unbounded k3",
-        "algorithm",
-    )
-    clip_ratio_c: Real | None = _algorithm(
-        "clip and KL", "dual clip: bound of the ratio where the advantage is negative; verl has 3"
-    )
     use_bias_correction_kl: bool | None = _algorithm("clip and KL", "importance weight in the KL")
     scale_rewards: str | None = _algorithm("loss", "group: advantages divided by the group's std")
     importance_sampling_level: str | None = _algorithm("loss", "ratio of a token or of a sequence")
     top_entropy_quantile: float | None = _algorithm("loss", "share of tokens trained, by entropy")
-    advantage_rule: Literal["group", "uncut", "pass_at_k"] | None = _algorithm(
-        "loss", "whose advantages: TRL's, Skywork-OR1's without cut answers, or pass@k training's"
-    )
-    pass_k: int | None = _algorithm("loss", "k of pass@k training", ge=1)
-    token_rule: Literal["none", "clip_cov", "kl_cov"] | None = _algorithm(
-        "loss", "what befalls tokens of high covariance: nothing, no gradient, or a KL penalty"
-    )
-    token_credit: Literal["none", "critic", "blame", "executed"] | None = _algorithm(
-        "loss", "credit of single tokens: by a critic, less on a broken line, none if not reached"
-    )
-    kl_target: Real | None = _algorithm(
-        "clip and KL", "nats a response to which beta adapts the KL"
-    )
-    token_share: Share | None = _algorithm("loss", "of tokens that it befalls")
 
-    truncation_mask: Literal["none", "conditional", "all"] | None = _algorithm(
-        "mask", "which cut responses do not count: none, by Eq. 2, or all"
-    )
-    mask_ratio: Share | None = _algorithm("mask", "rho of Eq. 2: share that is spared")
-    mask_when: Literal["incorrect", "correct", "non_incorrect", "any"] | None = _algorithm(
-        "mask", "reading of Eq. 2's condition on the reward"
-    )
-    masked_lose: Literal["advantage", "loss"] | None = _algorithm(
-        "mask", "what a masked response loses: its advantage, or its whole part in the loss"
-    )
-    repeat_rule: Literal["window", "periodic", "none"] | None = _algorithm(
-        "mask", "how a repeating response is found, which is never spared"
-    )
     repeat_window: Positive = _setting("mask", ..., "m: tokens compared by the repetition rule")
     mask_truncated_completions: bool | None = _algorithm("mask", "TRL's own form of mask all")
 
     temperature: Real = _setting("temperature", ..., "of the sampled responses")
-    temperature_stages: list[Any] | None = _algorithm(
-        "temperature", "temperature by step (§2.4), such as 0:0.6,40%:1.2"
-    )
-    temperature_target_diversity: float | None = _algorithm(
-        "temperature", "T(D): lowest temperature whose measured Distinct-4 reaches this"
-    )
-    temperature_target_entropy: Real | None = _algorithm(
-        "temperature", "entropy (nats a token) to whose nearest temperature training goes"
-    )
-    temperature_restore: list[int] | None = _algorithm(
-        "temperature", "steps from which on T restores the diversity of words of the first stage"
-    )
     temperature_reading: Literal["initial", "trend"] = _later(
         "temperature",
         "initial",
@@ -205,10 +143,6 @@ class Config(Settings):
     )
     temperature_stretch: Positive | None = _later(
         "temperature", None, "updates of such a stretch; null: a tenth of the run"
-    )
-    temperature_grid: list[float] | None = _algorithm("temperature", "temperatures T(D) tries")
-    temperature_probe_prompts: Positive = _setting(
-        "temperature", 512, "prompts T(D) measures on, evenly spread over the set", "algorithm"
     )
     top_p: float | None = _algorithm("temperature", "nucleus of the sampled responses")
 
@@ -228,12 +162,6 @@ class Config(Settings):
     eval_batch_size: Positive = _setting("evaluation", 256, "responses sampled at once")
     test_limit: Positive | None = _setting("evaluation", None, "problems used, evenly spread")
 
-    soft_overlong: Share | None = _algorithm(
-        "reward", "last share of the limit over which DAPO's punishment grows to 1"
-    )
-    soft_overlong_weight: Real | None = _algorithm(
-        "reward", "what that punishment counts: beside rewards of 1 and 0, DAPO's is 0.5"
-    )
     reward: str = _later(
         "reward", "tests", "which of the rewards of the training set's task trains"
     )
@@ -511,7 +439,14 @@ def family_of(name: str) -> str:
     return SETTINGS[name].json_schema_extra["family"]  # type: ignore[index,return-value]
 
 
-CHANGEABLE = tuple(n for n in SETTINGS if part_of(n) != "digest" and n not in ("profile", "seed"))
+FAMILIES = (
+    "run", "model and data", "length", "batch", "optimisation", "loss", "clip and KL", "mask",
+    "temperature", "evaluation", "reward", "correction", "backend",
+)  # fmt: skip
+CHANGEABLE = sorted(
+    (n for n in SETTINGS if part_of(n) != "digest" and n not in ("profile", "seed")),
+    key=lambda name: FAMILIES.index(family_of(name)),
+)
 
 
 # Options of TRL's that a person may know, and the settings that are in their place here.
@@ -532,12 +467,11 @@ def _unknown_setting(name: str) -> UserError:
     """
     if name in _NAMED_BY_TRL:
         return UserError(f"{name!r} is TRL's option and no setting; set {_NAMED_BY_TRL[name]}")
-    families = dict.fromkeys(map(family_of, CHANGEABLE))
     hint = meant(name, CHANGEABLE)
     if not hint:
         return UserError(
             f"unknown setting {name!r}; `mcbench settings` lists them, by family: "
-            f"{', '.join(families)}"
+            f"{', '.join(FAMILIES)}"
         )
     family = family_of(hint.removeprefix("; did you mean ").removesuffix("?").split(" or ")[0])
     members = ", ".join(one for one in CHANGEABLE if family_of(one) == family)

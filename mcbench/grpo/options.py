@@ -1,0 +1,287 @@
+"""The options of the algorithm, each declared once: type, default, bounds, meaning, family.
+
+The trainer's configuration (:mod:`mcbench.grpo.config`) has them as fields. A run's has those with
+a family as settings (:mod:`mcbench.runs.config`), where None leaves one to the trainer; documents,
+forms and checks read the same declaration. Nothing heavy is imported here.
+"""
+# ruff: noqa: RUF009  (`option` makes fields)
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+TRUNCATION_MASKS = ("none", "conditional", "all")
+MASK_WHEN = ("incorrect", "correct", "non_incorrect", "any")
+MASKED_LOSE = ("advantage", "loss")
+REPEAT_RULES = ("window", "periodic", "none")
+KL_ESTIMATORS = ("k3_clamped", "k3")
+# Of published rivals; what they mean is in rivals.py and dense.py.
+ADVANTAGE_RULES = ("group", "uncut", "pass_at_k")
+TOKEN_RULES = ("none", "clip_cov", "kl_cov")
+TOKEN_CREDITS = ("none", "critic", "blame", "executed")
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of an option beside its type and default.
+
+    Attributes:
+        family: of settings that it belongs to; empty: it is the trainer's alone.
+        among: the names that are allowed.
+        low, high: the least and the largest value; ``above``: a bound that it may not reach.
+        run: what a run has where nothing is said, in place of None, which leaves it to the trainer.
+    """
+
+    help: str = ""
+    family: str = ""
+    among: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    run: Any = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it has bounds."""
+        return self.low is not None or self.above is not None
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is within the bounds."""
+        least = self.low is None or value >= self.low
+        return (
+            least
+            and (self.above is None or value > self.above)
+            and (self.high is None or value <= self.high)
+        )
+
+    @property
+    def range(self) -> str:
+        """The bounds in words."""
+        if self.above is not None:
+            return f"greater than {self.above:g}"
+        return (
+            f"at least {self.low:g}" if self.high is None else f"in [{self.low:g}, {self.high:g}]"
+        )
+
+
+_DECLARED: list[About] = []
+
+
+def option(default: Any, help: str, **about: Any) -> Any:
+    """A field of :class:`Options`; ``about`` as for :class:`About`."""
+    _DECLARED.append(About(help, **about))
+    said = {"help": help}  # nothing else: parsers of command lines take all of a field's metadata
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=said)
+    return field(default=default, metadata=said)
+
+
+@dataclass
+class Options:
+    """What MicroCoder-GRPO adds to TRL's ``GRPOConfig``; at these defaults the trainer is TRL's."""
+
+    truncation_mask: str = option(
+        "none",
+        "Which responses cut at the maximum length lose their advantage: 'none', 'conditional' "
+        "(Eq. 2) or 'all' (removed from the loss: mask_truncated_completions).",
+        family="mask",
+        among=TRUNCATION_MASKS,
+    )
+    mask_ratio: float = option(
+        0.2,
+        "Probability rho that an eligible response is masked, in [0, 1].",
+        family="mask",
+        low=0,
+        high=1,
+    )
+    mask_when: str = option(
+        "incorrect",
+        "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or "
+        "'non_incorrect' responses (everything that is not a scored failure), or 'any' (ours).",
+        family="mask",
+        among=MASK_WHEN,
+    )
+    repeat_window: int = option(
+        128, "m: a response that repeats its last m tokens is never masked.", low=1
+    )
+    repeat_rule: str = option(
+        "window",
+        "'window': the last m tokens equal the m before. 'periodic': any period up to m explains "
+        "the last 2m tokens. 'none': no response counts as repeating.",
+        family="mask",
+        among=REPEAT_RULES,
+    )
+    masked_lose: str = option(
+        "advantage",
+        "What a masked response loses: its 'advantage' (Eq. 2; it still counts in the denominators "
+        "of the loss and in the KL, entropy bonus and entropy quantile) or its whole part in the "
+        "'loss'.",
+        family="mask",
+        among=MASKED_LOSE,
+    )
+    correct_threshold: float = option(1.0, "A reward of at least this is correct.")
+    incorrect_threshold: float = option(0.0, "A reward of at most this is incorrect.")
+    correctness_reward: str | None = option(
+        None,
+        "Name of the reward function that decides correctness; unset: the weighted sum of all.",
+    )
+    temperature_stages: list[Any] | str | None = option(
+        None,
+        "Temperature by step, such as '0:0.6,140:1.2'; starts must be generation boundaries.",
+        family="temperature",
+    )
+    length_stages: list[Any] | str | None = option(
+        None,
+        "max_completion_length by step (context extension), such as '0:4096,260:8192'.",
+        family="length",
+    )
+    temperature_target_diversity: float | None = option(
+        None,
+        "T(D): before the first update, take the lowest temperature of temperature_grid whose "
+        "Distinct-4 reaches this value.",
+        family="temperature",
+    )
+    temperature_target_entropy: float | None = option(
+        None,
+        "AceReason-Nemotron 1.1: before the first update, take the temperature of temperature_grid "
+        "at which the sampler's entropy (nats a token) is nearest to this.",
+        family="temperature",
+        above=0,
+    )
+    temperature_grid: list[float] = option(
+        [0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8],
+        "Temperatures tried for temperature_target_diversity or _entropy.",
+        family="temperature",
+    )
+    temperature_probe_prompts: int = option(
+        64,
+        "Training prompts that D(T), or the entropy, is measured on.",
+        family="temperature",
+        low=1,
+        run=512,
+    )
+    advantage_rule: str = option(
+        "group",
+        "'group': TRL's. 'uncut' (Skywork-OR1, Adv-Mask-Before): truncated responses leave the "
+        "group's mean and deviation and have no advantage. 'pass_at_k': those of pass@k training, "
+        "for pass_k.",
+        family="loss",
+        among=ADVANTAGE_RULES,
+    )
+    pass_k: int = option(4, "k of advantage_rule='pass_at_k'.", family="loss", low=1)
+    token_rule: str = option(
+        "none",
+        "'clip_cov': some tokens of high covariance between log-probability and advantage have no "
+        "gradient; 'kl_cov': those of the highest get a KL penalty.",
+        family="loss",
+        among=TOKEN_RULES,
+    )
+    token_share: float = option(
+        2e-4, "Share of the tokens that token_rule acts on, at most.", family="loss", low=0, high=1
+    )
+    dynamic_sampling: int = option(
+        0,
+        "DAPO: groups whose responses all fare alike are replaced by those of further prompts, in "
+        "so many rounds at most.",
+        family="batch",
+        low=0,
+    )
+    token_credit: str = option(
+        "none",
+        "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see dense.py.",
+        family="loss",
+        among=TOKEN_CREDITS,
+    )
+    kl_estimator: str = option(
+        "k3",
+        "KL term of a token: 'k3' as TRL has it, unbounded, or 'k3_clamped', verl's low_var_kl, at "
+        "most 10 nats (the recipes'). TRL 1.16 has no k1 and no k2.",
+        family="clip and KL",
+        among=KL_ESTIMATORS,
+        run="k3_clamped",
+    )
+    clip_ratio_c: float | None = option(
+        None,
+        "verl's dual clip: where the advantage is negative, a ratio counts as this at most (3 in "
+        "verl); the same as TRL's delta.",
+        family="clip and KL",
+        low=1,
+    )
+    kl_target: float | None = option(
+        None,
+        "PPOCoder: beta adapts so that KL (nats a response) nears this.",
+        family="clip and KL",
+        above=0,
+    )
+    drop_above: float | None = option(
+        None,
+        "SRPO, Polaris: prompts solved more often than this do not come again.",
+        family="batch",
+        low=0,
+        high=1,
+    )
+    substitute_flat: float | None = option(
+        None,
+        "Polaris: share of good groups above which they replace the flat.",
+        family="batch",
+        low=0,
+        high=1,
+    )
+    temperature_restore: list[int] | None = option(
+        None,
+        "Polaris: steps at which T restores the first stage's diversity.",
+        family="temperature",
+    )
+    soft_overlong: float = option(
+        0.0,
+        "DAPO: a reward that falls from 0 to -1 over this last share of the limit (a fifth in "
+        "DAPO); correctness stays that of the other reward function.",
+        family="reward",
+        low=0,
+        high=1,
+    )
+    soft_overlong_weight: float = option(
+        1.0,
+        "What that reward counts: 1 as in DAPO beside rewards of 1 and -1, 0.5 the same beside 1 "
+        "and 0.",
+        family="reward",
+        above=0,
+    )
+    sampler_noise: float = option(
+        0.0,
+        "To study the importance correction: normal noise of this standard deviation (nats) is "
+        "added to the sampler's log-probability of every token; with another sampler than vLLM the "
+        "correction acts as it would there.",
+        low=0,
+    )
+    diversity_metrics: bool = option(True, "Log diversity/: distinct n-grams, self-BLEU, programs.")
+    sample_unfinished: bool = option(
+        False,
+        "Responses that have ended leave the batch while the others are sampled (with "
+        "transformers). The same distribution from other random numbers; in float32 the sampler's "
+        "log-probabilities are the old ones, which spares a pass.",
+    )
+    length_groups: int = option(
+        1,
+        "Log-probabilities are computed in so many passes of rows of like length, which need less "
+        "padding; the same loss and gradients up to rounding.",
+        low=1,
+    )
+    staleness: int = option(
+        0,
+        "Responses are sampled by the weights of so many generations before; -1: by those that "
+        "training began with.",
+        family="batch",
+        low=-1,
+    )
+    record_columns: list[str] = option(
+        ["problem_id"], "Dataset columns passed on to the on_generation hook."
+    )
+
+
+ABOUT: Mapping[str, About] = dict(
+    zip((one.name for one in fields(Options)), _DECLARED, strict=True)
+)
+DEFAULTS: Mapping[str, Any] = {name: getattr(Options(), name) for name in ABOUT}
