@@ -218,6 +218,71 @@ def states_sentence(results: Results) -> str:
     return " ".join(filter(None, told))
 
 
+MAIN = "Q17"
+"""Our question that is the paper's main claim; it was added after the runs."""
+
+
+def story(results: Results) -> list[str]:
+    """What was found in a few sentences, for who has a minute: the paper's main claim, its claims
+    and the clearest that show and do not, the largest effects of our own questions.
+    """
+    told = [_main_claim(results[MAIN])] if MAIN in results else []
+    told.append(states_sentence(results))
+    for state, begins in (("supported", "Seen here, most clearly"), ("contradicted", "Reversed")):
+        found = [one for one in papers(results).values() if one.state == state]
+        found = [one for one in found if one.claim.whose == "paper"]
+        told += [f"{begins}: {'; '.join(map(_with_effect, _clearest(found, 2)))}."] if found else []
+    asked = [
+        (one, part)
+        for one in ours(results).values()
+        for part in one.parts
+        if one.claim.id != MAIN and part.state in DECIDED and part.name.startswith("pass@1")
+    ]
+    largest = sorted(asked, key=lambda pair: -abs(pair[1].estimate.value))[:2]
+    if largest:
+        words = "; ".join(
+            f"{spoken(part.name)}, {_in_brackets(part.estimate, part.unit)} ({one.claim.id})"
+            for one, part in largest
+        )
+        told.append(f"Ours, the largest effects on held-out pass rates: {words}.")
+    return [one for one in told if one]
+
+
+DECIDED = {"higher", "lower"}
+
+
+def _main_claim(one: Result) -> str:
+    """What became of it, for the four ends that it names."""
+    ends_ = [part for part in one.parts if part.name.startswith("pass@1")]
+    if not ends_:
+        return f"The paper's main claim is open: {spoken(one.reason)}."
+    higher = sum(part.state == "higher" for part in ends_)
+    seen = "is seen" if higher == len(ends_) else "is not seen" if not higher else "is seen in part"
+    words = "; ".join(
+        f"{part.name.removeprefix('pass@1 ')}, {_in_brackets(part.estimate, part.unit)}"
+        for part in ends_
+    )
+    return (
+        "The paper's main claim, that MicroCoder-GRPO ends highest, "
+        f"{seen} on nano ({one.n_seeds} seeds; asked after the runs): {words}."
+    )
+
+
+def _clearest(found: Sequence[Result], count: int) -> list[Result]:
+    return sorted(found, key=lambda one: (one.p, one.claim.id))[:count]
+
+
+def _with_effect(one: Result) -> str:
+    """A claim as a clause, with its id and the effect that decides it."""
+    words = one.claim.claim.rstrip(".")
+    return f"{words} ({one.claim.id}, {_in_brackets(one.decisive.estimate, one.unit)})"
+
+
+def _in_brackets(found: Any, unit: str) -> str:
+    shown = numbers(found.value, found.low, found.high, unit)
+    return f"{shown['Effect']} [{shown['95 % interval']}]"
+
+
 def _states_of(whose: str, found: Sequence[Result]) -> str:
     if not found:
         return ""

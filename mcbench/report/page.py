@@ -295,12 +295,13 @@ def build_index(
     entries: Sequence[Entry],
     sections: Sequence[Section] = (),
     verdicts: Sequence[Verdict] = (),
-    finding: str = "",
+    story: Sequence[str] = (),
     round_1: bool = False,
 ) -> str:
     """A page that lists others and the verdicts of all, with sections of its own below them.
 
     Args:
+        story: what was found, a sentence each.
         round_1: whether runs of the protocol's first round are shown, of which more is known since.
     """
     return render(
@@ -308,8 +309,8 @@ def build_index(
         entries=entries,
         sections=sections,
         verdicts=verdicts,
-        finding=finding,
-        title="Reports",
+        story=story,
+        title="What was found",
         note=NANO_NOTE,
         round_1=round_1,
         samples="",

@@ -23,7 +23,7 @@ from mcbench.report.any_runs import notebook_of
 from mcbench.report.claims import (
     all_results,
     results_on,
-    states_sentence,
+    story,
     summary_lines,
     summary_section,
     verdicts,
@@ -160,7 +160,7 @@ def build_site(folder: str | Path) -> list[Path]:
         entries,
         [summary_section(results), landscape_section(results), runs_section(records)],
         verdicts({name: one for name, one in results.items() if one.claim.whose == "paper"}),
-        states_sentence(results),
+        story(results),
         ROUND_1 in {record.seed for record in records},
     )
     write_atomic(index, html)

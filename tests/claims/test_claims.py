@@ -45,6 +45,7 @@ PARTS = {
     "Q14": "weight, longest responses, sequence minus token",
     "Q15": "unique programs, any loop minus the paper's rule",
     "Q16": "length, half the punishment minus none",
+    "Q17": "pass@1 at the training length, MicroCoder-GRPO minus GRPO+",
 }
 """The part of a question of ours in which its effect is planted."""
 
@@ -74,8 +75,8 @@ def states(one: Result) -> dict[str, str]:
     return {part.name: part.state for part in one.parts}
 
 
-def test_the_paper_has_34_claims_its_rivals_eleven_and_we_sixteen_questions() -> None:
-    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "R": 11, "Q": 16}
+def test_the_paper_has_34_claims_its_rivals_eleven_and_we_seventeen_questions() -> None:
+    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "R": 11, "Q": 17}
     found = [name for name in CLAIMS if name not in LANDSCAPE]
     assert found == [f"{letter}{i + 1}" for letter, n in counts.items() for i in range(n)]
     assert list(PARTS) == OURS

@@ -13,7 +13,13 @@ from mcbench.experiments.notebook import check_parameters, notebook_parameters
 from mcbench.files import json_or_text
 from mcbench.report import site
 from mcbench.report.base import Figure
-from mcbench.report.claims import results_on, states_sentence, summary_lines, summary_section
+from mcbench.report.claims import (
+    results_on,
+    states_sentence,
+    story,
+    summary_lines,
+    summary_section,
+)
 from mcbench.report.encode import figure_spec
 from mcbench.report.page import Link, Page, Table, build_index
 from mcbench.report.provenance import provenance
@@ -163,3 +169,15 @@ def test_settings_that_older_records_lack_are_shown_with_what_they_meant(tmp_pat
     ]
     assert "reward_rules" not in set(differing.frame["Setting"])
     assert "–" not in set(differing.frame.to_numpy().ravel())
+
+
+def test_the_index_opens_with_what_was_found_the_paper_s_main_claim_first() -> None:
+    told = story(results_on(planned_records("results", range(10, 13))))
+    assert told[0].startswith("The paper's main claim, that MicroCoder-GRPO ends highest, is ")
+    assert "3 seeds; asked after the runs" in told[0]
+    assert told[1].startswith("The paper's 34 claims are open: ")
+    html = build_index([], story=told)
+    assert html.index("main claim") < html.index("no evidence about Qwen3")
+    assert story(results_on(planned_records("kl_and_clip")))[0].startswith(
+        "The paper's main claim is open: "
+    )
