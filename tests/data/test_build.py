@@ -77,8 +77,8 @@ def test_dropped_records_are_shown_with_the_reason(built):
         "completeness", "length", "near_duplicate", "contaminated",
     ]  # fmt: skip
     hit = shown[-1]
-    assert "as in evaluation/generated" in hit["detail"]
-    assert '"' in hit["detail"]
+    assert "evaluation/generated" in hit["detail"]
+    assert "of evaluation/generated" in hit["detail"]
     assert overlap(built.out) == {("generated", "generated"): 3}
     text = inspect(built.out)
     assert "near-duplicates (dropped from, kept in):" in text
