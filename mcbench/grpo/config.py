@@ -210,6 +210,11 @@ class MicroCoderGRPOConfig(GRPOConfig):
     diversity_metrics: bool = _option(
         True, "Log diversity/: distinct n-grams, self-BLEU, programs."
     )
+    stop_at_fence: bool = _option(
+        False,
+        "A response ends with its first code block: the end token follows the closing fence, and "
+        "is not in the loss.",
+    )
     sample_unfinished: bool = _option(
         False,
         "Responses that have ended leave the batch while the others are sampled (with "

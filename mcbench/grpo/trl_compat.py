@@ -27,7 +27,6 @@ import copy
 import math
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,8 @@ from mcbench.grpo.checks import (
     without_empty,
 )
 from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.decode import Trace
+from mcbench.grpo.decode import Trace, sample_unfinished
+from mcbench.grpo.fence import EndAtFence, Fence
 from mcbench.grpo.generation import completion_text
 from mcbench.grpo.kl import clamped_reference
 from mcbench.grpo.length_groups import in_length_groups
@@ -59,10 +59,10 @@ from mcbench.grpo.trl_sampling import (
     continuous_batching,
     divide_again,
     generate_in_step,
+    generating_with,
     log_prob_temperature_cell,
     stop_texts,
     stop_tokens,
-    unfinished_only,
 )
 
 
@@ -89,6 +89,7 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
     sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
     trace: Trace | None = None  # of sample_unfinished
+    fence: Fence | None = None  # of stop_at_fence
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
     _trained_ids: Sequence[list[int]] = ()  # the responses that they are of
 
@@ -106,6 +107,8 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         self.eos_token_ids = [*self.eos_token_ids, *stops]  # another list than the model's
         if self.rollout_func is not None:
             self.rollout_func = without_empty(self.rollout_func)
+        if self.args.stop_at_fence:
+            self.fence = Fence(self._tokenizer)
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
         self._old_log_probs: list[Tensor] | None = None
@@ -131,6 +134,9 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         if self.training:
             self.next_draw()
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self.fence is not None:
+            self.fence.leave_out(self.sampled_ids, output["completion_mask"])
+            output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
         self.correct_noisy_sampler(output)
         if self.training:
             self._log_ratios, self._trained_ids = {}, self.sampled_ids
@@ -178,13 +184,21 @@ class RepairedGRPOTrainer(ObservedRewardsGRPOTrainer):
         if self.use_transformers_continuous_batching:
             with continuous_batching(policy) as self._sampler_log_probs:
                 ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+            if self.fence is not None:
+                ids, self._sampler_log_probs = self.fence.cut_all(ids, self._sampler_log_probs)
             self._refuse_empty(ids)
             return ids, log_probs
         divide_again(self.model)
-        with ExitStack() as stack:
-            if self.args.sample_unfinished:
-                self.trace = stack.enter_context(unfinished_only(policy))
+        options: dict[str, Any] = {}
+        if self.args.sample_unfinished:
+            self.trace = Trace()
+            options |= {"custom_generate": sample_unfinished, "trace": self.trace}
+        if self.fence is not None:
+            options["logits_processor"] = [EndAtFence(self.fence)]
+        with generating_with(policy, **options):
             ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        if self.fence is not None:
+            ids, log_probs = self.fence.cut_all(ids, log_probs)
         self._refuse_empty(ids)
         if log_probs is not None and self.args.sampler_noise:
             added = self.noise([len(row) for row in log_probs])

@@ -106,6 +106,10 @@ class Config(Settings):
         "length", "limit by step (context extension, §7.2), such as 0:50%,20%:100%"
     )
 
+    stop_at_fence: bool = _later(
+        "length", False, "a response ends at the closing fence of its first code block"
+    )
+
     train_batch_size: Positive = _setting("batch", ..., "prompts sampled and scored together")
     ppo_mini_batch_size: Positive = _setting("batch", ..., "prompts in one update")
     num_generations: Positive = _setting("batch", ..., "responses G to a prompt")

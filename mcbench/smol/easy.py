@@ -22,7 +22,7 @@ from mcbench.files import digest, read_data
 PER_FAMILY = 12
 HELD_OUT = 4
 """Every fourth family is kept for test."""
-ASSERTS, TESTS = 8, 4
+ASSERTS, TESTS = 8, 2
 EXAMPLES = 0.5
 """Share of problems whose statement shows an input and what is returned."""
 FRAMES = (
@@ -35,10 +35,11 @@ FRAMES = (
     "Can you write a Python function {name} that {ask}?",
     "Implement {name}({args}). It {ask}.",
 )
-_WORDS = tuple(
+_TEXT = (
     "apple pear fig plum tea sand boat stone noon level radar cat house tree reason return banana "
-    "Tom Ann Eve Bob at is on".split()
+    "tom ann eve bob at is on"
 )
+_WORDS = tuple(_TEXT.split())
 
 
 @dataclass(frozen=True)
@@ -94,42 +95,56 @@ def _problem(
     name = name.replace("<k>", str(constant).replace("-", "minus_"))
     args = ", ".join(family.args)
     starter = f"def {name}({args}):"
-    source = f"{starter}\n    return {family.code.replace('<k>', repr(constant))}\n"
-    shown, *asserts = _calls(name, source, family, rng)
+    shown, *asserts = [
+        (f"{name}({', '.join(map(repr, values))})", result)
+        for values, result in _calls(family, starter, constant, rng)
+    ]
     statement = frame.format(name=name, args=args, ask=ask.replace("<k>", str(constant)))
     if rng.random() < EXAMPLES:
         statement += " For example, {} returns {!r}.".format(*shown)
     statement += f' Begin with "{starter}".'
-    checks = [f"assert {call} == {value!r}" for call, value in asserts]
+    checks = [f"assert {call} == {result!r}" for call, result in asserts]
+    tests = [{"code": "\n".join(checks[n::TESTS]), "entry_point": name} for n in range(TESTS)]
     return Problem(
         id=f"easy/{family.name}/{digest([statement])[:10]}",
         statement=statement,
         form="assert",
-        tests=tuple({"code": "\n".join(checks[n::TESTS]), "entry_point": name} for n in range(TESTS)),
+        tests=tuple(tests),
         fn_name=name,
         starter_code=starter,
         difficulty="easy",
         kind=family.kind,
         source="easy",
-        references=(source,),
+        references=(_source(family, starter, constant),),
         metadata={"family": family.name},
     )
 
 
-def _calls(name: str, source: str, family: Family, rng: random.Random) -> list[tuple[str, Any]]:
-    """Different calls with what they return, not always the same: one to show, and those of the
-    tests.
+def _source(family: Family, starter: str, constant: Any) -> str:
+    return f"{starter}\n    return {family.code.replace('<k>', repr(constant))}\n"
+
+
+def _calls(
+    family: Family, starter: str, constant: Any, rng: random.Random
+) -> list[tuple[list[Any], Any]]:
+    """Different inputs with what the reference returns: one to show, and those of the tests, which
+    tell it from a program that ignores its input and from the family's other constants.
     """
+    mine = _program(_source(family, starter, constant))
+    others = [_program(_source(family, starter, k)) for k in family.k if k != constant]
+    while True:
+        drawn = ([_INPUTS[kind](rng) for kind in family.args.values()] for _ in range(99))
+        shown, *tested = list({repr(values): values for values in drawn}.values())[: ASSERTS + 1]
+        results = [mine(*values) for values in tested]
+        varied = any(one != results[0] for one in results)
+        if varied and all([other(*values) for values in tested] != results for other in others):
+            return [(shown, mine(*shown)), *zip(tested, results, strict=True)]
+
+
+def _program(source: str) -> Callable[..., Any]:
     namespace: dict[str, Any] = {}
     exec(source, namespace)
-    found: dict[str, Any] = {}
-    while len(found) <= ASSERTS or len(set(map(repr, list(found.values())[1:]))) == 1:
-        if len(found) > ASSERTS:  # all return the same: drawn anew
-            found.clear()
-        values = [_INPUTS[kind](rng) for kind in family.args.values()]
-        call = f"{name}({', '.join(map(repr, values))})"
-        found[call] = namespace[name](*values)
-    return list(found.items())
+    return next(one for name, one in namespace.items() if name != "__builtins__")
 
 
 def _numbers(rng: random.Random, least: int, most: int) -> list[int]:

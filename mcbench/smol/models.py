@@ -12,7 +12,6 @@ of Llama files, knows no padding token, asks for a clean-up of spaces that would
 from __future__ import annotations
 
 import fcntl
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mcbench.errors import UserError
-from mcbench.files import digest, file_digest, make_writable
+from mcbench.files import cache_folder, digest, file_digest, make_writable
+
 
 @dataclass(frozen=True)
 class Packaged:
@@ -45,11 +45,6 @@ PACKAGED = {
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     )
 }
-
-
-def cache_folder() -> Path:
-    """Where what can be made again is kept, for this user."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcbench"
 
 
 def is_gguf(name: str) -> bool:
