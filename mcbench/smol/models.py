@@ -124,13 +124,18 @@ def convert(file: Path, out: Path) -> None:
     transformers.utils.logging.disable_progress_bar()
     where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            **where, clean_up_tokenization_spaces=False, padding_side="left"
+        tokenizer = transformers.AutoTokenizer.from_pretrained(**where, padding_side="left")
+        read, told = transformers.AutoModelForCausalLM.from_pretrained(
+            **where, dtype=torch.float32, output_loading_info=True
         )
-        read = transformers.AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
     except (OSError, ValueError, KeyError, NotImplementedError) as error:
-        told = " ".join(str(error).split())[:200]
-        raise UserError(f"transformers reads no model from {file}: {told}") from error
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"transformers reads no model from {file}: {reason}") from error
+    if wrong := [*told["missing_keys"], *(name for name, *_ in told["mismatched_keys"])]:
+        raise UserError(
+            f"{file} lacks {len(wrong)} weights of the model that transformers makes of it, or has "
+            f"them in other shapes, such as {min(wrong)}"
+        )
     config = read.config
     del config.quantization_config  # it would not be saved
     if config.pad_token_id is None:
@@ -141,6 +146,9 @@ def convert(file: Path, out: Path) -> None:
         number = ids[f"{role}_token_id"]
         token = None if number is None else tokenizer.convert_ids_to_tokens(number)
         setattr(tokenizer, f"{role}_token", token)
+    tokenizer.clean_up_tokenization_spaces = False
+    tokenizer.init_kwargs["clean_up_tokenization_spaces"] = False  # which is what is saved
+    tokenizer.model_max_length = config.max_position_embeddings
     with torch.device("meta"):
         model = type(read)(config)
     model.load_state_dict(read.state_dict(), assign=True)
