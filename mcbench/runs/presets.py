@@ -218,6 +218,7 @@ _SMOL: dict[str, Any] = {
     "eval_every": 48,
     "eval_temperature": 0.7,
     "eval_attempts": 2,
+    "eval_batch_size": 128,
     "small_eval_every": 12,
     "small_eval_limit": 39,
     "repeat_window": 16,
