@@ -21,6 +21,8 @@ What is mended, beside the three departures of the method that ``trainer.py`` na
     (https://github.com/huggingface/trl/issues/3425). A padding token sampled as the last allowed
     one ends none.
 11. What cannot be trained on is refused before an update (``checks.py``).
+
+``stop_at_fence`` (``fence.py``) acts where TRL samples; its end tokens are taken out of the loss here.
 """
 
 import copy

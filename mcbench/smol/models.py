@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.files import cache_folder, digest, file_digest, make_writable
@@ -116,26 +117,12 @@ def convert(file: Path, out: Path) -> None:
     its tokenizer, to a new folder.
 
     Raises:
-        UserError: no model of an architecture that transformers reads.
+        UserError: no model of an architecture that transformers reads, or not all of its weights.
     """
     import torch
-    import transformers
+    from transformers import GenerationConfig
 
-    transformers.utils.logging.disable_progress_bar()
-    where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(**where, padding_side="left")
-        read, told = transformers.AutoModelForCausalLM.from_pretrained(
-            **where, dtype=torch.float32, output_loading_info=True
-        )
-    except (OSError, ValueError, KeyError, NotImplementedError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(f"transformers reads no model from {file}: {reason}") from error
-    if wrong := [*told["missing_keys"], *(name for name, *_ in told["mismatched_keys"])]:
-        raise UserError(
-            f"{file} lacks {len(wrong)} weights of the model that transformers makes of it, or has "
-            f"them in other shapes, such as {min(wrong)}"
-        )
+    tokenizer, read = _read(file)
     config = read.config
     del config.quantization_config  # it would not be saved
     if config.pad_token_id is None:
@@ -153,9 +140,31 @@ def convert(file: Path, out: Path) -> None:
         model = type(read)(config)
     model.load_state_dict(read.state_dict(), assign=True)
     model.tie_weights()
-    model.generation_config = transformers.GenerationConfig(**ids)
+    model.generation_config = GenerationConfig(**ids)
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
+
+
+def _read(file: Path) -> tuple[Any, Any]:
+    """Tokenizer and model as transformers reads them from a GGUF file."""
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    loader: Any = transformers.AutoModelForCausalLM
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(**where, padding_side="left")
+        model, told = loader.from_pretrained(**where, dtype=torch.float32, output_loading_info=True)
+    except (OSError, ValueError, KeyError, NotImplementedError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"transformers reads no model from {file}: {reason}") from error
+    if wrong := [*told["missing_keys"], *(name for name, *_ in told["mismatched_keys"])]:
+        raise UserError(
+            f"{file} lacks {len(wrong)} weights of the model that transformers makes of it, or has "
+            f"them in other shapes, such as {min(wrong)}"
+        )
+    return tokenizer, model
 
 
 def _packaged_file(known: Packaged, scratch: Path, say: Callable[[str], None]) -> Path:
