@@ -22,7 +22,7 @@ What is mended, beside the three departures of the method that ``trainer.py`` na
     one ends none.
 11. What cannot be trained on is refused before an update (``checks.py``).
 
-``stop_at_fence`` (``fence.py``) acts where TRL samples; its end tokens are taken out of the loss here.
+``stop_at_fence`` (``fence.py``) acts where TRL samples; its end tokens are taken out of the loss.
 """
 
 import copy
