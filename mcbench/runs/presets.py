@@ -205,7 +205,7 @@ _SMOL: dict[str, Any] = {
     "prompt_style": "chat",
     "max_completion_length": 96,
     "stop_at_fence": True,
-    "eval_lengths": (96,),
+    "eval_lengths": (96, 192),
     "train_batch_size": 8,
     "ppo_mini_batch_size": 4,
     "num_generations": 8,
