@@ -26,7 +26,7 @@ from mcbench.nano.graded import GRADED_FILE, SOLVABLE_FILE, Grades, pool_problem
 from mcbench.nano.saturated import SATURATED_FILE, easy_problems
 from mcbench.runs.config import preset
 from mcbench.runs.evaluate import evaluate
-from mcbench.runs.problems import load_problems, model_digest, model_location
+from mcbench.runs.problems import load_problems, model_digest
 from mcbench.runs.sampling import load_model, transformers_policy
 from mcbench.runs.scores import pass_at_k
 
@@ -53,7 +53,7 @@ def measure_pass_rates(
     if any(row["attempts"] != count for row in result.per_problem):
         raise UserError("some responses could not be judged; measure the pass rates again")
     passes = {row["id"]: row["passes"] for row in result.per_problem}
-    return model_digest(model_location(profile.model)), passes
+    return model_digest(profile.model), passes
 
 
 def measure_base(

@@ -40,6 +40,11 @@ def plain(value: Any) -> Any:
     return value
 
 
+def cache_folder() -> Path:
+    """Where what can be made again is kept, for this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcbench"
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary file that takes the place of ``path`` in one step when the block has ended well.

@@ -257,6 +257,11 @@ class Options:
         low=0,
     )
     diversity_metrics: bool = option(True, "Log diversity/: distinct n-grams, self-BLEU, programs.")
+    stop_at_fence: bool = option(
+        False,
+        "A response ends with its first code block: the end token follows the closing fence, and "
+        "is not in the loss.",
+    )
     sample_unfinished: bool = option(
         False,
         "Responses that have ended leave the batch while the others are sampled (with "

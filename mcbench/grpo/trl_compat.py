@@ -24,11 +24,12 @@ What is mended, beside the three departures of the method that ``trainer.py`` na
     token is none (``trl_empty.py``).
 12. **A truncated sampler** (top_p, top_k, min_p) has log-probabilities of what it samples from
     (``truncation.py``).
+
+``stop_at_fence`` (``fence.py``) acts where TRL samples; its end tokens are taken out of the loss.
 """
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,9 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from mcbench.errors import UserError
 from mcbench.grpo.checks import refuse_half_loaded_reference, refuse_idle_training
 from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.decode import Trace, sample_unfinished
 from mcbench.grpo.dynamic_sampling import DynamicSamplingGRPOTrainer
+from mcbench.grpo.fence import EndAtFence, Fence
 from mcbench.grpo.generation import completion_text
 from mcbench.grpo.kl import clamped_reference
 from mcbench.grpo.length_groups import in_length_groups
@@ -54,11 +57,11 @@ from mcbench.grpo.trl_sampling import (
     continuous_batching,
     divide_again,
     generate_in_step,
+    generating_with,
     log_prob_temperature_cell,
     sampling,
     stop_texts,
     stop_tokens,
-    unfinished_only,
 )
 from mcbench.grpo.truncation import Filter, TruncatedHead, filters
 
@@ -85,6 +88,7 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
     sampled_after: list[int]  # tokens of their prompts
     sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
+    fence: Fence | None = None  # of stop_at_fence
     _kept_by: Sequence[Filter] = ()  # of top_k, top_p and min_p
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
     _trained_ids: Sequence[list[int]] = ()  # the responses that they are of
@@ -101,6 +105,8 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         super().__init__(model=model, args=args, **kwargs)
         stops = stop_tokens(args.generation_kwargs, self.eos_token_ids)
         self.eos_token_ids = [*self.eos_token_ids, *stops]  # another list than the model's
+        if self.args.stop_at_fence:
+            self.fence = Fence(self._tokenizer)
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
         self._old_log_probs: list[Tensor] | None = None
@@ -127,6 +133,9 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         if self.training:
             self.next_draw()
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self.fence is not None:
+            self.fence.leave_out(self.sampled_ids, output["completion_mask"])
+            output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
         self.correct_noisy_sampler(output)
         if self.training:
             self._log_ratios, self._trained_ids = {}, self.sampled_ids
@@ -176,12 +185,21 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         policy = self.accelerator.unwrap_model(self.model_wrapped)
         if self.use_transformers_continuous_batching:
             with continuous_batching(policy) as self._sampler_log_probs:
-                return super()._generate_single_turn(prompt_ids, *args, **kwargs)
+                ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+            if self.fence is not None:
+                ids, self._sampler_log_probs = self.fence.cut_all(ids, self._sampler_log_probs)
+            return ids, log_probs
         divide_again(self.model)
-        with ExitStack() as stack:
-            if self.args.sample_unfinished:
-                self.trace = stack.enter_context(unfinished_only(policy))
+        options: dict[str, Any] = {}
+        if self.args.sample_unfinished:
+            self.trace = Trace()
+            options |= {"custom_generate": sample_unfinished, "trace": self.trace}
+        if self.fence is not None:
+            options["logits_processor"] = [EndAtFence(self.fence)]
+        with generating_with(policy, **options):
             ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        if self.fence is not None:
+            ids, log_probs = self.fence.cut_all(ids, log_probs)
         if log_probs is not None and self.args.sampler_noise:
             added = self.noise([len(row) for row in log_probs])
             log_probs = [

@@ -10,8 +10,6 @@ from typing import Any
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
-from mcbench.grpo.decode import Trace, sample_unfinished
-
 
 def stop_tokens(generation_kwargs: Any, known: Collection[int]) -> list[int]:
     """Ids that end a response by ``generation_kwargs`` (transformers' name or vLLM's) and are not
@@ -82,12 +80,11 @@ def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
 
 
 @contextmanager
-def unfinished_only(model: Any) -> Iterator[Trace]:
-    """``model.generate`` with :func:`mcbench.grpo.decode.sample_unfinished`; yields its trace."""
-    trace, generate = Trace(), model.generate
-    model.generate = partial(generate, custom_generate=sample_unfinished, trace=trace)
+def generating_with(model: Any, **options: Any) -> Iterator[None]:
+    """``model.generate`` with further arguments."""
+    model.generate = partial(model.generate, **options)
     try:
-        yield trace
+        yield
     finally:
         del model.generate
 

@@ -63,6 +63,7 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         disable_tqdm=True,
         dataloader_pin_memory=False,
         length_groups=config.length_groups,
+        stop_at_fence=config.stop_at_fence,
         sample_unfinished=config.backend == "transformers"
         and sharding_here() not in ("fsdp2", "zero3"),
         **sampler_arguments(config),

@@ -104,6 +104,10 @@ class Config(Algorithm):
 
     max_completion_length: Positive = _setting("length", ..., "limit L_max of a response")
 
+    stop_at_fence: bool = _later(
+        "length", False, "a response ends at the closing fence of its first code block"
+    )
+
     train_batch_size: Positive = _setting("batch", ..., "prompts sampled and scored together")
     ppo_mini_batch_size: Positive = _setting("batch", ..., "prompts in one update")
     num_generations: Positive = _setting("batch", ..., "responses G to a prompt")

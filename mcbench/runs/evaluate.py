@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy
 
 CHUNK = 32  # problems sampled and judged together where they are kept in a folder
+CHUNK_RESPONSES = 128  # or more problems, if so many responses are not reached: few are slow
 
 Problems = Sequence[Problem] | BenchmarkSet
 Verdicts = dict[tuple[str, str | None], str]
@@ -103,10 +104,11 @@ def evaluate(
         "temperature": temperature,
         "prompt_style": prompt_style,
     }
+    size = len(problems) if folder is None else max(CHUNK, -(-CHUNK_RESPONSES // attempts))
     if folder is not None:
-        _open(folder, {**(about or {}), **settings, "seed": seed})
+        others = {} if size == CHUNK else {"chunk": size}
+        _open(folder, {**(about or {}), **settings, **others, "seed": seed})
     rows: list[dict[str, Any]] = []
-    size = len(problems) if folder is None else CHUNK
     with ExitStack() as stack, tqdm(total=len(problems), disable=not progress) as bar:
         for number, first in enumerate(range(0, len(problems), size)):
             file = None if folder is None else folder / "samples" / f"{number:05}.jsonl"
@@ -119,11 +121,12 @@ def evaluate(
                 own = seed if file is None else seed * 1_000_003 + number * 65_537
                 part = _part(problems, first, first + size)
                 played = environment and environment(evaluator)
-                new = _rows(model, part, evaluator, known, played, seed=own, **settings)
+                how = {**settings, "progress": _within(bar, len(part)) if progress else None}
+                new = _rows(model, part, evaluator, known, played, seed=own, **how)
                 if file is not None:
                     write_atomic(file, "".join(json.dumps(plain(row)) + "\n" for row in new))
             rows += new
-            bar.update(len(new))
+            _move(bar, len(rows))
     parts = _parts(rows, lengths)
     chosen = [rows] if some is None else [rows, [row for row in rows if row["id"] in some]]
     return [
@@ -131,6 +134,16 @@ def evaluate(
         for those in chosen
         for length in lengths
     ]
+
+
+def _within(bar: Any, count: int) -> Callable[[float], None]:
+    """Moves the bar over the next ``count`` problems by the share of them that is sampled."""
+    start = bar.n
+    return lambda share: _move(bar, start + share * count)
+
+
+def _move(bar: Any, to: float) -> None:
+    bar.update(round(to, 1) - bar.n)
 
 
 def _parts(
@@ -187,13 +200,14 @@ def sample(
     temperature: float,
     seed: int,
     prompt_style: str,
+    progress: Callable[[float], None] | None = None,
 ) -> list[list[int]]:
     """``attempts`` responses to every problem, up to the longest length: token ids.
 
     Response i belongs to problem i // attempts.
     """
     prompts = [prompt_for(problem, prompt_style) for problem in problems]
-    return model.respond(prompts, attempts, max(lengths), temperature, seed)
+    return model.respond(prompts, attempts, max(lengths), temperature, seed, progress)
 
 
 def _rows(

@@ -41,7 +41,7 @@ BATCH_SIZE = 256
 
 def evaluate_request(
     model: str,
-    test_set: str = "nano:test",
+    test_set: str | None = None,
     *,
     data: str = "",
     start: str = "",
@@ -52,6 +52,7 @@ def evaluate_request(
     temperature: float | None = None,
     prompt_style: str | None = None,
     enable_thinking: bool | None = None,
+    stop_at_fence: bool | None = None,
     backend: str = "transformers",
     batch_size: int = BATCH_SIZE,
     workers: int = 2,
@@ -60,12 +61,14 @@ def evaluate_request(
     output: str | None = None,
     published: Callable[[], Mapping[str, Cells]] | None = None,
 ) -> list[EvalResult]:
-    """Evaluate a model, print its scores and return them; what is None is usual for the test set.
+    """Evaluate a model, print its scores and return them; what is None is as in the model's own run
+    or profile (nano's where it has neither), or usual for a benchmark.
 
     Args:
         test_set: as :func:`mcbench.runs.problems.load_problems` takes it.
-        enable_thinking: of the chat template; None: what the run was trained with, where the model
-            is one, else the template's default.
+        enable_thinking: of the chat template; None: the template's default where neither says.
+        stop_at_fence: whether a response ends with its first code block.
+        batch_size: responses sampled at once, at most.
         data, start, end: of a benchmark: a local copy, and the dates of its problems.
         folder: where samples and verdicts are kept; one that the settings name where None.
         output: a JSON file for the results.
@@ -80,25 +83,27 @@ def evaluate_request(
     if output:
         make_writable(Path(output).parent, "the folder of --output,")  # before the work
     location = model_location(model)  # first: the most likely mistake
-    tested = _test_set(test_set, data, start, end, limit)
+    usual = _usual(model)
+    test_set = test_set or str(usual["test_set"])
+    tested = _test_set(test_set, data, start, end, limit, usual)
     attempts = tested.attempts if attempts is None else attempts
     temperature = tested.temperature if temperature is None else temperature
     lengths = list(lengths or tested.lengths)
     style, told = _style(prompt_style, location)
-    thinking = (
-        _trained_with(model, "enable_thinking") if enable_thinking is None else enable_thinking
-    )
+    thinking = usual.get("enable_thinking") if enable_thinking is None else enable_thinking
     told += {None: "", True: ", thinking on", False: ", thinking off"}[thinking]
+    fence = bool(usual.get("stop_at_fence") if stop_at_fence is None else stop_at_fence)
+    told += ", up to the end of their code block" * fence
     check_request(tested.problems, lengths, attempts, temperature)
     about = {
         "model": model,
-        "model_digest": model_digest(location),
+        "model_digest": model_digest(model),
         "test_set": test_set,
         "problems": tested.digest,
     }
-    environment, told_too = _environment(model, tested.problems)
+    environment, told_too = _environment(usual, tested.problems)
     about |= told_too
-    about |= _sampled_how(thinking, backend, batch_size)
+    about |= _sampled_how(thinking, backend, batch_size, fence)
     key = digest([json.dumps([about, lengths, attempts, temperature, seed, style])])[:12]
     where = Path(
         folder or _CACHE / "evaluations" / f"{Path(test_set).name.replace(':', '-')}-{key}"
@@ -112,7 +117,8 @@ def evaluate_request(
     def load() -> Policy:
         from mcbench.runs.sampling import load_policy
 
-        return replace(load_policy(model, backend, batch_size), enable_thinking=thinking)
+        policy = load_policy(model, backend, batch_size, fence)
+        return replace(policy, enable_thinking=thinking)
 
     results = evaluate(
         load, tested.problems, lengths=lengths, attempts=attempts, temperature=temperature,
@@ -153,27 +159,38 @@ def _style(asked: str | None, location: str) -> tuple[str, str]:
     return "plain", "its tokenizer has no chat template"
 
 
-def _sampled_how(thinking: bool | None, backend: str, batch_size: int) -> dict[str, str]:
+def _usual(model: str) -> Mapping[str, Any]:
+    """Settings of the run or profile whose model it is; nano's of any other."""
+    if is_run(model):
+        return read_run(model).config.model_dump()
+    return PROFILES.get(model, PROFILES["nano"])
+
+
+def _sampled_how(
+    thinking: bool | None, backend: str, batch_size: int, fence: bool
+) -> dict[str, str]:
     """What else decides which responses are drawn, where it is not the usual."""
-    usual = {"enable_thinking": "None", "backend": "transformers", "batch_size": str(BATCH_SIZE)}
-    values = map(str, (thinking, backend, batch_size))
+    usual = {
+        "enable_thinking": "None",
+        "backend": "transformers",
+        "batch_size": str(BATCH_SIZE),
+        "stop_at_fence": "False",
+    }
+    values = map(str, (thinking, backend, batch_size, fence))
     return {name: one for name, one in zip(usual, values, strict=True) if one != usual[name]}
 
 
-def _environment(model: str, problems: Any) -> tuple[partial[Environment] | None, dict[str, str]]:
-    """What episodes are played in, as the run was trained, and what is told of it; None of any
-    other model.
+def _environment(
+    usual: Mapping[str, Any], problems: Any
+) -> tuple[partial[Environment] | None, dict[str, str]]:
+    """What episodes are played in, as the model is trained, and what is told of it; None where
+    responses are of one turn.
     """
     task = task_of(getattr(problems, "entries", problems))
-    feedback = _trained_with(model, "feedback")
+    feedback = usual.get("feedback")
     if task.environment is None or feedback not in task.feedback:
         return None, {}
     return partial(task.environment, feedback=feedback, training=False), {"feedback": feedback}
-
-
-def _trained_with(model: str, setting: str) -> Any:
-    """What a run was trained with; None of any other model."""
-    return getattr(read_run(model).config, setting) if is_run(model) else None
 
 
 @dataclass(frozen=True)
@@ -184,19 +201,27 @@ class _TestSet:
     digest: str
     title: str = "all"
     by: str = "form"
-    lengths: tuple[int, ...] = PROFILES["nano"]["eval_lengths"]
+    lengths: tuple[int, ...] = _BENCHMARK_LENGTHS
     attempts: int = 4
     temperature: float = 1.0
     note: str = ""
     is_the_papers: bool = False
 
 
-def _test_set(name: str, data: str, start: str, end: str, limit: int | None) -> _TestSet:
+def _test_set(
+    name: str, data: str, start: str, end: str, limit: int | None, usual: Mapping[str, Any]
+) -> _TestSet:
     if name in SETS or not is_benchmark(name):
         if data or start or end:
             raise UserError(f"--data, --from and --to are for benchmarks; {name} is none")
         problems = select_problems(load_problems(name), limit)
-        return _TestSet(problems, problems_digest(problems))
+        return _TestSet(
+            problems,
+            problems_digest(problems),
+            lengths=tuple(usual["eval_lengths"]),
+            attempts=usual.get("eval_attempts", 4),
+            temperature=usual.get("eval_temperature", 1.0),
+        )
     opened = open_benchmark(name, _CACHE, data, progress=True)
     if start or end:
         opened = opened.window(start, end)
@@ -208,7 +233,6 @@ def _test_set(name: str, data: str, start: str, end: str, limit: int | None) -> 
         opened.digest,
         title=known.title,
         by="kind",
-        lengths=_BENCHMARK_LENGTHS,
         attempts=known.attempts,
         temperature=known.temperature,
         note=left_out + refused[0] if refused else "",

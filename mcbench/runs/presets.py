@@ -197,6 +197,34 @@ _OLDER: dict[str, Any] = {
 _QWEN3_SMALL = {**_PAPER, "model": "Qwen/Qwen3-1.7B", "enable_thinking": False}
 _QWEN3 = {**_PAPER, "model": "Qwen/Qwen3-4B-Instruct-2507"}
 
+# A pretrained model on two cores (mcbench/smol): an update of 32 responses takes about a minute.
+_SMOL: dict[str, Any] = {
+    "model": "smollm2-135m",
+    "train_set": "easy:train",
+    "test_set": "easy:test",
+    "prompt_style": "chat",
+    "max_completion_length": 96,
+    "stop_at_fence": True,
+    "eval_lengths": (96, 192),
+    "train_batch_size": 8,
+    "ppo_mini_batch_size": 4,
+    "num_generations": 8,
+    "per_device_batch_size": 8,
+    "length_groups": 2,
+    "learning_rate": 1e-5,
+    "temperature": 0.7,  # at 1 it solves a fifth of what it solves at .6
+    "temperature_probe_prompts": 32,
+    "steps": 48,
+    "eval_every": 48,
+    "eval_temperature": 0.7,
+    "eval_attempts": 2,
+    "eval_batch_size": 128,
+    "small_eval_every": 12,
+    "small_eval_limit": 39,
+    "repeat_window": 16,
+    "checkpoint_generations": 4,
+}
+
 PROFILES: dict[str, dict[str, Any]] = {
     "nano": _NANO,
     "nano-m": {**_NANO, "model": "nano-m"},
@@ -213,6 +241,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-steady-m": {**_STEADY, "model": "nano-m"},
     "nano-steady-old": {**_STEADY, "model": "nano-old"},
     "tiny": _TINY,
+    "smollm2-135m": _SMOL,
     "qwen3-1.7b": _QWEN3_SMALL,
     "qwen3-4b": _QWEN3,
     "qwen2.5-7b": _OLDER,

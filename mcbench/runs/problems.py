@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mcbench import nano, tasks
+from mcbench import nano, smol, tasks
 from mcbench.data import benchmarks
 from mcbench.data.benchmarks import NANO, BenchmarkSet
 from mcbench.data.collect import read_source
@@ -20,9 +19,10 @@ from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import NUMBERS, OPTIONAL, Problem, Rejected
 from mcbench.data.storage import iter_dataset, read_manifest, read_problems, write_problems
 from mcbench.errors import UserError, unknown
-from mcbench.files import digest
+from mcbench.files import cache_folder, digest
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.runs.alarm import divided_tests
+from mcbench.smol.models import PACKAGED, gguf_digest, gguf_location, is_gguf
 from mcbench.tasks import TASK_SETS, TESTS
 from mcbench.tasks.base import RIGHT_AT, WRONG_AT
 
@@ -51,7 +51,7 @@ def load_problems(name: str) -> tuple[Problem, ...]:
     """
     path = Path(name)
     if name in SETS:
-        return _nano(name)
+        return _embedded(name)
     if benchmarks.is_benchmark(name):
         return _benchmark(name)
     if path.is_dir():
@@ -68,16 +68,15 @@ def load_problems(name: str) -> tuple[Problem, ...]:
 
 
 @cache
-def _nano(name: str) -> tuple[Problem, ...]:
+def _embedded(name: str) -> tuple[Problem, ...]:
     """An embedded set. To generate one takes seconds, and every run is a process of its own: so it
     is kept in the user's cache folder, under a name that changes with the code that generates it.
     """
-    folders = Path(nano.__file__).parent, Path(tasks.__file__).parent
-    sources = sorted(
-        path for folder in folders for kind in ("*.py", "*.json") for path in folder.glob(kind)
-    )
+    folders = [Path(str(package.__file__)).parent for package in (nano, smol, tasks)]
+    kinds = ("*.py", "*.json", "*.yaml")
+    sources = sorted(path for folder in folders for kind in kinds for path in folder.glob(kind))
     key = digest([name, *(path.read_bytes() for path in sources)])
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcbench"
+    folder = cache_folder()
     kept = folder / f"{name.replace(':', '-')}-{key}.parquet"
     if kept.exists():
         with contextlib.suppress(UserError, OSError):  # damaged: it is generated again
@@ -202,7 +201,8 @@ def has_chat_template(location: str) -> bool:
 
 
 def model_location(name: str) -> str:
-    """A directory or hub id that transformers can load: nano names become their directory.
+    """A directory or hub id that transformers can load: nano names become their directory, those of
+    GGUF files that of the converted model, which is made at the first call.
 
     A run directory stands for its final model.
 
@@ -211,13 +211,15 @@ def model_location(name: str) -> str:
     """
     if name in MODEL_NAMES:
         return str(model_path(name))
+    if is_gguf(name):
+        return gguf_location(name)
     path = Path(name)
     if not path.exists():
         if _meant_as_path(name):
             raise UserError(
                 f"model or checkpoint {name!r} does not exist; name one of "
-                f"{', '.join(MODEL_NAMES)}, a directory with config.json, a run directory, "
-                "or a hub id such as Qwen/Qwen3-1.7B"
+                f"{', '.join((*MODEL_NAMES, *PACKAGED))}, a directory with config.json, a run "
+                "directory, a GGUF file or a hub id such as Qwen/Qwen3-1.7B"
             )
         return name
     if is_run(path):
@@ -246,8 +248,16 @@ def _meant_as_path(name: str) -> bool:
     return folder in ("runs", "build") or Path(folder).is_dir()
 
 
-def model_digest(location: str) -> str:
-    """Content hash of a local model; a hub id stands for itself."""
+def model_digest(name: str) -> str:
+    """Content hash of a model by name; a hub id stands for itself, and of a GGUF file nothing is
+    converted for it.
+
+    Raises:
+        UserError: as :func:`model_location`.
+    """
+    if is_gguf(name):
+        return gguf_digest(name)
+    location = model_location(name)
     path = Path(location)
     if not path.is_dir():
         return f"hub:{location}"

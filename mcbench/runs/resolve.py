@@ -19,7 +19,6 @@ from mcbench.runs.problems import (
     SETS,
     load_problems,
     model_digest,
-    model_location,
     problems_digest,
 )
 from mcbench.runs.shares import without_shares
@@ -53,7 +52,7 @@ def resolve(
     embedded = all(name in SETS for name in sets)  # they do not change while a program runs
     return config.model_copy(
         update={
-            "model_digest": model_digest(model_location(config.model)),
+            "model_digest": model_digest(config.model),
             "data_digest": (_embedded_digest if embedded else _data_digest)(*sets),
         }
     )

@@ -15,20 +15,28 @@ import datasets
 import torch
 import transformers
 from accelerate.utils import broadcast_object_list, gather_object
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, StoppingCriteria
 from trl.models.utils import unwrap_model_for_generation
 
 from mcbench.errors import UserError
 from mcbench.grpo.decode import sample_unfinished
+from mcbench.grpo.fence import EndAtFence, Fence
 from mcbench.runs.config import Config
 from mcbench.runs.problems import model_location
 
-Sampler = Callable[[Sequence[list[int]], int, float, int], list[list[int]]]
-"""``sampler(prompt_ids, max_new_tokens, temperature, seed)`` -> one response per prompt."""
+Sampler = Callable[..., list[list[int]]]
+"""``sampler(prompt_ids, max_new_tokens, temperature, seed)`` -> one response per prompt. With
+``progress``, where that is asked for, it tells the share that is done now and then.
+"""
+Progress = Callable[[float], None]
 
 # Of vLLM's engine: no text is read, and an object for each token would keep its processor busy.
 TOKENS_ALONE = {"detokenize": False, "flat_logprobs": True}
 VLLM_MEMORY = 0.3  # share of a GPU where neither the run nor the estimate says another
+CACHE_SHARE, CACHE_BYTES = 0.3, 2 * 2**30
+"""What keys and values of the responses sampled at once may take: of a GPU's memory, and of a
+processor's, which reads them for every token.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,11 +57,13 @@ class Policy:
         max_new_tokens: int,
         temperature: float,
         seed: int,
+        progress: Progress | None = None,
     ) -> list[list[int]]:
         """``attempts`` responses to every prompt, one prompt's after the other's."""
         asked = prompt_ids(self.tokenizer, prompts, self.enable_thinking)
         repeated = [ids for ids in asked for _ in range(attempts)]
-        responses = self.sampler(repeated, max_new_tokens, temperature, seed)
+        told = {} if progress is None else {"progress": progress}
+        responses = self.sampler(repeated, max_new_tokens, temperature, seed, **told)
         if len(responses) != len(repeated):
             raise RuntimeError(f"{len(repeated)} prompts got {len(responses)} responses")
         return responses
@@ -63,13 +73,19 @@ class Policy:
         return self.tokenizer.batch_decode(responses, skip_special_tokens=True)
 
 
-def load_policy(name: str, backend: str = "transformers", batch_size: int = 256) -> Policy:
+def load_policy(
+    name: str,
+    backend: str = "transformers",
+    batch_size: int = 256,
+    stop_at_fence: bool = False,
+) -> Policy:
     """A model that is only evaluated, by name; on a GPU in bf16.
 
     Args:
         name: as for :func:`load_model`.
         backend: ``transformers`` or ``vllm``.
-        batch_size: responses that transformers samples at once.
+        batch_size: responses that transformers samples at once, at most.
+        stop_at_fence: as the setting of a run.
 
     Raises:
         UserError: the model cannot be found or read, or vLLM is not installed.
@@ -78,11 +94,12 @@ def load_policy(name: str, backend: str = "transformers", batch_size: int = 256)
         location = model_location(name)
         tokenizer = AutoTokenizer.from_pretrained(location)
         ends = end_tokens(GenerationConfig.from_pretrained(location), tokenizer)
-        return Policy(vllm_engine_sampler(location), tokenizer, ends)
+        fence = Fence(tokenizer) if stop_at_fence else None
+        return Policy(vllm_engine_sampler(location, fence), tokenizer, ends)
     model, tokenizer = load_model(name)
     if torch.cuda.is_available():
         model.to("cuda", torch.bfloat16)
-    return transformers_policy(model, tokenizer, batch_size)
+    return transformers_policy(model, tokenizer, batch_size, stop_at_fence=stop_at_fence)
 
 
 def load_model(source: Config | str) -> tuple[Any, Any]:
@@ -203,19 +220,49 @@ def weights_at_hand(trainer: Any) -> Iterator[tuple[Any, bool]]:
         yield model, True
 
 
+class _Told(StoppingCriteria):
+    """Tells the share of a batch's steps that are done; stops nothing."""
+
+    def __init__(self, width: int, limit: int, progress: Progress) -> None:
+        self._width, self._limit, self._progress = width, limit, progress
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+        self._progress((input_ids.shape[1] - self._width) / self._limit)
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+
+def rows_at_once(model: Any, tokens: int) -> int:
+    """Responses of so many tokens, prompts included, whose keys and values fit (at least one)."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    each = 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize
+    room: float = CACHE_BYTES
+    if model.device.type == "cuda":
+        room = CACHE_SHARE * torch.cuda.get_device_properties(model.device).total_memory
+    return max(1, int(room / (each * tokens)))
+
+
 def transformers_sampler(
-    model: Any, tokenizer: Any, batch_size: int = 256, together: bool = False
+    model: Any,
+    tokenizer: Any,
+    batch_size: int = 256,
+    together: bool = False,
+    stop_at_fence: bool = False,
 ) -> Sampler:
-    """A sampler that uses ``model.generate`` on ``batch_size`` prompts at a time, whatever the
-    model's generation_config says of sampling.
+    """A sampler that uses ``model.generate``, whatever the model's generation_config says of
+    sampling, on ``batch_size`` prompts at a time, or as many as :func:`rows_at_once` allows.
 
     With ``together`` all processes sample the same, step by step: what the first one drew counts.
     """
     ends = end_tokens(model.generation_config, tokenizer)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
     loop = {"synced_gpus": True} if together else {"custom_generate": sample_unfinished}
+    fence = Fence(tokenizer) if stop_at_fence else None
 
-    def respond(prompts: list[list[int]], limit: int, temperature: float) -> list[list[int]]:
+    def respond(
+        prompts: list[list[int]], limit: int, temperature: float, progress: Progress | None
+    ) -> list[list[int]]:
         width = max(map(len, prompts))
         ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
         mask = torch.tensor(
@@ -230,6 +277,8 @@ def transformers_sampler(
             top_k=0,
             top_p=1.0,
             use_cache=True,
+            logits_processor=[] if fence is None else [EndAtFence(fence)],
+            stopping_criteria=[] if progress is None else [_Told(width, limit, progress)],
             **loop,
         )
         rows = output[:, width:].tolist()
@@ -237,28 +286,54 @@ def transformers_sampler(
             rows = broadcast_object_list([rows])[0]
         return [_cut(row, ends) for row in rows]
 
-    def sample(
-        prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int
-    ) -> list[list[int]]:
+    def batches(prompts: Sequence[list[int]], limit: int) -> Iterator[list[int]]:
         # Neighbours of like length need the least padding.
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+        rows: list[int] = []
+        for i in order:
+            most = min(batch_size, rows_at_once(model, len(prompts[i]) + limit))
+            if len(rows) >= most:
+                yield rows
+                rows = []
+            rows = [*rows, i]
+        yield rows
+
+    def sample(
+        prompts: Sequence[list[int]],
+        max_new_tokens: int,
+        temperature: float,
+        seed: int,
+        progress: Progress | None = None,
+    ) -> list[list[int]]:
         responses: list[list[int]] = [[] for _ in prompts]
+        done = 0
         with undisturbed(model, seed), only_asked(model, ends, pad):
-            for first in range(0, len(order), batch_size):
-                rows = order[first : first + batch_size]
-                found = respond([prompts[i] for i in rows], max_new_tokens, temperature)
+            for rows in batches(prompts, max_new_tokens):
+                tell = progress and _part_of(progress, done, len(rows), len(prompts))
+                asked = [prompts[i] for i in rows]
+                found = respond(asked, max_new_tokens, temperature, tell)
                 for i, response in zip(rows, found, strict=True):
                     responses[i] = response
+                done += len(rows)
         return responses
 
     return sample
 
 
+def _part_of(progress: Progress, done: int, rows: int, count: int) -> Progress:
+    """Tells of ``count`` responses what is known of ``rows`` of them after ``done`` others."""
+    return lambda share: progress((done + share * rows) / count)
+
+
 def transformers_policy(
-    model: Any, tokenizer: Any, batch_size: int = 256, together: bool = False
+    model: Any,
+    tokenizer: Any,
+    batch_size: int = 256,
+    together: bool = False,
+    stop_at_fence: bool = False,
 ) -> Policy:
     """A loaded model, sampled by :func:`transformers_sampler`."""
-    sampler = transformers_sampler(model, tokenizer, batch_size, together)
+    sampler = transformers_sampler(model, tokenizer, batch_size, together, stop_at_fence)
     return Policy(sampler, tokenizer, end_tokens(model.generation_config, tokenizer))
 
 
@@ -289,11 +364,12 @@ def engine_sampler(trainer: Any) -> Sampler:
     return sample
 
 
-def vllm_engine_sampler(location: str) -> Sampler:
+def vllm_engine_sampler(location: str, fence: Fence | None = None) -> Sampler:
     """A sampler with a vLLM engine of its own, for evaluating a model that is not being trained.
 
     Args:
         location: directory or hub id (:func:`mcbench.runs.problems.model_location`).
+        fence: cuts the responses; None where they end by themselves.
 
     Raises:
         UserError: vLLM is not installed.
@@ -305,13 +381,18 @@ def vllm_engine_sampler(location: str) -> Sampler:
     engine = LLM(model=location, gpu_memory_utilization=0.9)
 
     def sample(
-        prompts: Sequence[list[int]], max_new_tokens: int, temperature: float, seed: int
+        prompts: Sequence[list[int]],
+        max_new_tokens: int,
+        temperature: float,
+        seed: int,
+        progress: Progress | None = None,
     ) -> list[list[int]]:
         asked = {"temperature": temperature, "top_p": 1.0, "max_tokens": max_new_tokens}
         outputs = engine.generate(
             [{"prompt_token_ids": ids} for ids in prompts],
             [SamplingParams(**asked, **TOKENS_ALONE, seed=seed + i) for i in range(len(prompts))],
         )
-        return [list(output.outputs[0].token_ids) for output in outputs]
+        found = [list(output.outputs[0].token_ids) for output in outputs]
+        return found if fence is None else [fence.cut(row) for row in found]
 
     return sample

@@ -463,7 +463,9 @@ class _Session:
             if not engine:
                 model, sharded = stack.enter_context(weights_at_hand(trainer))
             batch_size = config.eval_batch_size
-            policy = transformers_policy(model, self.tokenizer, batch_size, together=sharded)
+            policy = transformers_policy(
+                model, self.tokenizer, batch_size, sharded, config.stop_at_fence
+            )
             policy = replace(policy, enable_thinking=config.enable_thinking)
             if engine:
                 policy = replace(policy, sampler=engine_sampler(trainer))
@@ -491,6 +493,7 @@ class _Session:
                 *map(repr, config.eval_other_temperatures),
                 repr((config.eval_batch_size, config.prompt_style, config.precision)),
                 *([config.feedback] if config.feedback else []),
+                *(["fence"] if config.stop_at_fence else []),
                 config.backend,
                 str(config.seed),
             ]

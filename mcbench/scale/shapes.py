@@ -9,11 +9,12 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.runs.problems import model_location
+from mcbench.smol.models import PACKAGED, converted_folder
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """A decoder of the Qwen family; sizes as in its ``config.json``."""
+    """A decoder of the Qwen or Llama family; sizes as in its ``config.json``."""
 
     hidden: int
     layers: int
@@ -24,6 +25,7 @@ class ModelShape:
     vocab: int
     tied: bool
     qkv_bias: bool = False
+    qk_norm: bool = True
 
     @property
     def query(self) -> int:
@@ -49,8 +51,8 @@ class ModelShape:
     @property
     def parameters(self) -> int:
         """All of them, norms and biases included."""
-        # Qwen3 normalises queries and keys; the older generation has biases instead.
-        extra = self.query + 2 * self.key if self.qkv_bias else 2 * self.head_dim
+        # Qwen3 normalises queries and keys; the older generation has biases instead, Llama neither.
+        extra = (self.query + 2 * self.key) * self.qkv_bias + 2 * self.head_dim * self.qk_norm
         per_layer = self.layer_matmul_parameters + 2 * self.hidden + extra
         embeddings = (1 if self.tied else 2) * self.vocab * self.hidden
         return self.layers * per_layer + embeddings + self.hidden
@@ -72,9 +74,9 @@ class ModelShape:
         Raises:
             UserError: another architecture.
         """
-        if config.get("model_type") not in ("qwen2", "qwen3"):
+        if config.get("model_type") not in ("qwen2", "qwen3", "llama"):
             raise UserError(
-                f"the estimate knows models of type qwen2 and qwen3, not "
+                f"the estimate knows models of type qwen2, qwen3 and llama, not "
                 f"{config.get('model_type')!r}"
             )
         heads = config["num_attention_heads"]
@@ -88,6 +90,7 @@ class ModelShape:
             vocab=config["vocab_size"],
             tied=config["tie_word_embeddings"],
             qkv_bias=config["model_type"] == "qwen2",
+            qk_norm=config["model_type"] == "qwen3",
         )
 
 
@@ -96,7 +99,11 @@ HUB_SHAPES: dict[str, ModelShape] = {
     "Qwen/Qwen3-1.7B": ModelShape(2048, 28, 16, 8, 128, 6144, 151936, tied=True),
     "Qwen/Qwen3-4B-Instruct-2507": ModelShape(2560, 36, 32, 8, 128, 9728, 151936, tied=True),
     "Qwen/Qwen2.5-7B-Instruct": ModelShape(
-        3584, 28, 28, 4, 128, 18944, 152064, tied=False, qkv_bias=True
+        3584, 28, 28, 4, 128, 18944, 152064, tied=False, qkv_bias=True, qk_norm=False
+    ),
+    **dict.fromkeys(
+        ("smollm2-135m", "HuggingFaceTB/SmolLM2-135M-Instruct"),
+        ModelShape(576, 30, 9, 3, 64, 1536, 49152, tied=True, qk_norm=False),
     ),
 }
 
@@ -119,7 +126,11 @@ def shape_of(model: str) -> ModelShape:
 
 
 def on_this_machine(model: str) -> bool:
-    """Whether the files of a profile's hub model have been fetched; True of any other model."""
+    """Whether the files of a profile's hub model have been fetched, or a packaged one is converted;
+    True of any other model.
+    """
+    if model in PACKAGED:
+        return converted_folder(model).is_dir()
     from huggingface_hub import try_to_load_from_cache
 
     return model not in HUB_SHAPES or isinstance(try_to_load_from_cache(model, "config.json"), str)

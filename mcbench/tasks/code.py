@@ -10,6 +10,7 @@ from mcbench.nano.formats import load_formats
 from mcbench.nano.graded import load_graded, load_solvable
 from mcbench.nano.problems import load_balanced, load_split
 from mcbench.nano.saturated import load_saturated
+from mcbench.smol.easy import load_easy
 from mcbench.tasks.base import TESTS, Task
 
 _SETS: dict[str, Callable[[], tuple[Problem, ...]]] = {
@@ -23,5 +24,7 @@ _SETS: dict[str, Callable[[], tuple[Problem, ...]]] = {
     "nano-easier:train": partial(load_graded, "easier"),
     "nano-saturated:train": load_saturated,
     "nano-solvable:train": load_solvable,
+    "easy:train": partial(load_easy, "train"),
+    "easy:test": partial(load_easy, "test"),
 }
 TASK = Task("code", tuple(_SETS), lambda name: _SETS[name](), (TESTS,))

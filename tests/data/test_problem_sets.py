@@ -203,11 +203,11 @@ def test_an_embedded_set_is_kept_and_generated_again_where_its_file_is_damaged(
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     generated = problems.TASK_SETS["nano:test"].load("nano:test")
-    problems._nano.cache_clear()
-    assert problems._nano("nano:test") == generated
+    problems._embedded.cache_clear()
+    assert problems._embedded("nano:test") == generated
     (kept,) = tmp_path.rglob("*.parquet")
     for content in (kept.read_bytes(), b"no parquet"):
         kept.write_bytes(content)
-        problems._nano.cache_clear()
-        assert problems._nano("nano:test") == generated
-    problems._nano.cache_clear()
+        problems._embedded.cache_clear()
+        assert problems._embedded("nano:test") == generated
+    problems._embedded.cache_clear()

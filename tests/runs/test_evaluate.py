@@ -20,6 +20,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.files import read_lines
 from mcbench.runs import evaluate as module
+from mcbench.runs import sampling
 from mcbench.runs.evaluate import evaluate, select_problems
 from mcbench.runs.problems import load_problems, open_benchmark
 from mcbench.runs.sampling import (
@@ -187,6 +188,7 @@ def test_a_folder_changes_no_number(tmp_path, evaluator, policy, problems):
 
 def test_an_interrupted_evaluation_goes_on_and_ends_alike(tmp_path, evaluator, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 1)
+    monkeypatch.setattr(module, "CHUNK_RESPONSES", 1)
     texts = [RIGHT, WRONG, RIGHT, RIGHT, CALL, WRONG]
     options = {"lengths": [1000], "attempts": 2, "seed": 3, "evaluator": evaluator}
     whole = says(*texts)
@@ -208,6 +210,7 @@ def test_kill_9_then_the_same_call_ends_in_the_same_files(
     tmp_path, policy, problems, evaluator, monkeypatch
 ):
     monkeypatch.setattr(module, "CHUNK", 2)
+    monkeypatch.setattr(module, "CHUNK_RESPONSES", 1)
     options = {"lengths": [6, 12], "seed": 1, "evaluator": evaluator}
     rows = module._rows
 
@@ -358,6 +361,54 @@ def test_no_habit_of_a_models_generation_config_reaches_an_evaluation(tiny_model
     adapted = get_peft_model(model, LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM"))
     adapted.base_model.model.generation_config = GenerationConfig(repetition_penalty=1.8)
     assert transformers_sampler(adapted, tokenizer, 4)(asked, 6, 1.0, 3) == plain[1]
+
+
+class Bar:
+    """What an evaluation asks of its bar."""
+
+    def __init__(self, total, disable):
+        self.n, self.places = 0, []
+
+    def update(self, more):
+        self.n += more
+        self.places.append(self.n)
+
+    __enter__ = lambda self: self  # noqa: E731
+    __exit__ = lambda self, *_: None  # noqa: E731
+
+
+def test_the_bar_moves_within_a_batch(monkeypatch, policy, problems, evaluator, tmp_path):
+    bars = []
+    monkeypatch.setattr(module, "tqdm", lambda **kwargs: bars.append(Bar(**kwargs)) or bars[-1])
+    options = {"lengths": [12], "attempts": 1, "evaluator": evaluator, "progress": True}
+    evaluate(policy, problems, folder=tmp_path / "kept", **options)
+    [places] = [bar.places for bar in bars]
+    assert places == sorted(places)
+    assert places[-1] == len(problems)
+    assert len({place for place in places if 0 < place < len(problems)}) > 2
+    about = json.loads((tmp_path / "kept/evaluation.json").read_text())
+    assert about["chunk"] == module.CHUNK_RESPONSES  # one attempt: as many problems
+    (tmp_path / "kept/evaluation.json").write_text(json.dumps({**about, "chunk": 32}))
+    with pytest.raises(UserError, match="another chunk"):
+        evaluate(policy, problems, folder=tmp_path / "kept", **options)
+
+
+def test_no_more_responses_are_sampled_at_once_than_have_room(model_and_tokenizer, monkeypatch):
+    model, tokenizer = model_and_tokenizer
+    # One layer with keys and values of one head of 16 float32 each: 128 bytes a token.
+    monkeypatch.setattr(sampling, "CACHE_BYTES", 128 * 10 * 5)
+    assert [sampling.rows_at_once(model, tokens) for tokens in (10, 11, 51)] == [5, 4, 1]
+    sizes = []
+    generate = model.generate
+
+    def counted(input_ids, **options):
+        sizes.append(len(input_ids))
+        return generate(input_ids=input_ids, **options)
+
+    monkeypatch.setattr(model, "generate", counted)
+    prompts = [[5] * 4] * 6 + [[5] * 5] * 5
+    found = transformers_sampler(model, tokenizer, 8)(prompts, 6, 1.0, 0)
+    assert (sizes, len(found)) == ([5, 4, 2], 11)
 
 
 def test_a_program_judged_before_is_not_judged_again(problems):

@@ -32,7 +32,8 @@ def test_parameters_are_those_of_the_models():
     assert shape_of("nano-s").parameters == 660_544
     assert shape_of("nano-m").parameters == 1_894_336
     sizes = {name: round(shape.parameters / 1e9, 2) for name, shape in HUB_SHAPES.items()}
-    assert list(sizes.values()) == [1.72, 4.02, 7.62]
+    assert list(sizes.values()) == [1.72, 4.02, 7.62, 0.13, 0.13]
+    assert shape_of("smollm2-135m").parameters == 134_515_008
     # 2 layers of q 8x8, k and v 8x4, o 8x8, three of 8x16, norms 2x8 and 2x4; embeddings, last norm
     assert SHAPE.parameters == 2 * (64 + 2 * 32 + 64 + 3 * 128 + 16 + 8) + 80 + 8
     assert SHAPE.lora_parameters(2) == 2 * 2 * (16 + 2 * 12 + 16 + 3 * 24)
