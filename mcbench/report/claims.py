@@ -258,13 +258,15 @@ def _main_claim(one: Result) -> str:
         return f"The paper's main claim is open: {spoken(one.reason)}."
     higher = sum(part.state == "higher" for part in ends_)
     seen = "is seen" if higher == len(ends_) else "is not seen" if not higher else "is seen in part"
+    told = [part.name.removeprefix("pass@1 ").removesuffix(", both over tokens") for part in ends_]
     words = "; ".join(
-        f"{part.name.removeprefix('pass@1 ')}, {_in_brackets(part.estimate, part.unit)}"
-        for part in ends_
+        f"{name}, {_in_brackets(part.estimate, part.unit)}"
+        for name, part in zip(told, ends_, strict=True)
     )
     return (
         "The paper's main claim, that MicroCoder-GRPO ends highest, "
-        f"{seen} on nano ({one.n_seeds} seeds; asked after the runs): {words}."
+        f"{seen} on nano (all averaged over tokens, {one.n_seeds} seeds, asked after the runs): "
+        f"{words}."
     )
 
 

@@ -45,7 +45,7 @@ PARTS = {
     "Q14": "weight, longest responses, sequence minus token",
     "Q15": "unique programs, any loop minus the paper's rule",
     "Q16": "length, half the punishment minus none",
-    "Q17": "pass@1 at the training length, MicroCoder-GRPO minus GRPO+",
+    "Q17": "pass@1 at the training length, MicroCoder-GRPO minus GRPO+, both over tokens",
 }
 """The part of a question of ours in which its effect is planted."""
 

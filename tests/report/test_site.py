@@ -174,7 +174,7 @@ def test_settings_that_older_records_lack_are_shown_with_what_they_meant(tmp_pat
 def test_the_index_opens_with_what_was_found_the_paper_s_main_claim_first() -> None:
     told = story(results_on(planned_records("results", range(10, 13))))
     assert told[0].startswith("The paper's main claim, that MicroCoder-GRPO ends highest, is ")
-    assert "3 seeds; asked after the runs" in told[0]
+    assert "3 seeds, asked after the runs" in told[0]
     assert told[1].startswith("The paper's 34 claims are open: ")
     html = build_index([], story=told)
     assert html.index("main claim") < html.index("no evidence about Qwen3")
