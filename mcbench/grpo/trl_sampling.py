@@ -81,12 +81,18 @@ def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
 
 @contextmanager
 def generating_with(model: Any, **options: Any) -> Iterator[None]:
-    """``model.generate`` with further arguments."""
+    """``model.generate`` with further arguments, and as it was behind the block."""
+    if not options:
+        yield
+        return
+    own = vars(model).get("generate")  # somebody's in place of the class's
     model.generate = partial(model.generate, **options)
     try:
         yield
     finally:
         del model.generate
+        if own is not None:
+            model.generate = own
 
 
 @contextmanager
