@@ -29,8 +29,8 @@ from mcbench.report import display
 from mcbench.report.claims import claim_sections, our_sections
 from mcbench.report.dashboard.dashboard import Dashboard
 from mcbench.report.experiment import block_of, frame, paper_table
-from mcbench.report.head import head_of
-from mcbench.report.page import Table, slug
+from mcbench.report.head import head_of, nothing_recorded
+from mcbench.report.page import Panel, Table, slug
 from mcbench.report.panels import PANELS
 from mcbench.report.provenance import provenance
 from mcbench.report.samples import samples_of
@@ -88,6 +88,9 @@ class Comparison(Study):
         Raises:
             UserError: no such panel; the message lists them.
         """
+        if nothing_recorded([self]):
+            display.show(Panel("", missing=f"Nothing is recorded at {self.profile}."), fold=fold)
+            return
         blocks = [block_of(self.sources, name) for name in names or (*PANELS, "coverage")]
         display.show(*blocks, prefix=slug(self.profile), fold=fold)
 
@@ -98,15 +101,22 @@ class Comparison(Study):
 
     def samples(self, fold: str = "") -> None:
         """Show responses, which a page has in a browser of its own; those of other sizes folded."""
-        shown: dict[str, Any] = dict(self.sources.sizes)
-        shown |= {name: arms_of(one) for name in ("search",) if (one := self.beside.get(name))}
-        for place, (size, arms) in enumerate(shown.items()):
-            if (found := samples_of(size, slug(size), arms)) is not None:
+        sources = self.sources
+        shown = [
+            (size, slug(study.profile), arms)  # as its figures are called
+            for (size, arms), study in zip(sources.sizes.items(), sources.studies, strict=True)
+        ]
+        if search := self.beside.get("search"):
+            shown.append(("search", f"{slug(self.profile)}-search", arms_of(search)))
+        for place, (size, prefix, arms) in enumerate(shown):
+            if (found := samples_of(size, prefix, arms)) is not None:
                 display.show(found, fold=found.title if place else fold)
 
     def provenance(self, fold: str = "") -> None:
         """Show the runs, their settings and what produced them."""
         sources = self.sources
+        if nothing_recorded(sources.studies):
+            return
         named = {name: arms_of(one) for name in ("timing", "correction", "search")
                  if (one := self.beside.get(name))}  # fmt: skip
         display.show(provenance({**sources.sizes, **named}), fold=fold)

@@ -243,10 +243,13 @@ function widgetSource(model) {
   };
 }
 
-// Whether a figure is of the runs that another browser of the page shows: ids begin with the runs' name.
+// Whether a figure is of the runs that another browser of the page shows: ids begin with the runs' name,
+// and the longest such name is meant.
 function isOfAnother(root, figure) {
-  const owns = ({ dataset: { samples } }) => figure.startsWith(samples.replace(/samples$/, ""));
-  return !owns(root) && [...document.querySelectorAll(".browser[data-samples]")].some(owns);
+  const name = ({ dataset: { samples } }) => samples.replace(/samples$/, "");
+  const owners = [...document.querySelectorAll(".browser[data-samples]")].filter((one) => figure.startsWith(name(one)));
+  const owner = owners.sort((one, two) => name(two).length - name(one).length)[0];
+  return owner !== undefined && owner !== root;
 }
 
 function browse(root, source) {
