@@ -405,7 +405,7 @@ def test_a_point_opens_the_responses_of_its_own_runs(tab: Tab) -> None:
     for at, size in enumerate(sizes):
         before = tab.evaluate(summaries)
         figure = tab.evaluate(
-            f"[...document.querySelectorAll('.plot')].find((p) => p.id.startsWith('{size}')).id"
+            f"[...document.querySelectorAll('.plot')].findLast((p) => p.id.startsWith('{size}')).id"
         )
         detail = f"{{ step: 100, arm: 'harder', figure: '{figure}' }}"
         tab.evaluate(f"document.dispatchEvent(new CustomEvent('open', {{ detail: {detail} }}))")
