@@ -145,7 +145,7 @@ class Study:
             for run in runs
             for line in lines(run)
         ]
-        return pd.DataFrame(rows, columns=None if rows else ["arm", "seed", "step"])
+        return pd.DataFrame(rows, columns=None if rows else ["arm", "seed", "step", *_SHORT])
 
     def results_if(self, seeds: Collection[int], margins: float = 1.0) -> dict[str, Result]:
         """What the results would be from some seeds alone and with other margins, all multiplied

@@ -134,6 +134,8 @@ def _asked(study: Study) -> list[str]:
 
 def _counts(sources: Sources) -> str:
     arms = sources.arms
+    if not arms:
+        return f"{sources.study.profile}: no run is recorded."
     size = next(size for size, found in sources.sizes.items() if found == arms)
     seeds = sorted({len(runs) for runs in arms.values()})
     many = ends.plural(seeds[-1], "seed") if len(seeds) < 2 else f"{seeds[0]} to {seeds[-1]} seeds"

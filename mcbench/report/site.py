@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mcbench.claims import read_measurements
 from mcbench.errors import UserError
+from mcbench.experiments.calibration import CALIBRATION_FILE
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.notebook import NotebookFailedError, run_notebook
 from mcbench.experiments.study import OWN, Study, named_by_settings, studies
@@ -138,7 +139,7 @@ def build_site(folder: str | Path) -> list[Path]:
         raise UserError(f"{kept} holds no run records (*.parquet)")
     measurements = read_measurements(kept)
     found = {name: studies(name, records, measurements) for name in EXPERIMENTS}
-    pages = {path.stem: _executed(path, kept, folder) for path in _notebooks(found)}
+    pages = {path.stem: _executed(path, kept, folder) for path in _notebooks(found, kept)}
     write_plotly(folder / PLOTLY)
     index = folder / INDEX
     others = [
@@ -172,21 +173,21 @@ ROUND_1 = 10
 that round since."""
 
 
-def _notebooks(found: Mapping[str, Sequence[Study]]) -> list[Path]:
-    """The notebooks of the experiments that have runs, and those that need none."""
+def _notebooks(found: Mapping[str, Sequence[Study]], records: Path) -> list[Path]:
+    """The notebooks of experiments of which half of the arms have runs, and of a calibration."""
     folder = in_project("notebooks")
     if not folder.is_dir():
         raise UserError(
             f"the pages of a folder of reports are notebooks, and {folder} is not here: run this "
             "in a checkout of mcbench"
         )
-    shown = {EXPERIMENTS[name].notebook for name, known in found.items() if known}
-    ours = {one.notebook for one in EXPERIMENTS.values()}
-    every = sorted(folder.glob("[0-9]*.ipynb"))
-    return [path for path in every if path.stem in shown or path.stem in ALWAYS - ours]
-
-
-ALWAYS = {"10_nano_world"}
+    shown = {
+        EXPERIMENTS[name].notebook
+        for name, known in found.items()  # fewer arms are there because others train them too
+        if any(len(one.arms) >= max(2, len(EXPERIMENTS[name].arms) / 2) for one in known)
+    }
+    shown |= {"10_nano_world"} if (records / CALIBRATION_FILE).is_file() else set()
+    return [path for path in sorted(folder.glob("[0-9]*.ipynb")) if path.stem in shown]
 
 
 def _executed(notebook: Path, records: Path, folder: Path) -> Page:
