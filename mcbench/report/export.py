@@ -30,7 +30,7 @@ from mcbench.report.rendering import macro
 from mcbench.report.samples import plain
 from mcbench.report.style import ArmStyle
 
-ASIDE = {"parameters", "injected-parameters", "keyboard"}
+ASIDE = {"parameters", "keyboard"}
 PRINTED = 200  # lines of one cell's text; what came before is counted
 WIDGET = "application/vnd.jupyter.widget-view+json"
 STOPPED = "stopped"
@@ -126,6 +126,9 @@ class _Reader:
                 self._prose(cell.source, bool(tags & ASIDE))
             elif cell.cell_type == "code":
                 number += 1
+                if "injected-parameters" in tags:  # the command at the end has them
+                    self._errors(cell)
+                    continue
                 self._code(cell, number, bool(tags & ASIDE))
         chapters = [Chapter(c.id, c.title, c.parts, c.contents) for c in self.chapters]
         command, own = _again(self.notebook), "".join(self.aside)
