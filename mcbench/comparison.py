@@ -19,7 +19,6 @@ from typing import Any
 
 import pandas as pd
 from IPython import get_ipython
-from IPython.display import display as show
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms
@@ -224,4 +223,6 @@ def compare(
 
 def _watch(folder: Path, missing: Sequence[PlannedRun]) -> None:
     if missing:
-        show(Dashboard(folder, planned=[(one.arm, one.config) for one in missing]))
+        from IPython.display import display as shown
+
+        shown(Dashboard(folder, planned=[(one.arm, one.config) for one in missing]))

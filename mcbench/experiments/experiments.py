@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Experiment:
         beside: it has no page of its own: others show it.
         alone: its runs measure times, on a machine that does nothing else.
         measures: what is measured beside its runs (:mod:`mcbench.experiments.extras`).
+        drawn: names under which arms are drawn whose own say something else elsewhere.
         round: of the protocol.
     """
 
@@ -42,6 +43,7 @@ class Experiment:
     beside: bool = False
     alone: bool = False
     measures: tuple[str, ...] = ()
+    drawn: Mapping[str, str] = field(default_factory=dict)
     round: int = 1
 
 

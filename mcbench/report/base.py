@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 STEPS = "Training step (optimizer updates)"
 SMOOTHING = 5  # steps; per-step measurements come from one batch and are noisy
 ROLES = ("seeds", "band", "mean")
+PLOTLY = "application/vnd.plotly.v1+json"  # the MIME type of figures in notebooks
 BREAK = "<br>"  # plotly's, in names and titles
 
 
@@ -187,7 +188,7 @@ class Figure:
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> dict[str, Any]:
         title = self.layout["title"]["text"]
-        return {"application/vnd.plotly.v1+json": self.to_dict(), "text/plain": title}
+        return {PLOTLY: self.to_dict(), "text/plain": title}
 
 
 def rounded(value: Any) -> Any:

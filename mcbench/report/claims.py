@@ -16,7 +16,7 @@ from mcbench.claims.evidence import Part
 from mcbench.claims.margins import MARGINS
 from mcbench.claims.protocol import ELSEWHERE, PROTOCOL
 from mcbench.claims.round_2 import NOT_TESTABLE
-from mcbench.claims.rules import ALPHA, INCONCLUSIVE, MOST_SEEDS
+from mcbench.claims.rules import ALPHA, HIGHER, INCONCLUSIVE, LOWER, MOST_SEEDS
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, results_of, studies
 from mcbench.report.ends import interval, signed
@@ -236,7 +236,7 @@ def story(results: Results) -> list[str]:
         (one, part)
         for one in ours(results).values()
         for part in one.parts
-        if one.claim.id != MAIN and part.state in DECIDED and part.name.startswith("pass@1")
+        if one.claim.id != MAIN and part.state in (HIGHER, LOWER) and part.name.startswith("pass@1")
     ]
     largest = sorted(asked, key=lambda pair: -abs(pair[1].estimate.value))[:2]
     if largest:
@@ -248,15 +248,12 @@ def story(results: Results) -> list[str]:
     return [one for one in told if one]
 
 
-DECIDED = {"higher", "lower"}
-
-
 def _main_claim(one: Result) -> str:
     """What became of it, for the four ends that it names."""
     ends_ = [part for part in one.parts if part.name.startswith("pass@1")]
     if not ends_:
         return f"The paper's main claim is open: {spoken(one.reason)}."
-    higher = sum(part.state == "higher" for part in ends_)
+    higher = sum(part.state == HIGHER for part in ends_)
     seen = "is seen" if higher == len(ends_) else "is not seen" if not higher else "is seen in part"
     told = [part.name.removeprefix("pass@1 ").removesuffix(", both over tokens") for part in ends_]
     words = "; ".join(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcbench.report.base import Figure
+from mcbench.report.base import PLOTLY
 from mcbench.report.encode import thinned
 from mcbench.report.numbers import figure_table
 from mcbench.report.page import Block, Head, Panel, Plot, Section
@@ -20,7 +20,6 @@ from mcbench.report.rendering import asset, in_words, macro
 from mcbench.report.samples import Samples
 from mcbench.report.table import ScoreTable
 
-PLOTLY = "application/vnd.plotly.v1+json"
 SAMPLES = "application/vnd.mcbench.samples+json"
 KEY = "mcbench"
 
@@ -89,14 +88,9 @@ def _figure(panel: Panel, plot: Plot, prefix: str) -> Output:
     about: dict[str, Any] = {"id": "-".join(filter(None, [prefix, plot.id]))}
     about |= {"title": panel.title, "caption": plot.caption}
     about |= {name: value for name in ("height", "arm") if (value := getattr(plot, name))}
-    return Output(figure_data(plot.figure, plot.caption), about)
-
-
-def figure_data(figure: Figure, caption: str) -> dict[str, Any]:
-    """A figure for a notebook: of very many runs fewer points, and the caption as its title."""
-    line = " ".join(filter(None, [f"{caption}:", in_words(figure_table(figure))]))
-    few = thinned(figure).update(title={"text": caption})
-    return {PLOTLY: few.to_dict(), "text/plain": line}
+    line = " ".join(filter(None, [f"{plot.caption}:", in_words(figure_table(plot.figure))]))
+    few = thinned(plot.figure).update(title={"text": plot.caption})  # of very many runs
+    return Output({PLOTLY: few.to_dict(), "text/plain": line}, about)
 
 
 def _samples(samples: Samples) -> Output:

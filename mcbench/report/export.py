@@ -13,7 +13,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,14 @@ from markdown_it import MarkdownIt
 
 from mcbench.errors import UserError
 from mcbench.experiments.notebook import assignments
-from mcbench.report.base import ROLES, Figure, role_of
-from mcbench.report.display import KEY, PLOTLY, SAMPLES
+from mcbench.report.base import PLOTLY, ROLES, Figure, role_of
+from mcbench.report.display import KEY, SAMPLES
 from mcbench.report.encode import LONG, figure_spec
 from mcbench.report.page import Chapter, Page, Part, Plot, slug
 from mcbench.report.rendering import macro
 from mcbench.report.samples import plain
 from mcbench.report.style import ArmStyle
+from mcbench.runs.place import in_project
 
 ASIDE = {"parameters", "keyboard"}
 PRINTED = 200  # lines of one cell's text; what came before is counted
@@ -93,16 +93,6 @@ def stopped(notebook: Any) -> str:
     return ""
 
 
-@dataclass
-class _Under:
-    """What is being collected under a heading."""
-
-    id: str
-    title: str
-    parts: list[Part] = field(default_factory=list)
-    contents: list[tuple[str, str]] = field(default_factory=list)
-
-
 class _Reader:
     """Goes through the cells once, in order."""
 
@@ -111,7 +101,7 @@ class _Reader:
         self.title = self.finding = ""
         self.heads: list[str] = []
         self.opening: list[str] = []
-        self.chapters: list[_Under] = []
+        self.chapters: list[Chapter] = []
         self.aside: list[str] = []
         self.figures: dict[str, dict[str, Any]] = {}
         self.samples: dict[str, Any] = {}
@@ -130,19 +120,18 @@ class _Reader:
                     self._errors(cell)
                     continue
                 self._code(cell, number, bool(tags & ASIDE))
-        chapters = [Chapter(c.id, c.title, c.parts, c.contents) for c in self.chapters]
         command, own = _again(self.notebook), "".join(self.aside)
         end = [Part(str(macro("printed")(command)))] if command else []
         end += [Part(own, "The notebook's own cells: parameters, watching")] if own else []
         if end:
-            chapters.append(Chapter(self._id("again"), "Make this page again", end))
+            self.chapters.append(Chapter(self._id("again"), "Make this page again", end))
         heads = [*([str(macro("note")(f"Not finished. {reason}"))] if reason else []), *self.heads]
         return Page(
             title=self.title or name,
             kicker=STOPPED if reason else "executed notebook",
             finding=self.finding,
             heads=[*heads, *self.opening],
-            chapters=chapters,
+            chapters=self.chapters,
             figures=self.figures,
             samples=self.samples,
             arms=self.arms,
@@ -163,7 +152,7 @@ class _Reader:
                 self._put(tokens[start:place])
                 title, start = tokens[place + 1].content, place + 3
                 if token.tag == "h2":
-                    self.chapters.append(_Under(self._id(slug(title)), title))
+                    self.chapters.append(Chapter(self._id(slug(title)), title))
                 elif not self.title:
                     self.title = title
         self._put(tokens[start:])
@@ -383,7 +372,9 @@ def _again(notebook: Any) -> str:
     given = notebook.metadata.get(KEY, {}).get("parameters")
     if given is None:
         given = notebook.metadata["papermill"].get("parameters", {})
-    words = ["mcbench", "run", f"notebooks/{Path(source).name}"]
+    path, project = in_project(source).resolve(), in_project(".").resolve()
+    inside = path.is_relative_to(project)
+    words = ["mcbench", "run", str(path.relative_to(project)) if inside else path.name]
     for name, value in given.items():
         if name not in _LEFT_OUT and (name not in defaults or defaults[name] != value):
             text = value if isinstance(value, str) else json.dumps(value)

@@ -193,8 +193,8 @@ class Chapter:
 
     id: str
     title: str
-    parts: Sequence[Part] = ()
-    contents: Sequence[tuple[str, str]] = ()
+    parts: list[Part] = field(default_factory=list)
+    contents: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

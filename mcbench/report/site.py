@@ -14,6 +14,7 @@ from html import unescape
 from pathlib import Path
 
 from mcbench.claims import read_measurements
+from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.calibration import CALIBRATION_FILE
 from mcbench.experiments.experiments import EXPERIMENTS
@@ -162,15 +163,10 @@ def build_site(folder: str | Path) -> list[Path]:
         [summary_section(results), landscape_section(results), runs_section(records)],
         verdicts({name: one for name, one in results.items() if one.claim.whose == "paper"}),
         story(results),
-        ROUND_1 in {record.seed for record in records},
+        any(record.seed in SEEDS for record in records),
     )
     write_atomic(index, html)
     return [index, *built]
-
-
-ROUND_1 = 10
-"""A seed of the first round of the protocol: where it is there, the index says what is known of
-that round since."""
 
 
 def _notebooks(found: Mapping[str, Sequence[Study]], records: Path) -> list[Path]:

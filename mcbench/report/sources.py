@@ -18,22 +18,15 @@ from mcbench.report.series import Arms, seed_of, size_names
 from mcbench.report.style import KNOWN, OWN_ARM
 from mcbench.runs.store import RunRecord
 
-# Arms that are drawn under another name than their own, which says something else elsewhere.
-_DRAWN: dict[str, dict[str, str]] = {
-    "data_quality": {"harder": "Harder set", "easier": "Easier set"},
-    "code_evaluator": {"microcoder": "microcoder_rules", "livecodebench": "livecodebench_rules"},
-    "evaluator_timing": {"microcoder": "microcoder_evaluator"},
-}
-
 
 def drawn_as(study: Study, arm: str) -> str:
     """The name under which an arm of a study is drawn; one of the reader's own may be called as an
     arm of some experiment is, and is not drawn as that.
     """
-    known = EXPERIMENTS[study.name].arms if study.name in EXPERIMENTS else RECIPES
-    if arm in KNOWN and arm not in known:
+    experiment = EXPERIMENTS.get(study.name)
+    if arm in KNOWN and arm not in (experiment.arms if experiment else RECIPES):
         return OWN_ARM + arm
-    return _DRAWN.get(study.name, {}).get(arm, arm)
+    return experiment.drawn.get(arm, arm) if experiment else arm
 
 
 def arms_of(study: Study) -> dict[str, list[RunRecord]]:

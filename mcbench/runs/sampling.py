@@ -295,8 +295,9 @@ def transformers_sampler(
             if len(rows) >= most:
                 yield rows
                 rows = []
-            rows = [*rows, i]
-        yield rows
+            rows.append(i)
+        if rows:
+            yield rows
 
     def sample(
         prompts: Sequence[list[int]],

@@ -181,7 +181,7 @@ def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
     fill(lab, "[data-setting=mask_ratio]", "1.5")
     lab.until(f"{problem}.includes('mask_ratio must be from 0 to 1')")
     about = "document.querySelector('[data-setting=mask_ratio]').closest('label').textContent"
-    assert "rho of Eq. 2: share that is spared (number from 0 to 1)" in lab.tab.evaluate(about)
+    assert "rho that an eligible response is masked, in [0, 1]" in lab.tab.evaluate(about)
     fill(lab, "[data-setting=mask_ratio]", "0.5")
     lab.until(f"{cost}.includes('1 run, 400 updates') && {cost}.includes('finished run of tiny')")
     button = "[...document.querySelectorAll('.mcb-form button')].find(b => b.textContent === '{}')"

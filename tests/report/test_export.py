@@ -114,7 +114,7 @@ def test_papermill_and_then_a_page_twice_the_same_bytes(tmp_path: Path) -> None:
     text = pages[0].decode()
     assert pages[0].replace(b"one.ipynb", b"") == pages[1].replace(b"two.ipynb", b"")
     assert text.count("<figcaption>a curve") == 1
-    assert "mcbench run notebooks/demo.ipynb -p seeds &#39;[1, 2]&#39;" in text
+    assert "mcbench run demo.ipynb -p seeds &#39;[1, 2]&#39;" in text
     assert "trained &lt;/pre&gt;" in text
 
 
