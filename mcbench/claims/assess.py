@@ -252,8 +252,14 @@ def decide(found: Finding, p: float, claims: int) -> Result:
     state, reason = found.state, found.missing
     decisive = rules.decisive(state, found.deciding)
     if state != INCONCLUSIVE and p > ALPHA:
-        reason = f"{state} but for Holm's correction over {claims} claims (p = {p:.3f})"
+        reason = f"{state} by itself, not after correction for {claims} claims (p = {p:.3f})"
         state = INCONCLUSIVE
+    elif (
+        state == INCONCLUSIVE
+        and not found.missing
+        and decisive.estimate.low * decisive.estimate.high > 0
+    ):
+        reason = "this part alone is apart from 0, others are open"
     parts = tuple(_with_seeds(part, claims, 1) for part in found.parts)
     if state == INCONCLUSIVE and not found.missing:
         reason = "; ".join(filter(None, [reason, _seeds_needed(found.state, parts)]))

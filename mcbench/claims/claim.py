@@ -19,6 +19,7 @@ from mcbench.claims.contrast import Contrast
 from mcbench.claims.evidence import Evidence, Part
 from mcbench.errors import UserError
 
+KNOWN_BY = ("code run beside", "code read", "paper", "second-hand")
 WHOSE = ("paper", "rival", "landscape", "ours")
 
 
@@ -34,6 +35,10 @@ class Claim:
         contrasts: its parts; every arm that they name is one of ``arms``.
         experiment: whose runs decide it.
         source: section and figure of the paper; what the paper leaves open, where it is ours.
+        differs: what is other here than in the original, beside models, tasks and scale; of
+            another paper's claims.
+        original: how the original is known: its ``code run beside``, its ``code read``, its
+            ``paper``, or ``second-hand``.
         section: the heading it stands under; the experiment's name where empty.
         profile: by whose runs the protocol decides it.
         seeds: that every arm needs for a decision; 0 where the claim has no seeds.
@@ -42,7 +47,7 @@ class Claim:
         code: evidence -> parts that no formula says.
 
     Raises:
-        UserError: a contrast names another arm.
+        UserError: a contrast names another arm; another paper's claim does not say what differs.
     """
 
     id: str
@@ -52,6 +57,8 @@ class Claim:
     contrasts: Sequence[Contrast] = ()
     experiment: str = ""
     source: str = ""
+    differs: str = ""
+    original: str = ""
     section: str = ""
     profile: str = "nano-steady"
     seeds: int = 3
@@ -62,6 +69,13 @@ class Claim:
         told = "; ".join(f"{one.name}: {one.formula}" for one in self.contrasts)
         object.__setattr__(self, "section", self.section or self.experiment)
         object.__setattr__(self, "measured", self.measured or told)
+        if self.whose in ("rival", "landscape") and (
+            not self.differs or self.original not in KNOWN_BY
+        ):
+            raise UserError(
+                "a claim of another paper says what differs from the original, and how that is "
+                f"known ({', '.join(KNOWN_BY)})"
+            )
         named = {term.arm for one in self.contrasts for term in one.parsed.terms}
         if missing := sorted(named - {*self.arms}):
             raise UserError(
@@ -83,6 +97,15 @@ class Claim:
         """The claim; with its source, where that is another paper."""
         return (
             f"{self.claim} ({self.source})" if self.whose in ("rival", "landscape") else self.claim
+        )
+
+    @property
+    def apart(self) -> str:
+        """What differs from the original and how sure that is, in a sentence; empty for the
+        paper's claims and ours.
+        """
+        return (
+            f"Differs from the original ({self.original}): {self.differs}." if self.differs else ""
         )
 
     @property

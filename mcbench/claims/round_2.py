@@ -207,7 +207,7 @@ def corrected(outcomes: list[Outcome]) -> list[Outcome]:
     made = []
     for one, p in zip(outcomes, holm([one.p for one in outcomes]), strict=True):
         if one.state != INCONCLUSIVE and p > ALPHA:
-            reason = f"{one.state} but for Holm's correction (p = {p:.3f})"
+            reason = f"{one.state} by itself, not after correction (p = {p:.3f})"
             made.append(replace(one, state=INCONCLUSIVE, p=float(p), reason=reason))
         else:
             made.append(replace(one, p=float(p)))

@@ -22,6 +22,7 @@ class Experiment:
 
     Attributes:
         notebook: the name of its notebook and page, without the ending.
+        proposed: the arm that is the paper's own choice.
         ours: arms that answer a question which the paper leaves open.
         cells: settings that all arms have in common, where they are compared under several
             conditions; with more than one the page is a map.
@@ -38,6 +39,7 @@ class Experiment:
     arms: Arms
     seeds: tuple[int, ...] = SEEDS
     profiles: tuple[str, ...] = ("nano-steady",)
+    proposed: str = ""
     ours: tuple[str, ...] = ()
     cells: tuple[Mapping[str, Any], ...] = ()
     beside: bool = False

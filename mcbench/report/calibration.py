@@ -220,8 +220,8 @@ def show_regimes(record: CalibrationRecord, pilots: Sequence[RunRecord]) -> None
 
 
 def show_models(record: CalibrationRecord) -> None:
-    """Show pass rates and lengths of each model."""
-    display.show(*map(_model_section, record.reports))
+    """Show pass rates and lengths of each model, folded on a page."""
+    display.show(*map(_model_section, record.reports), fold="Pass rates and lengths by model")
 
 
 def show_origin(record: CalibrationRecord) -> None:

@@ -21,6 +21,7 @@ from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, results_of, studies
 from mcbench.report.ends import interval, signed
 from mcbench.report.page import Block, Facts, Link, Section, Table, Track, Verdict
+from mcbench.report.paper import OTHERS, PAPER
 from mcbench.report.rendering import on_track
 from mcbench.report.style import spoken
 from mcbench.runs.store import RunRecord
@@ -71,6 +72,17 @@ def papers(results: Results) -> dict[str, Result]:
     return {name: one for name, one in results.items() if CLAIMS[name].directed}
 
 
+def papers_of(results: Results) -> list[Link]:
+    """The papers that claim what was measured, as links where their place is known."""
+    found: dict[str, str] = {}
+    for one in papers(results).values():
+        if one.claim.whose == "paper":
+            found.setdefault("MicroCoder-GRPO", PAPER["url"])
+        known = [name for name in OTHERS if one.claim.source.startswith(name)]
+        found |= {name: OTHERS[name] for name in known}
+    return [Link(name, url) for name, url in found.items()]
+
+
 def ours(results: Results) -> dict[str, Result]:
     """The results of our questions."""
     return {name: one for name, one in results.items() if not CLAIMS[name].directed}
@@ -95,8 +107,8 @@ def rests_on(basis: str, features: str) -> str:
 
 
 def place_of(claim: Claim) -> str:
-    """Where a page explains a claim or question, relative to the index."""
-    part = "verdicts" if claim.directed else "beyond"
+    """Where a page shows a claim's verdict, or answers a question, relative to the index."""
+    part = f"claim-{claim.id}" if claim.directed else "beyond"
     return f"{EXPERIMENTS[claim.experiment].notebook}.html#{part}"
 
 
@@ -183,9 +195,9 @@ def _why(name: str, one: Result) -> str:
     return "; ".join(filter(None, [spoken(one.reason), known and f"not testable here: {known}"]))
 
 
-def verdicts(results: Results) -> list[Verdict]:
-    """The paper's claims for the first screen, each with the part that decides it, in multiples of
-    the margin that counts as no effect.
+def verdicts(results: Results, index: bool = False) -> list[Verdict]:
+    """The papers' claims for the first screen, each with the part that decides it, in multiples of
+    the margin that counts as no effect; they lead to their numbers, on an ``index`` to their page.
     """
     made = []
     for name, one in papers(results).items():
@@ -197,15 +209,54 @@ def verdicts(results: Results) -> list[Verdict]:
         shown = numbers(found.value, *one.interval, one.unit)
         text = f"{shown['Effect']} [{shown['95 % interval']}]" if known else spoken(one.reason)
         text += f" on these {one.features} features" if known and one.elsewhere else ""
+        text += f"; {spoken(one.reason)}" if known and one.reason else ""
         track = Track(on_track(size), on_track(low), on_track(high)) if known else None
         made.append(
             Verdict(
                 name, one.claim.claim, one.state, spoken(one.decisive.name), text, side,
-                0.0 if np.isnan(size) else round(size, 3), track, place_of(one.claim),
-                one.claim.section.replace("_", " "),
+                0.0 if np.isnan(size) else round(size, 3), track,
+                place_of(one.claim) if index else "#verdicts",
+                one.claim.section.replace("_", " "), one.claim.apart,
             )
         )  # fmt: skip
     return made
+
+
+SHOWN_AS = {
+    "supported": "Seen here",
+    "mixed": "Seen in part",
+    "contradicted": "Reversed here",
+    "no effect": "Without effect here",
+}
+"""How a sentence begins that tells which claims are in a state; ``inconclusive`` tells nothing."""
+
+
+def decided_sentences(results: Results, count: int = 2) -> list[str]:
+    """The clearest claims of each state that decides, a sentence a state, each with its effect; of
+    our questions the largest effects. Empty where nothing is decided.
+
+    Args:
+        count: of claims a sentence, and of our effects.
+    """
+    told = []
+    for state, begins in SHOWN_AS.items():
+        found = [one for one in papers(results).values() if one.state == state]
+        found.sort(key=lambda one: (one.p, one.claim.id))
+        if found:
+            told.append(f"{begins}: {'; '.join(map(_with_effect, found[:count]))}.")
+    asked = [
+        (abs(part.estimate.value) / MARGINS[part.unit].value, part)
+        for one in ours(results).values()
+        for part in one.parts
+        if one.claim.id != MAIN and part.state in (HIGHER, LOWER)
+    ]
+    largest = [part for _, part in sorted(asked, key=lambda pair: -pair[0])[:count]]
+    if largest:
+        words = (
+            f"{spoken(part.name)}, {_in_brackets(part.estimate, part.unit)}" for part in largest
+        )
+        told.append(f"Asked by us, with the largest effects: {'; '.join(words)}.")
+    return told
 
 
 def states_sentence(results: Results) -> str:
@@ -223,29 +274,17 @@ MAIN = "Q17"
 
 
 def story(results: Results) -> list[str]:
-    """What was found in a few sentences, for who has a minute: the paper's main claim, its claims
-    and the clearest that show and do not, the largest effects of our own questions.
+    """What was found in a few sentences, for who has a minute: the paper's main claim, its claims,
+    the clearest that show and do not, the largest effects of our own questions.
     """
     told = [_main_claim(results[MAIN])] if MAIN in results else []
     told.append(states_sentence(results))
-    for state, begins in (("supported", "Seen here, most clearly"), ("contradicted", "Reversed")):
-        found = [one for one in papers(results).values() if one.state == state]
-        found = [one for one in found if one.claim.whose == "paper"]
-        told += [f"{begins}: {'; '.join(map(_with_effect, _clearest(found, 2)))}."] if found else []
-    asked = [
-        (one, part)
-        for one in ours(results).values()
-        for part in one.parts
-        if one.claim.id != MAIN and part.state in (HIGHER, LOWER) and part.name.startswith("pass@1")
-    ]
-    largest = sorted(asked, key=lambda pair: -abs(pair[1].estimate.value))[:2]
-    if largest:
-        words = "; ".join(
-            f"{spoken(part.name)}, {_in_brackets(part.estimate, part.unit)} ({one.claim.id})"
-            for one, part in largest
-        )
-        told.append(f"Ours, the largest effects on held-out pass rates: {words}.")
-    return [one for one in told if one]
+    own = {
+        name: one
+        for name, one in results.items()
+        if one.claim.whose == "paper" or not one.claim.directed
+    }
+    return [one for one in [*told, *decided_sentences(own)] if one]
 
 
 def _main_claim(one: Result) -> str:
@@ -267,14 +306,12 @@ def _main_claim(one: Result) -> str:
     )
 
 
-def _clearest(found: Sequence[Result], count: int) -> list[Result]:
-    return sorted(found, key=lambda one: (one.p, one.claim.id))[:count]
-
-
 def _with_effect(one: Result) -> str:
-    """A claim as a clause, with its id and the effect that decides it."""
+    """A claim as a clause, with the effect that decides it."""
     words = one.claim.claim.rstrip(".")
-    return f"{words} ({one.claim.id}, {_in_brackets(one.decisive.estimate, one.unit)})"
+    begins_a_sentence = words[1:2].islower() and words[0].isupper()
+    words = words[0].lower() + words[1:] if begins_a_sentence else words
+    return f"{words} ({_in_brackets(one.decisive.estimate, one.unit)})"
 
 
 def _in_brackets(found: Any, unit: str) -> str:

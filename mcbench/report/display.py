@@ -35,9 +35,8 @@ class Output:
 def head_output(head: Head) -> Output:
     """The first screen, with the styles that it needs in a notebook."""
     html = str(macro("head")(head))
-    return Output(
-        {"text/html": f"{notebook_style()}{html}", "text/plain": head.finding}, {"head": html}
-    )
+    about = {"head": html, "summary": head.summary or head.finding, "settings": dict(head.settings)}
+    return Output({"text/html": f"{notebook_style()}{html}", "text/plain": head.finding}, about)
 
 
 def outputs_of(*shown: Block | Section | Samples, prefix: str = "", fold: str = "") -> list[Output]:

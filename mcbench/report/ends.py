@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from mcbench.report.page import End, Ends, Track
 from mcbench.report.series import (
     MIN_SEEDS_FOR_BAND,
     Arms,
+    Record,
     eval_curves,
     eval_lengths,
     measure,
@@ -47,6 +48,15 @@ def finished(arms: Arms) -> Arms:
         for arm, records in arms.items()
     }
     return {arm: records for arm, records in kept.items() if records}
+
+
+def settings_of(runs: Sequence[Record]) -> str:
+    """What an arm is: its recipe and the settings that it changes; empty without a run."""
+    if not runs:
+        return ""
+    config = runs[0].config
+    changed = [f"{name} {value}" for name, value in config.differences().items()]
+    return ", ".join([f"recipe {config.recipe}", *changed])
 
 
 @dataclass(frozen=True)
@@ -116,7 +126,7 @@ def chart(arms: Arms, length: int) -> Ends | None:
     for arm in sorted(styles, key=lambda arm: -found[arm].mean if arm in found else np.inf):
         note = unfinished(arms[arm])
         if arm not in found:
-            rows.append(End(styles[arm], "–", note))
+            rows.append(End(styles[arm], "–", note, settings=settings_of(arms[arm])))
             continue
         mean, one = means[arm], found[arm]
         sure = len(one.last) >= MIN_SEEDS_FOR_BAND and not np.isnan(mean.low)
@@ -124,7 +134,8 @@ def chart(arms: Arms, length: int) -> Ends | None:
         track = Track(at(mean.value), low_end, high_end, tuple(map(at, one.last.values())))
         change = "" if one.gain is None else f"{signed(one.gain)} points, "
         under = f"{change}peak {one.peak:.1f} %" + (f"; left out: {note}" if note else "")
-        rows.append(End(styles[arm], f"{mean.value:.1f} %", under, track))
+        told = settings_of(arms[arm])
+        rows.append(End(styles[arm], f"{mean.value:.1f} %", under, track, told))
     told = "" if base is None else f"not trained {base:.1f} % ({plural(len(by_seed), 'seed')})"
     return Ends(
         f"Held-out {measure(arms)} with up to {length} tokens, over the last quarter of the steps",
@@ -141,13 +152,14 @@ def first_length(arms: Arms) -> int | None:
     return lengths[0] if lengths else None
 
 
-def finding(arms: Arms, length: int, ours: Arms | None = None) -> str:
+def finding(arms: Arms, length: int, ours: Arms | None = None, proposed: str = "") -> str:
     """Which arm ends highest, and which are clearly apart from the one they are compared with:
-    MicroCoder-GRPO, or else the first; then the highest of ``ours``, where it is above all of
-    them. Empty where nothing was evaluated.
+    MicroCoder-GRPO, or else the first; where the paper's own, ``proposed``, ends; then the highest
+    of ``ours``, where it is above all of them. Empty where nothing was evaluated.
     """
     told = _finding(arms, length)
     found, own = ends(arms, length), ends(ours or {}, length)
+    told += _proposed(arms, found, proposed)
     if not told or not own:
         return told
     best, first = (max(one, key=lambda arm: one[arm].mean) for one in (own, found))
@@ -159,6 +171,18 @@ def finding(arms: Arms, length: int, ours: Arms | None = None) -> str:
     }
     against = f"{_gap(gap)} against {names[first]}"
     return f"{told} Ours: {names[best]} ends at {own[best].mean:.1f} %, {against}."
+
+
+def _proposed(arms: Arms, found: Mapping[str, Reached], proposed: str) -> str:
+    """Where the paper's own arm ends, against the highest; empty where it is that."""
+    best = max(found, key=lambda arm: found[arm].mean, default=proposed)
+    reference = OURS if OURS in found else next(iter(found), "")
+    if proposed not in found or proposed in (best, reference):  # the sentence before has it
+        return ""
+    names = {arm: _in_a_sentence(arm, style.label) for arm, style in arm_styles(arms).items()}
+    gap = paired(found[proposed].last, found[best].last)
+    against = f": {_gap(gap)} against {names[best]}" if gap else ""
+    return f" The paper's own, {names[proposed]}, ends at {found[proposed].mean:.1f} %{against}."
 
 
 def _finding(arms: Arms, length: int) -> str:

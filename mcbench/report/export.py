@@ -2,7 +2,8 @@
 
 What :mod:`mcbench.report.display` showed is put in as it is; of anything else the richest form that
 needs no network and no kernel is taken. Cells tagged ``parameters`` or ``keyboard`` are for the
-person who runs the notebook: a page has them at its end. Nothing of when or how fast a cell ran is
+person who runs the notebook: a page has them at its end. Prose tagged ``fold`` stands under its
+first bold words until a reader opens it. Nothing of when or how fast a cell ran is
 read, so executing a notebook twice gives the same page.
 """
 
@@ -12,7 +13,7 @@ import base64
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ STOPPED = "stopped"
 _SHOWN = ("display_data", "execute_result")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_BOLD = re.compile(r"\*\*(.+?)\*\*")
 _LEFT_OUT = {"runs_dir", "train", "workers", "fresh"}  # of the command that makes a page again
 
 
@@ -98,13 +100,14 @@ class _Reader:
 
     def __init__(self, notebook: Any) -> None:
         self.notebook = notebook
-        self.title = self.finding = ""
+        self.title = self.finding = self.summary = ""
         self.heads: list[str] = []
         self.opening: list[str] = []
         self.chapters: list[Chapter] = []
         self.aside: list[str] = []
         self.figures: dict[str, dict[str, Any]] = {}
         self.samples: dict[str, Any] = {}
+        self.settings: dict[str, str] = {}
         self.ids: set[str] = set()
         self.arms = _arms(notebook)
 
@@ -113,7 +116,7 @@ class _Reader:
         for cell in self.notebook.cells:
             tags = set(cell.metadata.get("tags", ()))
             if cell.cell_type == "markdown":
-                self._prose(cell.source, bool(tags & ASIDE))
+                self._prose(cell.source, tags)
             elif cell.cell_type == "code":
                 number += 1
                 if "injected-parameters" in tags:  # the command at the end has them
@@ -121,8 +124,8 @@ class _Reader:
                     continue
                 self._code(cell, number, bool(tags & ASIDE))
         command, own = _again(self.notebook), "".join(self.aside)
-        end = [Part(str(macro("printed")(command)))] if command else []
-        end += [Part(own, "The notebook's own cells: parameters, watching")] if own else []
+        end = [Part(str(macro("printed")(command)), "The command", True)] if command else []
+        end += [Part(own, "The notebook's own cells: parameters, watching", True)] if own else []
         if end:
             self.chapters.append(Chapter(self._id("again"), "Make this page again", end))
         heads = [*([str(macro("note")(f"Not finished. {reason}"))] if reason else []), *self.heads]
@@ -130,19 +133,25 @@ class _Reader:
             title=self.title or name,
             kicker=STOPPED if reason else "executed notebook",
             finding=self.finding,
+            summary=self.summary or self.finding,
             heads=[*heads, *self.opening],
             chapters=self.chapters,
             figures=self.figures,
             samples=self.samples,
             arms=self.arms,
+            settings=self.settings,
             notebook=source,
         )
 
     # Prose ---------------------------------------------------------------------------------------
 
-    def _prose(self, text: str, aside: bool) -> None:
+    def _prose(self, text: str, tags: Collection[str]) -> None:
         tokens = _MARKDOWN.parse(text)
-        if aside:
+        if "fold" in tags and (bold := _BOLD.match(text)):
+            rest = _MARKDOWN.render(text[bold.end() :])
+            self._add(Part(str(macro("fold_of")(bold[1].rstrip(".:"), rest))))
+            return
+        if ASIDE & {*tags}:
             html = _MARKDOWN.renderer.render(_lower(tokens), _MARKDOWN.options, {})
             self.aside.append(html)
             return
@@ -186,8 +195,11 @@ class _Reader:
 
     def _code(self, cell: Any, number: int, aside: bool) -> None:
         about = [out.get("metadata", {}).get(KEY, {}) for out in cell.outputs]
+        self.summary = self.summary or "".join(one.get("summary", "") for one in about)
         heads = [one["head"] for one in about if "head" in one]
         self.heads += heads
+        for one in about:
+            self.settings |= one.get("settings", {})
         found = [_text(out.data["text/plain"]) for out, one in zip(cell.outputs, about, strict=True)
                  if "head" in one]  # fmt: skip
         self.finding = self.finding or " ".join(found)
@@ -200,11 +212,11 @@ class _Reader:
             self._errors(cell)
             return
         if not hidden and printed:
-            self._add(Part(str(macro("printed")(printed))))
+            self._add(Part(str(macro("printed")(printed)), shows=True))
         shown = [out for out in cell.outputs if out.output_type in _SHOWN]
         for fold, group in _by_fold(shown):
             if html := "".join(self._group(group, number)):
-                self._add(Part(html, fold))
+                self._add(Part(html, fold, shows=True))
         self._errors(cell)
         self._add(Part(code))
 
@@ -214,7 +226,7 @@ class _Reader:
                 lines = plain(_ANSI.sub("", "\n".join(out.get("traceback", ()))), 20_000)
                 error = {"ename": plain(out.ename), "evalue": plain(str(out.evalue), 4000)}
                 html = str(macro("stopped")({**error, "traceback": lines}))
-                self._add(Part(html))
+                self._add(Part(html, shows=True))
 
     def _group(self, outputs: Sequence[Any], number: int) -> Iterator[str]:
         """The outputs under one fold as HTML; figures that follow each other stand in a grid."""

@@ -39,8 +39,10 @@ def head_of(sources: Sources) -> Head:
     shown = [*every, *(record for study in beside for record in study.records)]
     nano = all(record.config.model.startswith("nano") for record in shown)
     length = ends.first_length(sources.arms)
+    came_out = finding(sources)
     return Head(
-        finding=finding(sources),
+        finding=came_out,
+        summary=claims.states_sentence(sources.results) or came_out.split("\n")[0],
         tiles=[*_data_tiles(sources), *_suite_tiles(sources)],
         ends=None if length is None else ends.chart(sources.arms, length),
         verdicts=claims.verdicts(sources.results),
@@ -50,6 +52,8 @@ def head_of(sources: Sources) -> Head:
             *filter(None, map(unfinished_runs, sizes.values())),
             *_in_one(_at_each(sizes, [_alarms(arms) for arms in sizes.values()])),
         ],
+        papers=claims.papers_of(sources.results),
+        settings={arm: ends.settings_of(runs) for arm, runs in sources.arms.items()},
         equal=list(_at_each(sizes, [_duplicates(study) for study in sources.studies])),
     )
 
@@ -67,15 +71,17 @@ def _at_each(sizes: Iterable[str], told: Iterable[list[str]]) -> Iterable[str]:
 
 
 def finding(sources: Sources) -> str:
-    """What came out, in a sentence or two."""
-    arms, told = sources.arms, []
+    """What came out, a line each: claims that are decided, where arms end, how many are open."""
+    arms, told, results = sources.arms, [], results_of(sources.studies)
     if sources.suite is not None:
         told.append(suite_sentence(sources.suite))
+    told += claims.decided_sentences(results)
     if (length := ends.first_length(arms)) is not None:
         papers, ours = _whose(sources.study, arms)
-        told.append(ends.finding(papers, length, ours))
-    told.append(claims.states_sentence(results_of(sources.studies)))
-    return " ".join(filter(None, told))
+        known = EXPERIMENTS.get(sources.study.name)
+        told.append(ends.finding(papers, length, ours, known.proposed if known else ""))
+    told.append(claims.states_sentence(results))
+    return "\n".join(filter(None, told))
 
 
 def _whose(study: Study, arms: Arms) -> tuple[Arms, Arms]:

@@ -9,81 +9,84 @@ import pandas as pd
 from mcbench.claims import CLAIMS
 from mcbench.report.claims import Results, numbers, place_of
 from mcbench.report.page import Link, Section, Table
+from mcbench.report.paper import OTHERS
 
 
 @dataclass(frozen=True)
 class System:
-    """A published system: its source, what it adds, and the claims that say so here."""
+    """A published system: what it adds, the claims that say so here, and its source where
+    :data:`mcbench.report.paper.OTHERS` has none.
+    """
 
     name: str
-    source: str
     adds: str
     claims: tuple[str, ...]
+    source: str = ""
+
+    @property
+    def where(self) -> Link | str:
+        """Its source, as a link where it has an address."""
+        url = OTHERS.get(self.name)
+        return Link(url.removeprefix("https://"), url) if url else self.source
 
 
 SYSTEMS = (
     System(
         "SWE-RL",
-        "arXiv 2502.18449",
         "patches rewarded by their similarity to the true one, without running anything",
         ("S1",),
     ),
     System(
         "Kimi-Dev",
-        "arXiv 2509.23045",
         "one model fixes bugs and writes tests; a curriculum; tests choose the patch",
         ("S2", "S3", "S4"),
     ),
     System(
         "CWM",
-        "arXiv 2510.02387",
         "a base trained to predict what programs do, frame by frame, before reinforcement",
         ("X1", "X2"),
     ),
-    System("CodeRL", "arXiv 2207.01780", "four outcomes, credited to tokens by a critic", ("V1",)),
-    System("RLTF", "arXiv 2307.04349", "blame on the line that broke", ("V2",)),
-    System("PPOCoder", "arXiv 2301.13816", "likeness to the reference, adaptive KL", ("V3", "V4")),
-    System(
-        "StepCoder", "arXiv 2402.01391", "prefixes that shrink, unexecuted lines masked", ("V5",)
-    ),
+    System("CodeRL", "four outcomes, credited to tokens by a critic", ("V1",)),
+    System("RLTF", "blame on the line that broke", ("V2",)),
+    System("PPOCoder", "likeness to the reference, adaptive KL", ("V3", "V4")),
+    System("StepCoder", "prefixes that shrink, unexecuted lines masked", ("V5",)),
     System(
         "DeepCoder",
-        "Luo et al. 2025",
         "difficulty filter, cut answers masked, growing limit",
         ("W1",),
+        source="Luo et al. 2025",
     ),
     System(
         "Polaris",
-        "An et al. 2025",
         "T by diversity, solved prompts and flat groups replaced",
         ("W2",),
+        source="An et al. 2025",
     ),
-    System("SRPO", "arXiv 2504.14286", "long searches first; history resampling", ("W3",)),
-    System("DAPO", "arXiv 2503.14476", "dynamic sampling, soft overlong punishment", ("W4",)),
-    System("MicroCoder-GRPO", "arXiv 2603.07777", "the paper's own recipe beside them", ("W5",)),
+    System("SRPO", "long searches first; history resampling", ("W3",)),
+    System("DAPO", "dynamic sampling, soft overlong punishment", ("W4",)),
+    System(
+        "MicroCoder-GRPO", "the paper's own recipe beside them", ("W5",), source="arXiv 2603.07777"
+    ),
     System(
         "RLEF",
-        "arXiv 2410.02089",
         "three attempts at a program, each told which public test the last one failed",
         ("F1",),
     ),
     System(
         "SkyRL",
-        "arXiv 2511.16108",
         "asynchronous rollouts: episodes sampled by weights that are some generations old",
         ("F2",),
     ),
     System(
         "SWE-grep",
-        "cognition.ai/blog/swe-grep",
         "a sub-agent that finds files and lines in few turns of parallel searches",
         ("F3", "F4"),
     ),
     System(
         "Cursor Tab",
-        "cursor.com/blog/tab-rl",
-        "suggest or stay silent, learned online from what users accept",
+        "suggest or stay silent, learned from what users accept",
         ("A1", "A2", "A3", "A4", "A5"),
+        source="cursor.com/blog/tab-rl",
     ),
 )
 
@@ -101,11 +104,13 @@ def landscape_section(results: Results) -> Section:
             rows.append(
                 {
                     "System": system.name,
-                    "Source": system.source,
+                    "Source": system.where,
                     "Adds": system.adds,
                     "Claim": Link(f"{name}: {claim.claim}", place_of(claim)),
                     **told,
                     "Seeds": str(found.n_seeds) if found else "–",
+                    "Differs from the original": claim.differs,
+                    "How the original is known": claim.original,
                 }
             )
     return Section(
@@ -114,5 +119,5 @@ def landscape_section(results: Results) -> Section:
         "Other systems' tasks and rewards, each on a small task from the one generator, beside a "
         "control that could beat it. What is decided otherwise, or not at all, did not beat its "
         "control here; what no runs are there for says so.",
-        [Table(pd.DataFrame(rows))],
+        [Table(pd.DataFrame(rows), fold="Every system, its claims and what became of them")],
     )

@@ -128,6 +128,7 @@ class End:
     text: str
     under: str = ""
     track: Track | None = None
+    settings: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ class Verdict:
     """One claim, its state and the part that decides it, drawn in multiples of its margin.
 
     ``side`` says where the interval lies: ``for`` the claim, ``against`` it, ``both`` sides of 0,
-    or ``none`` where nothing was measured. ``size`` is the effect in margins.
+    or ``none`` where nothing was measured. ``size`` is the effect in margins, ``apart`` says what
+    differs from the original where the claim is another paper's.
     """
 
     id: str
@@ -159,32 +161,41 @@ class Verdict:
     track: Track | None = None
     href: str = ""
     section: str = ""
+    apart: str = ""
 
 
 @dataclass(frozen=True)
 class Head:
-    """The first screen: what came out in a sentence or two, numbers, where the arms end, the
-    claims' verdicts.
+    """The first screen: what came out in a few lines, numbers, where the arms end, the claims'
+    verdicts.
 
-    ``lead`` says on how much it rests and what is missing, ``notes`` stand in boxes; ``equal``, on
-    arms that trained alike, is folded.
+    ``summary`` says it in a sentence, ``lead`` on how much it rests and what is missing, ``notes``
+    stand in boxes; ``equal``, on arms that trained alike, is folded. ``papers`` are those whose
+    claims these are, ``settings`` what each arm changes.
     """
 
     finding: str = ""
+    summary: str = ""
     tiles: Sequence[Tile] = ()
     ends: Ends | None = None
     verdicts: Sequence[Verdict] = ()
     lead: str = ""
     notes: Sequence[str] = ()
     equal: Sequence[str] = ()
+    papers: Sequence[Link] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Something of a page, in HTML; under ``fold`` until a reader opens that."""
+    """Something of a page, in HTML; under ``fold`` until a reader opens that.
+
+    ``shows`` is what came out, as against prose and code.
+    """
 
     html: str
     fold: str = ""
+    shows: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,28 +207,38 @@ class Chapter:
     parts: list[Part] = field(default_factory=list)
     contents: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def fold(self) -> str:
+        """What it shows, where all of that is folded: then the chapter is folded as a whole."""
+        shown = [part.fold for part in self.parts if part.shows]
+        return "; ".join(dict.fromkeys(shown)) if all(shown) else ""
+
 
 @dataclass(frozen=True)
 class Page:
     """A page as it was put together from an executed notebook (:mod:`mcbench.report.export`).
 
     Attributes:
-        finding: what came out in a sentence, for the index.
+        finding: what came out, in lines.
+        summary: the same in a sentence, for the index.
         heads: first screens and what opens the page, as HTML.
         figures: plotly's JSON by id, as :func:`mcbench.report.encode.figure_spec` makes it.
         samples: data of sample browsers by id.
         arms: what the toolbar names, each as it is drawn.
+        settings: what each of them changes.
         notebook: the path of the notebook, relative to the page; empty where it has none.
     """
 
     title: str
     kicker: str
     finding: str = ""
+    summary: str = ""
     heads: Sequence[str] = ()
     chapters: Sequence[Chapter] = ()
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     samples: Mapping[str, Any] = field(default_factory=dict)
     arms: Mapping[str, ArmStyle] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     notebook: str = ""
 
 
@@ -296,12 +317,14 @@ def build_index(
     sections: Sequence[Section] = (),
     verdicts: Sequence[Verdict] = (),
     story: Sequence[str] = (),
+    chart: Ends | None = None,
     round_1: bool = False,
 ) -> str:
     """A page that lists others and the verdicts of all, with sections of its own below them.
 
     Args:
         story: what was found, a sentence each.
+        chart: where the arms of the paper's main claim end.
         round_1: whether runs of the protocol's first round are shown, of which more is known since.
     """
     return render(
@@ -310,6 +333,7 @@ def build_index(
         sections=sections,
         verdicts=verdicts,
         story=story,
+        chart=chart,
         title="What was found",
         note=NANO_NOTE,
         round_1=round_1,

@@ -17,6 +17,30 @@ PAPER = {
     "number": "2603.07777",
     "url": "https://arxiv.org/abs/2603.07777",
 }
+OTHERS = {
+    "AceReason-Nemotron": "https://arxiv.org/abs/2506.13284",
+    "CISPO": "https://arxiv.org/abs/2506.13585",
+    "CWM": "https://arxiv.org/abs/2510.02387",
+    "Clip-Cov": "https://arxiv.org/abs/2505.22617",
+    "CodeRL": "https://arxiv.org/abs/2207.01780",
+    "DAPO": "https://arxiv.org/abs/2503.14476",
+    "Dr. GRPO": "https://arxiv.org/abs/2503.20783",
+    "GSPO": "https://arxiv.org/abs/2507.18071",
+    "Improving Cursor Tab": "https://cursor.com/blog/tab-rl",
+    "KL-Cov": "https://arxiv.org/abs/2505.22617",
+    "Kimi-Dev": "https://arxiv.org/abs/2509.23045",
+    "PPOCoder": "https://arxiv.org/abs/2301.13816",
+    "Pass@k training": "https://arxiv.org/abs/2508.10751",
+    "RLEF": "https://arxiv.org/abs/2410.02089",
+    "RLTF": "https://arxiv.org/abs/2307.04349",
+    "SRPO": "https://arxiv.org/abs/2504.14286",
+    "SWE-RL": "https://arxiv.org/abs/2502.18449",
+    "SWE-grep": "https://cognition.ai/blog/swe-grep",
+    "SkyRL": "https://arxiv.org/abs/2511.16108",
+    "Skywork-OR1": "https://arxiv.org/abs/2505.22312",
+    "StepCoder": "https://arxiv.org/abs/2402.01391",
+}
+"""Where other papers are, by how a claim's source begins."""
 SOURCES = ("AtCoder", "LeetCode", "LiveCodeBench")
 
 Values = tuple[float, ...]

@@ -21,6 +21,7 @@ from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.notebook import NotebookFailedError, run_notebook
 from mcbench.experiments.study import OWN, Study, named_by_settings, studies
 from mcbench.files import write_atomic
+from mcbench.report import ends
 from mcbench.report.any_runs import notebook_of
 from mcbench.report.claims import (
     all_results,
@@ -33,7 +34,7 @@ from mcbench.report.claims import (
 from mcbench.report.export import STOPPED, page_of, read_notebook
 from mcbench.report.head import nothing_recorded
 from mcbench.report.landscape import landscape_section
-from mcbench.report.page import Entry, Page, Place, build_index, write_page, write_plotly
+from mcbench.report.page import Ends, Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
 from mcbench.report.served import show_link
 from mcbench.report.sources import Sources
@@ -149,7 +150,7 @@ def build_site(folder: str | Path) -> list[Path]:
         if path != index and path.stem not in pages and not path.name.endswith(".unfinished.html")
     ]
     entries = [_entry(path) for path in others]
-    entries += [Entry(f"{name}.html", page.title, page.finding) for name, page in pages.items()]
+    entries += [Entry(f"{name}.html", page.title, page.summary) for name, page in pages.items()]
     entries.sort(key=lambda one: one.href)
     built = []
     neighbours = zip([None, *entries], entries, [*entries[1:], None], strict=False)
@@ -161,12 +162,20 @@ def build_site(folder: str | Path) -> list[Path]:
     html = build_index(
         entries,
         [summary_section(results), landscape_section(results), runs_section(records)],
-        verdicts({name: one for name, one in results.items() if one.claim.whose == "paper"}),
+        verdicts({n: one for n, one in results.items() if one.claim.whose == "paper"}, index=True),
         story(results),
+        _main_chart(found),
         any(record.seed in SEEDS for record in records),
     )
     write_atomic(index, html)
     return [index, *built]
+
+
+def _main_chart(found: Mapping[str, Sequence[Study]]) -> Ends | None:
+    """Where the arms end that the paper's main claim is about; None without runs of them."""
+    study = next(iter(found["results"]), None)
+    length = ends.first_length(study.arms) if study else None
+    return ends.chart(study.arms, length) if study and length is not None else None
 
 
 def _notebooks(found: Mapping[str, Sequence[Study]], records: Path) -> list[Path]:

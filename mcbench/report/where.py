@@ -80,10 +80,11 @@ def map_figure(where: Where, model: str, rule: str, length: int) -> Figure:
     return figure.update(xaxis={"type": "category"}, yaxis={"type": "category"})
 
 
-def maps(where: Where) -> list[Plot]:
-    """A map of every model, rule and evaluated length."""
+def maps(where: Where, of: str) -> list[Plot]:
+    """A map of every rule and evaluated length, of one model."""
     styles = arm_styles(where.rules)
-    keys = where.effects[["model", "rule", "length"]].drop_duplicates()
+    rows = where.effects[where.effects["model"] == of]
+    keys = rows[["model", "rule", "length"]].drop_duplicates()
     return [
         Plot(
             f"map-{Path(model).name}-{rule}-{length}",
@@ -96,6 +97,7 @@ def maps(where: Where) -> list[Plot]:
 
 def show_curves(where: Where) -> None:
     """Show the curves of every cell, folded on a page; a click on a cell of a map opens them."""
+    sections = []
     for cell, runs in where.cells.items():
         plots = [
             Plot(
@@ -106,7 +108,8 @@ def show_curves(where: Where) -> None:
             for length in sorted(where.effects["length"].unique())
         ]
         name = f"{Path(cell.model).name}: {cell.told}"
-        display.show(Section(cell.id, name, "", [Panel("", "", plots)], "The curves of this cell"))
+        sections.append(Section(cell.id, name, "", [Panel("", "", plots)]))
+    display.show(*sections, fold="Pass rates over training in each cell")
 
 
 def _records(runs: Runs) -> dict[str, list[RunRecord]]:
@@ -123,8 +126,12 @@ def show_finding(where: Where) -> None:
 
 
 def show_maps(where: Where) -> None:
-    """Show the maps, and the numbers behind them."""
-    display.show(Panel("Effects", "", maps(where), where.effects))
+    """Show the maps, and the numbers behind them; those of a further model are folded."""
+    model, *others = where.effects["model"].unique()
+    display.show(Panel("Effects", "", maps(where, model), where.effects))
+    for other in others:
+        fold = f"The same with {Path(other).name}, on the grid's diagonal"
+        display.show(Panel(Path(other).name, "", maps(where, other)), fold=fold)
 
 
 def show_means(where: Where) -> None:

@@ -277,7 +277,7 @@ def test_holm_counts_all_claims_of_the_paper_on_the_experiment() -> None:
     found = decide(alone, 0.08, claims=4)
     assert found.state == "inconclusive"
     assert found.reason.startswith(
-        "supported but for Holm's correction over 4 claims (p = 0.080); about "
+        "supported by itself, not after correction for 4 claims (p = 0.080); about "
     )
 
 

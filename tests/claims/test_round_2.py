@@ -110,7 +110,7 @@ def test_holm_is_over_all_twelve_measured_or_not():
     first, second, *_ = round_2.corrected(found)
     assert (first.state, round(first.p, 3)) == (SUPPORTED, 0.048)
     assert (second.state, round(second.p, 3)) == (INCONCLUSIVE, 0.055)
-    assert "supported but for Holm's correction" in second.reason
+    assert "supported by itself, not after correction" in second.reason
 
 
 def test_claims_of_the_paper_have_the_states_of_what_asks_them_again():

@@ -116,7 +116,7 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "25_recipes": (
         {"arms": some("recipes", "polaris")},
         "W2",
-        "no finished run of no mask",
+        "no finished run of GRPO+ (no mask)",
     ),
     "21_repair": (
         {"arms": some("repair", "curriculum")},

@@ -312,7 +312,7 @@ def test_equal_arms_are_said_to_be_equal_and_why() -> None:
     (note,) = head.equal
     summary = "<summary>1 pair of arms is equal to the last digit</summary>"
     assert summary in html_for(made).split("</header>")[0]
-    assert note.startswith("mask all (DeepCoder) and no mask are equal to the last digit.")
+    assert note.startswith("mask all (DeepCoder) and GRPO+ (no mask) are equal to the last digit.")
     assert "They differ only in truncation_mask (all against none), which" in note
     assert note.endswith("never acted: no response met the mask's condition.")
 

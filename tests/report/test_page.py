@@ -120,7 +120,7 @@ def test_index_links_its_pages() -> None:
     header, main = html.split("</header>")
     assert "no evidence about Qwen3" in header
     assert f'<a href="{paper.PAPER["url"]}">' in header
-    assert main.index("What each page says") < main.index("34 claims in numbers")
+    assert main.index("Pages</h2>") < main.index("34 claims in numbers")
 
 
 def test_a_page_in_a_folder_leads_to_its_index_neighbours_and_notebook() -> None:

@@ -125,7 +125,7 @@ def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
     lines = summary_lines(results)
     (line,) = [line for line in lines if line.startswith("K1 ")]
     assert "1 of the 3 seeds it needs" in line
-    assert "04_kl_and_clip.html#verdicts" in line
+    assert "04_kl_and_clip.html#claim-K1" in line
     assert [line for line in lines if line.startswith("F1 ")]
     assert any(line.startswith("25 claims of the landscape: 0 supported") for line in lines)
     section = summary_section(results)
@@ -136,10 +136,10 @@ def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
         for cell in table.frame["Id"]
         if isinstance(cell, Link)
     ]
-    assert len({link for link in links if link.startswith("02")}) == 2  # claims and ours
-    assert links[0] == "06_code_evaluator.html#verdicts"
+    assert len({link for link in links if link.startswith("02")}) == 7  # six claims and ours
+    assert links[0] == "06_code_evaluator.html#claim-E1"
     html = build_index([], [section])
-    assert html.count('href="02_truncation_mask.html#verdicts"') == 6
+    assert html.count('href="02_truncation_mask.html#claim-M') == 6
     assert "nothing about the paper&#39;s models" in html
 
 

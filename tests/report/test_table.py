@@ -190,7 +190,7 @@ def test_arms_above_and_below_the_one_compared_with_are_said_apart(
     monkeypatch.setattr(ends, "ends", lambda arms, length: found)
     told = ends.finding(dict.fromkeys(found, ()), 128)
     assert told.startswith("“mask all (DeepCoder)” ends highest, at 54.0 % pass@1: +4.0 points")
-    assert "Clearly above “no mask” too: 3 arms, from “KL 0.04” by +2.0 points" in told
+    assert "Clearly above “GRPO+ (no mask)” too: 3 arms, from “KL 0.04” by +2.0 points" in told
     assert "to “ρ = 1 (ours)” by +3.0 points" in told
     assert "; below it: “KL 0.3” by −3.0 points (95 % interval " in told
 

@@ -140,6 +140,16 @@
     caption.dataset.step = shown === null ? "" : ` · step ${shown}`;
   }
 
+  // Cells of a map that are too narrow for an interval show their value alone; to touch one shows the rest.
+  const NARROW = 480;
+  function narrowed(figure, div) {
+    for (const trace of figure.data) {
+      if (trace.type !== "heatmap" || !trace.texttemplate) continue;
+      trace.whole ??= trace.text;
+      trace.text = div.clientWidth < NARROW ? trace.whole.map((row) => row.map((cell) => cell.split("<br>")[0])) : trace.whole;
+    }
+  }
+
   // Figures come without colours of their own for text and grid: those are the reader's theme, and
   // dark on white on paper.
   const INK = { "--muted": "#444", "--grid": "rgba(0,0,0,.15)" };
@@ -164,9 +174,11 @@
   const sided = (div, figure) => !paper && div.clientWidth >= 420 && figure.curves.length > 1;
 
   function draw(div) {
+    document.body.dataset.firstDrawn ??= String(Math.round(performance.now()));
     const figure = figureOf(div);
     smoothed(figure);
     framed(figure, div);
+    narrowed(figure, div);
     for (const trace of figure.data) {
       if (trace.legendgroup === undefined) continue;
       const part = ["seeds", "band"].includes(trace.meta?.role);
@@ -342,8 +354,12 @@
   // Who goes to something folded wants to see it, and so does who goes to what stands above it.
   const unfold = () => {
     const at = document.getElementById(location.hash.slice(1));
-    const fold = at?.closest("details.fold") ?? at?.nextElementSibling;
-    if (fold?.matches("details.fold")) { fold.open = true; at.scrollIntoView(); }
+    if (!at) return;
+    const below = [at.querySelector(":scope > details.fold"), at.nextElementSibling];
+    const folds = below.filter((one) => one?.matches("details.fold"));
+    for (let fold = at.closest("details.fold"); fold; fold = fold.parentElement.closest("details.fold")) folds.push(fold);
+    for (const fold of folds) fold.open = true;
+    if (folds.length) at.scrollIntoView();
   };
   addEventListener("hashchange", unfold);
   unfold();

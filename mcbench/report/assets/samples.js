@@ -1,6 +1,7 @@
 // The browser of responses: on a page over data that the page holds, in a notebook over what a
 // widget answers. What a model wrote enters only through textContent, never as markup.
 const MATCHES = 24; // that a list shows at a time
+const BESIDE = 3; // arms side by side; the others are a click away
 
 function el(name, properties = {}, ...children) {
   const node = document.createElement(name);
@@ -280,7 +281,7 @@ function browse(root, source) {
 
   const hidden = new Set(); // arms that the page's own buttons switched off
   const toggled = new Map(); // row id -> open, where a reader opened or closed it
-  let limit = MATCHES;
+  let limit = MATCHES, everyArm = false, everyResponse = false;
   const keyOf = (row) => (source.live && !over.checked ? row.problem || row.group : `${row.step}/${row.group}/${row.problem}`);
   const words = () => search.value.trim().toLowerCase();
   const filtering = () => Boolean(verdict.value || cut.value || masked.value || words() || chosen || over.checked);
@@ -350,14 +351,34 @@ function browse(root, source) {
     return el("article", {},
       el("h4", { textContent: title }),
       el("pre", { className: "prompt", textContent: source.text(first)?.prompt ?? "…", tabIndex: 0, dir: "ltr" }),
-      el("div", { className: "columns" }, ...Object.keys(data.arms).flatMap((id) => {
+      ...sideBySide(Object.keys(data.arms).flatMap((id) => {
         const mine = rows.filter((row) => row.arm === id);
         if (!mine.length && (named || id !== data.beside)) return [];
         const { label, color } = data.arms[id];
         const head = el("h5", {}, el("i", { style: `background:${color}` }),
           mine.length ? `${label}: ${rightOf(mine)}` : `${label}: not among its responses of this step`);
-        return [el("div", {}, head, programs(mine), ...mine.map((row, i) => response(row, named || i === 0, data.verdicts)))];
+        return [el("div", {}, head, programs(mine), ...listed(mine, named, data.verdicts))];
       })));
+  }
+
+  // What was looked for is open; of a group its first response is, and the others are a click away.
+  function listed(mine, named, meanings) {
+    const all = mine.map((row, i) => response(row, named || i === 0, meanings));
+    if (named || mine.length <= 2) return all;
+    const more = el("details", { className: "others", open: mine.some((row, i) => i && toggled.get(row.id)) || everyResponse },
+      el("summary", { textContent: plural(mine.length - 1, "more response") }), ...all.slice(1));
+    more.addEventListener("toggle", () => { everyResponse = more.open; });
+    return [all[0], more];
+  }
+
+  function sideBySide(columns) {
+    const first = el("div", { className: "columns" }, ...columns.slice(0, BESIDE));
+    if (columns.length <= BESIDE) return [first];
+    const others = el("details", { className: "others", open: everyArm },
+      el("summary", { textContent: `${plural(columns.length - BESIDE, "more arm")}` }),
+      el("div", { className: "columns" }, ...columns.slice(BESIDE)));
+    others.addEventListener("toggle", () => { everyArm = others.open; });
+    return [first, others];
   }
 
   // The distinct programs of a group, the most frequent first, with how many of each are right.
@@ -380,11 +401,12 @@ function browse(root, source) {
     const advantage = row.advantage === null ? ""
       : ` · advantage ${row.advantage > 0 ? "+" : ""}${row.advantage.toFixed(2).replace("-", "−")}`;
     const text = el("pre", { tabIndex: 0, dir: "ltr" });
-    const box = el("details", { className: kind, open: toggled.get(row.id) ?? open },
+    const box = el("details", { className: kind, open: toggled.get(row.id) ?? open, "data-row": row.id },
       el("summary", {}, el("b", { textContent: kind }),
         ...flags.map((flag) => el("span", { className: "flag", textContent: flag })),
         ` ${row.length} tokens${advantage}`),
-      tests(row.verdicts, meanings), el("p", { className: "why", textContent: why(row, meanings) }), text);
+      tests(row.verdicts, meanings),
+      el("p", { className: "why" }, why(row, meanings), ...(source.live ? [] : [" ", linkTo(row)])), text);
     box.querySelector("summary").addEventListener("click", () => toggled.set(row.id, !box.open));
     const told = source.text(row) ?? {}, { text: written = "…", pieces, turns } = told;
     const shade = OVERLAYS[colour.value]?.shade;
@@ -392,6 +414,32 @@ function browse(root, source) {
     else if (turns) turns.forEach((turn, i) => played(turn, i, text));
     else mark(written, text);
     return box;
+  }
+
+  // A link to one response: browser, arm, step, problem, and which of its responses there.
+  const sameAs = (row) => source.data().rows.filter(({ arm, step, problem }) =>
+    arm === row.arm && step === row.step && problem === row.problem);
+  function linkTo(row) {
+    const place = [root.dataset.samples, row.arm, row.step, row.problem, sameAs(row).indexOf(row)];
+    return el("a", { href: `#response=${place.map(encodeURIComponent).join(",")}`, textContent: "link" });
+  }
+  function goTo() {
+    if (source.live || !location.hash.startsWith("#response=")) return;
+    const [name, of, at, which, n] = location.hash.slice(10).split(",").map(decodeURIComponent);
+    if (name !== root.dataset.samples) return;
+    const row = sameAs({ arm: of, step: Number(at), problem: which })[Number(n)];
+    if (!row) { summary.textContent = "The response of this link is not among those that are kept here."; return; }
+    chosen = null;
+    views.clear();
+    over.checked = false;
+    for (const control of [verdict, cut, masked, search]) control.value = "";
+    [arm.value, step.value] = [row.arm, String(row.step)];
+    render(); // the problems of that step are offered then
+    problem.value = String(keyOf(row));
+    toggled.set(row.id, true);
+    render();
+    for (let fold = root.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    list.querySelector(`[data-row="${row.id}"]`).scrollIntoView({ block: "center" });
   }
 
   // One turn of an episode: what became of it, what the model wrote, what it was told then.
@@ -490,6 +538,8 @@ function browse(root, source) {
   });
   source.follow(render);
   render();
+  addEventListener("hashchange", goTo);
+  goTo();
 }
 
 const held = document.getElementById("sample-data"); // a page's

@@ -1,0 +1,44 @@
+"""The committed pages as a reader meets them: short, and saying first what was found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcbench.runs.place import in_project
+from report.browser import CHROMIUM, OFFLINE, Tab, chromium
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import pages
+
+REPORTS = in_project("reports")
+NAMES = sorted(path.name for path in REPORTS.glob("*.html"))
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium(OFFLINE) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_is_short_and_its_first_screen_says_what_was_found(tab: Tab, name: str) -> None:
+    tall, _, words, _ = pages.measure(tab, REPORTS / name)
+    assert tall <= pages.HEIGHT
+    assert words <= pages.WORDS
+    tab.open(REPORTS / name, width=1440, height=900)
+    first = "document.querySelector('.finding').getBoundingClientRect().top < 500"
+    assert tab.evaluate(first)
+    assert "no evidence about Qwen3" in tab.evaluate("document.querySelector('header').innerText")
+    wide = "document.documentElement.scrollWidth"
+    tab.resize(390, 844)
+    assert tab.evaluate(wide) <= 390
+    assert tab.errors == []
+    assert tab.outside() == []
