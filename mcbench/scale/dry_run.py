@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from mcbench.errors import UserError
 from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.config import Config
+from mcbench.runs.say import clock
 from mcbench.runs.store import RunStore
 from mcbench.runs.trend import stretches
 from mcbench.scale.estimate import Estimate, estimate, gib
@@ -72,7 +73,7 @@ def dry_run(
 
 def _by_pace(config: Config, pace: Pace) -> Iterator[str]:
     yield (
-        f"time {hours(config.steps * pace.seconds)} = {config.steps} updates x "
+        f"time {clock(config.steps * pace.seconds)} = {config.steps} updates x "
         f"{pace.seconds:,.2f} s, {pace.source}"
     )
 
@@ -126,10 +127,3 @@ def describe(found: Estimate) -> Iterator[str]:
     yield f"estimate for {found.processes} x {machine.name}{share}:"
     yield f"  memory of a process {gib(found.peak)} of {gib(machine.memory)}: {fits}"
     yield f"    = {' + '.join(kept)} + max({', '.join(passing)})"
-
-
-def hours(seconds: float) -> str:
-    """A duration as people read it."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

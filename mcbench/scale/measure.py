@@ -50,7 +50,7 @@ def architecture(model: str) -> Any:
     Raises:
         UserError: a hub model that is not known here, or no configuration of a language model.
     """
-    from transformers import AutoConfig
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
     if model in PUBLISHED:
         return AutoConfig.for_model(**PUBLISHED[model])
@@ -61,9 +61,12 @@ def architecture(model: str) -> Any:
             f"its directory, or use one of {', '.join(PUBLISHED)}"
         )
     try:
-        return AutoConfig.from_pretrained(location)
+        config = AutoConfig.from_pretrained(location)
     except ValueError as error:
         raise UserError(f"{location}: {str(error).splitlines()[0]}") from error
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not hasattr(config, "num_hidden_layers"):
+        raise UserError(f"{location} is no decoder with layers but a {config.model_type}")
+    return config
 
 
 def random_model(config: Any) -> Any:

@@ -55,7 +55,7 @@ def test_a_dry_run_measures_nothing_unless_asked(capsys, tmp_path, monkeypatch):
     begun, took = capsys.readouterr().out.splitlines()[-2:]
     assert begun == "timing updates here, for at most 30 s"
     # Updates of 1, 2, 3 and 4 s, two a generation; the first generation is left out.
-    assert took.startswith("time 14 s = 4 updates x 3.50 s, by 2 updates just made here")
+    assert took.startswith("time 0:14 = 4 updates x 3.50 s, by 2 updates just made here")
     assert main([*arguments, "--measure", "--launch", "cpu", "--processes", "1"]) == 2
     assert not list(tmp_path.iterdir())
 

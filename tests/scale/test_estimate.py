@@ -128,7 +128,13 @@ def test_every_gpu_profile_fits_somewhere(name):
     assert estimate(config, small).fits or config.lora_rank is None
 
 
-def test_a_size_that_is_not_known_is_said():
+def test_a_size_that_is_not_known_is_said(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "t5"}')
+    with pytest.raises(UserError, match="is no decoder with layers but a t5"):
+        size_of(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "nobodys"}')
+    with pytest.raises(UserError, match="nobodys"):
+        size_of(str(tmp_path))
     with pytest.raises(UserError, match="'nobody/none' is not known without its files"):
         size_of("nobody/none")
     assert processor_here().memory > GIB
