@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from mcbench.experiments.planted import DEFECTS, TRUTH
+from benchmarks.planted import DEFECTS, TRUTH
 
 FIRST_DATE = "2015-01-01"  # of the window that "old" records lie outside of
 MAX_TEST_KB = 64.0  # that "large_tests" are above

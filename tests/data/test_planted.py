@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.planted import TRUTH, plant, score
 from mcbench.data.build import build
 from mcbench.data.config import BuildConfig
 from mcbench.data.filter import FilterConfig
 from mcbench.data.storage import iter_dataset
 from mcbench.data.verify import VerifyConfig
 from mcbench.errors import UserError
-from mcbench.experiments.planted import TRUTH, plant, score
 from mcbench.nano.problems import load_split
 
 from .defects import FIRST_DATE, MAX_TEST_KB, OWN
