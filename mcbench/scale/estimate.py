@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from mcbench.errors import UserError, unknown
@@ -78,7 +79,9 @@ def estimate(
         )
     config.batch(processes)
     model, rank, bf16 = config.model, config.lora_rank, config.precision == "bf16"
-    size, prompt = size_of(model, rank), longest_prompt(config)
+    size = size_of(model, rank)
+    prompt = longest_prompt(model, config.train_set, config.prompt_style)
+    prompt = min(prompt, config.max_prompt_length or prompt)
     over = processes if sharding in ("zero3", "fsdp2") else 1
     states_over = processes if sharding != "none" else 1
     referring = (config.beta or 0.0) > 0 and not rank
@@ -179,26 +182,23 @@ def with_engine_memory(config: Config, processes: int = 1, sharding: str = "none
     return config.with_settings({"vllm_memory": share})
 
 
-def longest_prompt(config: Config) -> int:
-    """Tokens of the longest prompt of a profile's problems; a model that is not on this machine has
-    no tokenizer here, and its prompts count one token for three characters.
+@cache
+def longest_prompt(model: str, problems: str, style: str) -> int:
+    """Tokens of the longest prompt of a training set; a model that is not on this machine has no
+    tokenizer here, and its prompts count one token for three characters.
     """
     from mcbench.scale.measure import on_this_machine
 
-    problems = load_problems(config.train_set)
-    prompts = [prompt_for(problem, config.prompt_style) for problem in problems]
-    known = on_this_machine(config.model)  # else nothing is fetched for an estimate
-    if known and Path(location := model_location(config.model)).is_dir():
+    prompts = [prompt_for(problem, style) for problem in load_problems(problems)]
+    known = on_this_machine(model)  # else nothing is fetched for an estimate
+    if known and Path(location := model_location(model)).is_dir():
         from transformers import AutoTokenizer
 
         from mcbench.runs.sampling import prompt_ids
 
-        tokenizer = AutoTokenizer.from_pretrained(location)
-        longest = max(map(len, prompt_ids(tokenizer, prompts)))
-    else:
-        texts = [p if isinstance(p, str) else "".join(m["content"] for m in p) for p in prompts]
-        longest = math.ceil(max(map(len, texts)) / 3)
-    return min(longest, config.max_prompt_length or longest)
+        return max(map(len, prompt_ids(AutoTokenizer.from_pretrained(location), prompts)))
+    texts = [p if isinstance(p, str) else "".join(m["content"] for m in p) for p in prompts]
+    return math.ceil(max(map(len, texts)) / 3)
 
 
 def gib(value: float) -> str:

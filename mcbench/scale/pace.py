@@ -121,7 +121,7 @@ def measured_pace(config: Config, seconds: float | None = None) -> Pace:
         for event in follow(task, process):
             if isinstance(event, Ended):
                 last = event.last
-            elif steps.exists() and len(read_lines(steps)) >= 2 * period:
+            elif len(read_lines(steps)) >= 2 * period:
                 process.terminate()
         timer.cancel()
         took = [line["time/step_s"] for line in read_lines(steps)]
