@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def compare(name: str, measured: dict[str, Any], of_profile: dict[str, Any]) -> 
 
     config = configuration(name)
     usual = configuration(config.profile)
-    memory = estimate(config, processor_here(), mean_length=measured["mean_length"]).memory
+    memory = estimate(config, processor_here())
     update_s = of_profile["cycle_s"] / usual.batch().updates_per_generation
     update_s *= responses_of_update(config) / responses_of_update(usual)
     limits = usual.max_completion_length, config.max_completion_length
@@ -148,7 +147,7 @@ def compare(name: str, measured: dict[str, Any], of_profile: dict[str, Any]) -> 
         "estimated": {
             "peak_bytes": round(memory.peak),
             "cycle_s": round(cycle_s, 3),
-            "memory": {k: round(v) for k, v in asdict(memory).items()},
+            "memory": {k: round(v) for k, v in {**memory.kept, **memory.passing}.items()},
         },
         "measured": {k: round(v, 3) for k, v in measured.items()},
         "memory_ratio": round(memory.peak / measured["peak_bytes"], 3),

@@ -1,8 +1,8 @@
 """Sampling and updates of Qwen3-1.7B- and 4B-shaped models with random weights on one GPU: peak
-memory and tokens/s, against the roofline of the device and against the estimates.
+memory, against what is measured without a device, tokens/s and FLOP/s.
 
     python benchmarks/gpu.py --output benchmarks/gpu.json              # minutes on one 80 GB GPU
-    python benchmarks/gpu.py --shape tiny --length 64 --decoded 16 --device cpu   # the same code
+    python benchmarks/gpu.py --shape nano --length 64 --decoded 16 --device cpu   # the same code
 
 Sampling is measured where it is: the cache is filled to half of the length and to its end, and some
 tokens are decoded from there, with transformers' ``generate`` and with continuous batching. An
@@ -24,16 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from mcbench.runs.resolve import described
-from mcbench.scale.formulas import Formulas, Workload, decode_work, update_work
-from mcbench.scale.machine import nominal_gpu
-from mcbench.scale.shapes import HUB_SHAPES, ModelShape, random_model
+from mcbench.scale.measure import Pass, architecture, random_model, size_of, update_bytes
 
-SHAPES = {
-    "tiny": ModelShape(64, 2, 2, 2, 32, 176, 448, tied=True),
-    "qwen3-1.7b": HUB_SHAPES["Qwen/Qwen3-1.7B"],
-    "qwen3-4b": HUB_SHAPES["Qwen/Qwen3-4B-Instruct-2507"],
+MODELS = {
+    "nano": "nano-s",
+    "qwen3-1.7b": "Qwen/Qwen3-1.7B",
+    "qwen3-4b": "Qwen/Qwen3-4B-Instruct-2507",
 }
 BACKENDS = ("generate", "continuous")
 
@@ -89,13 +87,13 @@ class Device:
 
 
 def sample(
-    model: Any, shape: ModelShape, backend: str, rows: int, context: int, new: int, device: Device
+    model: Any, backend: str, rows: int, context: int, new: int, device: Device
 ) -> dict[str, float]:
     """Tokens/s of decoding ``new`` tokens behind ``context`` others, and the peak.
 
     Two runs that decode different numbers of tokens, so that what both do once (prefill) cancels.
     """
-    prompts = torch.randint(2, shape.vocab, (rows, context)).tolist()
+    prompts = torch.randint(2, model.config.vocab_size, (rows, context)).tolist()
     generate = _generate if backend == "generate" else _continuous
     generate(model, prompts, 2)
     device.forget()
@@ -142,8 +140,10 @@ def _sampling(tokens: int) -> Any:
     )  # fmt: skip
 
 
-def update(model: Any, shape: ModelShape, rows: int, length: int, device: Device) -> dict[str, Any]:
-    """Seconds, FLOP/s and peak of two updates; the second counts (the first makes the moments)."""
+def update(model: Any, rows: int, length: int, device: Device) -> dict[str, Any]:
+    """Seconds, FLOP/s and peak of the second of two updates: the first makes the moments, and its
+    FLOPs are counted.
+    """
     from trl.trainer.utils import add_fused_lm_head
 
     if not hasattr(model, "scored"):  # once a model
@@ -152,19 +152,22 @@ def update(model: Any, shape: ModelShape, rows: int, length: int, device: Device
     model.gradient_checkpointing_enable({"use_reentrant": False})
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=device.gpu)
-    ids = torch.randint(2, shape.vocab, (rows, length), device=device.name)
+    ids = torch.randint(2, model.config.vocab_size, (rows, length), device=device.name)
     autocast = torch.autocast("cuda", torch.bfloat16) if device.gpu else nullcontext()
     device.forget()
-    for _ in range(2):
+    flops = 0
+    for counting in (FlopCounterMode(display=False), nullcontext()):
         started = device.now()
-        with autocast:
+        with counting, autocast:
             output = model(input_ids=ids, labels=ids, fused_lm_head=True)
-        output.log_probs.mean().backward()
+        with counting:
+            output.log_probs.mean().backward()
+        if isinstance(counting, FlopCounterMode):
+            flops += counting.get_total_flops()
         passed = device.now()
         optimizer.step()
         optimizer.zero_grad()
         ended = device.now()
-    _, flops, _ = update_work(shape, rows, length, length, 3, checkpointing=True)
     return {
         "pass_s": passed - started,
         "step_s": ended - passed,
@@ -173,12 +176,10 @@ def update(model: Any, shape: ModelShape, rows: int, length: int, device: Device
     }
 
 
-def expected_update_bytes(shape: ModelShape, rows: int, length: int) -> float:
-    """Weights, gradients, moments and what an update takes beside them, by the estimate."""
-    batch = {"per_device_batch_size": rows, "length_groups": 1, "max_completion_length": length}
-    config, load = described("qwen3-1.7b", settings=batch), Workload(0, length, 1, 1)
-    memory = Formulas(config, shape, load, nominal_gpu("H100-80GB"), 1, "none").memory()
-    return memory.weights + memory.gradients + memory.optimizer + memory.update
+def expected_update_bytes(name: str, rows: int, length: int, bf16: bool) -> float:
+    """Weights, gradients, moments and what an update takes beside them, measured on no device."""
+    work = Pass(name, None, rows, 1, length - 1, 1, checkpointing=True, bf16=bf16)
+    return 16 * size_of(name).parameters + update_bytes(work)
 
 
 def benchmark(options: argparse.Namespace) -> dict[str, Any]:
@@ -193,12 +194,12 @@ def benchmark(options: argparse.Namespace) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     for name in options.shape:
         dtype = torch.bfloat16 if device.gpu else torch.float32
-        model = random_model(SHAPES[name]).to(dtype).to(device.name).eval()
-        for row in samples(model, SHAPES[name], machine, options, device):
+        model = random_model(architecture(MODELS[name])).to(dtype).to(device.name).eval()
+        for row in samples(model, options, device):
             results.append({"shape": name, **row})
             print(json.dumps(results[-1]), flush=True)
         model = model.float()
-        for row in updates(model, SHAPES[name], machine, options, device):
+        for row in updates(model, MODELS[name], machine, options, device):
             results.append({"shape": name, **row})
             print(json.dumps(results[-1]), flush=True)
         del model
@@ -207,38 +208,26 @@ def benchmark(options: argparse.Namespace) -> dict[str, Any]:
     return {**machine, **chosen, "results": results}
 
 
-def samples(
-    model: Any,
-    shape: ModelShape,
-    machine: dict[str, Any],
-    options: argparse.Namespace,
-    device: Device,
-) -> Iterator[dict[str, Any]]:
+def samples(model: Any, options: argparse.Namespace, device: Device) -> Iterator[dict[str, Any]]:
     """Each length and backend, in the middle of a response and at its end."""
-    width = 2 if device.gpu else 4
     for length, backend in itertools.product(options.length, options.backend):
         for place, context in (("half", length // 2), ("end", length - options.decoded)):
             with torch.no_grad():
-                found = sample(
-                    model, shape, backend, options.rows, context, options.decoded, device
-                )
-            _, flops, moved = decode_work(shape, options.rows, context, width, growing=False)
-            bound = max(flops / machine["flops"], moved / machine["bandwidth"])
-            where = {"what": backend, "length": length, "place": place}
-            yield {**where, **found, "roofline_share": bound / found["step_s"]}
+                found = sample(model, backend, options.rows, context, options.decoded, device)
+            yield {"what": backend, "length": length, "place": place, **found}
 
 
 def updates(
     model: Any,
-    shape: ModelShape,
+    name: str,
     machine: dict[str, Any],
     options: argparse.Namespace,
     device: Device,
 ) -> Iterator[dict[str, Any]]:
     """Each length."""
     for length in options.length:
-        found = update(model, shape, options.update_rows, length, device)
-        expected = expected_update_bytes(shape, options.update_rows, length)
+        found = update(model, options.update_rows, length, device)
+        expected = expected_update_bytes(name, options.update_rows, length, device.gpu)
         share = found["flops_per_s"] / machine["flops"]
         yield {
             "what": "update", "length": length, **found, "expected_bytes": expected, "mfu": share,
@@ -247,7 +236,7 @@ def updates(
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=["qwen3-1.7b", "qwen3-4b"])
+    parser.add_argument("--shape", nargs="+", choices=MODELS, default=["qwen3-1.7b", "qwen3-4b"])
     parser.add_argument("--length", nargs="+", type=int, default=[4096, 8192])
     parser.add_argument("--backend", nargs="+", choices=BACKENDS, default=list(BACKENDS))
     parser.add_argument("--rows", type=int, default=16, help="responses sampled at once")

@@ -6,22 +6,25 @@
 
 The first measures the noisy pool with nano-s and selects a harder and an easier set; the second
 selects what nano-s2 has nearly solved; the third says how often nano-s2 solves what `nano-steady`
-trains on. The pipeline that selects is :mod:`mcbench.experiments.graded_sets`.
+trains on. The pipeline that selects is ``graded_sets.py``.
 """
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.graded_sets import ATTEMPTS, SET_SIZE, build_sets
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.experiments.calibration import ATTEMPTS as CALIBRATION_ATTEMPTS
 from mcbench.experiments.calibration import calibrate
-from mcbench.experiments.graded_sets import ATTEMPTS, SET_SIZE, build_sets
 from mcbench.nano.graded import GRADED_FILE, SOLVABLE_FILE, Grades, pool_problems
 from mcbench.nano.saturated import SATURATED_FILE, easy_problems
 from mcbench.runs.config import preset

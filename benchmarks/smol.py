@@ -32,7 +32,7 @@ from mcbench.runs.resolve import resolve
 from mcbench.runs.sampling import load_model, prompt_ids, transformers_policy
 from mcbench.runs.store import read_run
 from mcbench.runs.train import train
-from mcbench.scale.shapes import shape_of
+from mcbench.scale.measure import architecture, size_of
 
 PROFILE = "smollm2-135m"
 PROBLEMS, GROUP, LIMIT = 8, 8, 96
@@ -52,8 +52,12 @@ def seconds(work: Callable[[], Any], rounds: int) -> tuple[float, Any]:
 
 def arithmetic(rounds: int) -> dict[str, dict[str, float]]:
     """GFLOP/s of one layer's matrices, by precision and tokens in a pass."""
-    shape = shape_of(PROFILE)
-    h, q, k, i = shape.hidden, shape.query, shape.key, shape.intermediate
+    model = architecture(PROFILE)
+    size = model.hidden_size // model.num_attention_heads
+    h, q, k, i = (
+        model.hidden_size, model.hidden_size, size * model.num_key_value_heads,
+        model.intermediate_size,
+    )  # fmt: skip
     sizes = [(h, q), (h, k), (h, k), (q, h), (h, i), (h, i), (i, h)]
     found: dict[str, dict[str, float]] = {}
     for name, dtype in PRECISIONS.items():
@@ -65,7 +69,7 @@ def arithmetic(rounds: int) -> dict[str, dict[str, float]]:
             work = lambda pairs=pairs: [torch.nn.functional.linear(a, b) for a, b in pairs]  # noqa: E731
             work()
             took, _ = seconds(work, 10 * rounds)
-            flops = 2 * width * shape.layer_matmul_parameters
+            flops = 2 * width * sum(into * out for into, out in sizes)
             found[name][str(width)] = flops / took / 1e9
     return found
 
@@ -132,7 +136,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     model, tokenizer = load_model(PROFILE)
-    parameters = shape_of(PROFILE).matmul_parameters
+    parameters = size_of(PROFILE).parameters  # the embeddings are the head's matrix
     report: dict[str, Any] = {"hardware": hardware(), "threads": torch.get_num_threads()}
     report["arithmetic_gflops"] = arithmetic(options.rounds)
     report["sampling"], sequences = sampling(model, tokenizer, options.rounds)

@@ -36,7 +36,9 @@ from mcbench.errors import UserError, unknown
 @click.option("--main-address", metavar="HOST:PORT", help="Of machine 0, where there are several.")
 @settings_options
 @click.option(
-    "--measure", is_flag=True, help="With --dry-run: measure this machine's speed (about 30 s)."
+    "--measure",
+    is_flag=True,
+    help="With --dry-run: time some updates here (at most 30 s; 15 min on GPUs).",
 )
 def train(**options: Any) -> None:
     """Train one run; resumes an interrupted one, reuses a finished one."""

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from mcbench.data.audit import Action, shorten
 from mcbench.data.pipeline import Decision, GlobalStage
@@ -40,6 +40,10 @@ rooted at node 0, given as a list of parents"). A copy in other words keeps an e
 
 
 _SHARED = 3  # short tests that two programs hardly share by chance
+_FLAGGED = 0.1  # share of runs from which an overlap is flagged
+# A run in more evaluation problems (and 1 % of them) or more records (and 0.1 %) is a phrase of the
+# trade. Near-duplicates are gone by now, so a problem does not occur that often.
+_PROBLEMS, _RECORDS = 3, 20
 
 
 class DecontaminateConfig(Settings):
@@ -51,12 +55,7 @@ class DecontaminateConfig(Settings):
             describe the same step in the same dozen words.
         min_share: share of an evaluation problem's runs, or of the record's, that must be hit for
             the record to be dropped.
-        flag_share: from which an overlap is flagged.
         numbers: whether the values of numbers count.
-        max_problems: a run in more evaluation problems than this, and than 1 % of them, is a
-            phrase of the trade;
-        max_records: and so is one in more records than this, and than 0.1 % of them. (Near-
-            duplicates are gone by now, so a problem does not occur that often.)
 
     Raises:
         UserError: a value out of range.
@@ -65,12 +64,9 @@ class DecontaminateConfig(Settings):
     run: Annotated[int, Field(ge=2)] = 8
     passage: int = 16
     min_share: Share = 0.33
-    flag_share: Share = 0.1
     numbers: bool = False
-    max_problems: PositiveInt = 3
-    max_records: PositiveInt = 20
 
-    _in_order = ordered(("run", "passage"), ("flag_share", "min_share"))
+    _in_order = ordered(("run", "passage"))
 
 
 @dataclass(frozen=True)
@@ -112,7 +108,7 @@ class Index:
         numbers = np.repeat(np.arange(len(ids)), [len(r) for r in runs])
         owners = pd.DataFrame({"hash": hashes, "owner": numbers})
         often = owners.groupby("hash").owner.transform("size")
-        owners = owners[often <= max(config.max_problems, len(ids) // 100)]
+        owners = owners[often <= max(_PROBLEMS, len(ids) // 100)]
         sizes = np.bincount(owners.owner, minlength=len(ids))
         content = [owners[name].to_numpy().tobytes() for name in owners]
         known = pd.Index(owners.hash.unique())
@@ -207,7 +203,7 @@ class Decontaminate(GlobalStage):
         hits = records.explode(["places", "hashes"]).dropna().rename_axis("record").reset_index()
         hits = hits.astype({"places": np.int64, "hashes": np.uint64})
         often = hits.groupby("hashes").record.transform("nunique")
-        hits = hits[often <= max(self.config.max_records, len(summary) // 1000)]
+        hits = hits[often <= max(_RECORDS, len(summary) // 1000)]
         shared = hits.merge(self.index.owners, left_on="hashes", right_on="hash")
         found = self._passages(shared).groupby(["record", "owner"], as_index=False)
         overlaps = found.agg(
@@ -240,7 +236,7 @@ class Decontaminate(GlobalStage):
     def _note(self, row: dict[str, Any], overlap: dict[Any, Any]) -> tuple[Action, str, str] | None:
         hit, owner = overlap["runs"], overlap["owner"]
         share = hit / min(self.index.sizes[owner], row["runs"])
-        if share < self.config.flag_share:
+        if share < min(_FLAGGED, self.config.min_share):
             return None
         calls, theirs = set(row["calls"]), self.index.calls[owner]
         apart = calls and theirs and not calls & theirs

@@ -50,13 +50,10 @@ class FilterConfig(Settings):
         min_words, max_words: of the statement.
         drop: the rules that drop what they find; others flag it. Rules: `RULES`.
         min_distinct: distinct words per word, over the first 200; below it a text repeats itself.
-        max_symbols: share of characters that are neither letters, digits, white space nor usual
-            punctuation.
         min_tests: fewer make answers pass by luck; each assertion counts (DeepCoder wants 5, of
             which every problem of HumanEval and MBPP falls short).
         max_tests: more are cut to the first so many; None keeps all.
         max_test_kb: a test whose JSON is larger is dropped, in KiB.
-        need_reference: whether a problem without a reference solution is dropped.
         first_date, last_date: of publication, ``YYYY-MM-DD``; empty: no bound.
         unknown_date: keep or drop a record without a date, where there is a bound.
 
@@ -69,11 +66,9 @@ class FilterConfig(Settings):
     min_words: NonNegativeInt = 6
     max_words: int = 3000
     min_distinct: Share = 0.1
-    max_symbols: Share = 0.25
     min_tests: PositiveInt = 3
     max_tests: int | None = None
     max_test_kb: PositiveFloat = 1024
-    need_reference: bool = False
     first_date: Day = ""
     last_date: Day = ""
     unknown_date: Literal["keep", "drop"] = "keep"
@@ -94,7 +89,6 @@ class Filter(BatchStage):
         rules: list[tuple[str, Rule]] = [
             *((name, partial(_found, name=name, config=self.config)) for name in RULES),
             ("tests", partial(_tests, config=self.config)),
-            ("reference", partial(_reference, config=self.config)),
         ]
         return apply_rules(self.name, batch, rules)
 
@@ -129,6 +123,7 @@ def _recency(problem: Problem, config: FilterConfig) -> str:
 
 _WORD = re.compile(r"[^\W\d_]+")
 _ENOUGH = 40  # words to tell whether a text repeats itself
+_MOST_SYMBOLS = 0.25  # of the characters: neither letters, digits, spaces nor usual punctuation
 
 
 def _length(problem: Problem, config: FilterConfig) -> str:
@@ -161,7 +156,7 @@ def _damaged(problem: Problem, config: FilterConfig) -> str:
     if lost > 2:
         return f"{lost} characters were lost (replacement characters)"
     odd = len(_ODD.findall(text))
-    if odd > config.max_symbols * len(text):
+    if odd > _MOST_SYMBOLS * len(text):
         return f"{odd} of {len(text)} characters are odd symbols"
     return ""
 
@@ -269,11 +264,10 @@ def _input_of(test: dict[str, Any]) -> str:
     return json.dumps(given, sort_keys=True)
 
 
-def _answer_of(test: dict[str, Any]) -> str | None:
-    if "expected" not in test:
-        return None
-    expected = test["expected"]
-    return " ".join(expected.split()) if "stdin" in test else json.dumps(expected, sort_keys=True)
+def _answer_of(test: dict[str, Any]) -> str:
+    if "stdin" in test:
+        return " ".join(test["expected"].split())
+    return json.dumps(test.get("expected"), sort_keys=True)  # assertions have none
 
 
 def _tests(problem: Problem, ledger: Ledger, config: FilterConfig) -> Problem | None:
@@ -302,19 +296,11 @@ def _usable(
         if size > config.max_test_kb * 1024:
             notes["too large"] += 1
             continue
-        given, answer = _input_of(test), _answer_of(test)
+        given = _input_of(test)
         if given in first:
             notes["repeated"] += 1
-        if given not in first or "expected" not in first[given]:
-            first[given] = test
-        if answer is not None:
-            answers.setdefault(given, set()).add(answer)
+        first.setdefault(given, test)
+        answers.setdefault(given, set()).add(_answer_of(test))
     contradictory = {given for given, told in answers.items() if len(told) > 1}
     notes["contradictory"] = len(contradictory)
     return [test for given, test in first.items() if given not in contradictory], notes
-
-
-def _reference(problem: Problem, ledger: Ledger, config: FilterConfig) -> Problem | None:
-    if config.need_reference and not problem.references:
-        return ledger.drop(problem, "reference", "no reference solution")
-    return problem

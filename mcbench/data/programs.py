@@ -103,7 +103,7 @@ def comparisons(test: dict[str, Any], most: int | None = None) -> list[tuple[str
     """
     if "code" not in test:
         given = test["stdin"] if "stdin" in test else test["args"]
-        return [(_plain(given), _plain(test.get("expected", "")))]
+        return [(_plain(given), _plain(test["expected"]))]
     tree = parsed(test["code"])
     if tree is None:
         return [(_plain(test["code"]), "")]
@@ -154,7 +154,7 @@ def example_calls(problem: Problem, most: int = 40) -> dict[str, str]:
     found: dict[str, str] = {}
     for test in problem.tests[:most]:
         if "args" in test:
-            found[_values(test["args"])] = _values([test.get("expected")])
+            found[_values(test["args"])] = _values([test["expected"]])
         elif "code" in test:
             calls = {_called(left): _answer(right) for left, right in comparisons(test, most)}
             whole = f"{test['code']}\n{test.get('setup', '')}"

@@ -61,8 +61,8 @@ class Problem:
     method ``fn_name`` of ``class Solution``, as on LeetCode) or ``assert`` (Python statements that
     check the submission, as in HumanEval and MBPP).
 
-    A test has the keys ``stdin``, ``args`` (a list) or ``code``, by form; ``expected`` (absent
-    when the source does not tell it; ``assert`` has none); and options of the same name of
+    A test has the keys ``stdin``, ``args`` (a list) or ``code``, by form; ``expected``, which
+    ``assert`` has none of; and options of the same name of
     `mcbench.evaluator.StdioTest` and `CallTest`. All values are JSON. ``expected`` never leaves
     the trusted process.
 
@@ -145,10 +145,6 @@ class Problem:
             return "it has no tests; at least one is needed to judge it"
         if self.checker and not self.runs_checker:
             return f"its answers need a checker in {self.checker_language or 'no known language'}"
-        if self.form != "assert":
-            for number, test in enumerate(self.tests):
-                if "expected" not in test:
-                    return f"test {number} lacks 'expected'"
         return ""
 
     @property
@@ -242,5 +238,7 @@ def _check_test(number: int, test: dict[str, Any], form: Form) -> None:
     wanted = list if key == "args" else str
     if not isinstance(test[key], wanted):
         raise UserError(f"{key} of test {number} must be {wanted.__name__}")
-    if form == "stdin" and not isinstance(test.get("expected", ""), str):
+    if form != "assert" and "expected" not in test:
+        raise UserError(f"test {number} lacks 'expected'")
+    if form == "stdin" and not isinstance(test["expected"], str):
         raise UserError(f"expected of test {number} must be text")

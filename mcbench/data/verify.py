@@ -1,10 +1,9 @@
 """Verify: do reference solutions, tests and statement agree, and do the tests notice mistakes?
 
 Everything runs in the evaluator's sandbox. First the references answer every test, several times;
-tests on which they fail, disagree, vary or are too slow go, and outputs that are missing come from
-references that agree. Then what an empty, a constant and an echoing program would answer is
-compared (nothing has to be run for that). At last mutants of a reference show how much the tests
-notice.
+tests on which they fail, disagree, vary or are too slow go. Then what an empty, a constant and an
+echoing program would answer is compared (nothing has to be run for that). At last mutants of a
+reference show how much the tests notice.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ from mcbench.data.judge import (
     expected_of,
     failure,
     holds,
-    is_json,
-    is_told,
     most_trivial,
     varies,
 )
@@ -36,12 +33,17 @@ from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import BatchStage, Outcome
 from mcbench.data.programs import cases, is_python, missing_module
 from mcbench.data.schema import Problem
-from mcbench.settings import Settings, Share, ordered
+from mcbench.settings import Settings, Share
 
 _SLOW = ("TLE", "MLE", "OLE")
 _NEXT = ("wrong_reference", "unreliable", "too_few_tests")  # other references may do better
 _ROOM = 2.0  # of a reference's slowest run, in the problem's time limit
-_MIN_MUTANTS = 3
+_MIN_MUTANTS, _MUTATION_TESTS = 3, 20  # that tell the strength, and that mutants are run on
+_AGREEING = 0.5  # share of the references that must give a test's output
+_DROPPED = 0.5  # a problem that loses a larger share of its tests is dropped as a whole
+# Share of tests that a constant or echoing program may pass unflagged; one that passes all has the
+# problem dropped.
+_TRIVIAL = 0.8
 
 
 class VerifyConfig(Settings):
@@ -50,20 +52,12 @@ class VerifyConfig(Settings):
     Args:
         references: solutions that are run at once; where none of them passes, the next.
         repeats: runs of each on every test; answers that vary are flaky.
-        min_agreement: share of the references that must give a test's output.
-        min_agreeing: references that must agree on an output that the source does not tell.
         min_tests: left at the end.
-        max_dropped: a problem that loses a larger share of its tests is dropped as a whole.
-        max_trivial: share of tests that a constant or echoing program may pass unflagged; one that
-            passes all has the problem dropped.
         mutants: of a reference, at most; 0: none are made.
-        mutation_tests: tests that they are run on, at most.
         min_strength: share of mutants that must be noticed (of at least three). A mutant that
             computes the same is never noticed, so 1 is out of reach.
-        min_telling: tests that must notice a mutant which no test before them did.
         special_judges: flag or drop a problem of which references that are right give different
             answers: several answers are right, and no checker knows.
-        max_tests: kept, those that notice mutants first; None: all.
         without_reference: drop or flag a problem without a reference solution.
         time_limit_s, memory_limit_mb: where neither the problem nor its source states one.
 
@@ -73,22 +67,13 @@ class VerifyConfig(Settings):
 
     references: PositiveInt = 3
     repeats: PositiveInt = 2
-    min_agreement: Share = 0.5
-    min_agreeing: PositiveInt = 2
     min_tests: PositiveInt = 3
-    max_dropped: Share = 0.5
-    max_trivial: Share = 0.8
     mutants: NonNegativeInt = 12
-    mutation_tests: PositiveInt = 20
     min_strength: Share = 0.4
-    min_telling: int = 1
     special_judges: Literal["flag", "drop"] = "flag"
-    max_tests: int | None = None
     without_reference: Literal["drop", "flag"] = "drop"
     time_limit_s: PositiveFloat = 4.0
     memory_limit_mb: PositiveFloat = 512
-
-    _in_order = ordered(("min_tests", "max_tests"))
 
 
 @dataclass(frozen=True)
@@ -147,8 +132,6 @@ class Verify(BatchStage):
         if self.config.without_reference == "drop":
             todo = "name a column with Python references, or verify: {without_reference: flag}"
             return ledger.drop(record, "no_reference", f"{told}; {todo}")
-        if not all(map(is_told, record.tests)):
-            return ledger.drop(record, "no_reference", f"{told}, and not every output is told")
         return ledger.flag(record, "unverified", told)
 
     def _rewarded(self, records: Sequence[Problem], ledger: Ledger) -> list[Problem]:
@@ -242,24 +225,19 @@ class Verify(BatchStage):
         good = [reference for reference in references if reference.may_be_right(problem)]
         if not good:
             return ledger.drop(problem, "wrong_reference", references[0].endings(problem))
-        found = [
-            self._test(problem, test, good, number) for number, test in enumerate(problem.tests)
-        ]
-        kept = {number: test for number, (test, _) in enumerate(found) if test is not None}
-        reasons = Counter(reason for test, reason in found if test is None)
+        found = [self._unusable(problem, test, good, n) for n, test in enumerate(problem.tests)]
+        kept = {n: test for n, test in enumerate(problem.tests) if not found[n]}
+        reasons = Counter(filter(None, found))
         told = ", ".join(f"{n} {reason}" for reason, n in sorted(reasons.items()))
-        if reasons.total() > self.config.max_dropped * len(found):
+        if reasons.total() > _DROPPED * len(found):
             return ledger.drop(problem, "unreliable", f"tests dropped: {told}")
         if sum(map(cases, kept.values())) < self.config.min_tests:
             left = f"{len(kept)} of {len(found)} left" + (f"; dropped: {told}" if told else "")
             detail = f"{left}; at least {self.config.min_tests} are needed"
             return ledger.drop(problem, "too_few_tests", detail)
-        tests = tuple(kept.values())
         if told:
-            problem = ledger.change(problem, "tests", f"dropped {told}", tests=tests)
-        if asked := sum(not is_told(test) for test in problem.tests):
-            detail = f"{asked} outputs from references that agree"
-            problem = ledger.change(problem, "outputs", detail, tests=tests)
+            usable = tuple(kept.values())
+            problem = ledger.change(problem, "tests", f"dropped {told}", tests=usable)
         return self._with_references(problem, references, others, kept, ledger)
 
     def _with_references(
@@ -292,7 +270,7 @@ class Verify(BatchStage):
         name, share = self._most_trivial(problem)
         if share == 1:
             return ledger.drop(problem, "trivial", f"{name} passes every test")
-        if share > self.config.max_trivial:
+        if share > _TRIVIAL:
             return ledger.flag(problem, "nearly_trivial", f"{name} passes {share:.0%} of the tests")
         return problem
 
@@ -304,39 +282,26 @@ class Verify(BatchStage):
         passed = sum(map(holds, problem.tests, answers))
         return "an empty program", passed / len(answers)
 
-    def _test(
+    def _unusable(
         self, problem: Problem, test: dict[str, Any], references: list[Reference], number: int
-    ) -> tuple[dict[str, Any] | None, str]:
-        """The test, complete; or None and why it cannot be used."""
+    ) -> str:
+        """Why a test cannot be used; empty if it can."""
         answers = [reference.answers[number] for reference in references]
         if all(any(a.verdict in _SLOW for a in column) for column in answers):
-            return None, "too slow"
+            return "too slow"
         if any(varies(test, column) for column in answers):
-            return None, "flaky"
-        values = [column[0].value for column in answers if column[0].ended_well]
-        if not values:
-            return None, "no reference answers"
-        if not is_told(test):
-            if reason := self._cannot_tell(test, values):
-                return None, reason
-            test = {**test, "expected": values[0]}
+            return "flaky"
+        if not any(column[0].ended_well for column in answers):
+            return "no reference answers"
         passing = sum(reference.passes(number, test) for reference in references)
         if not passing:
-            return None, "no reference passes"
-        if passing < self.config.min_agreement * len(references):
-            return None, "references disagree"
+            return "no reference passes"
+        if passing < _AGREEING * len(references):
+            return "references disagree"
         empty = "" if "stdin" in test else None
         if not problem.checker and accepts(test, expected_of(test), empty):
-            return None, "an empty program passes"
-        return test, ""
-
-    def _cannot_tell(self, test: dict[str, Any], values: list[Any]) -> str:
-        """Why the output of a test cannot be taken from the references; empty if it can."""
-        if not all(accepts(test, values[0], value) for value in values[1:]):
-            return "references disagree"
-        if len(values) < self.config.min_agreeing:
-            return "too few references to tell the output"
-        return "" if is_json(values[0]) else "the output is no JSON"
+            return "an empty program passes"
+        return ""
 
     # Mutants -------------------------------------------------------------------------------------
 
@@ -346,7 +311,7 @@ class Verify(BatchStage):
             problem.id: _Trial(problem, time_s, mutants(problem.references[0], self.config.mutants))
             for problem, time_s in agreed
         }
-        for number in range(self.config.mutation_tests):
+        for number in range(_MUTATION_TESTS):
             jobs = [job for trial in trials.values() for job in self._mutant_jobs(trial, number)]
             if not jobs:
                 break
@@ -354,8 +319,7 @@ class Verify(BatchStage):
                 trial = trials[job.problem.id]
                 if not holds(job.problem.tests[0], answer):
                     trial.alive.remove(job.code)
-                    if number not in trial.telling:
-                        trial.telling.append(number)
+                    trial.telling.add(number)
         checked = (self._strength(trial, ledger) for trial in trials.values())
         return [problem for problem in checked if problem is not None]
 
@@ -372,28 +336,16 @@ class Verify(BatchStage):
 
     def _strength(self, trial: _Trial, ledger: Ledger) -> Problem | None:
         """Store the share of noticed mutants."""
-        problem, made, telling = trial.problem, trial.made, trial.telling
+        problem, made = trial.problem, trial.made
         if made < _MIN_MUTANTS:
             if self.config.mutants:
                 problem = ledger.flag(problem, "no_mutants", f"only {made} mutants")
-            return self._cut(problem, telling, ledger)
+            return problem
         strength = round((made - len(trial.alive)) / made, 6)
-        detail = f"{strength:.0%} of {made} mutants are noticed, by {len(telling)} tests"
-        if strength < self.config.min_strength or len(telling) < self.config.min_telling:
+        detail = f"{strength:.0%} of {made} mutants are noticed, by {len(trial.telling)} tests"
+        if strength < self.config.min_strength:
             return ledger.drop(problem, "weak_tests", detail)
-        problem = ledger.change(problem, "strength", detail, test_strength=strength)
-        return self._cut(problem, telling, ledger)
-
-    def _cut(self, record: Problem, first: list[int], ledger: Ledger) -> Problem:
-        limit = self.config.max_tests
-        if limit is None or len(record.tests) <= limit:
-            return record
-        others = [n for n in range(len(record.tests)) if n not in first]
-        chosen = sorted([*first, *others][:limit])
-        tests = tuple(record.tests[n] for n in chosen)
-        return ledger.change(
-            record, "max_tests", f"kept {limit} of {len(record.tests)}", tests=tests
-        )
+        return ledger.change(problem, "strength", detail, test_strength=strength)
 
 
 @dataclass
@@ -418,7 +370,7 @@ class _Trial:
     problem: Problem
     time_s: float
     alive: list[str]
-    telling: list[int] = field(default_factory=list)
+    telling: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.made = len(self.alive)

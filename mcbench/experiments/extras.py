@@ -11,14 +11,12 @@ from typing import Any
 
 from mcbench.claims.measurements import FILE, REPETITION, SUITE_FILE, read_measurements
 from mcbench.experiments.experiments import planned_runs
-from mcbench.experiments.graded_sets import DATA_FILE, data_record
 from mcbench.experiments.labelled import judge_suite
 from mcbench.experiments.repetition import MASK, measure_repetition
 from mcbench.experiments.temperature_grid import grid_checkpoints, measure_grid, missing_of_grid
 from mcbench.runs.records import finished_records
 from mcbench.runs.say import say
 
-POOL_SEEDS = (0, 1, 2, 3, 4)  # of planting defects in the noisy pool
 Missing = tuple[str, Callable[[], Any]] | None
 """What is missing in words, and what makes it."""
 
@@ -27,16 +25,6 @@ def _suite(folder: Path, runs_dir: Path, workers: int) -> Missing:
     if (path := folder / SUITE_FILE).exists():
         return None
     return "the labelled suite under each judge", partial(judge_suite, None, path, progress=say)
-
-
-def _data(folder: Path, runs_dir: Path, workers: int) -> Missing:
-    if (path := folder / DATA_FILE).exists():
-        return None
-    work = runs_dir / "data_quality"
-    return (
-        "the pipeline on the noisy pool",
-        lambda: data_record(work, None, say, workers, POOL_SEEDS).write(path),
-    )
 
 
 def _grid(folder: Path, runs_dir: Path, workers: int) -> Missing:
@@ -65,7 +53,6 @@ def _repetition(folder: Path, runs_dir: Path, workers: int) -> Missing:
 
 EXTRAS: Mapping[str, Callable[[Path, Path, int], Missing]] = {
     "suite": _suite,
-    "data": _data,
     "temperature_grid": _grid,
     "repetition": _repetition,
 }

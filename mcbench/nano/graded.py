@@ -1,7 +1,7 @@
 """Nano training sets that were selected by how often a base model solves their problems.
 
 Two of equal size, a harder and an easier one, are selected by the data pipeline from one pool of
-generated problems, by the passes of nano-s: :mod:`mcbench.experiments.graded_sets` does that and
+generated problems, by the passes of nano-s: ``benchmarks/graded_sets.py`` does that and
 says how. What it selected is kept in ``graded.json``, as ids with the measured passes; the problems
 themselves are generated anew here, so that they are the same on every machine without running the
 pipeline. A third holds the problems of ``nano-balanced:train`` that nano-s2 solves sometimes.

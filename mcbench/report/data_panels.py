@@ -20,7 +20,7 @@ from mcbench.claims.statistics import (
     last_window,
 )
 from mcbench.errors import UserError
-from mcbench.experiments.graded_sets import BOUNDS, DataRecord
+from mcbench.experiments.data_record import BOUNDS, DataRecord
 from mcbench.report.base import STACKED, Figure, new_figure
 from mcbench.report.ends import signed
 from mcbench.report.page import Panel, Plot

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from mcbench.claims import Result
 from mcbench.claims.curves import run_curves
 from mcbench.claims.evidence import Evidence
+from mcbench.experiments.data_record import DataRecord
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.graded_sets import DataRecord
 from mcbench.experiments.labelled import SuiteRecord
 from mcbench.experiments.study import Study, results_of
 from mcbench.grpo.recipes import RECIPES

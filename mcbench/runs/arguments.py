@@ -119,13 +119,10 @@ def _paged_cache(config: Config) -> dict[str, Any]:
     }
 
 
-def lora(config: Config) -> Any:
-    """The adapters that are trained; None where all weights are."""
-    if config.lora_rank is None:
+def lora(rank: int | None) -> Any:
+    """The adapters of a rank on all linear layers; None where all weights are trained."""
+    if rank is None:
         return None
     return LoraConfig(
-        r=config.lora_rank,
-        lora_alpha=2 * config.lora_rank,
-        target_modules="all-linear",
-        task_type="CAUSAL_LM",
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
     )

@@ -313,7 +313,7 @@ class _Session:
             args=self.arguments,
             processing_class=self.tokenizer,
             train_dataset=Dataset.from_list(rows),
-            peft_config=lora(config),
+            peft_config=lora(config.lora_rank),
             **self._rewarded(),
         )
         trainer.stages.probe_rows = [training_row(one, config.prompt_style) for one in probes]

@@ -4,6 +4,7 @@ about a problem.
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator
@@ -21,10 +22,9 @@ from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.provenance import version_of
 from mcbench.runs.resolve import resolve
-from mcbench.scale.estimate import estimate, gib, way_out, where_it_fits
-from mcbench.scale.formulas import ADAM_BYTES, trained_parameters
+from mcbench.scale.estimate import ADAM_BYTES, estimate, gib, way_out, where_it_fits
 from mcbench.scale.machine import GIB, Machine, gpu_here, processor_here
-from mcbench.scale.shapes import HUB_SHAPES, on_this_machine, shape_of
+from mcbench.scale.measure import on_this_machine, size_of
 from mcbench.smol.models import PACKAGED
 
 
@@ -40,7 +40,7 @@ def report(say: Callable[[str], None]) -> int:
     """Say which profiles fit here and how to start them, then what is wrong or missing, and last
     what is in order. Returns the number of problems.
     """
-    say("what fits here:")
+    say(f"what fits here (the memory of {len(PROFILES)} profiles is measured, half a minute):")
     for check in profile_checks():
         say(f"  {check.state:5} {check.text}")
     found = sorted(machine_checks(), key=lambda check: ("bad", "note", "ok").index(check.state))
@@ -114,9 +114,9 @@ def _engines() -> Iterator[Check]:
 
 
 def _cores() -> Check:
-    here = processor_here()
-    text = f"{here.cores} processor cores, {here.memory / GIB:.1f} GiB memory"
-    return Check("ok" if here.cores >= 2 else "note", f"{text} (two cores make the demo quick)")
+    cores = len(os.sched_getaffinity(0))
+    text = f"{cores} processor cores, {processor_here().memory / GIB:.1f} GiB memory"
+    return Check("ok" if cores >= 2 else "note", f"{text} (two cores make the demo quick)")
 
 
 def _disk() -> Check:
@@ -178,7 +178,7 @@ def _profile_check(config: Config, here: Machine) -> Check:
     missing += [*_disk_missing(config), *_files_missing(config)]
     if missing:
         return Check("note", f"{config.profile}: {'; '.join(missing)}")
-    needs = gib(estimate(config, here).memory.peak)
+    needs = gib(estimate(config, here).peak)
     command = f"mcbench train --profile {config.profile}"
     return Check("ok", f"{config.profile}: {command} (needs {needs} of {gib(here.memory)})")
 
@@ -196,7 +196,7 @@ def _memory_missing(config: Config, here: Machine) -> Iterator[str]:
     found = estimate(config, here)
     if found.fits:
         return
-    short = f"needs {gib(found.memory.peak)}, and {here.name} has {gib(here.memory)}"
+    short = f"needs {gib(found.peak)}, and {here.name} has {gib(here.memory)}"
     yield f"{short}; {way_out(config, here)}"
 
 
@@ -207,8 +207,7 @@ def _engine_missing(config: Config) -> Iterator[str]:
 
 def _disk_missing(config: Config) -> Iterator[str]:
     """Two checkpoints while one replaces the other (weights and Adam's moments), and the model."""
-    shape = shape_of(config.model)
-    trained = trained_parameters(config, shape)
+    trained = size_of(config.model, config.lora_rank).trained
     needed = 2 * (4 + ADAM_BYTES) * trained + 4 * trained + GIB / 10
     free = shutil.disk_usage(".").free
     if free < needed:
@@ -219,7 +218,7 @@ def _files_missing(config: Config) -> Iterator[str]:
     if on_this_machine(config.model):
         return
     if config.model not in PACKAGED:  # such a one is small enough to come with the first run
-        size = gib(2 * HUB_SHAPES[config.model].parameters)
+        size = gib(2 * size_of(config.model).parameters)
         command = f"hf download {config.model}"
         yield f"fetches {size} at the first start, or before with: {command}"
     elif version_of("gguf") is None:

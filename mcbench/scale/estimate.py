@@ -1,83 +1,133 @@
-"""Memory of a run before it is made, and its time on GPUs (formulas: ``formulas.py``)."""
+"""Memory of a run before it is made: what stays by the number of parameters, what comes and goes as
+it is measured without a device (``measure.py``). Time is never predicted: see ``pace.py``.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from mcbench.errors import UserError, unknown
 from mcbench.runs.config import Config
-from mcbench.runs.evaluate import select_problems
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.problems import load_problems, model_location, prompt_for
 from mcbench.runs.resolve import resolve
-from mcbench.scale.formulas import SHARDINGS, SPARE, Formulas, Memory, Time, Workload
-from mcbench.scale.machine import GIB, GPU_NAMES, Machine, gpu_here, nominal_gpu
-from mcbench.scale.shapes import ModelShape, on_this_machine, shape_of
+from mcbench.scale.machine import GIB, GPUS, Machine, gpu_here, known_gpu
 
-# Mean response length as a share of the limit where nothing was measured: nano-s and nano-m lie
-# between 0.45 and 0.60 over their training.
-MEAN_SHARE = 0.55
+SHARDINGS = ("none", "zero2", "zero3", "fsdp2")
 OWN_MEMORY = ("transformers", "vllm_server")  # backends that are given no share of the GPU
+ADAM_BYTES = 8  # two float32 moments
+# Where a GPU's memory is not all there is to have: fragments, and what libraries hold.
+SPARE = 0.05
+_MOST_OF_A_GPU, _STEP_OF_A_GPU = 0.8, 0.05
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of one configuration on one machine; no time on a processor."""
+    """Bytes of one process on its device, by what they are for: ``kept`` stays, and of ``passing``
+    there is one at a time. ``engine_share``: of a GPU, for vLLM or a paged cache.
+    """
 
     machine: Machine
     processes: int
     sharding: str
-    shape: ModelShape
-    workload: Workload
-    memory: Memory
-    time: Time | None
-    engine_share: float | None  # of a GPU, for vLLM or a paged cache
+    kept: dict[str, float]
+    passing: dict[str, float]
+    engine_share: float | None
+
+    @property
+    def peak(self) -> float:
+        """What stays, and the largest of what comes and goes."""
+        return sum(self.kept.values()) + max(self.passing.values())
 
     @property
     def fits(self) -> bool:
         """Whether the peak leaves a twentieth of the device free."""
-        return self.memory.peak <= (1 - SPARE) * self.machine.memory
+        return self.peak <= (1 - SPARE) * self.machine.memory
 
 
 def estimate(
-    config: Config,
-    machine: Machine,
-    processes: int = 1,
-    sharding: str = "none",
-    mean_length: float | None = None,
-    workload: Workload | None = None,
+    config: Config, machine: Machine, processes: int = 1, sharding: str = "none"
 ) -> Estimate:
-    """Memory of a process and time of a run.
+    """Memory of a process.
+
+    What stays: weights 4 N bytes (float32; with LoRA those of the adapters too), moments 8 N_t, a
+    reference model 4 N where beta > 0 (under LoRA it is the model without them), a vLLM that does
+    not sleep. An update has gradients of 4 N_t bytes, twice under DDP, which reduces copies of
+    them, beside what a pass is measured to hold. Sampling and evaluation with transformers are
+    measured at their last token, all responses at their limit; another engine has its share.
 
     Args:
         processes: one a device.
         sharding: what the processes divide: ``none``, ``zero2`` (gradients and moments), ``zero3``
             or ``fsdp2`` (weights too).
-        mean_length: of the responses, in tokens; ``MEAN_SHARE`` of the limit where None.
-        workload: instead of the one of the configuration's problems.
 
     Raises:
-        UserError: an unknown sharding, a model whose shape is not known, an engine for GPUs on a
+        UserError: an unknown sharding, a model whose size is not known, an engine for GPUs on a
             CPU, or a batch that the processes do not divide.
     """
+    # Only who asks for an estimate waits for torch and the models' code.
+    from mcbench.scale.measure import Pass, sampling_bytes, size_of, update_bytes
+
     if sharding not in SHARDINGS:
         raise unknown("sharding", sharding, SHARDINGS)
-    check_backend(config, machine.gpu)
-    shape = shape_of(config.model)
-    load = workload or workload_of(config, mean_length)
-    formulas = Formulas(config, shape, load, machine, processes, sharding)
-    time = formulas.time() if machine.gpu else None
-    share = formulas.engine_share() if config.backend not in OWN_MEMORY else None
-    return Estimate(machine, processes, sharding, shape, load, formulas.memory(), time, share)
+    if config.backend != "transformers" and not machine.gpu:
+        raise UserError(
+            f"backend {config.backend!r} is not estimated on a CPU; backend transformers is"
+        )
+    config.batch(processes)
+    model, rank, bf16 = config.model, config.lora_rank, config.precision == "bf16"
+    size = size_of(model, rank)
+    prompt = longest_prompt(model, config.train_set, config.prompt_style)
+    prompt = min(prompt, config.max_prompt_length or prompt)
+    over = processes if sharding in ("zero3", "fsdp2") else 1
+    states_over = processes if sharding != "none" else 1
+    referring = (config.beta or 0.0) > 0 and not rank
+    kept = {
+        "base": machine.base_memory,
+        "weights": 4 * (size.parameters + (size.trained if rank else 0)) / over,
+        "optimizer": ADAM_BYTES * size.trained / states_over,
+        "reference": 4 * size.parameters / over * referring,
+    }
+    length = config.max_completion_length
+    work = Pass(
+        model, rank, config.per_device_batch_size, prompt, length, config.length_groups,
+        config.gradient_checkpointing, bf16, copied=over == 1,
+    )  # fmt: skip
+    update = update_bytes(work) + (2 * 4 * size.layer if over > 1 else 0)  # two gathered layers
+    copies = 2 if processes > 1 and sharding == "none" else 1
+    passing = {"gradients and update": copies * 4 * size.trained / states_over + update}
+    if referring and over > 1:  # TRL shards a reference as one unit, gathered to score a batch
+        passing["reference gathered and scoring"] = (2 if bf16 else 4) * size.parameters + update
+    share = None
+    if config.backend == "transformers":
+        rows = config.train_batch_size * config.num_generations // processes
+        longest = prompt + max(config.eval_lengths)
+        passing["sampling"] = sampling_bytes(model, rows, prompt + length, bf16)
+        passing["evaluation"] = sampling_bytes(model, config.eval_batch_size, longest, bf16)
+    elif config.backend != "vllm_server":
+        sleeps = config.vllm_sleep or config.backend != "vllm_colocate"
+        held = sum(kept.values()) + (0.0 if sleeps else max(passing.values()))
+        share = config.vllm_memory or _share_left(held / machine.memory)
+        (passing if sleeps else kept)["engine"] = share * machine.memory
+    found = {name: value for name, value in kept.items() if value}
+    return Estimate(machine, processes, sharding, found, passing, share)
+
+
+def _share_left(held: float) -> float:
+    """Share of a GPU for an engine in twentieths, where the share ``held`` is taken: by weights and
+    moments where it gives its memory back, by the update too where it does not.
+    """
+    steps = math.floor((1 - 2 * SPARE - held) / _STEP_OF_A_GPU)
+    return min(_MOST_OF_A_GPU, max(1, steps) * _STEP_OF_A_GPU)
 
 
 def check_memory(
     config: Config, machine: Machine, processes: int = 1, sharding: str = "none"
 ) -> None:
-    """Refuse a run before it is placed where it does not fit; a shape that is not known passes.
+    """Refuse a run before it is placed where it does not fit; a size that is not known passes.
 
     Raises:
         UserError: what it needs and there is, and what would fit.
@@ -88,7 +138,7 @@ def check_memory(
         return
     if not found.fits:
         raise UserError(
-            f"{config.profile} needs {gib(found.memory.peak)} on each GPU and {machine.name} has "
+            f"{config.profile} needs {gib(found.peak)} on each GPU and {machine.name} has "
             f"{gib(machine.memory)}; {way_out(config, machine)}"
         )
 
@@ -111,12 +161,13 @@ def way_out(config: Config, machine: Machine) -> str:
 
 def where_it_fits(config: Config) -> str:
     """The smallest of the common GPUs and nodes."""
-    for name in GPU_NAMES:
-        found = estimate(config, nominal_gpu(name))
+    for name in GPUS:
+        found = estimate(config, known_gpu(name))
         if found.fits:
-            return f"one {name} ({gib(found.memory.peak)})"
-    found = estimate(config, nominal_gpu(GPU_NAMES[0], 8), 8, "fsdp2")
-    return f"eight {GPU_NAMES[0]} with --launch fsdp2 ({gib(found.memory.peak)} each)"
+            return f"one {name} ({gib(found.peak)})"
+    name = next(iter(GPUS))
+    found = estimate(config, known_gpu(name, 8), 8, "fsdp2")
+    return f"eight {name} with --launch fsdp2 ({gib(found.peak)} each)"
 
 
 def with_engine_memory(config: Config, processes: int = 1, sharding: str = "none") -> Config:
@@ -126,49 +177,26 @@ def with_engine_memory(config: Config, processes: int = 1, sharding: str = "none
         return config
     try:
         share = estimate(config, here, processes, sharding).engine_share
-    except UserError:  # the model's shape is not known
+    except UserError:  # the model's size is not known
         return config
     return config.with_settings({"vllm_memory": share})
 
 
-def check_backend(config: Config, gpu: bool) -> None:
-    """Refuse what there is no formula for.
-
-    Raises:
-        UserError: an engine for GPUs on a processor, where it serves tests only.
+@cache
+def longest_prompt(model: str, problems: str, style: str) -> int:
+    """Tokens of the longest prompt of a training set; a model that is not on this machine has no
+    tokenizer here, and its prompts count one token for three characters.
     """
-    if config.backend != "transformers" and not gpu:
-        raise UserError(
-            f"backend {config.backend!r} is not estimated on a CPU; backend transformers is"
-        )
+    from mcbench.scale.measure import on_this_machine
 
-
-def workload_of(config: Config, mean_length: float | None = None) -> Workload:
-    """From the problems of a profile; a model that is not on this machine has no tokenizer here,
-    and its prompts count one token for three characters.
-    """
-    problems = load_problems(config.train_set)
-    tests = sum(len(problem.tests) for problem in problems) / max(1, len(problems))
-    prompts = [prompt_for(problem, config.prompt_style) for problem in problems]
-    longest = _longest_prompt(config, prompts)
-    return Workload(
-        prompt=min(longest, config.max_prompt_length or longest),
-        mean_length=mean_length or MEAN_SHARE * config.max_completion_length,
-        tests=tests,
-        eval_problems=len(select_problems(load_problems(config.test_set), config.test_limit)),
-    )
-
-
-def _longest_prompt(config: Config, prompts: list[Any]) -> int:
-    known = on_this_machine(config.model)  # else nothing is fetched for an estimate
-    location = model_location(config.model) if known else ""
-    if known and Path(location).is_dir():
+    prompts = [prompt_for(problem, style) for problem in load_problems(problems)]
+    known = on_this_machine(model)  # else nothing is fetched for an estimate
+    if known and Path(location := model_location(model)).is_dir():
         from transformers import AutoTokenizer
 
         from mcbench.runs.sampling import prompt_ids
 
-        tokenizer = AutoTokenizer.from_pretrained(location)
-        return max(map(len, prompt_ids(tokenizer, prompts)))
+        return max(map(len, prompt_ids(AutoTokenizer.from_pretrained(location), prompts)))
     texts = [p if isinstance(p, str) else "".join(m["content"] for m in p) for p in prompts]
     return math.ceil(max(map(len, texts)) / 3)
 

@@ -16,7 +16,10 @@ from mcbench.runs.records import finished_records
 from mcbench.runs.store import RunRecord
 from mcbench.scale.process import Ended, Task, follow, start
 
-MEASURED_SECONDS = 30.0
+
+def most_seconds(config: Config) -> float:
+    """How long updates are timed for at most; on GPUs the model and an engine are loaded first."""
+    return 30.0 if config.precision == "fp32" else 900.0
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,15 @@ def _longer(record: RunRecord, limit: int) -> float:
     return length_ratio(mean(lengths), mean(cut), before, limit) if lengths and cut else 1.0
 
 
-def measured_pace(config: Config, seconds: float = MEASURED_SECONDS) -> Pace:
-    """Train the run in a temporary folder until the time is up: the mean of its updates in whole
-    generations, the first one left out where there are more. Nothing of it is kept.
+def measured_pace(config: Config, seconds: float | None = None) -> Pace:
+    """Train the run in a temporary folder until two generations are used or the time is up: the
+    mean of its updates in whole generations, the first one left out where there are more. Nothing
+    of it is kept.
 
     Raises:
         UserError: it made no update in that time; the message has what it said last.
     """
+    seconds = most_seconds(config) if seconds is None else seconds
     shortest = {
         "test_limit": 1,
         "eval_attempts": 1,
@@ -105,18 +110,21 @@ def measured_pace(config: Config, seconds: float = MEASURED_SECONDS) -> Pace:
         "report_to": [],
     }
     config = config.with_settings(shortest)
+    period = config.generation_period
     with TemporaryDirectory(prefix="mcbench-measure-") as folder:
         task = Task("measure", config.run_id, config.to_text(), folder)
+        steps = Path(folder, config.run_id, "steps.jsonl")
         process = start(task)
         timer = threading.Timer(seconds, process.terminate)
         timer.start()
         last = ""
         for event in follow(task, process):
-            last = event.last if isinstance(event, Ended) else last
+            if isinstance(event, Ended):
+                last = event.last
+            elif len(read_lines(steps)) >= 2 * period:
+                process.terminate()
         timer.cancel()
-        lines = read_lines(Path(folder, config.run_id, "steps.jsonl"))
-    took = [line["time/step_s"] for line in lines]
-    period = config.generation_period
+        took = [line["time/step_s"] for line in read_lines(steps)]
     whole = took[: len(took) // period * period]
     kept = whole[period:] or whole or took
     if not kept:

@@ -19,7 +19,7 @@ from mcbench.errors import UserError
 from mcbench.ray_session import ray_session
 from mcbench.runs.store import Run, RunStore
 from mcbench.scale.launch import check_placed
-from mcbench.scale.machine import GPU_NAMES, Machine, gpu_here, gpu_named
+from mcbench.scale.machine import Machine, gpu_here, kind_of, known_gpu
 from mcbench.scale.process import REFUSED, Ended, Event, Task, follow, start
 from mcbench.version import __version__
 
@@ -140,9 +140,9 @@ class RayPool:
 
 def _machine_of(node: dict[str, float]) -> Machine | None:
     """A node by the kind of its GPUs, which Ray lists among its resources; None where unknown."""
-    kind = next((name for name in node if name.startswith("accelerator_type:")), "")
-    machine = gpu_named(kind.partition(":")[2], devices=int(node.get("GPU", 0)))
-    return machine if machine.name in GPU_NAMES else None
+    listed = next((name for name in node if name.startswith("accelerator_type:")), "")
+    kind = kind_of(listed.partition(":")[2])
+    return None if kind is None else known_gpu(kind, int(node.get("GPU", 0)))
 
 
 def _trained_here(run: Run) -> bool:

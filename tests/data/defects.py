@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from mcbench.experiments.planted import DEFECTS, TRUTH
+from benchmarks.planted import DEFECTS, TRUTH
 
 FIRST_DATE = "2015-01-01"  # of the window that "old" records lie outside of
 MAX_TEST_KB = 64.0  # that "large_tests" are above
@@ -42,13 +42,6 @@ def _weak_tests(record, rng):
     return replace(record, references=(code,), tests=tests)
 
 
-def _missing_outputs(record, rng):
-    """Inputs alone, and two references that agree."""
-    tests = tuple({"stdin": test["stdin"]} for test in record.tests)
-    code = record.references[0]
-    return replace(record, tests=tests, references=(code, "# again\n" + code))
-
-
 def _latex(record, rng):
     text = re.sub(r"\((\d+) ≤ n ≤ (\d+)\)", r"($\1 \\le n \\le \2$)", record.statement)
     return replace(record, statement=text.replace(" n ", " $n$ ").replace(" n,", " $n$,"))
@@ -72,7 +65,6 @@ OWN = {
     "flaky": ("verify", "drop", _flaky),
     "echo": ("verify", "drop", _echo),
     "weak_tests": ("verify", "drop", _weak_tests),
-    "missing_outputs": ("verify", "fill", _missing_outputs),
 }
 for name, (stage, action, plant) in OWN.items():
     TRUTH[name] = (stage, action)

@@ -1,7 +1,7 @@
 """Generated problems for measuring the pipeline: varied statements over lists of integers.
 
 No two have much text in common, every one has a right reference solution and tests, and nothing
-needs to be repaired. `mcbench.experiments.planted` adds known defects.
+needs to be repaired. `benchmarks.planted` adds known defects.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.planted import plant
 from mcbench.data import config as data_config
 from mcbench.data.build import build
 from mcbench.data.collect import load_sources
@@ -21,7 +22,6 @@ from mcbench.data.difficulty import DifficultyConfig
 from mcbench.data.report import examples, inspect, overlap
 from mcbench.data.storage import decode, iter_dataset, read_manifest
 from mcbench.errors import UserError
-from mcbench.experiments.planted import plant
 
 from .generated import generate
 

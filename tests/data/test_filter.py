@@ -41,7 +41,6 @@ def filtered(record, **options):
         ({"statement": BASE.statement + "\nWrite a SQL query for it."}, {}, "database"),
         ({"tests": BASE.tests[:2]}, {}, "tests"),
         ({"tests": BASE.tests * 2}, {"min_tests": 9}, "tests"),
-        ({"references": ()}, {"need_reference": True}, "reference"),
     ],
 )
 def test_what_is_dropped(change, options, rule):
@@ -112,12 +111,6 @@ def test_unusable_tests_are_dropped_alone():
     assert record.tests == good
     assert log[0].detail == "dropped 1 contradictory, 2 repeated, 1 too large"
     assert len(filtered(BASE, max_tests=5)[0].tests) == 5
-
-
-def test_an_output_told_by_a_repeated_test_is_not_lost():
-    asked = {"stdin": BASE.tests[0]["stdin"]}
-    record, _ = filtered(replace(BASE, tests=(asked, *BASE.tests)))
-    assert record.tests == BASE.tests
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,6 @@ def test_a_right_problem_passes_unchanged_but_for_its_strength(judge):
         (({"stdin": "9\n", "expected": "20\n"},), (DOUBLE,), "1 no reference passes"),
         (({"stdin": "999\n", "expected": "1999\n"},), (SLOW,), "1 too slow"),
         (({"stdin": "x\n", "expected": "1\n"},), (DOUBLE,), "1 no reference answers"),
-        (({"stdin": "9\n"},), (DOUBLE,), "1 too few references to tell the output"),
         (({"stdin": "3\n", "expected": "7\n"},), (RANDOM,), "1 flaky"),
     ],
 )
@@ -57,16 +56,6 @@ def test_tests_that_cannot_be_right_are_dropped(judge, tests, references, reason
     record, log = verify(judge, tests=(*usable, *tests), references=references)
     assert record.tests == usable
     assert log["tests", "change"] == f"dropped {reason}"
-
-
-def test_outputs_come_from_references_that_agree(judge):
-    asked = tuple({"stdin": test["stdin"]} for test in TESTS)
-    record, log = verify(judge, tests=asked, references=(DOUBLE, "# b\n" + DOUBLE))
-    assert record.tests == TESTS
-    other = "n = int(input())\nprint(2 * n + (n != 4))\n"
-    record, log = verify(judge, tests=asked, references=(DOUBLE, other))
-    assert [test["stdin"] for test in record.tests] == ["1\n", "2\n", "3\n", "5\n", "6\n"]
-    assert log["tests", "change"] == "dropped 1 references disagree"
 
 
 @pytest.mark.slow
@@ -184,10 +173,6 @@ def test_methods_with_values(judge):
     tests = tuple({"args": [a, 5], "expected": [a + 5, None]} for a in range(4))
     record, _ = verify(judge, form="call", fn_name="add", references=(code,), tests=tests)
     assert record.tests == tests
-    asked = tuple({"args": test["args"]} for test in tests)
-    config = VerifyConfig(min_agreeing=1)
-    record, _ = verify(judge, config, form="call", fn_name="add", references=(code,), tests=asked)
-    assert record.tests == tests
 
 
 def test_assertions(judge):
@@ -243,20 +228,13 @@ def test_a_failing_evaluator_is_no_reason_to_call_a_problem_wrong(judge):
 
 
 def test_a_problem_that_loses_most_of_its_tests_is_dropped(judge):
-    tests = (*TESTS[:4], *({"stdin": "x\n"} for _ in range(5)))
-    record, log = verify(judge, tests=tests)
+    silent = "n = input()\nif n.isdigit():\n    print(2 * int(n) + 1)\n"
+    tests = (*TESTS[:4], *({"stdin": "x\n", "expected": "\n"} for _ in range(5)))
+    record, log = verify(judge, tests=tests, references=(silent,))
     assert record is None
-    assert log["unreliable", "drop"] == "tests dropped: 5 no reference answers"
+    assert log["unreliable", "drop"] == "tests dropped: 5 an empty program passes"
     record, log = verify(judge, VerifyConfig(min_tests=9))
     assert ("too_few_tests", "drop") in log
-
-
-def test_tests_that_notice_mutants_are_kept_first(judge):
-    code = "n = int(input())\nprint(n * 2 if n > 0 else n - 1)\n"
-    tests = tuple({"stdin": f"{n}\n", "expected": f"{n * 2}\n"} for n in (2, 2, 2, 2, 2))
-    last = {"stdin": "-5\n", "expected": "-6\n"}
-    record, _ = verify(judge, VerifyConfig(max_tests=3), references=(code,), tests=(*tests, last))
-    assert record.tests == (tests[0], tests[1], last)
 
 
 # Parts -------------------------------------------------------------------------------------------
@@ -289,7 +267,7 @@ def test_the_most_trivial_program():
 
 
 @pytest.mark.parametrize(
-    "options", [{"repeats": 0}, {"min_strength": 2}, {"mutants": -1}, {"max_tests": 1},
+    "options", [{"repeats": 0}, {"min_strength": 2}, {"mutants": -1},
                 {"without_reference": "keep"}],
 )  # fmt: skip
 def test_impossible_settings_are_refused(options):

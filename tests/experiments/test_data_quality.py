@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.graded_sets import make_record
+from benchmarks.noisy_pool import DEFECTS, noisy_pool, sound
+from benchmarks.planted import TRUTH
 from mcbench.errors import UserError
-from mcbench.experiments.graded_sets import DATA_FILE, DataRecord, data_record, pipeline_record
-from mcbench.experiments.noisy_pool import DEFECTS, noisy_pool, sound
-from mcbench.experiments.planted import TRUTH
+from mcbench.experiments.data_record import DATA_FILE, DataRecord, data_record
 from mcbench.nano.graded import grades, load_graded, pool_problems
 from mcbench.runs.problems import load_problems
 
@@ -53,7 +54,7 @@ def test_what_is_planted_in_the_pool_is_known() -> None:
 @pytest.mark.slow
 def test_the_pipeline_says_what_it_did(tmp_path: Path) -> None:
     lines: list[str] = []
-    record = data_record(tmp_path, 160, lines.append)
+    record = make_record(tmp_path, 160, lines.append)
     record.write(tmp_path / DATA_FILE)
     assert DataRecord.read(tmp_path / DATA_FILE) == record
     sizes = {level: sum(record.passes[level]) for level in ("harder", "easier")}
@@ -64,10 +65,10 @@ def test_the_pipeline_says_what_it_did(tmp_path: Path) -> None:
     }
     assert lines[-1] == "data: defects planted with seed 0 scored"
     before = (tmp_path / DATA_FILE).read_bytes()
-    data_record(tmp_path, 160, lines.append).write(tmp_path / DATA_FILE)
+    make_record(tmp_path, 160, lines.append).write(tmp_path / DATA_FILE)
     assert (tmp_path / DATA_FILE).read_bytes() == before
     with pytest.raises(UserError, match=r"more than there are|take a larger pool_size"):
-        data_record(tmp_path, 30, lines.append)
+        make_record(tmp_path, 30, lines.append)
 
 
 def test_the_committed_record_is_of_the_committed_sets_and_meets_the_requirement() -> None:
@@ -85,7 +86,5 @@ def test_a_broken_record_is_refused_in_one_line(tmp_path: Path) -> None:
             DataRecord.read(broken)
 
 
-def test_the_committed_record_stands_in_for_the_whole_pool(tmp_path: Path) -> None:
-    record = pipeline_record(tmp_path, None, 1, (0, 3))
-    assert record == record_of_committed()
-    assert list(tmp_path.iterdir()) == []
+def test_the_committed_record_is_what_the_notebook_reads() -> None:
+    assert data_record() == record_of_committed()

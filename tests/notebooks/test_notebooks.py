@@ -239,9 +239,8 @@ def test_data_quality_trains_on_sets_of_ones_own(executed: Path, problem_file: P
     sets.parent.mkdir(parents=True, exist_ok=True)
     sets.write_text(problem_file.read_text())
     _text, outputs = run(
-        "05_data_quality", executed, profile="tiny", seeds=[0], steps=2, pool_size=160,
-        pool_seeds=[0], harder=str(sets), test_set=str(sets), workers=1, fresh=True,
-        runs_dir=str(runs), beside={},
+        "05_data_quality", executed, profile="tiny", seeds=[0], steps=2,
+        harder=str(sets), test_set=str(sets), workers=1, fresh=True, runs_dir=str(runs), beside={},
     )  # fmt: skip
     assert "has 2 points in common" in html_of(outputs)
     assert "Harder set" in page_of("05_data_quality", executed)

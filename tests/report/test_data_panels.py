@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcbench.experiments.graded_sets import DATA_FILE, DataRecord
+from mcbench.experiments.data_record import DATA_FILE, DataRecord
 from mcbench.report import data_panels
 from mcbench.report.experiment import frame
 from mcbench.report.sources import Sources

@@ -5,7 +5,7 @@ import pytest
 from mcbench.runs.presets import PROFILES
 from mcbench.scale import doctor
 from mcbench.scale.doctor import Check
-from mcbench.scale.machine import GIB, nominal_gpu
+from mcbench.scale.machine import GIB, known_gpu
 
 
 def texts(found, state):
@@ -42,26 +42,26 @@ def test_without_a_gpu_a_gpu_profile_says_which_would_do(monkeypatch):
 
 
 def test_what_does_not_fit_on_one_gpu_is_sharded_or_adapted(monkeypatch):
-    one = profiles_on(monkeypatch, nominal_gpu("H100-80GB"))
+    one = profiles_on(monkeypatch, known_gpu("H100-80GB"))
     assert one["qwen3-1.7b"].state == one["qwen3-4b-lora"].state == "ok"
     assert "use --profile qwen3-4b-lora" in one["qwen3-4b"].text
-    node = profiles_on(monkeypatch, nominal_gpu("H100-80GB", 8))
+    node = profiles_on(monkeypatch, known_gpu("H100-80GB", 8))
     assert "use --launch fsdp2 --processes 8" in node["qwen2.5-7b"].text
 
 
 def test_a_full_disk_is_named(monkeypatch):
-    found = profiles_on(monkeypatch, nominal_gpu("H200-141GB"), free_gib=60)
+    found = profiles_on(monkeypatch, known_gpu("H200-141GB"), free_gib=60)
     assert "and 60.0 GiB are free here" in found["qwen3-4b"].text
     assert found["qwen3-1.7b-lora"].state == "ok"
 
 
 def test_what_fits_comes_first_then_problems_then_versions(monkeypatch):
-    profiles_on(monkeypatch, nominal_gpu("H100-80GB"))
+    profiles_on(monkeypatch, known_gpu("H100-80GB"))
     found = [Check("ok", "torch 2"), Check("note", "no ray"), Check("bad", "no trl")]
     monkeypatch.setattr(doctor, "machine_checks", lambda: found)
     lines = []
     assert doctor.report(lines.append) == 1
-    assert lines[:2] == ["what fits here:", lines[1]]
+    assert lines[0].startswith("what fits here (the memory of ")
     states = [line.split()[0] for line in lines[1 : 1 + len(PROFILES)]]
     assert states == sorted(states, key=("ok", "note").index)
     assert set(states) == {"ok", "note"}

@@ -21,7 +21,7 @@ from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import launch, process
-from mcbench.scale.shapes import ModelShape, random_model
+from mcbench.scale.measure import architecture, random_model
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -64,8 +64,7 @@ SMALL = {
 def small(tiny, tmp_path_factory):
     """A function that makes a line small: its words, with the folder of runs."""
     path = tmp_path_factory.mktemp("model")
-    shape = ModelShape(64, 2, 2, 2, 32, 176, 1000, tied=True)  # a Qwen3
-    random_model(shape).save_pretrained(path)
+    random_model(architecture("nano-s")).save_pretrained(path)
     load_tokenizer().save_pretrained(path)
     settings = {**tiny, **SMALL, "model": str(path)}
 

@@ -1,194 +1,140 @@
-"""The formulas against hand-computed numbers; what they say is compared with runs in
-benchmarks/estimates.py.
+"""What is measured without a device against real tensors and hand-computed numbers; runs are
+compared in benchmarks/estimates.py.
 """
 
-import json
-import runpy
-from dataclasses import replace
-from pathlib import Path
+import gc
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from trl.trainer.utils import add_fused_lm_head
 
 from mcbench.errors import UserError
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.resolve import resolve
 from mcbench.scale.estimate import estimate
-from mcbench.scale.formulas import (
-    Workload,
-    decode_work,
-    length_scale,
-    mean_when_cut,
-    update_work,
+from mcbench.scale.machine import GIB, Machine, known_gpu, processor_here
+from mcbench.scale.measure import (
+    PUBLISHED,
+    Allocated,
+    Pass,
+    architecture,
+    sampling_bytes,
+    size_of,
+    update_bytes,
 )
-from mcbench.scale.machine import GIB, Machine, nominal_gpu, processor_here
-from mcbench.scale.shapes import HUB_SHAPES, ModelShape, shape_of
 
-SHAPE = ModelShape(8, 2, 2, 1, 4, 16, 10, tied=True)
-PROCESSOR = Machine("bench", gpu=False, devices=1, cores=2, memory=1e9, base_memory=1000)
-SLOW = Machine("slow", True, 1, 2, 1e9, 1000, flop_s=0.0, byte_s=0.0)  # launches alone take time
+PROCESSOR = Machine("bench", gpu=False, devices=1, memory=1e9)
+N = 660_544  # parameters of nano-s
+ON_GPUS = [name for name in PROFILES if name.startswith("qwen")]
 
 
 def test_parameters_are_those_of_the_models():
-    assert shape_of("nano-s").parameters == 660_544
-    assert shape_of("nano-m").parameters == 1_894_336
-    sizes = {name: round(shape.parameters / 1e9, 2) for name, shape in HUB_SHAPES.items()}
+    assert (size_of("nano-s").parameters, size_of("nano-m").parameters) == (N, 1_894_336)
+    sizes = {name: round(size_of(name).parameters / 1e9, 2) for name in PUBLISHED}
     assert list(sizes.values()) == [1.72, 4.02, 7.62, 0.13, 0.13]
-    assert shape_of("smollm2-135m").parameters == 134_515_008
-    # 2 layers of q 8x8, k and v 8x4, o 8x8, three of 8x16, norms 2x8 and 2x4; embeddings, last norm
-    assert SHAPE.parameters == 2 * (64 + 2 * 32 + 64 + 3 * 128 + 16 + 8) + 80 + 8
-    assert SHAPE.lora_parameters(2) == 2 * 2 * (16 + 2 * 12 + 16 + 3 * 24)
+    adapted = size_of("Qwen/Qwen3-1.7B", rank=2)
+    h, q, k, i = 2048, 2048, 1024, 6144
+    sides = 2 * (h + q) + 2 * (h + k) + 3 * (h + i)
+    assert (adapted.parameters, adapted.trained) == (1_720_574_976, 28 * 2 * sides)
 
 
-def test_work_of_a_step_and_of_a_pass():
-    matrices = 2 * 576 + 80
-    layers, flops, moved = decode_work(SHAPE, rows=3, context=5, width=4, growing=True)
-    assert layers == 4
-    assert flops == 3 * (2 * matrices + 2 * 4 * 8 * 5)
-    assert moved == matrices * 4 + 3 * 3 * 5 * 16 * 4 + 3 * 10 * 16
-    _, plain, _ = update_work(SHAPE, 2, 6, 4, 4, checkpointing=False)
-    _, again, _ = update_work(SHAPE, 2, 6, 4, 4, checkpointing=True)
-    forward = 2 * 6 * (2 * 2 * 576 + 2 * 4 * 8 * 3)
-    assert plain == 3 * forward + 8 * 80 * 2 * 4
-    assert again - plain == forward
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_an_update_holds_what_real_tensors_do(checkpointing):
+    """All layers of a committed model and all passes, where the measurement takes two of each."""
+    rows, prompt, length, groups = 12, 20, 60, 4
+    model = AutoModelForCausalLM.from_config(architecture("nano-s"), dtype=torch.float32)
+    add_fused_lm_head(model, temperature=1.0, outputs=("log_probs", "entropy"))
+    if checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.train()
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    ids = torch.randint(2, 100, (rows, prompt + length))
+    labels = ids.masked_fill(torch.arange(prompt + length) < prompt, -100)
+    gc.collect()
+    with Allocated() as held:
+        scored = [
+            model(input_ids=own, labels=wanted, fused_lm_head=True).log_probs
+            for own, wanted in zip(ids.chunk(groups), labels.chunk(groups), strict=True)
+        ]
+        torch.cat(scored).mean().backward()
+    work = Pass("nano-s", None, rows, prompt, length, groups, checkpointing, bf16=False)
+    assert update_bytes(work) == pytest.approx(held.peak, rel=0.1)
 
 
-def test_lengths_cut_at_the_limit_have_the_mean_they_were_given():
-    scale = length_scale(52, 96)
-    assert mean_when_cut(scale, 96) == pytest.approx(52)
-    assert mean_when_cut(scale, 192) == pytest.approx(65.04, abs=0.01)
+def test_sampling_holds_a_cache_of_all_tokens():
+    config = architecture("nano-s")
+    token = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * 4
+    found = sampling_bytes("nano-s", 8, 200, False)
+    assert 8 * 200 * token < found < 8 * 200 * token * (1 + 2 / config.num_hidden_layers) + 2**20
 
 
 def estimated(machine=PROCESSOR, processes=1, sharding="none", profile="nano", **changes):
-    config = resolve(profile, "microcoder", changes)
-    load = Workload(prompt=20, mean_length=50, tests=4, eval_problems=120)
-    return estimate(config, machine, processes, sharding, workload=load)
+    return estimate(resolve(profile, "microcoder", changes), machine, processes, sharding)
 
 
-def test_a_cycle_is_generation_scoring_and_updates():
-    time = estimated(SLOW).time
-    layers = 3 + 2
-    assert time.generation == pytest.approx(97 * layers * 3e-4)  # the prompt and each step
-    one_pass = 4 * layers * 9e-4  # in four groups by length
-    assert time.scoring == pytest.approx(8 * one_pass / 3)  # 128 responses, 16 a pass
-    assert (time.update, time.updates_per_cycle) == (pytest.approx(one_pass), 8)
-    assert time.reward == pytest.approx(128 * (0.02 + 2.5 * 0.05) / 2)  # half of them fail at once
-    assert time.cycle == pytest.approx(time.generation + time.reward + 8 * one_pass)
-    assert (time.cycles, time.evaluations) == (20, 6)
-    engine = estimated(SLOW, backend="vllm_colocate").time
-    assert engine.generation == pytest.approx(96 * layers * 1e-5)  # recorded graphs
-
-
-def test_arithmetic_and_memory_traffic_add_to_the_launches():
-    gpu = nominal_gpu("H100-80GB")
-    whole = estimated(gpu, profile="qwen3-4b").time
-    for name in ("flop_s", "byte_s"):
-        half = estimated(replace(gpu, **{name: getattr(gpu, name) / 2}), profile="qwen3-4b").time
-        assert whole.update / 2 < half.update < whole.update
-        assert whole.generation / 2 < half.generation < whole.generation
-
-
-def test_a_pass_of_each_response_costs_their_mean_length():
-    gpu = nominal_gpu("H100-80GB")
-    padded, grouped, single = (
-        estimated(gpu, profile="qwen3-4b", length_groups=groups).time.update for groups in (1, 2, 8)
+def test_what_stays_and_what_is_shared():
+    found = estimated()
+    assert found.kept == {"base": 0.625 * GIB, "weights": 4 * N, "optimizer": 8 * N}
+    assert set(found.passing) == {"gradients and update", "sampling", "evaluation"}
+    assert found.peak == sum(found.kept.values()) + max(found.passing.values())
+    adapted, trained = estimated(lora_rank=4).kept, size_of("nano-s", 4).trained
+    assert (adapted["weights"], adapted["optimizer"]) == (4 * (N + trained), 8 * trained)
+    small = {"processes": 8, "per_device_batch_size": 2}
+    whole, zero2, divided = (
+        estimated(sharding=name, **small) for name in ("none", "zero2", "fsdp2")
     )
-    assert single < 0.1 * padded  # 50 of 8,192 tokens
-    assert single < grouped < padded
-
-
-def test_a_processor_has_no_time_of_its_own():
-    assert estimated().time is None
-    here = processor_here()
-    assert (here.gpu, here.with_devices(2).devices) == (False, 2)
-    assert here.memory > GIB > here.base_memory
-
-
-def test_memory_of_training_all_weights_adapters_and_shares():
-    n = shape_of("nano-s").parameters
-    memory = estimated().memory
-    assert (memory.weights, memory.gradients, memory.optimizer) == (4 * n, 4 * n, 8 * n)
-    kept = 1000 + 4 * n + 8 * n
-    assert memory.peak == kept + max(4 * n + memory.update, memory.sampling, memory.evaluation)
-    adapted = estimated(lora_rank=4).memory
-    trained = shape_of("nano-s").lora_parameters(4)
-    assert (adapted.weights, adapted.optimizer) == (4 * (n + trained), 8 * trained)
-    eighth = estimated(processes=8, sharding="zero2", per_device_batch_size=2).memory
-    assert (eighth.weights, eighth.gradients, eighth.optimizer) == (4 * n, n / 2, n)
-    assert estimated(processes=8, sharding="fsdp2", per_device_batch_size=2).memory.weights == n / 2
-    assert estimated(beta=0.01).memory.reference == 4 * n
-    # TRL shards a reference as one unit; DDP reduces copies of the gradients.
-    divided = {"processes": 8, "sharding": "fsdp2", "per_device_batch_size": 2, "beta": 0.01}
-    assert (memory.gathered, estimated(**divided).memory.gathered) == (0, 4 * n)
-    assert estimated(processes=8, per_device_batch_size=2).memory.gradients == 8 * n
-    again = [
-        estimated(gradient_checkpointing=True, length_groups=groups).memory.update
-        for groups in (16, 4, 1)
-    ]
-    assert sorted([*again, memory.update]) == [*again, memory.update]
+    assert (zero2.kept["weights"], zero2.kept["optimizer"]) == (4 * N, N)
+    assert divided.kept["weights"] == N / 2
+    # DDP reduces copies of the gradients, the others divide them.
+    reduced = whole.passing["gradients and update"] - zero2.passing["gradients and update"]
+    assert reduced == pytest.approx((8 - 0.5) * N)
+    assert estimated(beta=0.01).kept["reference"] == 4 * N
+    gathered = estimated(sharding="fsdp2", beta=0.01, **small).passing
+    assert gathered["reference gathered and scoring"] > 4 * N
     with pytest.raises(UserError, match=r"unknown sharding 'zero1'.*; allowed: fsdp2"):
         estimated(sharding="zero1")
     with pytest.raises(UserError, match="'vllm_colocate' is not estimated on a CPU"):
         estimated(backend="vllm_colocate")
 
 
-def test_a_checkpoint_is_weights_and_moments_and_under_fsdp2_the_weights_again():
-    gpu, n = nominal_gpu("H100-80GB"), HUB_SHAPES["Qwen/Qwen3-4B-Instruct-2507"].parameters
-    for processes, sharding, number in ((1, "none", 12), (8, "zero3", 12), (8, "fsdp2", 16)):
-        time = estimated(gpu, processes, sharding, profile="qwen3-4b").time
-        assert time.checkpoint == pytest.approx(number * n / 1e9)
-        assert time.checkpoints == 15
+def test_an_update_takes_more_the_longer_and_wider_and_less_where_computed_again():
+    def update(**changes):
+        return estimated(profile="nano-m", **changes).passing["gradients and update"]
 
-
-def test_an_engine_that_does_not_sleep_stays_beside_the_update():
-    gpu, given = nominal_gpu("H200-141GB"), {"vllm_memory": 0.3}
-    asleep = estimated(gpu, profile="qwen3-4b", **given).memory
-    awake = estimated(gpu, profile="qwen3-4b", vllm_sleep=False, **given).memory
-    assert (asleep.engine, awake.engine) == (0, pytest.approx(0.3 * 141e9))
-    assert awake.peak - asleep.peak == pytest.approx(0.3 * 141e9)
+    assert update(max_completion_length=192) > 1.5 * update()
+    assert update() > 1.5 * update(per_device_batch_size=8)
+    assert update(gradient_checkpointing=True) < update()
 
 
 def test_the_engine_gets_what_is_left_beside_what_stays():
-    gpu = nominal_gpu("H200-141GB")
+    gpu = known_gpu("H200-141GB")
     asleep, awake = (
         estimated(gpu, profile="qwen3-1.7b", vllm_sleep=sleeps) for sleeps in (True, False)
     )
     assert asleep.fits
     assert awake.fits
     assert 0.3 < awake.engine_share < asleep.engine_share <= 0.8
+    assert ("engine" in awake.kept, "engine" in asleep.passing) == (True, True)
     assert estimated(gpu, profile="qwen3-1.7b", vllm_memory=0.25).engine_share == 0.25
 
 
-@pytest.mark.parametrize("name", [name for name in PROFILES if name.startswith("qwen")])
-def test_evaluation_costs_at_most_a_fifth_of_the_training(name):
-    """At the size of LiveCodeBench v6 (1,055 problems), on a node of eight."""
-    config, node = resolve(name), nominal_gpu("H100-80GB", 8, cores=64)
-    load = Workload(500, 0.55 * config.max_completion_length, tests=20, eval_problems=1055)
-    time = estimate(config, node, 8, "fsdp2", workload=load).time
-    assert time.evaluations * time.evaluation <= time.cycles * time.cycle / 5
-
-
-def test_a_small_cache_makes_responses_wait():
-    gpu = nominal_gpu("H100-80GB")
-    roomy = estimated(gpu, profile="qwen3-4b", vllm_memory=0.9).time.generation
-    tight = estimated(gpu, profile="qwen3-4b", vllm_memory=0.12).time.generation
-    assert tight > roomy
-
-
-@pytest.mark.parametrize("name", [name for name in PROFILES if name.startswith("qwen")])
+@pytest.mark.parametrize("name", ON_GPUS)
 def test_every_gpu_profile_fits_somewhere(name):
-    small, large = nominal_gpu("H100-80GB"), nominal_gpu("H200-141GB")
-    config = resolve(name, "microcoder")
-    node = estimate(config, small.with_devices(8), 8, "fsdp2")
-    assert node.fits
-    assert estimate(config, large).fits or not config.lora_rank
-    alone = estimate(config, small)
-    assert node.time.total < alone.time.total / 5
-    assert alone.fits or config.lora_rank is None
+    config, small = resolve(name, "microcoder"), known_gpu("H100-80GB", 8)
+    assert estimate(config, small, 8, "fsdp2").fits
+    assert estimate(config, known_gpu("H200-141GB")).fits or not config.lora_rank
+    assert estimate(config, small).fits or config.lora_rank is None
 
 
-def test_the_full_set_at_the_smaller_gpu_profile_is_what_the_benchmark_says():
-    folder = Path(__file__).parents[2] / "benchmarks"
-    benchmark = runpy.run_path(str(folder / "full_set.py"))
-    node = nominal_gpu("H100-80GB", 8, cores=64)
-    found = benchmark["full_set"]("qwen3-1.7b", node, benchmark["MEAN_SHARE"])
-    assert found == json.loads((folder / "full_set.json").read_text())["qwen3-1.7b"]
+def test_a_size_that_is_not_known_is_said(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "t5"}')
+    with pytest.raises(UserError, match="is no decoder with layers but a t5"):
+        size_of(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "nobodys"}')
+    with pytest.raises(UserError, match="nobodys"):
+        size_of(str(tmp_path))
+    with pytest.raises(UserError, match="'nobody/none' is not known without its files"):
+        size_of("nobody/none")
+    assert processor_here().memory > GIB

@@ -1,4 +1,4 @@
-"""The GPU benchmark runs on a CPU with a tiny shape: same code, other numbers."""
+"""The GPU benchmark runs on a CPU with a nano model's shape: same code, other numbers."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ def test_the_gpu_benchmark_measures_every_backend_and_an_update(tmp_path):
     benchmark = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(benchmark)
     output = tmp_path / "gpu.json"
-    tiny = ["--shape", "tiny", "--length", "48", "--decoded", "16", "--rows", "2"]
+    tiny = ["--shape", "nano", "--length", "48", "--decoded", "16", "--rows", "2"]
     benchmark.main([*tiny, "--device", "cpu", "--output", str(output)])
     rows = json.loads(output.read_text())["results"]
     assert [(row["what"], row.get("place")) for row in rows] == [

@@ -15,10 +15,10 @@ from mcbench.runs.presets import PROFILES
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale.estimate import estimate
-from mcbench.scale.gpu_check import STEPS, at_hand, checks, cut, train_twice
+from mcbench.scale.gpu_check import STEPS, at_hand, checks, cut, most_memory_used, train_twice
 from mcbench.scale.launch import LAUNCH_CONFIGS
-from mcbench.scale.machine import GPU_NAMES, most_memory_used, nominal_gpu
-from mcbench.scale.shapes import HUB_SHAPES, ModelShape, shape_of
+from mcbench.scale.machine import GPUS, known_gpu
+from mcbench.scale.measure import PUBLISHED, size_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "scaling.md"
 
@@ -45,7 +45,7 @@ def test_the_page_lists_what_only_a_gpu_can_show_with_commands_that_are_taken():
     assert {one.get("launch") for one in taken} >= launches
     small = {one["profile"] for one in taken if one.get("gpu")}
     for name in (name for name in PROFILES if name.startswith("qwen")):
-        alone = any(estimate(resolve(name), nominal_gpu(kind)).fits for kind in GPU_NAMES)
+        alone = any(estimate(resolve(name), known_gpu(kind)).fits for kind in GPUS)
         assert name in (small if alone else {one["profile"] for one in taken})
 
 
@@ -72,11 +72,15 @@ def test_the_most_memory_that_was_in_use_is_found(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_run_of_random_weights_is_killed_resumed_and_read(tiny, tmp_path, monkeypatch):
-    shape = ModelShape(64, 2, 2, 2, 32, 176, 1000, tied=True)  # more words than the tokenizer has
-    monkeypatch.setitem(HUB_SHAPES, "nobody/none", shape)
+    small = {
+        "model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 176, "vocab_size": 1000,
+        "tie_word_embeddings": True,
+    }  # fmt: skip
+    monkeypatch.setitem(PUBLISHED, "nobody/none", small)  # more words than the tokenizer has
     config = cut(resolve("tiny", settings=tiny), 12).with_settings({"model": "nobody/none"})
     config = at_hand(config, tmp_path / "model", lambda line: None)
-    assert shape_of(config.model) == shape
+    assert size_of(config.model) == size_of("nobody/none")
     train_twice(config, str(tmp_path), lambda line: None)
     found = list(checks(read_run(RunStore(tmp_path).run(config).path)))
     assert all(good for good, _ in found), found

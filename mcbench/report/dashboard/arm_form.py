@@ -226,10 +226,7 @@ class Workbench(Dashboard):
                     source=found.source.partition(" in ")[0],
                 )
             if (pace := self._paces[key]) is None:
-                from mcbench.scale.dry_run import estimate_lines  # imports the trainer
-
-                lines = [*estimate_lines(config)] if config.precision != "fp32" else []
-                return " ".join(lines) or (
+                return (
                     f"{_counted(missing)}: how long is not known, as no run of "
                     f"{config.profile} is finished yet"
                 )

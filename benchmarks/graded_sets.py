@@ -5,20 +5,30 @@ of training. Both sets hold induced and described problems in the shares that na
 kind is split at bounds of its own: described problems are easier throughout, so with common bounds
 the sets would differ in kind and not in difficulty. Problems that the model never solved are in
 neither: nothing is learned from them at first, so the harder set would also be a smaller one.
+
+    python benchmarks/graded_sets.py build/data_quality reports/records/data_quality.json
+
+writes the record that notebook 05 shows: what the pipeline did to the pool, and with which
+precision and recall by the defects that were planted in it. Pass rates are the committed ones.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.noisy_pool import noisy_pool, pool_config
+from benchmarks.planted import TRUTH, Pool, score
 from mcbench.data.build import Built, build
 from mcbench.data.config import STAGES
 from mcbench.data.difficulty import Calibration, DifficultyConfig
@@ -27,70 +37,16 @@ from mcbench.data.report import examples
 from mcbench.data.schema import Difficulty, Problem
 from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
-from mcbench.experiments.noisy_pool import noisy_pool, pool_config
-from mcbench.experiments.planted import TRUTH, Pool, Score, score
+from mcbench.experiments.data_record import BOUNDS, DataRecord, Score
 from mcbench.nano.graded import LEVELS, grades, pool_problems
 from mcbench.nano.problems import INDUCED_SHARE
 from mcbench.runs.evaluate import select_problems
-from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.say import Say, say
 
-DATA_FILE = "data_quality.json"
-"""The record of the pipeline on the noisy pool, beside the runs'."""
 SET_SIZE = 176
 """Problems of a set: 11 generations of 16."""
 ATTEMPTS = 16
 LABELS: dict[str, Difficulty] = {"harder": "hard", "easier": "easy"}
-BOUNDS = {"induced": (0.25, 0.4375), "described": (0.5, 0.75)}
-"""By kind: the pass rate below which a problem is hard, and that from which it is easy."""
-
-
-@dataclass(frozen=True)
-class DataRecord:
-    """What the pipeline made of the noisy pool; kept as JSON beside the runs' records.
-
-    ``planted``: defect -> how many, and the stage that has to act. ``funnel``: the stages' rows of
-    the manifest. ``scores``: seed of the planting -> precision and recall per stage; the sets come
-    from seed 0. ``dropped``: examples, each with the defect that was planted in it. ``passes``:
-    "pool" (what was verified) and levels -> passes of ``attempts`` -> problems. ``kinds``: level ->
-    kind of problem -> problems. ``trained``: level -> how many of the problems just selected are in
-    the committed set that runs train on. ``base``: as in :class:`mcbench.nano.graded.Grades`.
-    ``prediction``: kind of problem -> see :func:`check_prediction`.
-    """
-
-    pool: int
-    planted: dict[str, list[Any]]
-    funnel: list[dict[str, Any]]
-    scores: dict[str, tuple[Score, ...]]
-    dropped: list[dict[str, str]]
-    attempts: int
-    passes: dict[str, list[int]]
-    kinds: dict[str, dict[str, int]]
-    trained: dict[str, int]
-    base: dict[str, dict[str, float]]
-    prediction: dict[str, dict[str, Any]]
-
-    def write(self, path: Path) -> None:
-        """As JSON; the same record, the same bytes."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
-
-    @classmethod
-    def read(cls, path: Path) -> DataRecord:
-        """Read back what :meth:`write` wrote.
-
-        Raises:
-            UserError: the file is missing or no such record.
-        """
-        try:
-            content = json.loads(path.read_text())
-            content["scores"] = {
-                seed: tuple(Score(**one) for one in found)
-                for seed, found in content["scores"].items()
-            }
-            return cls(**content)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise UserError(f"{path} is no record of a data set: {error}") from None
 
 
 def build_sets(
@@ -215,7 +171,7 @@ def score_pools(
     """Precision and recall of every stage for defects planted with each of the seeds.
 
     Raises:
-        UserError: as :func:`mcbench.experiments.noisy_pool.noisy_pool`.
+        UserError: as :func:`benchmarks.noisy_pool.noisy_pool`.
     """
     scores = {}
     for seed in seeds:
@@ -226,32 +182,7 @@ def score_pools(
     return scores
 
 
-def pipeline_record(
-    runs_dir: str | Path = "runs",
-    pool_size: int | None = None,
-    workers: int = 1,
-    pool_seeds: Sequence[int] = (0,),
-    use_records: bool = True,
-) -> DataRecord:
-    """What the pipeline does to the pool, for a notebook: the committed record where that answers,
-    otherwise measured (what an equal call computed under ``runs_dir`` is reused) and kept there.
-
-    Raises:
-        UserError: as :func:`data_record`.
-    """
-    for folder in committed_records() if use_records and pool_size is None else []:
-        if (folder / DATA_FILE).exists():
-            record = DataRecord.read(folder / DATA_FILE)
-            if {str(seed) for seed in pool_seeds} <= record.scores.keys():
-                say("data pipeline: the committed record")
-                return record
-    folder = in_project(runs_dir)
-    record = data_record(folder / "data_quality", pool_size, say, workers, pool_seeds)
-    record.write(folder / DATA_FILE)
-    return record
-
-
-def data_record(
+def make_record(
     folder: Path,
     pool_size: int | None,
     progress: Say,
@@ -297,3 +228,19 @@ def data_record(
             for name in BOUNDS
         },
     )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="of the builds, which are resumed")
+    parser.add_argument("output", type=Path, help="the record")
+    parser.add_argument("--pool-size", type=int, help="problems of the pool; all where not given")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    seeds, workers = options.seeds, options.workers
+    make_record(options.folder, options.pool_size, say, workers, seeds).write(options.output)
+
+
+if __name__ == "__main__":
+    main()

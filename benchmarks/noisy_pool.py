@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.planted import Pool, needs_program, plant
 from mcbench.data.config import BuildConfig
 from mcbench.data.decontaminate import DecontaminateConfig
 from mcbench.data.dedup import DedupConfig
@@ -20,7 +21,6 @@ from mcbench.data.filter import FilterConfig
 from mcbench.data.process import ProcessConfig
 from mcbench.data.schema import Problem
 from mcbench.data.verify import VerifyConfig
-from mcbench.experiments.planted import Pool, needs_program, plant
 from mcbench.nano.problems import MIN_TESTS, load_split
 
 DEFECTS = (
@@ -28,7 +28,7 @@ DEFECTS = (
     *("foreign", "short", "repetitive", "irrelevant", "contradictory_tests"),
     *("copy", "reworded_copy", "broken_test", "wrong_reference", "constant"),
 )
-"""Those of `mcbench.experiments.planted` that suit nano problems; two more are planted here."""
+"""Those of `benchmarks.planted` that suit nano problems; two more are planted here."""
 SHARE = 0.02
 SETTINGS: dict[str, object] = {
     # Statements say how input goes in nano's own words.
