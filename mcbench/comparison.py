@@ -211,12 +211,13 @@ def compare(
         raise UserError("compare needs arms, or the name of an experiment that has some")
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
-    if page_likely() and train:
+    watched = page_likely() and train
+    if watched:
         _watch(folder, missing_runs(planned, folder, use_records, fresh))
     study = run_study(
         arms, experiment, profile, seeds, steps, settings, runs_dir=folder,
         use_records=use_records, workers=workers, fresh=fresh,
-        temperatures=temperatures, address=address, launch=launch, train=train,
+        temperatures=temperatures, address=address, launch=launch, train=train, apart=watched,
     )  # fmt: skip
     return Comparison(**{one.name: getattr(study, one.name) for one in fields(study)})
 
