@@ -21,6 +21,8 @@ def watch(runs: str, port: int, unix_socket: str | None) -> None:
 
     from mcbench.report.dashboard.server import serve
     from mcbench.runs.place import in_project
+    from mcbench.scale.process import end_with_parent
 
+    end_with_parent()  # where JupyterLab's server started it
     path = None if unix_socket is None else Path(unix_socket)
     serve(in_project(runs), port, path, partial(print, flush=True))

@@ -34,7 +34,7 @@ from mcbench.runs.store import INTERRUPTED, RunStore
 from mcbench.scale.sweep import PlannedRun, train_all
 
 FOLDER = "trainings"
-_LOOK_S, _STOP_S = 0.2, 90.0
+_LOOK_S, _REQUEST_S, _STOP_S = 0.2, 2.0, 90.0
 _SHOWN = 20  # lines of the past that who is attached sees
 _HEADING = "== attempt"
 
@@ -198,9 +198,23 @@ def _wait(training: Training, say: Say) -> None:
     try:
         training.follow(say)
     except KeyboardInterrupt:
-        training.stop()
-        say("interrupted: training is stopped; running the cell again resumes it")
+        if not _kernel_ends():
+            training.stop()
+            say("interrupted: training is stopped; running the cell again resumes it")
         raise
+
+
+def _kernel_ends() -> bool:
+    """Whether the kernel is being restarted or shut down: its cell is interrupted first, and the
+    request, which another thread answers, comes right after that.
+    """
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    late = time.monotonic() + _REQUEST_S
+    while shell is not None and time.monotonic() < late:
+        if shell.exit_now:
+            return True
+        time.sleep(_LOOK_S)
+    return False
 
 
 def main(folder: Path) -> int:

@@ -8,8 +8,10 @@ runs that the server knows.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
+import math
 import signal
 import socket
 from collections.abc import Callable
@@ -28,6 +30,8 @@ from mcbench.report.rendering import asset
 HOST, PORT = "127.0.0.1", 8866
 # A page of elsewhere whose name was made to lead here asks with its own name (DNS rebinding).
 HOSTS = r"(127\.0\.0\.1|localhost|\[::1\])"
+IDLE_S = 900.0
+_LOOK_S = 30.0
 _MOST_ASKED = 1 << 20  # bytes
 
 
@@ -88,7 +92,7 @@ class _State(_Handler):
 def application(watch: Watch, hosts: str = HOSTS) -> Application:
     """The pages of one folder, for requests that name one of ``hosts`` (a pattern)."""
     scripts = r"/(plotly\.min\.js|page\.js|samples\.js|watch\.js|run_list\.js)"
-    routes: list = [(r"/", _Page), (scripts, _Script), (r"/state", _State), (r"/favicon\.ico", _NoIcon)]
+    routes: list[tuple[str, type[_Handler]]] = [(r"/", _Page), (scripts, _Script), (r"/state", _State), (r"/favicon\.ico", _NoIcon)]
     given = {"watch": watch}
     app = Application(log_function=lambda handler: None, compress_response=True)
     app.add_handlers(hosts, [(path, handler, given) for path, handler in routes])
@@ -103,7 +107,8 @@ def serve(
 
     Args:
         port: on 127.0.0.1; 0 takes a free one.
-        unix_socket: a path to listen at instead, for who passes requests on and checks them.
+        unix_socket: a path to listen at instead, for who passes requests on and checks them; the
+            process ends when nobody has asked anything for :data:`IDLE_S`.
         say: receives the address, once pages are answered there.
 
     Raises:
@@ -112,11 +117,12 @@ def serve(
     watch = Watch(runs)
     if unix_socket is not None:
         app, sockets = application(watch, r".*"), [bind_unix_socket(str(unix_socket), mode=0o600)]
-        address = str(unix_socket)
+        address, idle_s = str(unix_socket), IDLE_S
     else:
-        app, sockets = application(watch), _bound(port)
+        app, sockets, idle_s = application(watch), _bound(port), math.inf
         address = f"http://{HOST}:{sockets[0].getsockname()[1]}/"
-    asyncio.run(_serve(app, sockets, lambda: say(f"{runs}: {address} (Ctrl-C ends it)")))
+    line = f"{runs}: {address} (Ctrl-C ends it)"
+    asyncio.run(_serve(app, sockets, lambda: say(line), lambda: watch.idle_s() > idle_s))
 
 
 def _bound(port: int) -> list[socket.socket]:
@@ -130,7 +136,10 @@ def _bound(port: int) -> list[socket.socket]:
         raise UserError(f"port {port} {why}; another one: --port 0 finds a free one") from None
 
 
-async def _serve(app: Application, sockets: list[socket.socket], ready: Callable[[], None]) -> None:
+async def _serve(
+    app: Application, sockets: list[socket.socket], ready: Callable[[], None],
+    done: Callable[[], bool],
+) -> None:  # fmt: skip
     server = HTTPServer(app, max_body_size=_MOST_ASKED, max_buffer_size=_MOST_ASKED)
     server.add_sockets(sockets)
     ended = asyncio.Event()
@@ -138,5 +147,7 @@ async def _serve(app: Application, sockets: list[socket.socket], ready: Callable
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
     ready()
-    await ended.wait()
+    while not ended.is_set() and not done():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), _LOOK_S)
     server.stop()

@@ -17,7 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from mcbench.errors import UserError
-from mcbench.files import digest
+from mcbench.files import digest, write_json
 from mcbench.report.base import SMOOTHING
 from mcbench.report.dashboard.board import FIRST_SECTIONS, Board, ahead
 from mcbench.report.dashboard.follower import Planned, StoreFollower
@@ -28,6 +28,7 @@ from mcbench.report.encode import figure_spec
 from mcbench.report.panels import PANELS, SECTIONS, drawn, left_out
 from mcbench.report.rendering import environment, render
 from mcbench.report.style import arm_styles
+from mcbench.runs.config import Config
 
 # As the dashboard in a notebook: looking and drawing may each take this share of a processor, and
 # nobody waits longer than this for the table after a step, or for the figures.
@@ -47,22 +48,51 @@ class _Drawing:
     seen: int
 
 
+VIEWS = "views"
+
+
+def write_view(runs: Path, planned: Planned, records: Sequence[Path] = ()) -> Path:
+    """Note which runs of a folder belong together, and what their arms are called, for a page of
+    theirs; returns its file. The same runs have the same file.
+
+    Args:
+        records: folders of compact records that stand in for runs not in the folder.
+    """
+    path = runs / VIEWS / f"{digest(sorted(config.run_id for _, config in planned))}.json"
+    rows = [{"arm": arm, "config": config.to_dict()} for arm, config in planned]
+    write_json(path, {"runs": rows, "records": [str(one.absolute()) for one in records]})
+    return path
+
+
+def _read_view(path: Path) -> tuple[Path, Planned, list[Path]]:
+    """The folder of runs, the runs and the records of a view's file."""
+    try:
+        found = json.loads(path.read_text())
+        planned = [(str(one["arm"]), Config.from_dict(one["config"])) for one in found["runs"]]
+        return path.parents[1], planned, [Path(one) for one in found["records"]]
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        raise UserError(
+            f"{path} is a file; name a folder of runs or a run directory"
+        ) from None
+
+
 class Watch:
     """Follows a folder of runs for any number of pages.
 
     Args:
-        root: a folder of runs, or one run directory.
-        planned: the runs to follow, also those that have not begun; all of the folder where None.
+        runs: a folder of runs, one run directory, or a file of :func:`write_view`.
 
     Raises:
-        UserError: it is a file.
+        UserError: it is another file.
     """
 
-    def __init__(self, root: Path, planned: Planned | None = None) -> None:
-        if root.exists() and not root.is_dir():
-            raise UserError(f"{root} is a file; name a folder of runs or a run directory")
-        self.root = root
-        self.store = StoreFollower(root, planned)
+    def __init__(self, runs: Path) -> None:
+        planned, records = None, []
+        self.root = runs
+        if runs.is_file():
+            self.root, planned, records = _read_view(runs)
+        self.store = StoreFollower(self.root, planned, records)
+        self._asked_at = time.monotonic()
         self.board = Board(self.store)
         self.responses = Responses()
         self._first: list[str] = []  # runs that are drawn unless a reader takes them out
@@ -90,6 +120,7 @@ class Watch:
         Raises:
             ValueError, TypeError, KeyError, AttributeError: nothing that the page asks.
         """
+        self._asked_at = time.monotonic()
         self._look()
         models = list(self.board.sizes)
         model = asked.get("model")
@@ -116,6 +147,10 @@ class Watch:
             arm, step = str(point["arm"]), float(point["step"])
             found["point"] = self.board.stored_nearest(model, arm, step, chosen)
         return found
+
+    def idle_s(self) -> float:
+        """Seconds since anybody asked."""
+        return time.monotonic() - self._asked_at
 
     def _look(self) -> None:
         """Read what is new, unless somebody just did."""
