@@ -1,9 +1,10 @@
 """What ``mcbench watch`` costs: processor time of the server while runs grow and a browser looks.
 
-``python benchmarks/watch.py`` writes run directories under way, serves them with the command, opens
-the page in a headless Chromium (both sections of figures that it begins with), and appends a step to
-each run every ``--step-s`` seconds. Printed is the processor time of the server's process, kernel
-time included, as a share of the time that passed, without its start and the page's first answer.
+``python benchmarks/watch.py`` writes run directories under way, serves them with the command,
+opens the page in a headless Chromium (both sections of figures that it begins with), and appends a
+step to each run every ``--step-s`` seconds. Printed is the processor time of the server's process,
+kernel time included, as a share of the time that passed, without its start and the page's first
+answer.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ BROWSER = Path(__file__).parents[1] / "tests" / "report" / "browser.py"
 def browser() -> Any:
     """The module that drives one in the tests."""
     spec = spec_from_file_location("browser", BROWSER)
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -221,4 +221,3 @@ def compare(
         temperatures=temperatures, address=address, launch=launch, train=train, apart=watched,
     )  # fmt: skip
     return Comparison(**{one.name: getattr(study, one.name) for one in fields(study)})
-

@@ -2,8 +2,8 @@
 
 A view that a kernel serves is lost with the kernel, and with the page. So the server passes
 ``mcbench/watch/<path>/`` on to an ``mcbench watch`` of its own for that path, started when it is
-first asked for, ended when nobody has looked for a while: at whatever address JupyterLab has, through
-its login. Kernels that this server starts are told so in :data:`ADDRESS`.
+first asked for, ended when nobody has looked for a while: at whatever address JupyterLab has,
+through its login. Kernels that this server starts are told so in :data:`ADDRESS`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def address(path: Path) -> str | None:
 
 
 class _Socket(Resolver):
-    def initialize(self, path: Path) -> None:  # type: ignore[override]
+    def initialize(self, path: Path) -> None:
         self.path = path
 
     async def resolve(self, host: str, port: int, family: Any = 0) -> list[tuple[int, Any]]:

@@ -4,11 +4,11 @@ which record is of which arm: planned runs and records have the same ids.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcbench.runs.config import Config
 from mcbench.runs.records import finished_records
 from mcbench.runs.say import clock
 from mcbench.runs.store import RunRecord, RunStore
@@ -51,26 +51,51 @@ class Plan:
         ]
 
     def _time(self, workers: int) -> str:
-        """By what finished runs took; and how many of each profile there are that has none."""
+        """By what finished runs took, and of profiles for GPUs that have none by the formulas; no
+        total where some are left. And how many of each profile these are.
+        """
         if not self.missing:
             return "none"
         known = {one.run_id: one for one in finished_records(*self.folders)}.values()
         alike = {one.config.computation: one.config for one in self.missing}
         paces = {name: pace_of(config, known) for name, config in alike.items()}
-        total, sources, unknown = 0.0, dict[str, None](), Counter[str]()
+        total, sources, left = 0.0, dict[str, None](), list[Config]()
         for config in (one.config for one in self.missing):
             if pace := paces[config.computation]:
                 total += pace.seconds * config.steps
                 sources[pace.source] = None
             else:
-                unknown[config.profile] += 1
+                left.append(config)
         side = f" with {workers} side by side" if workers > 1 else " one after another"
-        parts = [f"{clock(total / workers)}{side} ({', '.join(sources)})"] if sources else []
-        parts += [
-            f"unknown for {count} of {name}, of which no run is finished"
-            for name, count in sorted(unknown.items())
-        ]
+        timed = f"{clock(total / workers)}{side} ({', '.join(sources)})" if sources else ""
+        if not left:
+            return timed
+        parts = [*_gpu_hours(left)]
+        if timed:
+            parts.append(f"the other {len(self.missing) - len(left)} take {timed}")
         return "; ".join(parts)
+
+
+def _gpu_hours(configs: Sequence[Config]) -> Iterator[str]:
+    """What runs of which none is finished take, by profile: GPU-hours by formulas, or unknown."""
+    from mcbench.scale.dry_run import gpu_hours  # loads the trainer
+
+    by_profile: dict[str, list[Config]] = {}
+    for config in configs:
+        by_profile.setdefault(config.profile, []).append(config)
+    for name, of in sorted(by_profile.items()):
+        found = {one.computation: one for one in of}
+        each = {key: gpu_hours(one) for key, one in found.items()}
+        hours = [each[one.computation] for one in of]
+        known = [one for one in hours if one is not None]
+        if len(known) < len(hours):
+            yield f"unknown for {len(of)} of {name}, of which no run is finished"
+        else:
+            where = ", ".join(dict.fromkeys(gpu for _, gpu in known))
+            yield (
+                f"{sum(one for one, _ in known):,.0f} GPU-hours for {len(of)} of {name} on {where},"
+                " by formulas that were not measured on a GPU"
+            )
 
 
 def make_plan(

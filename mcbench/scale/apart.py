@@ -1,9 +1,9 @@
-"""Training that outlives who asked for it: runs in a process that a notebook's kernel starts and any
-later one finds again.
+"""Training that outlives who asked for it: runs in a process that a notebook's kernel starts and
+any later one finds again.
 
 A kernel may be restarted, and its page reloaded, while runs train. So they are trained by a process
-in a session of its own, which an interrupt or the end of the kernel does not reach. Who asks for the
-same runs again is attached to it: sees what it prints, waits for it, and can stop it. Below the
+in a session of its own, which an interrupt or the end of the kernel does not reach. Who asks for
+the same runs again is attached to it: sees what it prints, waits for it, and can stop it. Below the
 folder of runs it keeps::
 
     trainings/<hash of the run ids>/

@@ -106,6 +106,24 @@ def estimate_lines(
             yield f"  start: {launch(name, processes).shown(arguments)}"
 
 
+def gpu_hours(config: Config) -> tuple[float, str] | None:
+    """GPU-hours of a run and where, by the formulas: on the first of the usual machines that it
+    fits; None of a profile for processors, or where there is no estimate.
+    """
+    if config.precision == "fp32":
+        return None
+    try:
+        shape_of(config.model)
+        check_backend(config, gpu=True)
+    except UserError:
+        return None
+    for machine, processes, sharding in _places(None):
+        found = estimate(config, machine, processes, sharding)
+        if found.fits and found.time is not None:
+            return processes * found.time.total / 3600, f"{processes} x {machine.name}"
+    return None
+
+
 def _places(chosen: Launch | None) -> Iterator[tuple[Machine, int, str]]:
     here = gpu_here()
     if chosen is not None:

@@ -39,6 +39,7 @@ from mcbench.scale.process import (
     how_it_ended,
     start,
 )
+from mcbench.scale.shapes import shape_of
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
@@ -306,6 +307,25 @@ def _mark_failed(run: Run, reason: str) -> None:
 def launched() -> bool:
     """Whether this process is one of several that ``accelerate launch`` or torchrun started."""
     return "LOCAL_RANK" in os.environ
+
+
+LARGE = 500_000_000  # parameters, from which on a processor takes days
+
+
+def check_gpu(config: Config) -> None:
+    """Refuse a large model where there is no GPU.
+
+    Raises:
+        UserError: it would take days or weeks here.
+    """
+    if gpu_here() is None and config.precision == "bf16":
+        parameters = shape_of(config.model).parameters
+        if parameters >= LARGE:
+            raise UserError(
+                f"{config.profile} trains {parameters / 1e9:.1f}B parameters, and no GPU is "
+                "visible here: on a processor that takes weeks, whatever samples. --dry-run says "
+                "which GPUs would do; --on-cpu trains here all the same"
+            )
 
 
 def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:

@@ -193,7 +193,9 @@ def test_a_planned_sweep_says_what_is_recorded(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(Path(__file__).parents[2])
     assert main(["sweep", "results", "--dry-run", "--runs-dir", str(tmp_path)]) == 0
     told = "84 of 96 recorded in reports/records; --keep DIR counts them as finished"
-    assert capsys.readouterr().out.splitlines()[-1] == told
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("runs: 96 by arm and seed")
+    assert out[3:] == [told, "--list shows a line for each of the 96 runs"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The page that ``mcbench watch`` serves: over HTTP, and in a browser with a reload in the middle."""
+"""The page that ``mcbench watch`` serves: over HTTP, and in a browser that is reloaded."""
 
 import json
 import signal
@@ -58,7 +58,7 @@ def test_a_page_is_sent_what_changed_and_nothing_else(tmp_path: Path) -> None:
     assert {row["id"]: row["state"] for row in parts["rows"]["is"]["rows"]} == {
         "live": "starting", "done": "finished",
     }  # fmt: skip
-    assert "id=\"reward\"" in parts["sections"]["is"]["Learning"]
+    assert 'id="reward"' in parts["sections"]["is"]["Learning"]
     have = {name: part["version"] for name, part in parts.items()}
     assert watch.answer({"sections": SECTIONS, "have": have})["parts"] == {}
     path = run.path / "steps.jsonl"
@@ -86,7 +86,13 @@ def test_nothing_but_its_own_page_is_answered(tmp_path: Path, capfd: Any) -> Non
         assert (status, "1 finished" in told) == (200, True)
         assert fetched(url, Host="evil.example:80")[0] == 404
         assert fetched(f"{url}state", {}, Host="evil.example")[0] == 404
-        for path in ("runs/a/run.json", "../run.json", "%2e%2e/run.json", "a/run.json", "watch.css"):
+        for path in (
+            "runs/a/run.json",
+            "../run.json",
+            "%2e%2e/run.json",
+            "a/run.json",
+            "watch.css",
+        ):
             assert fetched(url + path)[0] == 404
         assert fetched(f"{url}state", {}, **{"Content-Type": "text/plain"})[0] == 415
         hostile = ["text", [1], {"browser": {"run": "../a", "step": "../../etc/passwd"}},
@@ -95,12 +101,12 @@ def test_nothing_but_its_own_page_is_answered(tmp_path: Path, capfd: Any) -> Non
         assert statuses <= {200, 400}
         port = url.rstrip("/").rpartition(":")[2]
         assert main(["watch", str(tmp_path / "runs"), "--port", port]) == 2
-        assert capfd.readouterr().err == (
-            f"mcbench: port {port} is taken or not allowed; another one: --port 0 finds a free one\n"
-        )
+        told = "is taken or not allowed; another one: --port 0 finds a free one\n"
+        assert capfd.readouterr().err == f"mcbench: port {port} {told}"
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
-        assert process.stderr and "Traceback" not in process.stderr.read()
+        assert process.stderr
+        assert "Traceback" not in process.stderr.read()
 
 
 def test_a_file_is_no_folder_of_runs(tmp_path: Path, capsys: Any) -> None:

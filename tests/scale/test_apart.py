@@ -17,7 +17,8 @@ from mcbench.scale.sweep import PlannedRun
 
 HERE = Path(__file__).parent
 TRAINER = (
-    "import sys; from pathlib import Path; import stand_in; from mcbench.scale import apart, process;"
+    "import sys; from pathlib import Path; import stand_in;"
+    "from mcbench.scale import apart, process;"
     "process.command = stand_in.command; sys.exit(apart.main(Path(sys.argv[1])))"
 )
 KERNEL = """
@@ -91,10 +92,14 @@ def test_it_outlives_a_kernel_and_the_next_one_is_attached_to_it(tmp_path):
     assert run.is_alive()
     ids = [one.config.run_id for one in runs("stays", "other")]
     (training,) = under_way(ids, store)
-    assert under_way(ids[:1], store) and not under_way(["none"], store)
+    assert under_way(ids[:1], store)
+    assert not under_way(["none"], store)
     with kernel(tmp_path, "stays", "other") as second:
         lines = until(second, "[stays] step 1/")  # of before, shown again
-        assert lines[0] == f"attached to process {training.owner['pid']}, which trains these runs already"
+        assert (
+            lines[0]
+            == f"attached to process {training.owner['pid']}, which trains these runs already"
+        )
         second.send_signal(signal.SIGINT)
         assert "interrupted: training is stopped" in second.communicate()[0]
     assert not training.is_alive()
@@ -108,5 +113,7 @@ def test_a_killed_trainer_is_said_and_leaves_no_run_behind(tmp_path):
         until(asking, "[stays] step 1/")
         (training,) = under_way([runs("stays")[0].config.run_id], RunStore(tmp_path))
         os.kill(training.owner["pid"], signal.SIGKILL)
-        assert "the process that trains was killed; what it printed is in" in asking.communicate()[1]
+        assert (
+            "the process that trains was killed; what it printed is in" in asking.communicate()[1]
+        )
     assert states(RunStore(tmp_path)) == [("interrupted", False)]

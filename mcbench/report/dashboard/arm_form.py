@@ -2,14 +2,15 @@
 
 Finished arms are drawn from the run folder or the committed records, running ones live. What the
 form adds is trained by a process that outlives the kernel, stopped and resumed from there, and
-remembered beside the runs, so that the view comes back when the cell runs again. The curves, the runs and the
-responses are those of :class:`mcbench.report.dashboard.dashboard.Dashboard`.
+remembered beside the runs, so that the view comes back when the cell runs again. The curves, the
+runs and the responses are those of :class:`mcbench.report.dashboard.dashboard.Dashboard`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,7 @@ from mcbench.runs.store import INTERRUPTED, RunStore
 from mcbench.scale.apart import Training, training_of, under_way
 from mcbench.scale.pace import Pace, recorded_pace, responses_of_update
 
+ESTIMATING = "estimating…"
 EMPTY: dict[str, Any] = {"name": "", "base": "", "seeds": "", "values": {}}
 
 
@@ -79,6 +81,7 @@ class Workbench(Dashboard):
         self._added = {name: one for name, one in kept.items() if name not in arms}
         self.own = {name: one["settings"] for name, one in self._added.items()}
         self._begun: dict[str, Training] = {}
+        self._cost_lock = threading.Lock()
         self._paces: dict[tuple[str, str, int], Pace | None] = {}
         plan = plan_runs(self.arms_given, self.profiles, seeds, steps, settings)
         plan += [run for name in self._added for run in self._runs_of(name)]
@@ -146,13 +149,29 @@ class Workbench(Dashboard):
             name, settings, seeds = self._wanted()
             planned = self._planned(name or "new", settings, seeds)
             told["line"] = f"{json.dumps(name, ensure_ascii=False)}: {settings!r},"
-            told["cost"] = self._cost(planned)
+            if name or self.form.asked["values"]:
+                told["cost"] = ESTIMATING
             if name in {**self.arms_given, **self.own}:
                 raise UserError(f"there is an arm {name!r} already; give this one another name")
             told["ready"] = bool(name)
         except UserError as error:
             told["problem"] = str(error)
         self.form.told = told
+        if told["cost"]:
+            # Reading what finished runs took is seconds of work the first time.
+            self.costing = threading.Thread(target=self._tell_cost, args=(told, planned))
+            self.costing.start()
+
+    def _tell_cost(self, told: dict[str, Any], planned: Sequence[PlannedRun]) -> None:
+        with self._cost_lock:
+            if self.form.told is not told:  # something else is asked by now
+                return
+            try:
+                cost = self._cost(planned)
+            except UserError as error:
+                cost = f"how long is not known: {error}"
+            if self.form.told is told:
+                self.form.told = {**told, "cost": cost}
 
     def _cost(self, planned: Sequence[PlannedRun]) -> str:
         """How much there is to train and how long that takes by what finished runs took."""

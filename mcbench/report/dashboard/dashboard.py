@@ -19,7 +19,7 @@ import ipywidgets as widgets
 
 from mcbench.errors import UserError, unknown
 from mcbench.report.base import SMOOTHING
-from mcbench.report.dashboard.board import FIRST_SECTIONS, Board, ahead, started
+from mcbench.report.dashboard.board import FIRST_SECTIONS, Board, ahead
 from mcbench.report.dashboard.curves import CurvesView
 from mcbench.report.dashboard.follower import Planned, RunFollower, StoreFollower
 from mcbench.report.dashboard.live_figure import PlotlySource, answer_while_busy

@@ -175,6 +175,7 @@ class RunFollower:
         self._meta_seen: tuple[int, int, int] | None = None
         self._step_file = LineFile(path / "steps.jsonl")
         self._eval_file = LineFile(path / "evals.jsonl")
+        self._accuracy: dict[int, float] | None = None
         self._forget_steps()
         self._forget_evals()
 
@@ -278,7 +279,7 @@ class RunFollower:
             self._hold_evals([*self._record.eval_lines, *short])
 
     def _hold_evals(self, lines: list[dict[str, Any]]) -> None:
-        self._accuracy: dict[int, float] | None = None
+        self._accuracy = None
         self._record = RunRecord({"run_id": self.run_id}, [], lines, self.path)
 
     def _read_stand_in(self, path: Path) -> bool:

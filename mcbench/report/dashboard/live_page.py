@@ -1,5 +1,5 @@
-"""The live view above a cell that trains: JupyterLab's server serves it, so that it is there after a
-reload and after a restart of the kernel.
+"""The live view above a cell that trains: JupyterLab's server serves it, so that it is there after
+a reload and after a restart of the kernel.
 """
 
 from __future__ import annotations

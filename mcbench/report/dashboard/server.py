@@ -1,5 +1,5 @@
-"""``mcbench watch``: the live page of a folder of runs on an address of this machine, no kernel behind
-it and nothing trained from it.
+"""``mcbench watch``: the live page of a folder of runs on an address of this machine, no kernel
+behind it and nothing trained from it.
 
 What a browser asks names no file: assets are a fixed list, and responses are found by the ids of
 runs that the server knows.
@@ -92,7 +92,12 @@ class _State(_Handler):
 def application(watch: Watch, hosts: str = HOSTS) -> Application:
     """The pages of one folder, for requests that name one of ``hosts`` (a pattern)."""
     scripts = r"/(plotly\.min\.js|page\.js|samples\.js|watch\.js|run_list\.js)"
-    routes: list[tuple[str, type[_Handler]]] = [(r"/", _Page), (scripts, _Script), (r"/state", _State), (r"/favicon\.ico", _NoIcon)]
+    routes: list[tuple[str, type[_Handler]]] = [
+        (r"/", _Page),
+        (scripts, _Script),
+        (r"/state", _State),
+        (r"/favicon\.ico", _NoIcon),
+    ]
     given = {"watch": watch}
     app = Application(log_function=lambda handler: None, compress_response=True)
     app.add_handlers(hosts, [(path, handler, given) for path, handler in routes])

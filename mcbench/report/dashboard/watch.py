@@ -1,6 +1,7 @@
 """A folder of runs as a web page follows it: what changed since the page asked last.
 
-A page asks again and again and names the version that it has of each part; it is sent what is newer.
+A page asks again and again and names the version that it has of each part; it is sent what is
+newer.
 Nothing is remembered of a page, so that a reload, or many of them, change nothing. Only what was
 appended to the files is read, and all pages share it.
 """
@@ -71,9 +72,7 @@ def _read_view(path: Path) -> tuple[Path, Planned, list[Path]]:
         planned = [(str(one["arm"]), Config.from_dict(one["config"])) for one in found["runs"]]
         return path.parents[1], planned, [Path(one) for one in found["records"]]
     except (OSError, ValueError, KeyError, TypeError, IndexError):
-        raise UserError(
-            f"{path} is a file; name a folder of runs or a run directory"
-        ) from None
+        raise UserError(f"{path} is a file; name a folder of runs or a run directory") from None
 
 
 class Watch:
@@ -87,7 +86,8 @@ class Watch:
     """
 
     def __init__(self, runs: Path) -> None:
-        planned, records = None, []
+        planned: Planned | None = None
+        records: list[Path] = []
         self.root = runs
         if runs.is_file():
             self.root, planned, records = _read_view(runs)
@@ -202,7 +202,7 @@ class Watch:
         for section in sections:
             panels = []
             for kind in (kind for kind in PANELS.values() if kind.section == section):
-                plots, _, lacks = drawn(kind, arms, 1)  # the page smooths
+                plots, _, lacks = drawn(kind, arms, SMOOTHING)
                 panels.append((kind.title, plots, left_out(plots) if plots else lacks))
                 figures |= {plot.id: figure_spec(plot.figure) for plot in plots}
             html[section] = str(macros.section(section, panels, set(shown)))
