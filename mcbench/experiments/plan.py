@@ -77,25 +77,27 @@ class Plan:
 
 
 def _gpu_hours(configs: Sequence[Config]) -> Iterator[str]:
-    """What runs of which none is finished take, by profile: GPU-hours by formulas, or unknown."""
+    """What runs of which none is finished take: GPU-hours of a profile by formulas, or unknown."""
     from mcbench.scale.dry_run import gpu_hours  # loads the trainer
 
     by_profile: dict[str, list[Config]] = {}
     for config in configs:
         by_profile.setdefault(config.profile, []).append(config)
+    unknown: dict[str, int] = {}
     for name, of in sorted(by_profile.items()):
-        found = {one.computation: one for one in of}
-        each = {key: gpu_hours(one) for key, one in found.items()}
-        hours = [each[one.computation] for one in of]
-        known = [one for one in hours if one is not None]
-        if len(known) < len(hours):
-            yield f"unknown for {len(of)} of {name}, of which no run is finished"
-        else:
-            where = ", ".join(dict.fromkeys(gpu for _, gpu in known))
-            yield (
-                f"{sum(one for one, _ in known):,.0f} GPU-hours for {len(of)} of {name} on {where},"
-                " by formulas that were not measured on a GPU"
-            )
+        each = {one.computation: gpu_hours(one) for one in of}
+        known = [hours for one in of if (hours := each[one.computation]) is not None]
+        if len(known) < len(of):
+            unknown[name] = len(of)
+            continue
+        where = ", ".join(dict.fromkeys(gpu for _, gpu in known))
+        yield (
+            f"{sum(one for one, _ in known):,.0f} GPU-hours for {len(of)} of {name} on {where}, "
+            "by formulas that were not measured on a GPU"
+        )
+    if unknown:
+        told = ", ".join(unknown)
+        yield f"unknown for {sum(unknown.values()):,} of {told}, of which no run is finished"
 
 
 def make_plan(
