@@ -28,6 +28,7 @@ from mcbench.files import json_or_text, write_json
 from mcbench.grpo.recipes import RECIPES
 from mcbench.report.dashboard.dashboard import Dashboard
 from mcbench.report.dashboard.live_figure import ASSETS, answer_while_busy
+from mcbench.report.dashboard.live_page import link_live
 from mcbench.report.dashboard.progress import progress_of, span
 from mcbench.report.served import page_likely
 from mcbench.runs.config import CHANGEABLE, SETTINGS, Config, family_of
@@ -85,9 +86,8 @@ class Workbench(Dashboard):
         self._paces: dict[tuple[str, str, int], Pace | None] = {}
         plan = plan_runs(self.arms_given, self.profiles, seeds, steps, settings)
         plan += [run for name in self._added for run in self._runs_of(name)]
-        super().__init__(
-            runs_dir, planned=[(one.arm, one.config) for one in plan], records=records, live=True
-        )
+        self.plan = [(one.arm, one.config) for one in plan]
+        super().__init__(runs_dir, planned=self.plan, records=records, live=True)
 
     def _build(self, sections: Sequence[str], smoothing: int) -> None:
         schema = Config.model_json_schema()["properties"]
@@ -323,4 +323,5 @@ def workbench(
     records = committed_records() if use_records else []
     bench = Workbench(experiment, arms, profile, seeds, steps, settings or {}, runs_dir, records)
     display(bench)
+    link_live(bench.folder, bench.plan, records)
     return bench.own

@@ -20,6 +20,15 @@ from mcbench.report.display import KEY
 _LOOK = "width: 100%; height: 720px; border: 0; resize: vertical"
 
 
+def link_live(runs: Path, planned: Planned, records: Sequence[Path] = ()) -> None:
+    """Below a dashboard of this kernel: where the same runs are shown without it, if they are."""
+    if page := address(write_view(runs, planned, records)):
+        link = f'<a href="{escape(page)}" target="_blank">These runs in a page of their own</a>'
+        html = f"<p>{link}, which needs no kernel.</p>"
+        told = {"text/html": html, "text/plain": ""}
+        display(told, metadata={KEY: {"live": True}}, raw=True)
+
+
 def show_live(runs: Path, planned: Planned, records: Sequence[Path] = ()) -> None:
     """Show runs while they train; arguments as for :func:`write_view`.
 
