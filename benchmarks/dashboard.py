@@ -33,9 +33,9 @@ from mcbench.files import ProcessLock, append_line, write_json
 MEASURED = {"dataset": "nano:test", "dataset_hash": "0" * 16, "attempts": 4, "temperature": 1.0}
 
 
-def resident_mb() -> float:
-    """Resident memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+def resident_mb(pid: int | str = "self") -> float:
+    """Resident memory of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * 4096 / 1e6
 
 

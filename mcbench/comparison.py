@@ -22,11 +22,10 @@ from IPython import get_ipython
 
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms
-from mcbench.experiments.experiments import PlannedRun
 from mcbench.experiments.study import Study, missing_runs, planned_study, run_study
 from mcbench.report import display
 from mcbench.report.claims import claim_sections, our_sections
-from mcbench.report.dashboard.dashboard import Dashboard
+from mcbench.report.dashboard.live_page import show_live
 from mcbench.report.experiment import block_of, frame, paper_table
 from mcbench.report.head import head_of, nothing_recorded
 from mcbench.report.page import Panel, Table, slug
@@ -37,7 +36,7 @@ from mcbench.report.served import page_likely
 from mcbench.report.site import write_comparison
 from mcbench.report.sources import Sources, arms_of
 from mcbench.report.style import spoken
-from mcbench.runs.place import in_project
+from mcbench.runs.place import committed_records, in_project
 
 
 @dataclass(frozen=True, repr=False)
@@ -180,7 +179,8 @@ def compare(
 
     What is finished in ``runs_dir``, or recorded in the checkout's ``reports/records``, is not
     trained again; how much of each there is, is said first. In JupyterLab a live dashboard stands
-    above the cell while runs train; elsewhere there are lines of progress.
+    above the cell while runs train, which survives a reload and a restart of the kernel, as the
+    training does: the same cell is attached to it again. Elsewhere there are lines of progress.
 
     Args:
         arms: a name and the settings it changes, for each: ``{"rho 0.5": {"mask_ratio": 0.5}}``.
@@ -211,18 +211,13 @@ def compare(
         raise UserError("compare needs arms, or the name of an experiment that has some")
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
-    if page_likely() and train:
-        _watch(folder, missing_runs(planned, folder, use_records, fresh))
+    watched = page_likely() and train
+    if watched and missing_runs(planned, folder, use_records, fresh):
+        runs = [(one.arm, one.config) for one in planned]
+        show_live(folder, runs, committed_records() if use_records and not fresh else [])
     study = run_study(
         arms, experiment, profile, seeds, steps, settings, runs_dir=folder,
         use_records=use_records, workers=workers, fresh=fresh,
-        temperatures=temperatures, address=address, launch=launch, train=train,
+        temperatures=temperatures, address=address, launch=launch, train=train, apart=watched,
     )  # fmt: skip
     return Comparison(**{one.name: getattr(study, one.name) for one in fields(study)})
-
-
-def _watch(folder: Path, missing: Sequence[PlannedRun]) -> None:
-    if missing:
-        from IPython.display import display as shown
-
-        shown(Dashboard(folder, planned=[(one.arm, one.config) for one in missing]))

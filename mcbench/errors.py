@@ -13,6 +13,10 @@ class UserError(ValueError):
     TRL and transformers raise for a wrong setting, so that code written for them catches it.
     """
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in a notebook: the message alone, there too."""
+        return [f"UserError: {self}"]
+
 
 def unknown(what: str, given: object, allowed: Iterable[object]) -> UserError:
     """The error for a name that is not among the ``allowed`` ones, with the ones it resembles."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from mcbench.cli import checks, data, evaluate, notebook, report, runs, sweep, train
+from mcbench.cli import checks, data, evaluate, notebook, report, runs, sweep, train, watch
 from mcbench.cli.options import FailedError
 from mcbench.errors import UserError
 from mcbench.version import __version__
@@ -30,6 +30,7 @@ for command in (
     sweep.sweep,
     notebook.run,
     runs.runs,
+    watch.watch,
     evaluate.evaluate,
     data.data,
     report.report,

@@ -28,7 +28,7 @@ def settings(family: str | None, markdown: bool) -> None:
         print("\n".join([family, *(f"  {what}: {told}" for what, told in about(family).items())]))
         return
     if family is not None and family not in families:
-        raise unknown("family of settings, or setting", family, [*families, *CHANGEABLE])
+        raise unknown("family of settings, or setting", family, {*families, *CHANGEABLE})
     print("name, default (of profile, recipe or trainer: docs/settings.md), meaning (range)")
     for one in [family] if family else families:
         print(f"\n{one}" if family is None else one)

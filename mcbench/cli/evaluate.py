@@ -52,6 +52,7 @@ from mcbench.cli.options import Integers
 @click.option("--workers", type=int, default=2, help="Sandboxes that run programs.")
 @click.option("--seed", type=int, default=0)
 @click.option("--folder", help="Where samples and verdicts are kept.")
+@click.option("--dry-run", is_flag=True, help="Check, print what would be sampled, do nothing.")
 @click.option("-o", "--output", help="Also write the results to this JSON file.")
 def evaluate(**options: Any) -> None:
     """pass@1 of MODEL (nano-s, smollm2-135m, a checkpoint or run directory, a GGUF file, a hub id)

@@ -9,6 +9,7 @@ import click
 from mcbench.cli.options import Integers, read_arms, settings_options
 
 ALL = "all"
+FEW = 24  # runs that are listed unasked
 
 
 @click.command()
@@ -43,6 +44,7 @@ ALL = "all"
     help="Also write a compact record of each run here; runs that have one here or in the "
     "project's reports/records are finished.",
 )
+@click.option("--list", "listed", is_flag=True, help="With --dry-run: a line for every run.")
 @settings_options
 def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     """Train the missing runs of experiments (such as results), several at a time; 'all' is every
@@ -69,9 +71,11 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     committed = committed_records() if keep else []
     if options["dry_run"]:
         plan = make_plan(asked, RunStore(runs_dir), [*committed, keep] if keep else [])
-        _print_plan(plan, runs_dir, options["workers"] or 1)
+        _check(plan, runs_dir)
+        print(*plan.describe(options["workers"] or 1), sep="\n")
         if not keep:
             _print_recorded(plan)
+        _print_runs(plan, options["listed"])
         return
     train_missing(
         ", ".join(names), asked, runs_dir, workers=options["workers"], fresh=options["fresh"],
@@ -95,15 +99,22 @@ def _print_recorded(plan: Any) -> None:
         )
 
 
-def _print_plan(plan: Any, runs_dir: str, workers: int) -> None:
-    """One line a run, then the counts; refuses what training would refuse."""
+def _check(plan: Any, runs_dir: str) -> None:
+    """Refuse what training would refuse."""
     from mcbench.runs.arguments import trainer_arguments
     from mcbench.runs.store import RunStore
 
     store = RunStore(runs_dir)
     for planned in plan.distinct:
+        trainer_arguments(planned.config, store.run(planned.config).checkpoints)
+
+
+def _print_runs(plan: Any, all_of_them: bool) -> None:
+    """One line a run, of many only where they are asked for."""
+    if len(plan.distinct) > FEW and not all_of_them:
+        print(f"--list shows a line for each of the {len(plan.distinct)} runs")
+        return
+    for planned in plan.distinct:
         config = planned.config
-        trainer_arguments(config, store.run(config).checkpoints)
         state = plan.states[config.run_id]
         print(f"{config.run_id}  {state:11}  {config.steps:5} steps  {planned.label}")
-    print(*plan.describe(workers), sep="\n")

@@ -40,9 +40,12 @@ from mcbench.errors import UserError, unknown
     is_flag=True,
     help="With --dry-run: time some updates here (at most 30 s; 15 min on GPUs).",
 )
+@click.option(
+    "--on-cpu", is_flag=True, help="Train a profile for GPUs here although there is none."
+)
 def train(**options: Any) -> None:
     """Train one run; resumes an interrupted one, reuses a finished one."""
-    from mcbench.scale.launch import LaunchFailedError, train_here, train_launched
+    from mcbench.scale.launch import LaunchFailedError, check_gpu, train_here, train_launched
     from mcbench.scale.process import end_with_parent
 
     end_with_parent()
@@ -54,7 +57,10 @@ def train(**options: Any) -> None:
         arguments = _train_arguments(options)
         for line in dry_run(config, options["runs_dir"], launch, arguments, options["measure"]):
             print(line, flush=True)
-    elif launch is None:
+        return
+    if not options["on_cpu"]:
+        check_gpu(config)
+    if launch is None:
         train_here(config, options["runs_dir"], options["label"])
     else:
         try:

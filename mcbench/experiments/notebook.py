@@ -193,13 +193,15 @@ def run_notebook(
         # Parallel kernels race for TCP ports; sockets in a folder of their own cannot.
         with tempfile.TemporaryDirectory(prefix="mcbench-") as sockets:
             manager = {"transport": "ipc", "ip": f"{sockets}/kernel"}
+            # Interrupted, its kernel would tell how its sockets were closed under it.
+            quietly = {"extra_arguments": ["--log-level=CRITICAL"]}
             notebook = papermill.execute_notebook(
                 str(path),
                 str(output),
                 parameters=dict(parameters),
                 progress_bar=False,
                 **({} if quiet else {"stdout_file": sys.stdout, "stderr_file": sys.stderr}),
-                config=Config({"KernelManager": manager}),
+                config=Config({"KernelManager": manager, "NotebookClient": quietly}),
             )
     except papermill.PapermillExecutionError as error:
         if error.ename == "UserError":

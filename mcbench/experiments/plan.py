@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcbench.runs.config import Config
 from mcbench.runs.records import finished_records
 from mcbench.runs.say import clock
 from mcbench.runs.store import RunRecord, RunStore
@@ -51,26 +52,42 @@ class Plan:
         ]
 
     def _time(self, workers: int) -> str:
-        """By what finished runs took; and how many of each profile there are that has none."""
+        """By what finished runs took; no total where of some none is finished, and how many those
+        are.
+        """
         if not self.missing:
             return "none"
         known = {one.run_id: one for one in finished_records(*self.folders)}.values()
         alike = {one.config.computation: one.config for one in self.missing}
         paces = {name: pace_of(config, known) for name, config in alike.items()}
-        total, sources, unknown = 0.0, dict[str, None](), Counter[str]()
+        total, sources, left = 0.0, dict[str, None](), list[Config]()
         for config in (one.config for one in self.missing):
             if pace := paces[config.computation]:
                 total += pace.seconds * config.steps
                 sources[pace.source] = None
             else:
-                unknown[config.profile] += 1
+                left.append(config)
         side = f" with {workers} side by side" if workers > 1 else " one after another"
-        parts = [f"{clock(total / workers)}{side} ({', '.join(sources)})"] if sources else []
-        parts += [
-            f"unknown for {count} of {name}, of which no run is finished"
-            for name, count in sorted(unknown.items())
-        ]
+        timed = f"{clock(total / workers)}{side} ({', '.join(sources)})" if sources else ""
+        if not left:
+            return timed
+        parts = [_unknown(left)]
+        if timed:
+            parts.append(f"the other {len(self.missing) - len(left)} take {timed}")
         return "; ".join(parts)
+
+
+def _unknown(configs: Sequence[Config]) -> str:
+    """Of which runs nobody knows what they take, and what tells it."""
+    by_profile = Counter(config.profile for config in configs)
+    told = " and ".join(f"{count:,} of {name}" for name, count in sorted(by_profile.items()))
+    gpu = sorted({one.profile for one in configs if one.precision != "fp32"})
+    hours = "GPU-hours" if gpu else "time"
+    one = gpu[0] if gpu else min(by_profile)
+    return (
+        f"{hours} unknown for {told}, of which no run is finished: mcbench train --profile {one} "
+        f"--dry-run --measure times one{' on the GPU, before a sweep spends it' if gpu else ''}"
+    )
 
 
 def make_plan(

@@ -340,6 +340,7 @@ def run_study(
     address: str | None = None,
     launch: str | None = None,
     train: bool = True,
+    apart: bool = False,
 ) -> Study:
     """Find or train the runs of arms, measure what their experiment needs beside them, and assess.
 
@@ -355,6 +356,7 @@ def run_study(
         fresh: train again what is finished.
         temperatures: of the checkpoints of the ``temperature`` experiment; none: not measured now.
         train: whether missing runs are trained and measured; else they are left out.
+        apart: whether they are trained by a process that outlives this one.
 
     Raises:
         UserError: settings that do not fit, or a run failed.
@@ -367,7 +369,7 @@ def run_study(
     committed = committed_records() if use_records and not fresh else []
     found = train_missing(
         experiment or OWN, planned, folder, progress, workers, fresh, committed,
-        address=address, launch=launch, train=train,
+        address=address, launch=launch, train=train, apart=apart,
     )  # fmt: skip
     by_id = {record.run_id: record for record in found}
     by_arm: dict[str, list[RunRecord]] = {}

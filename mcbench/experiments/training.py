@@ -12,6 +12,7 @@ from mcbench.runs.compact import read_compact, write_compact
 from mcbench.runs.config import Config
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.store import RunRecord, RunStore, read_run
+from mcbench.scale.apart import train_apart, under_way
 from mcbench.scale.sweep import check_numbers, train_all
 
 
@@ -28,6 +29,7 @@ def train_missing(
     retries: int = 1,
     launch: str | None = None,
     train: bool = True,
+    apart: bool = False,
 ) -> list[RunRecord]:
     """Train what is missing of planned runs and return the record of each, in the order asked.
 
@@ -37,6 +39,8 @@ def train_missing(
         records: folders of compact records that count as finished runs.
         keep: a folder of compact records that also gets those of new runs.
         train: whether anything is trained; else what is missing is left out.
+        apart: by a process that outlives this one (:mod:`mcbench.scale.apart`); where one trains
+            these runs already, ``fresh`` deletes nothing.
         workers, address, retries, launch: as for :func:`mcbench.scale.sweep.train_all`.
 
     Raises:
@@ -47,7 +51,7 @@ def train_missing(
     store = RunStore(runs_dir)
     records = () if fresh else records
     folders = [Path(folder) for folder in (*records, *([keep] if keep else []))]
-    if fresh:
+    if fresh and not (apart and under_way([one.config.run_id for one in asked], store)):
         for one in asked:
             store.run(one.config).delete()
             if keep:
@@ -56,7 +60,7 @@ def train_missing(
     progress(_how_much(name, plan, store) + ("" if train else ", which is left out"))
     started = time.monotonic()
     try:
-        train_all(
+        (train_apart if apart else train_all)(
             plan.missing if train else [], store, progress, workers=workers, address=address,
             retries=retries, launch=launch,
         )  # fmt: skip

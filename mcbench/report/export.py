@@ -257,7 +257,7 @@ class _Reader:
 
     def _html(self, out: Any) -> str:
         about, data = out.get("metadata", {}).get(KEY, {}), out.data
-        if "head" in about or WIDGET in data:
+        if "head" in about or "live" in about or WIDGET in data:
             return ""
         if SAMPLES in data:
             found = self._id(about["samples"])

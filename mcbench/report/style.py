@@ -144,7 +144,9 @@ KNOWN = {
     "middle_late": ArmStyle("three quarters, extended late", VERMILLION, "dashdot"),
     "short_masked": ArmStyle("half, conditional mask (ours)", PURPLE, "solid"),
 }
-_SPARE_COLORS = (SKY, VERMILLION, PURPLE, GREEN, ORANGE, BLUE, YELLOW)
+# After Okabe and Ito's those of Paul Tol's muted scheme that are unlike them.
+_MORE = ("#332288", "#882255", "#999933", "#44AA99", "#AA4499", "#661100")
+_SPARE_COLORS = (SKY, VERMILLION, PURPLE, GREEN, ORANGE, BLUE, YELLOW, *_MORE)
 _SPARE_DASHES = ("longdashdot", "longdash", "dashdot", "dash", "dot", "solid")
 
 
@@ -154,7 +156,7 @@ OWN_ARM = "own/"
 
 def arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
     """A style for each arm; arms of one's own take spare colours in the order given, at first those
-    that no known arm beside them has.
+    that no known arm beside them has: as long as there are any, no two arms share one.
     """
     arms = list(dict.fromkeys(arms))
     taken = {KNOWN[arm].color for arm in arms if arm in KNOWN}

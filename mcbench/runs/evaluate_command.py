@@ -59,6 +59,7 @@ def evaluate_request(
     seed: int = 0,
     folder: str | None = None,
     output: str | None = None,
+    dry_run: bool = False,
     published: Callable[[], Mapping[str, Cells]] | None = None,
 ) -> list[EvalResult]:
     """Evaluate a model, print its scores and return them; what is None is as in the model's own run
@@ -72,6 +73,7 @@ def evaluate_request(
         data, start, end: of a benchmark: a local copy, and the dates of its problems.
         folder: where samples and verdicts are kept; one that the settings name where None.
         output: a JSON file for the results.
+        dry_run: whether to say what would be sampled instead; there are no results then.
         published: rows to print below ours where the problems are those of the paper.
 
     Raises:
@@ -113,6 +115,14 @@ def evaluate_request(
         f"temperature {temperature:g}, {style} prompts ({told})",
         flush=True,
     )
+
+    if dry_run:
+        count = len(tested.problems) * attempts
+        limits = ", ".join(f"{length:,}" for length in lengths)
+        known = "is there: what it holds is not sampled again" if where.exists() else "is new"
+        print(f"{count:,} responses at each maximum length of {limits} tokens, with {backend}")
+        print(f"samples and verdicts: {where}, which {known}")
+        return []
 
     def load() -> Policy:
         from mcbench.runs.sampling import load_policy

@@ -22,6 +22,7 @@ from mcbench.errors import UserError, unknown
 from mcbench.files import cache_folder, digest
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.runs.alarm import divided_tests
+from mcbench.runs.place import in_project
 from mcbench.smol.models import PACKAGED, gguf_digest, gguf_location, is_gguf
 from mcbench.tasks import TASK_SETS, TESTS
 from mcbench.tasks.base import RIGHT_AT, WRONG_AT
@@ -58,6 +59,8 @@ def load_problems(name: str) -> tuple[Problem, ...]:
         read_manifest(path)  # written last: without it the build is not finished
         return _judged(name, iter_dataset(path))
     if path.suffix not in (".jsonl", ".parquet"):
+        if config := _build_of(name):
+            raise UserError(f"problem set {name!r} is not built yet: mcbench data build {config}")
         raise unknown("problem set", name, _FORMS)
     if not path.is_file():
         raise UserError(f"problem set {name!r} does not exist; name one of: {', '.join(_FORMS)}")
@@ -65,6 +68,16 @@ def load_problems(name: str) -> tuple[Problem, ...]:
         return _judged(name, read_problems(path))
     lines = path.read_text().splitlines()
     return tuple(_problem(name, number, line) for number, line in enumerate(lines, start=1))
+
+
+def _build_of(name: str) -> str | None:
+    """The project's configuration that builds a folder of problems; None where none does."""
+    import yaml
+
+    for path in sorted(in_project("configs").glob("*.yaml")):
+        if yaml.safe_load(path.read_text()).get("out") == name:
+            return f"configs/{path.name}"
+    return None
 
 
 @cache

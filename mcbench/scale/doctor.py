@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -41,7 +41,7 @@ def report(say: Callable[[str], None]) -> int:
     what is in order. Returns the number of problems.
     """
     say(f"what fits here (the memory of {len(PROFILES)} profiles is measured, half a minute):")
-    for check in profile_checks():
+    for check in _folded(profile_checks()):
         say(f"  {check.state:5} {check.text}")
     found = sorted(machine_checks(), key=lambda check: ("bad", "note", "ok").index(check.state))
     headings = {"bad": "problems:", "note": "works, with less:", "ok": "in order:"}
@@ -52,6 +52,18 @@ def report(say: Callable[[str], None]) -> int:
         for text in texts:
             say(f"  {state:5} {text}")
     return sum(check.state == "bad" for check in found)
+
+
+def _folded(checks: Iterable[Check]) -> Iterator[Check]:
+    """Those of nano in one line where they fit, after the others."""
+    small = []
+    for check in checks:
+        if check.state == "ok" and check.text.startswith("nano"):
+            small.append(check.text.partition(":")[0])
+        else:
+            yield check
+    if small:
+        yield Check("ok", f"mcbench train --profile NAME, of the small ones: {', '.join(small)}")
 
 
 def machine_checks() -> Iterator[Check]:

@@ -308,6 +308,27 @@ def launched() -> bool:
     return "LOCAL_RANK" in os.environ
 
 
+LARGE = 500_000_000  # parameters, from which on a processor takes days
+
+
+def check_gpu(config: Config) -> None:
+    """Refuse a large model where there is no GPU.
+
+    Raises:
+        UserError: it would take days or weeks here.
+    """
+    if gpu_here() is None and config.precision == "bf16":
+        from mcbench.scale.measure import size_of  # loads torch
+
+        parameters = size_of(config.model).parameters
+        if parameters >= LARGE:
+            raise UserError(
+                f"{config.profile} trains {parameters / 1e9:.1f}B parameters, and no GPU is "
+                "visible here: on a processor that takes weeks, whatever samples. --dry-run says "
+                "which GPUs would do; --on-cpu trains here all the same"
+            )
+
+
 def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
     """Train in this process, which may be one of several; raises as `mcbench.runs.train.train`."""
     # TRL takes seconds to load, and who only starts processes does without.

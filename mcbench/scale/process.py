@@ -81,11 +81,8 @@ def command(task: Task) -> list[str]:
     return command
 
 
-def start(task: Task, apart: bool = False) -> subprocess.Popen[str]:
-    """Start the run's process. The kernel watches the thread that does so: it has to wait.
-
-    ``apart``: in a process group of its own, which an interrupt from a keyboard does not reach.
-    """
+def start(task: Task) -> subprocess.Popen[str]:
+    """Start the run's process. The kernel watches the thread that does so: it has to wait."""
     # One thread each: runs side by side are quickest so, and their number changes rounding.
     own = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     if task.devices:
@@ -97,7 +94,6 @@ def start(task: Task, apart: bool = False) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        process_group=0 if apart else None,
         env={**os.environ, **own, "PYTHONUNBUFFERED": "1", PARENT: str(os.getpid())},
     )
     assert process.stdin is not None

@@ -145,12 +145,10 @@ def task_of(planned: PlannedRun, store: RunStore, launch: str | None = None) -> 
 
 class LocalPool:
     """Processes on this machine; each has GPUs of its own, where there are some. Leaving
-    its context ends them, as with :class:`mcbench.scale.ray_pool.RayPool`. ``apart``: interrupting
-    this process, as a notebook's user does with a cell, does not interrupt them.
+    its context ends them, as with :class:`mcbench.scale.ray_pool.RayPool`.
     """
 
-    def __init__(self, gpus: Sequence[str] = (), apart: bool = False) -> None:
-        self._apart = apart
+    def __init__(self, gpus: Sequence[str] = ()) -> None:
         self._free = deque(gpus)
         self._events: queue.SimpleQueue[tuple[Task, Event]] = queue.SimpleQueue()
         self._processes: dict[Task, subprocess.Popen[str]] = {}
@@ -165,7 +163,7 @@ class LocalPool:
     def submit(self, task: Task) -> None:
         """Start the task."""
         try:
-            process = start(replace(task, devices=self._devices(task)), self._apart)
+            process = start(replace(task, devices=self._devices(task)))
         except OSError as error:  # such as no memory for another process
             self._events.put((task, Ended(None, str(error))))
             return

@@ -11,7 +11,18 @@ import pytest
 
 from mcbench.cli import main
 
-COMMANDS = ("train", "sweep", "run", "runs", "evaluate", "data", "report", "settings", "doctor")
+COMMANDS = (
+    "train",
+    "sweep",
+    "run",
+    "runs",
+    "watch",
+    "evaluate",
+    "data",
+    "report",
+    "settings",
+    "doctor",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -193,7 +204,9 @@ def test_a_planned_sweep_says_what_is_recorded(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(Path(__file__).parents[2])
     assert main(["sweep", "results", "--dry-run", "--runs-dir", str(tmp_path)]) == 0
     told = "84 of 96 recorded in reports/records; --keep DIR counts them as finished"
-    assert capsys.readouterr().out.splitlines()[-1] == told
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("runs: 96 by arm and seed")
+    assert out[3:] == [told, "--list shows a line for each of the 96 runs"]
 
 
 @pytest.mark.parametrize(
@@ -271,3 +284,39 @@ def test_settings_are_listed_by_family(capsys):
     assert "range: number from 0 to 1" in capsys.readouterr().out
     assert main(["settings", "masks"]) == 2
     assert "did you mean mask" in capsys.readouterr().err
+
+
+def test_a_set_that_is_not_built_yet_is_said_with_the_command(capsys, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert main(["train", "--set", "train_set=build/deepcoder", "--dry-run"]) == 2
+    told = "problem set 'build/deepcoder' is not built yet: mcbench data build configs/deepcoder"
+    assert f"mcbench: {told}.yaml\n" == capsys.readouterr().err
+
+
+def test_a_large_model_without_a_gpu_is_refused_until_one_insists(capsys, monkeypatch):
+    from mcbench.scale import launch
+
+    monkeypatch.setattr(launch, "gpu_here", lambda: None)
+    trained = []
+    monkeypatch.setattr(launch, "train_here", lambda config, *_: trained.append(config.profile))
+    assert main(["train", "--profile", "qwen3-1.7b"]) == 2
+    error = capsys.readouterr().err
+    assert "no GPU is visible here" in error
+    assert "--on-cpu" in error
+    assert "transformers" not in error
+    assert main(["train", "--profile", "qwen3-1.7b", "--on-cpu"]) == 0
+    assert main(["train", "--profile", "nano"]) == 0
+    assert trained == ["qwen3-1.7b", "nano"]
+
+
+def test_an_evaluation_is_said_before_it_is_made(capsys, in_an_empty_folder):
+    assert main(["evaluate", "nano-s", "--limit", "8", "--attempts", "2", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "16 responses at each maximum length of 96, 192 tokens, with transformers" in out
+    assert out.rstrip().endswith("which is new")
+    assert not list(in_an_empty_folder.iterdir())
+
+
+def test_an_allowed_name_is_said_once(capsys):
+    assert main(["settings", "maskratio"]) == 2
+    assert capsys.readouterr().err.count(" backend,") == 1

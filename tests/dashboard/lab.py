@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -28,9 +29,12 @@ SETTINGS = {
 REMARKS = (
     *("is taking too long to activate", "ms to activate", "Connection lost"),
     "reading 'kernel'",  # ipywidgets' extension asks also notebooks that were opened without one
+    # JupyterLab's own, where a kernel is restarted while it is busy.
+    *("Canceled future for kernel_info_request", "History was unable to be retrieved"),
     # The page was busy for two seconds while a widget loaded; what it then misses, the tests see.
     "[anywidget] Failed to initialize model",
 )
+EXTENSION = Path(__file__).parents[2] / "mcbench" / "jupyter.json"
 LIMIT_S = 120  # for anything to happen; machines that build are slow
 
 
@@ -45,10 +49,12 @@ class Lab:
         """What the console holds, without what JupyterLab remarks on slow machines and restarts."""
         return [e for e in self.tab.errors if not any(remark in e for remark in REMARKS)]
 
-    def open(self, path: str) -> None:
-        """Open a notebook alone, with its kernel ready."""
+    def open(self, path: str, ready: bool = True) -> None:
+        """Open a notebook alone, with its kernel ready, or without waiting for that."""
         self.tab.call("Page.navigate", url=f"{self.url}/lab/tree/{path}?token={self.token}&reset")
         self._until_shown(path)
+        if not ready:
+            return
         self.until("panel.sessionContext.session?.kernel?.status === 'idle'")
         self.tab.evaluate("jupyterapp.shell.activateById(panel.id)")
 
@@ -129,6 +135,9 @@ def jupyterlab(root: Path, home: Path, dark: bool = False) -> Iterator[Lab]:
         path = home / "settings" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(value))
+    extension = home / "config" / "jupyter_server_config.d" / "mcbench.json"
+    extension.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(EXTENSION, extension)  # as an installation has it in its own folder
     folders = {
         "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
         "JUPYTER_CONFIG_DIR": "config", "JUPYTER_RUNTIME_DIR": "runtime", "IPYTHONDIR": "ipython",

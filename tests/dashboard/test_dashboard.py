@@ -11,6 +11,7 @@ import pytest
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import planned_runs
 from mcbench.report import Dashboard
+from mcbench.report.dashboard.curves import MOST_LINES
 from mcbench.runs.config import preset
 
 from .runs import begin, finished, lines, responses
@@ -195,4 +196,42 @@ def test_a_click_on_a_curve_opens_the_responses_of_its_step(tmp_path: Path, stil
     assert dashboard.samples.data["chosen"] == "b"
     assert {row["step"] for row in dashboard.samples.data["rows"]} == {21}
     assert all(row["diversity"] is None for row in dashboard.samples.data["rows"])  # short texts
+    dashboard.close()
+
+
+def test_rows_stay_where_they_are_and_a_new_run_comes_first(tmp_path: Path, still: None) -> None:
+    finished(tmp_path, "done", "grpo", 0, 40)
+    run = begin(tmp_path, "live")
+    dashboard = Dashboard(tmp_path, live=True)
+    order = [row["id"] for row in dashboard.list.rows]
+    assert order == ["live", "done"]
+    run.finish(2e9)
+    begin(tmp_path, "new", recipe="grpo", seed=1)
+    dashboard.refresh()
+    assert [row["id"] for row in dashboard.list.rows] == ["new", "live", "done"]
+    dashboard.close()
+
+
+def test_who_is_ahead_is_said_with_what_it_is_worth(tmp_path: Path, still: None) -> None:
+    finished(tmp_path, "a", "grpo", 0, 40)
+    dashboard = Dashboard(tmp_path, live=True)
+    assert "ahead" not in dashboard.status.value
+    finished(tmp_path, "b", "microcoder", 0, 40)
+    dashboard.refresh()
+    told = "(one seed of each); under 5 seeds that decides nothing."
+    assert "is ahead at step 40, by " in dashboard.status.value
+    assert told in dashboard.status.value
+    finished(tmp_path, "c", "grpo_plus", 7, 40)
+    dashboard.refresh()
+    assert "No arm is ahead yet: they have no seed in common." in dashboard.status.value
+    dashboard.close()
+
+
+def test_of_many_runs_the_means_alone_are_drawn(tmp_path: Path, still: None) -> None:
+    for seed in range(MOST_LINES + 1):
+        finished(tmp_path, f"r{seed}", "grpo", seed, 8)
+    dashboard = Dashboard(tmp_path, live=True)
+    reward = dashboard.curves.sections["Learning"].figures["reward"]
+    assert [one.visible for one in reward.data] == [False, None, None]
+    assert "means of 25 runs" in reward.layout.title.text
     dashboard.close()

@@ -46,7 +46,7 @@ COMPARE = f"""\
 from mcbench import compare
 
 study = compare(
-    {ARMS}, profile="tiny", seeds=[0, 1], steps=8, runs_dir="compared"
+    {ARMS}, profile="tiny", seeds=[0], steps=64, runs_dir="compared"
 )
 study.show("accuracy", "length", "diversity")
 print(sorted(run.run_id for run in study.records))
@@ -146,11 +146,26 @@ def test_an_ablation_is_trained_live_and_ends_in_a_page(lab: Lab, folder: Path) 
     lab.open("ablation.ipynb")
     lab.command("notebook:run-all-cells")
     # Above the cell, while it trains: both arms by name, the first ones' curves growing.
-    names = "[...document.querySelectorAll('.mcb-runs tr')].map(r => r.textContent).join()"
+    watched = "document.querySelector('iframe[src*=\"mcbench/watch\"]')?.contentDocument"
+    names = f"[...{watched}.querySelectorAll('.mcb-runs tr')].map(r => r.textContent).join()"
     lab.until(f"{names}.includes('mine') && {names}.includes('MicroCoder-GRPO')")
-    lab.until("document.querySelector('.mcb-runs tr[data-state=running]')")
-    reward = figure("Training reward")
+    running = f"{watched}.querySelector('.mcb-runs tr[data-state=running]')"
+    lab.until(running)
+    lab.save()
+    # The page is opened anew: the view is there without the cell, and so it is without its kernel.
+    lab.open("ablation.ipynb", ready=False)
+    lab.until(running)
+    (began,) = folder.glob("compared/trainings/*/lock")
+    trainer = json.loads(began.read_text())["pid"]
+    lab.tab.evaluate("panel.sessionContext.session.kernel.restart()")
+    lab.until("panel.sessionContext.session?.kernel?.status === 'idle'")
+    lab.until(running)
+    assert json.loads(began.read_text())["pid"] == trainer
+    reward = "document.querySelector('iframe').contentDocument.querySelector('#reward')"
     lab.until(f"{reward}?.data.some(t => t.meta.role === 'mean' && t.x.length > 1)")
+    lab.command("notebook:run-all-cells")  # attached to what trains
+    printed = "panel.content.widgets[0].node.textContent"
+    lab.until(f"{printed}.includes('attached to process {trainer}')")
     assert not (folder / "mine.html").exists()
     lab.until_done()
     assert lab.tab.evaluate(shown(".jp-OutputArea .js-plotly-plot")) >= 4
@@ -162,7 +177,7 @@ def test_an_ablation_is_trained_live_and_ends_in_a_page(lab: Lab, folder: Path) 
     lab.until("document.body?.dataset.drawn > 0")
     page = (folder / "mine.html").read_text(encoding="utf-8")
     assert "mine" in page
-    planned = {one.config.run_id for one in planned_study(ARMS, None, "tiny", [0, 1], 8)}
+    planned = {one.config.run_id for one in planned_study(ARMS, None, "tiny", [0], 64)}
     assert {path.parent.name for path in folder.glob("compared/*/run.json")} == planned
     assert lab.errors == [], sorted(set(lab.errors))[:8]
 

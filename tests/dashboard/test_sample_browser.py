@@ -92,7 +92,7 @@ def test_a_step_that_disappears_is_said(tmp_path: Path) -> None:
     made = browser(tmp_path)
     ask(made, step="1")
     (tmp_path / "a" / "completions" / "step_000001.parquet").unlink()
-    made._kept.clear()
+    made._responses._kept.clear()
     made.refresh()
     assert made.data["message"] == "No responses are stored for step 1 of this run."
     for path in tmp_path.glob("*/completions/*"):

@@ -70,5 +70,5 @@ def test_the_command_plans_the_whole_set(capsys, tmp_path, tiny_settings):
     assert main([*command, *changes]) == 0
     out = capsys.readouterr().out.splitlines()
     assert len(out) == 5
-    assert out[-3].startswith("runs: 3 by arm and seed, 2 distinct")
+    assert out[0].startswith("runs: 3 by arm and seed, 2 distinct")
     assert not list(tmp_path.iterdir())

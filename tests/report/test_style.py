@@ -116,3 +116,11 @@ def test_an_arm_of_ones_own_is_not_called_what_an_experiment_s_is() -> None:
     assert [one.label for one in arm_styles(arms_of(theirs)).values()] == ["half the batch", "mine"]
     (mine, taken) = arm_styles(["mine", "rho_01"]).values()
     assert mine.color != taken.color
+
+
+def test_an_arm_of_ones_own_has_a_colour_that_no_arm_beside_it_has() -> None:
+    arms = ["none", "all", "rho_01", "rho_02", "rho_03", "rho_10", "cut_kept", "mine", "other"]
+    styles = arm_styles(arms)
+    others = [one.color for arm, one in styles.items() if arm not in ("mine", "other")]
+    assert not {styles["mine"].color, styles["other"].color} & set(others)
+    assert styles["mine"].color != styles["other"].color

@@ -4,10 +4,10 @@
   const specs = JSON.parse($("figure-data")?.textContent ?? "{}");
   const config = { displayModeBar: false };  // dragging zooms, a double click resets
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const toggles = [...document.querySelectorAll(".toggles button[value]")];
+  let toggles = [];
   // `only` are the arms that a reader isolated; without any all are shown.
   const state = { smoothing: 5, only: new Set(), step: null, range: null };
-  const arms = new Set(toggles.map((button) => button.value));
+  let arms = new Set();
   const isHidden = (arm) => state.only.size > 0 && arms.has(arm) && !state.only.has(arm);
   const FOCUS = 3; // bands and seeds of more arms than that would only cover each other
   const focused = () => (state.only.size || arms.size) <= FOCUS;
@@ -78,7 +78,15 @@
 
   // Figures -----------------------------------------------------------------------------------
 
-  const divs = [...document.querySelectorAll(".plot")];
+  let divs = [];
+  function collect() { // what the page holds; of a live page it changes
+    divs = [...document.querySelectorAll(".plot")];
+    toggles = [...document.querySelectorAll(".toggles button[value]")];
+    arms = new Set(toggles.map((button) => button.value));
+    for (const arm of state.only) if (!arms.has(arm)) state.only.delete(arm);
+    for (const button of toggles) button.setAttribute("aria-pressed", String(state.only.has(button.value)));
+  }
+  collect();
   const onPaper = (div) => (div.style.height  // figures with many rows
     ? { width: 640, height: parseInt(div.style.height), autosize: false }
     : { width: 312, height: 230, autosize: false });
@@ -445,8 +453,10 @@
     redraw();
     document.dispatchEvent(new CustomEvent("arms", { detail: new Set([...arms].filter(isHidden)) }));
   }
-  for (const button of toggles) button.addEventListener("click", () => isolate(button.value));
-  $("all-arms")?.addEventListener("click", () => isolate(null));
+  document.querySelector(".toggles")?.addEventListener("click", ({ target }) => {
+    const button = target.closest("button");
+    if (button) isolate(button.value || null);
+  });
 
   // The contents close when a reader goes somewhere, and name where he is.
   const contents = document.querySelector(".contents");
@@ -500,13 +510,16 @@
     const x = decode(numbers);
     return Array.isArray(x) ? Math.max(...x.filter(Number.isFinite)) : 0;
   };
-  if (step) {
+  function stretch() {
     const linked = Object.values(specs).filter((spec) => spec.linked);
     const ends = linked.flatMap(({ data }) =>
       data.filter((trace) => trace.curve ?? trace.x).map((trace) => lastOf(trace.curve?.x ?? trace.x)));
     step.max = String(Math.max(1, ...ends));
-    step.value = step.max;
-    step.nextElementSibling.value = step.max;
+    if (state.step === null) step.value = step.max;
+    step.nextElementSibling.value = step.value;
+  }
+  if (step) {
+    stretch();
     step.addEventListener("input", () => {
       state.step = Number(step.value);
       step.nextElementSibling.value = step.value;
@@ -517,6 +530,23 @@
     });
     step.addEventListener("blur", () => point(null));
   }
+
+  // A live page (watch.js): its figures changed, or are others now.
+  globalThis.mcbenchFigures = (changed) => {
+    const before = new Set(divs);
+    collect();
+    Object.assign(specs, changed);
+    for (const id of Object.keys(changed)) figures.delete(id);
+    for (const id of Object.keys(specs)) if (!$(id)) { delete specs[id]; figures.delete(id); }
+    for (const div of [...before].filter((one) => !one.isConnected)) {
+      waiting.delete(div);
+      boxes.unobserve(div);
+      if (div.data) Plotly.purge(div);
+    }
+    for (const div of divs) if (!before.has(div)) boxes.observe(div);
+    if (step) stretch();
+    redraw(divs.filter((div) => specs[div.id] && (div.id in changed || !before.has(div))));
+  };
 
   // Themes and paper ------------------------------------------------------------------------------
 

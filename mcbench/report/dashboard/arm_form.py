@@ -1,9 +1,9 @@
 """What a section notebook starts with: its experiment's dashboard, and a form that adds an arm.
 
 Finished arms are drawn from the run folder or the committed records, running ones live. What the
-form adds is trained in processes of its own, stopped and resumed from there, and remembered beside
-the runs, so that the view comes back when the cell runs again. The curves, the runs and the
-responses are those of :class:`mcbench.report.dashboard.dashboard.Dashboard`.
+form adds is trained by a process that outlives the kernel, stopped and resumed from there, and
+remembered beside the runs, so that the view comes back when the cell runs again. The curves, the
+runs and the responses are those of :class:`mcbench.report.dashboard.dashboard.Dashboard`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ from mcbench.files import json_or_text, write_json
 from mcbench.grpo.recipes import RECIPES
 from mcbench.report.dashboard.dashboard import Dashboard
 from mcbench.report.dashboard.live_figure import ASSETS, answer_while_busy
+from mcbench.report.dashboard.live_page import link_live
 from mcbench.report.dashboard.progress import progress_of, span
 from mcbench.report.served import page_likely
 from mcbench.runs.config import CHANGEABLE, SETTINGS, Config, family_of
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.reference import range_of
-from mcbench.runs.store import RunStore
-from mcbench.scale.launch import check_placed
-from mcbench.scale.machine import gpu_here, visible_gpus
+from mcbench.runs.store import INTERRUPTED, RunStore
+from mcbench.scale.apart import Training, training_of, under_way
 from mcbench.scale.pace import Pace, recorded_pace, responses_of_update
-from mcbench.scale.process import Ended
-from mcbench.scale.sweep import LocalPool, task_of
 
+ESTIMATING = "estimating…"
 EMPTY: dict[str, Any] = {"name": "", "base": "", "seeds": "", "values": {}}
 
 
@@ -53,51 +52,6 @@ class ArmForm(anywidget.AnyWidget):
     asked = traitlets.Dict(EMPTY).tag(sync=True)
     told = traitlets.Dict().tag(sync=True)
     own: Any = traitlets.List().tag(sync=True)
-
-
-class Training:
-    """Runs trained one after another, each in a process of its own that ends with this one."""
-
-    def __init__(self, planned: Sequence[PlannedRun], store: RunStore) -> None:
-        self.problem = ""
-        self._planned, self._store = planned, store
-        self._lock, self._stopped = threading.Lock(), False
-        self._pool = LocalPool(visible_gpus(), apart=True)
-        self.thread = threading.Thread(target=self._train, name="training", daemon=True)
-        self.thread.start()
-
-    def trains(self, run_id: str) -> bool:
-        """Whether that run is under way, or waits for its turn."""
-        mine = any(one.config.run_id == run_id for one in self._planned)
-        return mine and self.thread.is_alive() and not self._stopped
-
-    def stop(self) -> None:
-        """End the process; what it recorded up to its last checkpoint is kept."""
-        with self._lock:
-            self._stopped = True
-            self._pool.stop()
-        self.thread.join()
-
-    def _train(self) -> None:
-        try:
-            for one in self._planned:
-                task = task_of(one, self._store)
-                if (here := gpu_here()) is not None:
-                    check_placed([task], here)
-                with self._lock:
-                    if self._stopped:
-                        return
-                    self._pool.submit(task)
-                event: Any = None
-                while not isinstance(event, Ended):
-                    ((_, event),) = self._pool.events()
-                if event.status and not self._stopped:
-                    self.problem = f"{one.label}: {event.last}"
-        except UserError as error:
-            self.problem = str(error)
-
-
-_trainings: list[Training] = []  # of this process, also where a cell made its view anew
 
 
 class Workbench(Dashboard):
@@ -127,12 +81,13 @@ class Workbench(Dashboard):
         kept = json.loads(self._file.read_text()) if self._file.exists() else {}
         self._added = {name: one for name, one in kept.items() if name not in arms}
         self.own = {name: one["settings"] for name, one in self._added.items()}
+        self._begun: dict[str, Training] = {}
+        self._cost_lock = threading.Lock()
         self._paces: dict[tuple[str, str, int], Pace | None] = {}
         plan = plan_runs(self.arms_given, self.profiles, seeds, steps, settings)
         plan += [run for name in self._added for run in self._runs_of(name)]
-        super().__init__(
-            runs_dir, planned=[(one.arm, one.config) for one in plan], records=records, live=True
-        )
+        self.plan = [(one.arm, one.config) for one in plan]
+        super().__init__(runs_dir, planned=self.plan, records=records, live=True)
 
     def _build(self, sections: Sequence[str], smoothing: int) -> None:
         schema = Config.model_json_schema()["properties"]
@@ -194,13 +149,29 @@ class Workbench(Dashboard):
             name, settings, seeds = self._wanted()
             planned = self._planned(name or "new", settings, seeds)
             told["line"] = f"{json.dumps(name, ensure_ascii=False)}: {settings!r},"
-            told["cost"] = self._cost(planned)
+            if name or self.form.asked["values"]:
+                told["cost"] = ESTIMATING
             if name in {**self.arms_given, **self.own}:
                 raise UserError(f"there is an arm {name!r} already; give this one another name")
             told["ready"] = bool(name)
         except UserError as error:
             told["problem"] = str(error)
         self.form.told = told
+        if told["cost"]:
+            # Reading what finished runs took is seconds of work the first time.
+            self.costing = threading.Thread(target=self._tell_cost, args=(told, planned))
+            self.costing.start()
+
+    def _tell_cost(self, told: dict[str, Any], planned: Sequence[PlannedRun]) -> None:
+        with self._cost_lock:
+            if self.form.told is not told:  # something else is asked by now
+                return
+            try:
+                cost = self._cost(planned)
+            except UserError as error:
+                cost = f"how long is not known: {error}"
+            if self.form.told is told:
+                self.form.told = {**told, "cost": cost}
 
     def _cost(self, planned: Sequence[PlannedRun]) -> str:
         """How much there is to train and how long that takes by what finished runs took."""
@@ -265,15 +236,21 @@ class Workbench(Dashboard):
     def _resume(self, name: str) -> None:
         store = RunStore(self.folder)
         left = [one for one in self._runs_of(name) if store.run(one.config).state != "finished"]
-        _trainings[:] = [one for one in _trainings if one.thread.is_alive()]
-        if not any(one.trains(run.config.run_id) for one in _trainings for run in left):
-            _trainings.append(Training(left, store))
+        if left and not self._training(name):
+            self._begun[name] = training_of([one.config.run_id for one in left], store)
+            self._begun[name].begin(left)
+
+    def _training(self, name: str) -> list[Training]:
+        """What trains an arm now, also where another view or kernel began it."""
+        begun = self._begun.get(name)
+        if begun is not None and begun.is_alive():
+            return [begun]
+        ids = [one.config.run_id for one in self._runs_of(name)]
+        return under_way(ids, RunStore(self.folder))
 
     def _stop_arm(self, name: str) -> None:
-        for run in self._runs_of(name):
-            for one in _trainings:
-                if one.trains(run.config.run_id):
-                    one.stop()
+        for one in self._training(name):
+            one.stop()
 
     def _remove(self, name: str) -> None:
         self._stop_arm(name)
@@ -284,9 +261,10 @@ class Workbench(Dashboard):
         """An added arm, for the page: how far it is and what can be done about it."""
         planned = self._runs_of(name)
         followed = [progress_of(self.store.runs[one.config.run_id]) for one in planned]
-        training = any(one.trains(run.config.run_id) for one in _trainings for run in planned)
         done = all(one.state == "finished" for one in followed)
-        problem = next((one.problem for one in _trainings if one.problem.startswith(name)), "")
+        training = not done and self._training(name)
+        problem = self._begun[name].problem if name in self._begun else ""
+        problem = "" if problem == INTERRUPTED else problem
         state = "training" if training else "finished" if done else problem or "stopped"
         counts = ", ".join(f"{one.step} of {one.steps}" for one in followed)
         action = "" if done else "stop_arm" if training else "resume"
@@ -342,4 +320,5 @@ def workbench(
     records = committed_records() if use_records else []
     bench = Workbench(experiment, arms, profile, seeds, steps, settings or {}, runs_dir, records)
     display(bench)
+    link_live(bench.folder, bench.plan, records)
     return bench.own

@@ -16,6 +16,8 @@ from mcbench.report.style import arm_styles
 
 Opened = Callable[[str, float], None]
 HEIGHT, LEGEND_ROW = 270, 19  # pixels
+MOST_LINES = 24  # thin ones that are told apart; of more runs the means alone are drawn
+_SIDE_CHARACTERS = 26  # of a line that fit beside a figure's axis
 _TITLE_CHARACTERS = 52  # of a line that fit into the narrowest column
 _ROW_CHARACTERS = 46  # of legend texts that fit side by side, their line samples included
 
@@ -36,6 +38,16 @@ def draw(section: str, arms: Arms, smoothing: int) -> tuple[dict[str, Figure], l
 
 def _furnished(figure: Figure, title: str) -> Figure:
     """Size and title for a grid; the list of runs is the legend of what compares arms."""
+    runs = sum(one["meta"].get("seeds", 0) for one in figure.data if role_of(one) == "mean")
+    if runs > MOST_LINES:
+        for trace in figure.data:
+            if role_of(trace) == "seeds":
+                trace["visible"] = False
+        title += f" (means of {runs} runs)"
+    for name in (name for name in figure.layout if name.startswith("yaxis")):
+        heading = figure.layout[name].get("title", {})
+        if text := heading.get("text"):
+            heading["text"] = "<br>".join(wrap(text, _SIDE_CHARACTERS))
     compares = all(role_of(trace) in ROLES for trace in figure.data)
     below = 0 if compares else LEGEND_ROW * _legend_rows(figure)
     lines = [part for line in title.split("<br>") for part in wrap(line, _TITLE_CHARACTERS)]

@@ -19,26 +19,24 @@ import ipywidgets as widgets
 
 from mcbench.errors import UserError, unknown
 from mcbench.report.base import SMOOTHING
+from mcbench.report.dashboard.board import FIRST_SECTIONS, Board, ahead
 from mcbench.report.dashboard.curves import CurvesView
 from mcbench.report.dashboard.follower import Planned, RunFollower, StoreFollower
 from mcbench.report.dashboard.live_figure import PlotlySource, answer_while_busy
 from mcbench.report.dashboard.progress import Progress, progress_of, summary
-from mcbench.report.dashboard.run_list import RunList, row, totals
+from mcbench.report.dashboard.run_list import RunList, totals
 from mcbench.report.dashboard.sample_browser import SampleBrowser
 from mcbench.report.panels import SECTIONS
-from mcbench.report.series import group_runs
 from mcbench.report.served import page_likely
-from mcbench.report.style import ArmStyle, arm_styles
+from mcbench.report.style import ArmStyle
 from mcbench.runs.place import in_project
 
-FIRST_SECTIONS = ("Learning", "Truncation and mask")
-MOST_CHOSEN = 12  # runs of a folder that are drawn before anybody chose
 CURVES, RESPONSES = "Curves", "Responses"
 # Looking and drawing may each take this share of a processor: both, and what is beside them, stay
 # below one percent. Nobody waits longer than this for the table of runs after a step; the figures
 # of many runs come less often, the last number at most.
-_SHARE, _REST_S, _LONGEST_REST_S, _LONGEST_UNDRAWN_S = 0.0035, 0.25, 1.5, 20.0
-_FIRST = {"running": 0, "starting": 0, "planned": 1}
+SHARE, LONGEST_REST_S, LONGEST_UNDRAWN_S = 0.0035, 1.5, 20.0
+_REST_S = 0.25
 
 _open: dict[str, Dashboard] = {}
 
@@ -82,6 +80,7 @@ class Dashboard:
         if root.exists() and not root.is_dir():
             raise UserError(f"{root} is a file; name a folder of runs or a run directory")
         self.store = StoreFollower(root, planned, records)
+        self.board = Board(self.store)
         self.live = page_likely() if live is None else live
         self.problem = ""
         self.looks = 0
@@ -91,8 +90,6 @@ class Dashboard:
         self._stale = True
         self._undrawn = False
         self._drawn_at = self._draw_cost = 0.0
-        self._known: set[str] = set()
-        self._arm_order: list[str] = []
         self._thread: threading.Thread | None = None
         self.store.poll()
         if self.live:
@@ -156,43 +153,20 @@ class Dashboard:
         self._changed.set()
 
     def _open_step(self, arm: str, step: float) -> None:
-        """Show the responses that an arm stored nearest to a step: of the chosen run that has any,
-        the first.
-        """
-        runs = [run for run in self.arms.get(arm, ()) if run.completion_steps()]
-        runs.sort(key=lambda run: run.run_id not in self.list.chosen)
-        if runs:
-            nearest = min(runs[0].completion_steps(), key=lambda one: abs(one - step))
-            asked = {**self.samples.asked, "run": runs[0].run_id, "step": str(nearest)}
-            self.samples.asked = asked
+        """Show the responses that an arm stored nearest to a step."""
+        found = self.board.stored_nearest(self.model.value, arm, step, self.list.chosen)
+        if found is not None:
+            run, nearest = found
+            self.samples.asked = {**self.samples.asked, "run": run, "step": str(nearest)}
             self.shown.value = RESPONSES
 
     @property
-    def sizes(self) -> dict[str, dict[str, list[RunFollower]]]:
-        """model -> arm -> all runs there are."""
-        return group_runs((run.arm, run) for run in self.store.runs.values() if run.meta)
-
-    @property
     def arms(self) -> dict[str, list[RunFollower]]:
-        """The arms of the chosen model, with all their runs. A new one comes last, so that the
-        others keep their colours.
-        """
-        return self._in_order(self.sizes.get(self.model.value or "", {}))
-
-    def _in_order(self, found: dict[str, list[RunFollower]]) -> dict[str, list[RunFollower]]:
-        new = [arm for arm in found if arm not in self._arm_order]
-        self._arm_order += sorted(new, key=lambda arm: min(map(_started, found[arm])))
-        return {arm: found[arm] for arm in self._arm_order if arm in found}
+        """The arms of the chosen model, with all their runs."""
+        return self.board.arms(self.model.value)
 
     def _named(self) -> dict[str, tuple[ArmStyle, RunFollower]]:
-        """Name -> look and run, those that can be chosen now."""
-        arms = self.arms
-        styles = arm_styles(arms)
-        return {
-            f"{styles[arm].label}, seed {run.meta['seed']}": (styles[arm], run)
-            for arm, runs in arms.items()
-            for run in runs
-        }
+        return self.board.named(self.model.value)
 
     # Following -----------------------------------------------------------------------------------
 
@@ -203,7 +177,7 @@ class Dashboard:
             self._changed.clear()
             if self._stop.is_set():
                 return
-            drawn_at, wait = self._drawn_at, min(_LONGEST_UNDRAWN_S, self._draw_cost / _SHARE)
+            drawn_at, wait = self._drawn_at, min(LONGEST_UNDRAWN_S, self._draw_cost / SHARE)
             began = time.thread_time()
             try:
                 self.refresh(draw=time.monotonic() - drawn_at >= wait)
@@ -212,7 +186,7 @@ class Dashboard:
             cost = time.thread_time() - began
             if self._drawn_at != drawn_at:
                 cost -= self._draw_cost
-            rest = min(_LONGEST_REST_S, max(_REST_S, cost / _SHARE))
+            rest = min(LONGEST_REST_S, max(_REST_S, cost / SHARE))
 
     def _report(self, error: Exception) -> None:
         """Say on the page what went wrong; the next look may do better."""
@@ -256,59 +230,28 @@ class Dashboard:
         if self._body.children != (box,):
             self._body.children = (box,)
 
-    def _offer_models(self, sizes: dict[str, dict[str, list[RunFollower]]]) -> None:
-        if list(self.model.options) != list(sizes):
+    def _offer_models(self) -> None:
+        sizes = list(self.board.sizes)
+        if list(self.model.options) != sizes:
             chosen = self.model.value
-            newest = {
-                size: max(_started(run) for runs in arms.values() for run in runs)
-                for size, arms in sizes.items()
-            }
-            self.model.options = list(sizes)
-            first = max(newest, key=lambda size: newest[size], default=None)
-            self.model.value = chosen if chosen in sizes else first
+            self.model.options = sizes
+            self.model.value = chosen if chosen in sizes else self.board.newest_model()
         self.model.layout.display = None if len(sizes) > 1 else "none"
 
     def _show_runs(self) -> list[Progress]:
-        sizes = self.sizes
-        self._offer_models(sizes)
-        arms = self._in_order(sizes.get(self.model.value or "", {}))
-        styles = arm_styles(arms)
-        found = [(progress_of(run), arm, run) for arm, runs in arms.items() for run in runs]
-        newest = {arm: max(map(_started, runs)) for arm, runs in arms.items()}
-        # Stable: an arm's runs stay together.
-        found.sort(key=lambda entry: (_FIRST.get(entry[0].state, 2), -newest[entry[1]]))
-        self.list.rows = [
-            row(
-                run.run_id,
-                f"{styles[arm].label}, seed {run.meta['seed']}",
-                styles[arm].label,
-                styles[arm],
-                progress,
-            )
-            for progress, arm, run in found
-        ]
-        self._choose_new([(arm, run) for _, arm, run in found])
-        return [progress for progress, _, _ in found]
-
-    def _choose_new(self, found: Sequence[tuple[str, RunFollower]]) -> None:
-        """Draw runs nobody could choose yet; of many that were there before, the first arms."""
-        new: dict[str, list[str]] = {}
-        for arm, run in found:
-            if run.run_id not in self._known:
-                new.setdefault(arm, []).append(run.run_id)
-        drawn: list[str] = []
-        for ids in new.values():
-            if self._known or not self.store.all or not drawn or len(drawn + ids) <= MOST_CHOSEN:
-                drawn += ids
-        self._known.update(*new.values())
-        if drawn:
+        self._offer_models()
+        self.list.rows, lines = self.board.rows(self.model.value)
+        if drawn := self.board.newly_drawn(self.list.rows):
             self.list.chosen = [*self.list.chosen, *drawn]
+        return lines
 
     def _show_status(self, lines: Sequence[Progress]) -> None:
         if self.pause.value:
             text = "<b>Paused</b><span>the runs go on; this page stands still</span>"
         else:
             text = f"<b>{escape(summary(lines))}</b><span>{escape(totals(lines))}</span>"
+            if leading := ahead(self.arms):
+                text += f'<span class="mcb-ahead">{escape(leading)}</span>'
             if not lines:
                 text = f"<b>No runs yet</b><span>waiting for {escape(str(self.store.root))}</span>"
         if self.problem:
@@ -362,10 +305,6 @@ def _replace(dashboard: Dashboard) -> None:
     if key in _open:
         _open[key].close()
     _open[key] = dashboard
-
-
-def _started(run: Any) -> float:
-    return float(run.meta.get("started", 0.0))
 
 
 def _tree(widget: Any) -> Iterator[Any]:

@@ -68,12 +68,15 @@ class LineFile:
         if seen is None:
             self._forget()
             return had_any, []
-        with self.path.open("rb") as file:
-            restarted = not self._continues(file, seen)
-            if restarted:
-                self._forget()
-            file.seek(self._place)
-            data = file.read()
+        try:
+            with self.path.open("rb") as file:
+                restarted = not self._continues(file, seen)
+                if restarted:
+                    self._forget()
+                file.seek(self._place)
+                data = file.read()
+        except OSError:  # gone since, or a network folder that is away for a moment
+            return False, []
         self.bytes_read += len(data)
         self._seen = seen
         whole = data[: data.rfind(b"\n") + 1]
@@ -172,6 +175,7 @@ class RunFollower:
         self._meta_seen: tuple[int, int, int] | None = None
         self._step_file = LineFile(path / "steps.jsonl")
         self._eval_file = LineFile(path / "evals.jsonl")
+        self._accuracy: dict[int, float] | None = None
         self._forget_steps()
         self._forget_evals()
 
@@ -202,6 +206,28 @@ class RunFollower:
     def evals(self) -> pd.DataFrame:
         """One row per evaluation and length."""
         return self._record.evals
+
+    @property
+    def accuracy(self) -> dict[int, float]:
+        """pass@1 by update: at the shortest length that was evaluated, the training length, at the
+        run's own temperature and on the problems that were asked first, which are all.
+        """
+        if self._accuracy is None:
+            lines = [line for line in self._record.eval_lines if line.get("pass_at_1") is not None]
+            shortest = min((line["max_completion_length"] for line in lines), default=0)
+            own = (None, self.config.eval_temperature) if lines else ()
+            lines = [
+                line
+                for line in lines
+                if line["max_completion_length"] == shortest and line.get("temperature") in own
+            ]
+            first = lines[0].get("dataset_hash") if lines else None
+            self._accuracy = {
+                line["step"]: line["pass_at_1"]
+                for line in lines
+                if line.get("dataset_hash") == first
+            }
+        return self._accuracy
 
     @property
     def damaged(self) -> str:
@@ -253,6 +279,7 @@ class RunFollower:
             self._hold_evals([*self._record.eval_lines, *short])
 
     def _hold_evals(self, lines: list[dict[str, Any]]) -> None:
+        self._accuracy = None
         self._record = RunRecord({"run_id": self.run_id}, [], lines, self.path)
 
     def _read_stand_in(self, path: Path) -> bool:

@@ -35,8 +35,109 @@ NOTHING: dict[str, Any] = {
 
 Named = Mapping[str, tuple[ArmStyle, RunFollower]]
 """Name of a run for people -> how its arm looks, and the run."""
-Responses = list[tuple[dict[str, Any], dict[str, Any]]]
+Stored = list[tuple[dict[str, Any], dict[str, Any]]]
 """Stored responses, each with what links it to the others of its group (:func:`linked_rows`)."""
+
+
+class Responses:
+    """Answers what a browser of responses asks, of the runs as they are now."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int, str], tuple[int, Stored]] = {}
+
+    def answer(
+        self, asked: Mapping[str, Any], named: Named
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What can be chosen and the rows that match, and the texts that are needed of them.
+
+        Args:
+            asked: as :data:`NOTHING`, of which what is left out is taken.
+            named: the runs to choose from.
+        """
+        asked = {**NOTHING, **asked}
+        runs = {run.run_id: run for _, run in named.values()}
+        steps = {run_id: run.completion_steps() for run_id, run in runs.items()}
+        stored = [run_id for run_id in runs if steps[run_id]]
+        chosen = asked["run"] if asked["run"] in stored else next(iter(stored), None)
+        shown = dict.fromkeys(i for i in (chosen, asked["beside"]) if i in stored)
+        at = {run_id: self._step(asked["step"], steps[run_id]) for run_id in shown}
+        over = str(asked["over"])
+        found = {
+            (run_id, step): self._responses(runs[run_id], step, over)
+            for run_id in shown
+            for step in (steps[run_id] if over else [at[run_id]])
+        }
+        lines = {
+            f"{run_id}/{step}/{line['place']}": (run_id, line)
+            for (run_id, step), responses in found.items()
+            for line, _ in responses
+        }
+        rows = [
+            {"id": f"{r}/{step}/{line['place']}", **row_of(line, r, step), **linked}
+            for (r, step), responses in found.items()
+            for line, linked in responses
+        ]
+        message = ""
+        if not stored:
+            message = "No responses are stored yet; the first come with the first generation."
+        elif chosen is not None and not over and not found[chosen, at[chosen]]:
+            message = f"No responses are stored for step {at[chosen]} of this run."
+        data = {
+            "arms": {
+                run.run_id: {
+                    "label": name,
+                    "color": style.color,
+                    "stored": run.run_id in stored,
+                }
+                for name, (style, run) in named.items()
+            },
+            "chosen": chosen,
+            "beside": asked["beside"],
+            "steps": steps.get(chosen or "", []),
+            "rows": rows,
+            "hits": _hits(lines, asked["words"]),
+            "probable": any("logprobs" in line for _, line in lines.values()),
+            "uncertain": any("entropies" in line for _, line in lines.values()),
+            "moved": any("log_ratios" in line for _, line in lines.values()),
+            "verdicts": VERDICTS,
+            "message": message,
+        }
+        texts = {
+            i: {
+                "prompt": plain(str(lines[i][1]["prompt"]), MOST_CHARACTERS),
+                **text_of(
+                    lines[i][1],
+                    MOST_CHARACTERS,
+                    asked["colour"],
+                    clip_range(runs[lines[i][0]].config),
+                ),
+            }
+            for i in asked["need"]
+            if i in lines
+        }
+        return data, texts
+
+    def _step(self, wanted: str, steps: list[int]) -> int:
+        return steps[-1] if wanted == LATEST else int(wanted)
+
+    def _responses(self, run: RunFollower, step: int, over: str) -> Stored:
+        """The responses of a generation, or those to one problem; none where there are none."""
+        key, version = (run.run_id, step, over), run.version_of(step)
+        kept = self._kept.get(key)
+        if version is not None and (kept is None or kept[0] != version):
+            try:
+                table = run.completions(step).drop(columns="tokens", errors="ignore")
+            except (OSError, UserError, ValueError):  # removed since the listing, or half there
+                return []
+            table = table.assign(place=range(len(table)))
+            if over:
+                table = table[table["problem_id"].astype(str) == over]
+            while len(self._kept) >= (MOST_FOLLOWED if over else KEPT):
+                del self._kept[next(iter(self._kept))]
+            lines: list[Any] = table.to_dict("records")
+            kept = version, list(zip(lines, linked_rows(lines), strict=True))
+            self._kept[key] = kept
+        return kept[1] if kept else []
 
 
 class SampleBrowser(anywidget.AnyWidget):
@@ -55,102 +156,17 @@ class SampleBrowser(anywidget.AnyWidget):
 
     def __init__(self, named: Callable[[], Named], lock: AbstractContextManager[Any]) -> None:
         super().__init__()
-        self._named = named
-        self._lock = lock
-        self._kept: dict[tuple[str, int, str], tuple[int, Responses]] = {}
+        self._named, self._lock, self._responses = named, lock, Responses()
         self.observe(lambda change: self.refresh(), "asked")
 
     def refresh(self) -> None:
         """Show what was asked for, of the runs as they are now."""
         with self._lock:
-            asked = {**NOTHING, **self.asked}
-            named = self._named()
-            runs = {run.run_id: run for _, run in named.values()}
-            steps = {run_id: run.completion_steps() for run_id, run in runs.items()}
-            stored = [run_id for run_id in runs if steps[run_id]]
-            chosen = asked["run"] if asked["run"] in stored else next(iter(stored), None)
-            shown = dict.fromkeys(i for i in (chosen, asked["beside"]) if i in stored)
-            at = {run_id: self._step(asked["step"], steps[run_id]) for run_id in shown}
-            over = str(asked["over"])
-            found = {
-                (run_id, step): self._responses(runs[run_id], step, over)
-                for run_id in shown
-                for step in (steps[run_id] if over else [at[run_id]])
-            }
-            lines = {
-                f"{run_id}/{step}/{line['place']}": (run_id, line)
-                for (run_id, step), responses in found.items()
-                for line, _ in responses
-            }
-            rows = [
-                {"id": f"{r}/{step}/{line['place']}", **row_of(line, r, step), **linked}
-                for (r, step), responses in found.items()
-                for line, linked in responses
-            ]
-            message = ""
-            if not stored:
-                message = "No responses are stored yet; the first come with the first generation."
-            elif chosen is not None and not over and not found[chosen, at[chosen]]:
-                message = f"No responses are stored for step {at[chosen]} of this run."
-            data = {
-                "arms": {
-                    run.run_id: {
-                        "label": name,
-                        "color": style.color,
-                        "stored": run.run_id in stored,
-                    }
-                    for name, (style, run) in named.items()
-                },
-                "chosen": chosen,
-                "beside": asked["beside"],
-                "steps": steps.get(chosen or "", []),
-                "rows": rows,
-                "hits": _hits(lines, asked["words"]),
-                "probable": any("logprobs" in line for _, line in lines.values()),
-                "uncertain": any("entropies" in line for _, line in lines.values()),
-                "moved": any("log_ratios" in line for _, line in lines.values()),
-                "verdicts": VERDICTS,
-                "message": message,
-            }
-            texts = {
-                i: {
-                    "prompt": plain(str(lines[i][1]["prompt"]), MOST_CHARACTERS),
-                    **text_of(
-                        lines[i][1],
-                        MOST_CHARACTERS,
-                        asked["colour"],
-                        clip_range(runs[lines[i][0]].config),
-                    ),
-                }
-                for i in asked["need"]
-                if i in lines
-            }
+            data, texts = self._responses.answer(self.asked, self._named())
             # The texts first: the page draws when the rows come.
             for name, value in (("texts", texts), ("data", data)):
                 if value != getattr(self, name):
                     setattr(self, name, value)
-
-    def _step(self, wanted: str, steps: list[int]) -> int:
-        return steps[-1] if wanted == LATEST else int(wanted)
-
-    def _responses(self, run: RunFollower, step: int, over: str) -> Responses:
-        """The responses of a generation, or those to one problem; none where there are none."""
-        key, version = (run.run_id, step, over), run.version_of(step)
-        kept = self._kept.get(key)
-        if version is not None and (kept is None or kept[0] != version):
-            try:
-                table = run.completions(step).drop(columns="tokens", errors="ignore")
-            except (OSError, UserError):  # removed between the listing and now
-                return []
-            table = table.assign(place=range(len(table)))
-            if over:
-                table = table[table["problem_id"].astype(str) == over]
-            while len(self._kept) >= (MOST_FOLLOWED if over else KEPT):
-                del self._kept[next(iter(self._kept))]
-            lines: list[Any] = table.to_dict("records")
-            kept = version, list(zip(lines, linked_rows(lines), strict=True))
-            self._kept[key] = kept
-        return kept[1] if kept else []
 
 
 def _hits(lines: Mapping[str, tuple[str, Mapping[str, Any]]], words: str) -> list[str] | None:
