@@ -33,6 +33,7 @@ _START_ATTEMPTS = 5
 _GRACE_SECONDS = 10.0  # beyond a test's longest time, before the zygote itself counts as dead
 
 _STDERR_KEPT = 4096
+COMPARING = "comparing"  # the flavour of workers that run no program
 
 _said: set[str] = set()
 
@@ -77,7 +78,10 @@ class Job:
     request: dict[str, Any]
     code: bytes
     data: bytes
-    ran: TestResult | None = None  # of a checker's run: how that of the program went
+    flavour: str = "plain"  # of the worker that is to run it
+    stage: str = "run"  # of the judgement: what follows is a comparison or a checker's run
+    ran: TestResult | None = None  # of a later stage: how the program itself went
+    written: int = -1  # of a comparison: the file that the program wrote, instead of code
     failures: int = 0
     deadline: float = 0.0
     files: list[int] = field(default_factory=list)
@@ -85,9 +89,11 @@ class Job:
     def open(self, linux: bool) -> None:
         """Fresh files, also for a repeated test: the first run may have written to all of them."""
         self.close()
-        for name, content in (("code", self.code), ("input", self.data)):
+        if self.written >= 0:
+            self.files.append(os.dup(self.written))
+        for name, content in (("code", self.code), ("input", self.data))[self.written >= 0 :]:
             self.files.append(portable.memory_file(name, linux))
-            _write(self.files[-1], content)
+            write_all(self.files[-1], content)
         for name in ("stdout", "stderr", "result"):
             self.files.append(portable.memory_file(name, linux))
 
@@ -101,7 +107,8 @@ class Job:
             os.close(self.files.pop())
 
 
-def _write(descriptor: int, content: bytes) -> None:
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write from the start of a file."""
     done = 0
     while done < len(content):
         done += os.pwrite(descriptor, memoryview(content)[done:], done)
@@ -112,7 +119,8 @@ class Worker:
     """A zygote and the jobs it was given, in order.
 
     ``flavour`` is what the zygote has loaded: "plain" for the usual modules of the standard
-    library, "numpy" for numpy as well, where it is installed. ``isolation`` is "full" for all that
+    library, "numpy" for numpy as well, where it is installed, COMPARING for what compares answers
+    and runs no program. ``isolation`` is "full" for all that
     the machine grants, "limits" for what needs no help of the system: see `portable`.
 
     A job that is not at the head has not been started: when the zygote dies it is innocent.

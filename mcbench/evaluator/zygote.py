@@ -39,6 +39,9 @@ for _name in ("mcbench", "mcbench.evaluator"):
     sys.modules[_name].__path__ = [os.path.dirname(os.path.abspath(__file__))]
 from mcbench.evaluator import child, encoding, isolation, link, portable, usage
 
+if sys.argv[2:3] == ["comparing"]:
+    from mcbench.evaluator import compare
+
 for _name in [name for name in sys.modules if name.startswith("mcbench")]:
     del sys.modules[_name]
 
@@ -273,9 +276,11 @@ def become(
     try:
         try:
             kind = request["kind"]
-            program = read_all(files[0])
+            program = b"" if kind == "compare" else read_all(files[0])
             given: Any = None
-            if kind == "call":
+            if kind == "compare":
+                given = read_all(files[1])
+            elif kind == "call":
                 given = encoding.loads(read_all(files[1]))
             elif role == "test":  # the submission's process must not read it: it holds the answers
                 given = json.loads(read_all(files[1]))
@@ -285,7 +290,7 @@ def become(
             os.setsid()
             for number in () if layers.world else DEAF_TO:
                 signal.signal(number, signal.SIG_DFL)
-            isolation.confine_child(layers, request, role == "test")
+            isolation.confine_child(layers, request, role == "test" or kind == "compare")
         except BaseException as error:  # our failure, not the submission's
             message = f"child set-up: {type(error).__name__}: {error}"
             os.write(setup_write, message.encode()[:900])
@@ -293,6 +298,10 @@ def become(
         os.close(setup_write)
         if role == "test":
             link.run_test(given)
+        elif kind == "compare":
+            found = compare.run_comparison(read_all(link.RESULT), given)
+            os.pwrite(child.RESULT, found, 0)
+            status = 0
         elif kind == "stdio":
             status = child.run_program(program)
         elif kind == "call":
@@ -307,10 +316,12 @@ def choose_streams(
     role: str, kind: str, files: list[int], ends: tuple[socket.socket, ...]
 ) -> list[int]:
     """What becomes the descriptors 0, 1, 2 and, but for stdin/stdout programs, those after them."""
-    _, data, stdout, stderr, result = files
+    code, data, stdout, stderr, result = files
     if kind == "stdio":
         return [data, stdout, stderr]
     nothing = os.open(os.devnull, os.O_RDWR)
+    if kind == "compare":
+        return [nothing, nothing, stderr, result, code]
     if role == "test":
         return [nothing, nothing, nothing, ends[1].fileno(), result]
     return [nothing, stdout, stderr, result if kind == "call" else ends[0].fileno()]
