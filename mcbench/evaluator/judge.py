@@ -165,7 +165,7 @@ _SHOWN = 80  # characters of a line of the program, in a message
 _SMALL = 16 << 10  # bytes that are compared here
 _FEW = 500  # brackets in them, and so levels
 # Of a process that compares, beside what it has for each MiB of the expected answer.
-_CPU_S, _CPU_S_PER_MIB = 2.0, 4.0
+_CPU_S, _DECODING_S, _CPU_S_PER_MIB = 2.0, 0.5, 4.0
 _MEMORY, _MEMORY_PER_BYTE = 512 << 20, 64
 _FOR_FUNCTIONS = 2 << 20  # bytes that a checker is asked about, beside a multiple of the test's own
 
@@ -319,7 +319,7 @@ def _comparison_job(
     """Compare in a process of its own, which gets the file as it is; without rules, decode it."""
     asked = json.dumps([isinstance(test, StdioTest), [asdict(rules) for rules in tried]])
     data = asked.encode() + b"\n" + ((_as_written(test) or b"") if tried else b"")
-    cpu_s = _CPU_S + _CPU_S_PER_MIB * len(data) / 2**20
+    cpu_s = (_CPU_S if tried else _DECODING_S) + _CPU_S_PER_MIB * len(data) / 2**20
     request = {
         "kind": "compare",
         "cpu_s": cpu_s,
