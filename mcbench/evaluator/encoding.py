@@ -52,8 +52,8 @@ def dumps(value: object, other: Other | None = None, items_of: ItemsOf | None = 
 def loads(data: bytes, other_of: OtherOf | None = None, plain: bool = False) -> object:
     """Decode what `dumps` wrote; the data is untrusted. ``other_of`` decodes what ``other`` made.
 
-    With ``plain`` there are scalars, lists and tuples only, which take time and memory in
-    proportion to the bytes whatever these are.
+    With ``plain`` there are scalars, lists, tuples and dicts whose keys stand for themselves, which
+    take time and memory in proportion to the bytes whatever these are.
 
     Raises:
         ValueError: anything that `dumps` cannot have written, or that is not plain.
@@ -157,6 +157,8 @@ class _Unpacker:
         if tag in _TYPE_OF:
             return _TYPE_OF[tag](self.unpacked(rest))
         if tag == "d":
+            if self.plain and not all(_is_plain_key(key) for key, _ in rest):
+                raise ValueError("not plain: keys whose hashes may have been chosen")
             return {self.unpack(key): self.unpack(value) for key, value in rest}
         if tag in _SCALARS:
             (text,) = rest
@@ -181,7 +183,12 @@ class _Unpacker:
 
 
 _NOT_PLAIN = {list, dict}
-_NEED_HASHES = ("s", "z", "d", "v")  # or are values of the library
+_NEED_HASHES = ("s", "z", "v")  # or are values of the library
+
+
+def _is_plain_key(key: Any) -> bool:
+    """Text, whose hash is random, or a number of which few have the same."""
+    return not isinstance(key, list) and not (isinstance(key, int) and abs(key) >= _INT_BOUND)
 
 
 def _not_finite(text: str) -> float:
