@@ -362,7 +362,7 @@ def _compared(
         return failed
     if job.stage == "compare again":
         return replace(failed, verdict="IE", message=f"of the expected one, too, {failed.message}")
-    expected = portable.memory_file("expected", linux=True)
+    expected = portable.memory_file("expected")
     write_all(expected, _as_written(test) or b"")
     return _with_file(expected, job.key, job.request, job.data, "compare again", failed)
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import re
 import selectors
+import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from mcbench.errors import UserError
 from mcbench.evaluator.judge import job_for, judge
 from mcbench.evaluator.pool import Job, Worker, started
 from mcbench.evaluator.rule_sets import rule_set
@@ -33,11 +35,13 @@ class LocalSandboxes:
     """Sandboxes that outlive the calls of `evaluate`; the caller sees to it that these take turns.
 
     Raises:
-        UserError: unknown rules.
+        UserError: unknown rules, or no Linux.
         RuntimeError: the sandbox processes could not be started.
     """
 
     def __init__(self, count: int, output_limit_mb: int, rules: str) -> None:
+        if sys.platform != "linux":
+            raise UserError(f"the evaluator's sandboxes need Linux, this is {sys.platform}")
         self.output_bytes = output_limit_mb << 20
         self.rule_set = rule_set(rules)
         self.workers = started([Worker() for _ in range(count)])

@@ -1,6 +1,6 @@
 """The process that runs tests: started by exec, imports only the standard library, forks.
 
-    python -I -S zygote.py DESCRIPTOR FLAVOUR ISOLATION PACKAGE_FOLDER...
+    python -I -S zygote.py DESCRIPTOR FLAVOUR PACKAGE_FOLDER...
 
 Two processes. The *supervisor* (the one that was started) enters new namespaces, forks the zygote
 proper and does nothing but wait: when the evaluator is gone it kills the zygote. The *zygote* is
@@ -55,23 +55,23 @@ DEAF_TO = (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal
 def main() -> None:
     """Set up the supervisor and the zygote."""
     control = reserve_descriptors(int(sys.argv[1]))
-    flavour, wanted = sys.argv[2:4]
+    flavour = sys.argv[2]
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray's workers have blocked some
-    sys.path += sys.argv[4:]
+    sys.path += sys.argv[3:]
     isolation.default_thread_stack()
-    layers = isolation.Layers(portable.ON_LINUX and wanted == portable.FULL)
+    layers = isolation.Layers()
     layers.open_totals()
     isolation.enter_namespaces(layers)
     if not layers.world:
         layers.scratch.make_folder()
-    isolation.protect_self(layers)
+    isolation.protect_self()
     lifeline = portable.Lifeline()
     zygote_pid = os.fork()
     if zygote_pid == 0:
-        isolation.die_with_parent(layers.linux)
+        isolation.die_with_parent()
         os.setpgid(0, 0)
         os.close(lifeline.reader)
-        isolation.protect_self(layers)
+        isolation.protect_self()
         isolation.enter_file_system(layers)
         Zygote(control, layers, lifeline).serve(flavour)
         os._exit(0)
@@ -131,7 +131,7 @@ class Zygote:
         for number in (signal.SIGINT, *(() if layers.world else DEAF_TO)):
             signal.signal(number, signal.SIG_DFL if layers.world else signal.SIG_IGN)
         layers.scratch.enter()
-        child.prepare(layers.linux)
+        child.prepare()
         isolation.put_on_filters(layers)
         isolation.confine_zygote(layers)
         if flavour == "numpy":
