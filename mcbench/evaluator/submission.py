@@ -127,8 +127,7 @@ class CallTest:
 
     ``expected`` is compared with the returned value or, for in-place problems, with the argument
     at position ``result_arg`` after the call. Every test gets fresh arguments; a checker is asked
-    about values of up to 384 KiB, 500 containers and 40,000 items, or several times those of
-    ``args`` and ``expected``. Arguments may be
+    about what has up to 2 MiB, or ten times what ``args`` and ``expected`` have. Arguments may be
     None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict, nested, and
     the values of the library that `mcbench.evaluator.encoding` knows; arrays arrive as lists.
     What the program need not import, and what is read as a list: `mcbench.evaluator.leetcode`.
