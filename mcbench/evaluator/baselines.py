@@ -31,7 +31,10 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
-from mcbench.evaluator.judge import compare_output, input_of
+from mcbench.evaluator import encoding
+from mcbench.evaluator.checking import run_checker
+from mcbench.evaluator.compare import as_text, compare_text, compare_values
+from mcbench.evaluator.judge import input_of, result_of, rules_of
 from mcbench.evaluator.livecodebench import Sample, run_sample
 from mcbench.evaluator.rule_sets import RuleSet, rule_set, through_json
 from mcbench.evaluator.submission import (
@@ -203,8 +206,19 @@ def _judge(status: int, test: Test, work: Path, rule_set: RuleSet) -> TestResult
         return TestResult("AC", strategy="assertions")
     written = work / ("result" if isinstance(test, CallTest) else "stdout")
     written.touch()
-    with written.open("rb") as file:
-        return compare_output(test, file.fileno(), rule_set)
+    data = written.read_bytes()
+    text = isinstance(test, StdioTest)
+    if not (text or data):
+        return TestResult("RE", message="ended before the function returned")
+    value: Any = as_text(data) if text else encoding.loads(data)
+    if rule_set.name != "microcoder":
+        found = rule_set.compare(test.expected, value, text)
+    elif callable(test.checker):
+        found = run_checker(test.checker, test.expected, value, test)
+    else:
+        rules = rules_of(test)
+        found = (compare_text if text else compare_values)(test.expected, value, rules)
+    return result_of(test, TestResult("AC"), data, found)
 
 
 # LiveCodeBench's published method ----------------------------------------------------------------

@@ -1,19 +1,56 @@
-"""A problem's own checker program: run in a sandbox of its own, after the program it judges.
+"""A problem's own checker: a trusted function, or a program that runs in a sandbox of its own.
 
-The checker is foreign code, and sees what the submission never does: the expected answer. It gets
-the printed output as data, in another process than the one that printed it.
+A checker program is foreign code, and sees what the submission never does: the expected answer. It
+gets the printed output as data, in another process than the one that printed it.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 from dataclasses import replace
 from typing import Any
 
+from mcbench.evaluator.compare import Comparison
 from mcbench.evaluator.pool import Job, size_of
-from mcbench.evaluator.submission import CheckerProgram, StdioTest, TestResult
+from mcbench.evaluator.submission import Checker, CheckerProgram, StdioTest, TestResult
+
+
+def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comparison:
+    """Ask the problem's own checker; one that raises has not accepted.
+
+    It is at fault itself where it lacks a name or a module, also for the expected answer.
+    """
+    more = (test,) if _takes_test(checker) else ()
+    try:
+        accepted = bool(checker(expected, actual, *more))
+    except Exception as error:  # user code; the reason is reported
+        fault = False
+        if isinstance(error, (NameError, ImportError)):
+            try:
+                checker(expected, expected, *more)
+            except (NameError, ImportError):
+                fault = True
+            except Exception:
+                pass
+        return Comparison(None, f"the checker raised {type(error).__name__}: {error}", fault)
+    return Comparison("checker") if accepted else Comparison(None, "the checker refused")
+
+
+def _takes_test(checker: Checker) -> bool:
+    """Whether it has a third parameter without default, or one named test."""
+    try:
+        parameters = inspect.signature(checker).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in kinds and p.default is p.empty]
+    return len(required) >= 3 or [p.name for p in parameters][2:3] == ["test"]
+
+
+# Programs ----------------------------------------------------------------------------------------
 
 _CPU_S = 20.0
 _MEMORY_MB = 1024
@@ -62,21 +99,13 @@ _real.flush()
 """
 
 
-def check_job(job: Job, test: StdioTest, ran: TestResult, output_bytes: int) -> Job:
+def check_job(job: Job, test: StdioTest, ran: TestResult) -> Job:
     """The run of the checker on what ``job``'s program printed; ``ran`` is how that went."""
     stdout = job.outputs().stdout  # no longer than an answer can be: `judge` has looked
-    return _job(job.key, test, os.pread(stdout, size_of(stdout), 0), ran, output_bytes)
+    return _job(job, "check", test, os.pread(stdout, size_of(stdout), 0), ran)
 
 
-def control_job(job: Job, test: StdioTest, failed: TestResult, output_bytes: int) -> Job:
-    """The run of a checker that ``failed`` on the expected answer: is it at fault?"""
-    right = test.expected.encode("utf-8", "surrogateescape")
-    return _job(job.key, test, right, failed, output_bytes)
-
-
-def _job(
-    key: tuple[int, int], test: StdioTest, printed: bytes, ran: TestResult, output_bytes: int
-) -> Job:
+def _job(job: Job, stage: str, test: StdioTest, printed: bytes, ran: TestResult) -> Job:
     checker = test.checker
     assert isinstance(checker, CheckerProgram)
     given = {
@@ -91,43 +120,37 @@ def _job(
         "cpu_s": _CPU_S,
         "wall_s": 2 * _CPU_S,
         "memory_bytes": _MEMORY_MB << 20,
-        "output_bytes": output_bytes,
+        "output_bytes": job.request["output_bytes"],
     }
     data = json.dumps(given).encode() + b"\n" + printed
-    return Job(key, request, _HARNESS.encode(), data, ran=ran)
+    return Job(job.key, request, _HARNESS.encode(), data, job.flavour, stage, ran)
 
 
-def checked(job: Job, outcome: dict[str, Any]) -> TestResult:
+def checked(job: Job, outcome: dict[str, Any], test: StdioTest) -> TestResult | Job:
     """The verdict on the program, from how its checker ended.
 
-    One that fails, and does so on the expected answer as well, is the problem's fault: IE.
+    One that fails is run again, on the expected answer: if it fails there, it is the problem's
+    fault, IE. An empty expected answer is a stand-in, on which any checker may fail; then only one
+    that lacks a module or a name is at fault.
     """
     assert job.ran is not None
-    stdout = job.outputs().stdout
-    last = os.pread(stdout, _WORD, max(0, size_of(stdout) - _WORD))
-    said = last.decode("utf-8", "replace").split()
     ended_well = outcome["status"] == 0 and not outcome["stopped"]
-    if job.ran.message.startswith(FAILED):  # a control run, of the expected answer
+    if job.stage == "check again":
         if ended_well:
             return job.ran
         return replace(job.ran, verdict="IE", message=f"the problem's own: {job.ran.message}")
-    if ended_well and said[-1:] == ["right"]:
+    stdout = job.outputs().stdout
+    last = os.pread(stdout, _WORD, max(0, size_of(stdout) - _WORD))
+    said = last.decode("utf-8", "replace").split()[-1:]
+    if ended_well and said == ["right"]:
         return replace(job.ran, strategy="checker")
-    if ended_well and said[-1:] == ["wrong"]:
+    if ended_well and said == ["wrong"]:
         return replace(job.ran, verdict="WA", message="the checker refused")
     error = job.outputs().last_line() or f"it used too much {outcome['stopped']}"
-    return replace(job.ran, verdict="WA", message=f"{FAILED}: {error}")
+    failed = replace(job.ran, verdict="WA", message=f"the checker failed on the answer: {error}")
+    if not test.expected.strip() and not _LACKING.match(error):
+        return failed
+    return _job(job, "check again", test, test.expected.encode("utf-8", "surrogateescape"), failed)
 
 
-FAILED = "the checker failed on the answer"
-_LACKING = re.compile(f"{FAILED}: (ModuleNotFound|Import|Name)Error")
-
-
-def may_be_at_fault(result: TestResult, test: Any) -> bool:
-    """Whether a checker that failed is to be asked about the expected answer.
-
-    An empty one is a stand-in, on which any checker may fail that an answer made to fail.
-    """
-    if not result.message.startswith(FAILED):
-        return False
-    return bool(test.expected.strip()) or _LACKING.match(result.message) is not None
+_LACKING = re.compile("(ModuleNotFound|Import|Name)Error")

@@ -52,7 +52,7 @@ _modules: dict[str, ModuleType] = {}
 _names: dict[str, Any] = {}  # that a call-based submission has
 
 
-def prepare(linux: bool) -> None:
+def prepare() -> None:
     """In the zygote: what every test needs and no test has touched yet.
 
     Made here and not in the child, where each page of memory that is written to has to be copied
@@ -70,10 +70,10 @@ def prepare(linux: bool) -> None:
     random.seed(0)  # fixed, as for hashing: the same program gets the same verdict
     saved = [os.dup(descriptor) for descriptor in (STDIN, STDOUT, STDERR)]
     for _ in range(_WARM_UPS):
-        _open_streams(b"1 2\n", linux)
+        _open_streams(b"1 2\n")
         _define(_WARM_UP, vars(_module("__main__", {})))
         sys.stdout.flush()
-    _open_streams(b"", linux)
+    _open_streams(b"")
     streams = {name: getattr(sys, name) for name in ("stdin", "stdout", "stderr")}
     _modules["__main__"] = _module("__main__", {})
     _modules["solution"] = _module("solution", _names | streams)
@@ -138,9 +138,9 @@ def run_answering(code: bytes, answer: Callable[[dict[str, Any]], None]) -> int:
     return _run(define_and_answer, code)
 
 
-def _open_streams(stdin: bytes, linux: bool) -> None:
+def _open_streams(stdin: bytes) -> None:
     for descriptor in (STDIN, STDOUT, STDERR):
-        placeholder = portable.memory_file("placeholder", linux)
+        placeholder = portable.memory_file("placeholder")
         os.dup2(placeholder, descriptor)
         os.close(placeholder)
     os.pwrite(STDIN, stdin, 0)

@@ -14,7 +14,6 @@ Text, from strict to lenient; the first that accepts is reported:
    beside an expected number that is not whole, an integer answers an integer exactly.
 5. ``words``: as numeric, where an expected yes or no is matched in any letter case.
 6. ``any_order``: only on request; the lines (of one line: the tokens) as a multiset.
-7. ``checker``: only on request, and then nothing but the checker decides.
 
 White space is what contest judges (C's isspace) take for it: blank, tab, newline, carriage return,
 vertical tab, form feed. A no-break space is a character like any other.
@@ -23,15 +22,16 @@ Values: ``exact`` (equal, types included) and ``structure``: list, tuple, deque 
 every depth, bool is not int, str is not a number, an int equals a float of the same value (above
 2**53, one that rounds to it), numbers accept a tolerance as above, a Fraction or Decimal is taken
 as the int or float of its value where one of these is expected, and string keys of an expected
-dict match the keys that JSON turned into them; ``any_order`` and ``checker`` as above.
+dict match the keys that JSON turned into them; ``any_order`` as above.
 
-This module runs in the trusted process and treats the actual side as hostile text or as exact
-builtin values: its cost is near linear in the size of both.
+Where a test has a checker, nothing but that decides (`mcbench.evaluator.checking`). The actual side
+may be forged. What is small and plain, or text, is compared at a cost near linear in its size; all
+else in a sandboxed process, which may take its time and be killed (`compare_written`). Standard
+library only: that process loads this file.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import re
@@ -44,13 +44,13 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
+from mcbench.evaluator import encoding
 from mcbench.evaluator.pairing import Features, same_multiset
-from mcbench.evaluator.submission import Checker, short, told_apart
+from mcbench.evaluator.wording import short, told_apart
 
 DEFAULT_RTOL = 1e-6
 DEFAULT_ATOL = 1e-6
-# Hostile output is refused before it costs the trusted process time and memory: what is this much
-# longer than the expected output cannot be another way to write it. (`judge` refuses more.)
+# What is this much longer than the expected output cannot be another way to write it.
 MAX_LONGER = 10
 MIN_LONG = 1 << 16
 MAX_DIGITS = 5000  # of a number that is compared with a tolerance
@@ -96,7 +96,6 @@ class Rules:
     case_sensitive: bool | None = None
     space_sensitive: bool = False
     any_order: bool = False
-    checker: Checker | None = None
     real: bool = False  # the problem's expected tokens include a number that is not whole
 
     @property
@@ -139,45 +138,11 @@ def _is_finite(number: float) -> bool:
 RULE_NAMES = tuple(field.name for field in fields(Rules))
 
 
-def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comparison:
-    """Ask the problem's own checker; one that raises has not accepted.
-
-    It is at fault itself where it lacks a name or a module, also for the expected answer.
-    """
-    more = (test,) if _takes_test(checker) else ()
-    try:
-        accepted = bool(checker(expected, actual, *more))
-    except Exception as error:  # user code; the reason is reported
-        fault = False
-        if isinstance(error, (NameError, ImportError)):
-            try:
-                checker(expected, expected, *more)
-            except (NameError, ImportError):
-                fault = True
-            except Exception:
-                pass
-        return Comparison(None, f"the checker raised {type(error).__name__}: {error}", fault)
-    return Comparison("checker") if accepted else Comparison(None, "the checker refused")
-
-
-def _takes_test(checker: Checker) -> bool:
-    """Whether it has a third parameter without default, or one named test."""
-    try:
-        parameters = inspect.signature(checker).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [p for p in parameters if p.kind in kinds and p.default is p.empty]
-    return len(required) >= 3 or [p.name for p in parameters][2:3] == ["test"]
-
-
 # Text --------------------------------------------------------------------------------------------
 
 
-def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> Comparison:
+def compare_text(expected: str, actual: str, rules: Rules) -> Comparison:
     """Compare printed output; see the module for the strategies."""
-    if rules.checker is not None:
-        return run_checker(rules.checker, expected, actual, test)
     if expected == actual:
         return Comparison("exact")
     if far_longer(expected, actual):
@@ -344,10 +309,8 @@ def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
 # Values ------------------------------------------------------------------------------------------
 
 
-def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -> Comparison:
+def compare_values(expected: Any, actual: Any, rules: Rules) -> Comparison:
     """Compare a returned value; see the module for the strategies."""
-    if rules.checker is not None:
-        return run_checker(rules.checker, expected, actual, test)
     try:
         strategy = _compare_structure(expected, actual, rules)
         if strategy is None and rules.any_order and _unordered_values(expected, actual, rules):
@@ -442,25 +405,12 @@ def _by_key(expected: dict[Any, Any], actual: dict[Any, Any]) -> list[tuple[Any,
     """Pairs of values of the same key; None if the keys differ."""
     if len(expected) != len(actual):
         return None
-    if any(map(_is_wide, actual)) and not any(map(_is_wide, expected)):
-        return None
     ours, theirs = ({(_key_type(k), k): v for k, v in d.items()} for d in (expected, actual))
     if ours.keys() != theirs.keys() and all(isinstance(key, str) for key in expected):
         theirs = {("", _json_key(key)): value for key, value in actual.items()}
     if ours.keys() != theirs.keys():
         return None
     return [(value, theirs[key]) for key, value in ours.items()]
-
-
-def _is_wide(key: Any) -> bool:
-    """Whether it holds a number that a Decimal or a Fraction takes long to be compared with."""
-    if isinstance(key, (tuple, frozenset)):
-        return any(map(_is_wide, key))
-    if isinstance(key, Decimal):
-        _, digits, exponent = key.as_tuple()
-        return isinstance(exponent, int) and len(digits) + abs(exponent) > MAX_DIGITS
-    parts = (key.numerator, key.denominator) if isinstance(key, (int, Fraction)) else ()
-    return any(part.bit_length() > _LONG_KEY_BITS for part in parts)
 
 
 def _key_type(key: Any) -> str:
@@ -520,3 +470,45 @@ def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
     if isinstance(value, str) and rules.case_sensitive is False:
         return ("str", value.lower())
     return (type(value).__name__, bytes(value) if isinstance(value, bytearray) else value)
+
+
+# What a program wrote ----------------------------------------------------------------------------
+
+
+def compare_written(data: bytes, expected: Any, rules: Rules, text: bool) -> Comparison:
+    """Compare what a program printed (``text``), or the encoded value that a function returned."""
+    if text:
+        return compare_text(expected, as_text(data), rules)
+    try:
+        return compare_values(expected, encoding.loads(data), rules)
+    except ValueError:
+        return Comparison(None, DAMAGED)
+
+
+DAMAGED = "the returned value is damaged"
+
+
+def as_text(data: bytes) -> str:
+    """What was printed; bytes that are no text stay themselves."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def run_comparison(data: bytes, asked: bytes) -> bytes:
+    """In a process of its own: strategy and reason, as JSON, for what a program wrote.
+
+    ``asked`` is a line of JSON (whether the answer is text, the fields of each of the `Rules` to be
+    tried in turn) and the expected answer as a program would have written it. Without rules a value
+    is decoded, to see whether it can be.
+    """
+    line, _, own = asked.partition(b"\n")
+    text, tried = json.loads(line)
+    comparison = Comparison("decoded")
+    if not tried:
+        encoding.loads(data)
+    else:
+        expected: Any = own.decode("utf-8", "surrogatepass") if text else encoding.loads(own)
+    for rules in tried:
+        comparison = compare_written(data, expected, Rules(**rules), text)
+        if comparison.accepted:
+            break
+    return json.dumps([comparison.strategy, comparison.reason]).encode()

@@ -6,39 +6,21 @@ are the values of the library that functions commonly take and return, told by t
 anything else that is derived from a builtin type is reduced to it. Nothing is ever unpickled.
 `mcbench.evaluator.link` adds what only two processes that can ask each other need.
 
-What was encoded may be forged, so decoding takes time and memory in proportion to the `Weight` of
-the bytes, whatever they say; how much weight is decoded is the caller's to limit.
+What was encoded may be forged: to decode it can take any time (keys of one hash) and much memory.
+Where that counts, the caller does it in a process with limits, or asks for `plain` values only.
 """
 
 import json
-import re
-import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
-from itertools import accumulate
 from operator import attrgetter, contains
-from time import thread_time
-from typing import Any, NamedTuple
+from typing import Any
 
 MAX_DEPTH = 400
-_MOST_BRACKETS = 3 * MAX_DEPTH  # open at a time: of a dict's level, its own and a pair's
-_ORDINARY_RECURSION = 5000  # frames that the stack of any thread has room for
 _INT_BOUND = 1 << 63
-_INT_DIGITS = 20
-# Keys whose hashes were chosen can take quadratic time. So many may be of any hash; with more,
-# there may be so many pairs of one hash for each key, and so many in all; beyond these, filling is
-# timed.
-_FEW_KEYS, _PAIRS_A_KEY, _PAIRS, _LONGER_S = 16, 4, 1000, 0.003
-# To compare a Decimal with an integer or a Fraction of more bits takes their square, or a power of
-# ten of the size of its exponent.
-_WIDE_BITS, _WIDE_DECIMAL = 4096, 1000
-# Beyond these, arithmetic with a value takes far longer than sending it did.
-_MAX_FRACTION_BITS = 1 << 14
-_MAX_DECIMAL = 10_000  # digits, and size of the exponent
-_DECIMAL = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:E([+-][0-9]{1,9}))?|NaN|Infinity)")
 
 _TAG_OF: dict[Any, str] = {list: "l", tuple: "t", set: "s", frozenset: "z"}
 _TYPE_OF = {tag: kind for kind, tag in _TAG_OF.items()}
@@ -67,63 +49,19 @@ def dumps(value: object, other: Other | None = None, items_of: ItemsOf | None = 
         raise TypeError("a deeply nested value") from None
 
 
-def loads(data: bytes, other_of: OtherOf | None = None) -> object:
+def loads(data: bytes, other_of: OtherOf | None = None, plain: bool = False) -> object:
     """Decode what `dumps` wrote; the data is untrusted. ``other_of`` decodes what ``other`` made.
 
+    With ``plain`` there are scalars, lists, tuples and dicts whose keys stand for themselves, which
+    take time and memory in proportion to the bytes whatever these are.
+
     Raises:
-        ValueError: anything that `dumps` cannot have written.
+        ValueError: anything that `dumps` cannot have written, or that is not plain.
     """
-    # Where the host has lifted the interpreter's own limits, ours.
-    if sys.getrecursionlimit() > _ORDINARY_RECURSION and _is_deep(data):
-        raise ValueError("not an encoded value (nested too deeply)")
-    long = _LONG_INT in data.translate(_DIGITS_TO_ZEROS)  # maybe in text only
     try:
-        parsed = json.loads(data, parse_int=_short_int if long else None)
-        return _Unpacker(other_of).unpack(parsed)
+        return _Unpacker(other_of, plain).unpack(json.loads(data))
     except (TypeError, AttributeError, LookupError, RecursionError, ArithmeticError) as error:
         raise ValueError(f"not an encoded value ({error})") from None
-
-
-class Weight(NamedTuple):
-    """What it costs to decode bytes, which can be told without decoding them."""
-
-    size: int
-    containers: int
-    items: int
-
-    def within(self, most: "Weight") -> bool:
-        """Whether no part exceeds another weight's."""
-        return all(own <= limit for own, limit in zip(self, most, strict=True))
-
-
-def weight(data: bytes) -> Weight:
-    """The weight of encoded bytes; brackets and commas of text count as well."""
-    containers, commas = (len(data) - len(data.translate(None, mark)) for mark in (b"[", b","))
-    return Weight(len(data), containers, commas + 1)
-
-
-def _is_deep(data: bytes) -> bool:
-    """Whether too many brackets are open at a time, those in text left out."""
-    if weight(data).containers <= _MOST_BRACKETS:
-        return False
-    outside = b"".join(_ESCAPED.sub(b"", data).split(b'"')[::2])
-    brackets = outside.translate(None, _NO_BRACKETS)
-    open_at = accumulate(1 if byte == ord("[") else -1 for byte in brackets)
-    return any(count > _MOST_BRACKETS for count in open_at)
-
-
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
-_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]")
-
-
-_DIGITS_TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_LONG_INT = b"0" * (_INT_DIGITS + 1)
-
-
-def _short_int(text: str) -> int:
-    if len(text) > _INT_DIGITS:
-        raise ValueError("a long integer does not stand for itself")
-    return int(text)
 
 
 class _Packer:
@@ -204,10 +142,9 @@ def _pack_scalar(value: Any) -> object:
 
 
 class _Unpacker:
-    def __init__(self, other_of: OtherOf | None) -> None:
+    def __init__(self, other_of: OtherOf | None, plain: bool) -> None:
         self.other_of = other_of
-        self.pairs, self.longer_s = _PAIRS, _LONGER_S
-        self.decimals = self.others = self.wide = False
+        self.plain = plain
 
     def unpack(self, item: Any) -> Any:
         if not isinstance(item, list):
@@ -215,17 +152,16 @@ class _Unpacker:
                 raise ValueError("a bare JSON object is no encoded value")
             return item
         tag, rest = item[0], item[1:]
+        if self.plain and tag in _NEED_HASHES:
+            raise ValueError(f"not plain: {tag!r}")
         if tag in _TYPE_OF:
-            rest = self.unpacked(rest)
-            return _TYPE_OF[tag](self.filled(set(), rest, rest) if tag in _HASHED else rest)
+            return _TYPE_OF[tag](self.unpacked(rest))
         if tag == "d":
-            pairs = [(self.unpack(key), self.unpack(value)) for key, value in rest]
-            return self.keyed({}, pairs) if pairs else {}
+            if self.plain and not all(_is_plain_key(key) for key, _ in rest):
+                raise ValueError("not plain: keys whose hashes may have been chosen")
+            return {self.unpack(key): self.unpack(value) for key, value in rest}
         if tag in _SCALARS:
             (text,) = rest
-            if tag == "i":
-                self.others = True
-                self.wide |= 4 * len(text) > _WIDE_BITS
             return _SCALARS[tag](text)
         if tag == "v":
             return self.special(*rest)
@@ -238,48 +174,21 @@ class _Unpacker:
         parts = self.unpacked(list(packed))
         if len(parts) != len(forms) or not all(map(contains, forms, map(type, parts))):
             raise ValueError(f"not the parts of a {name}")
-        if build is _decimal:
-            self.decimals = True
-            self.wide |= _is_wide_decimal(*parts)
-        self.others |= build is _fraction
-        return self.keyed(build(), parts[0]) if build is OrderedDict else build(*parts)
+        return build(*parts)
 
     def unpacked(self, parts: list[Any]) -> list[Any]:
         if _NOT_PLAIN.isdisjoint(map(type, parts)):
             return parts  # long lists of numbers or words are common
         return [self.unpack(part) if type(part) in _NOT_PLAIN else part for part in parts]
 
-    def keyed(self, made: Any, pairs: Iterable[Any]) -> Any:
-        items = list(pairs)
-        return self.filled(made, items, [key for key, _ in items])
-
-    def filled(self, made: Any, items: list[Any], keys: list[Any]) -> Any:
-        """A set or dict with these items; no hash is trusted.
-
-        Raises:
-            ValueError: the hashes are such that it takes far too long.
-        """
-        slow = self.decimals and self.others
-        alike = Counter(map(hash, keys)).values() if slow or len(keys) > _FEW_KEYS else ()
-        pairs = sum(n * (n - 1) // 2 for n in alike)
-        slow = slow and pairs > 0
-        if slow and self.wide:
-            raise ValueError("keys that hash alike, of numbers that take long to compare")
-        self.pairs -= max(pairs - _PAIRS_A_KEY * len(keys), 0)
-        if self.pairs >= 0 and not slow:
-            made.update(items)
-            return made
-        filling = thread_time()
-        for end in range(_FEW_KEYS, len(items) + _FEW_KEYS, _FEW_KEYS):
-            made.update(items[end - _FEW_KEYS : end])
-            if len(made) < min(end, len(items)) or thread_time() - filling > self.longer_s:
-                raise ValueError("equal keys, or too many that hash alike")
-        self.longer_s -= thread_time() - filling
-        return made
-
 
 _NOT_PLAIN = {list, dict}
-_HASHED = "sz"
+_NEED_HASHES = ("s", "z", "v")  # or are values of the library
+
+
+def _is_plain_key(key: Any) -> bool:
+    """Text, whose hash is random, or a number of which few have the same."""
+    return not isinstance(key, list) and not (isinstance(key, int) and abs(key) >= _INT_BOUND)
 
 
 def _not_finite(text: str) -> float:
@@ -297,40 +206,6 @@ _SCALARS: dict[Any, Callable[[Any], Any]] = {
 
 
 # Values of the library ---------------------------------------------------------------------------
-
-
-def _fraction_parts(value: Fraction) -> tuple[Any, ...] | None:
-    parts = value.numerator, value.denominator
-    return parts if max(map(int.bit_length, parts)) <= _MAX_FRACTION_BITS else None
-
-
-def _fraction(*parts: int) -> Fraction:
-    if max(map(int.bit_length, parts)) > _MAX_FRACTION_BITS or parts[1] <= 0:
-        raise ValueError("no fraction of ordinary integers")
-    # In lowest terms already, or forged: to make sure would take longer than all the rest.
-    value: Any = object.__new__(Fraction)
-    value._numerator, value._denominator = parts
-    return value
-
-
-def _decimal_parts(value: Decimal) -> tuple[Any, ...] | None:
-    return (str(value),) if _is_decimal(str(value)) else None
-
-
-def _is_decimal(text: str) -> bool:
-    match = _DECIMAL.fullmatch(text) if len(text) <= _MAX_DECIMAL else None
-    return match is not None and abs(int(match[1] or 0)) <= _MAX_DECIMAL
-
-
-def _is_wide_decimal(text: str) -> bool:
-    match = _DECIMAL.fullmatch(text)
-    return match is None or len(text) > _WIDE_DECIMAL or abs(int(match[1] or 0)) > _WIDE_DECIMAL
-
-
-def _decimal(text: str) -> Decimal:
-    if not _is_decimal(text):
-        raise ValueError("no decimal of ordinary size")
-    return Decimal(text)
 
 
 def _time_parts(value: Any) -> tuple[Any, ...] | None:
@@ -367,8 +242,8 @@ _ZONE = (_NONE, timezone)
 _CLOCK = (*[int] * 4, _ZONE, int)
 # Type: name, its parts (None where it has no encoding), their types, what makes it of these.
 _LIBRARY: dict[type, tuple[str, Callable[[Any], Any], tuple[Any, ...], Callable[..., Any]]] = {
-    Fraction: ("Fraction", _fraction_parts, (int, int), _fraction),
-    Decimal: ("Decimal", _decimal_parts, (str,), _decimal),
+    Fraction: ("Fraction", attrgetter("numerator", "denominator"), (int, int), Fraction),
+    Decimal: ("Decimal", lambda v: (str(v),), (str,), Decimal),
     date: ("date", attrgetter("year", "month", "day"), (int,) * 3, date),
     datetime: ("datetime", _datetime_parts, (*[int] * 3, *_CLOCK), _folded(datetime)),
     time: ("time", _time_parts, _CLOCK, _folded(time)),

@@ -14,7 +14,6 @@ import os
 import resource
 import signal
 import struct
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,7 +41,7 @@ USER = "unprivileged user"
 NETWORK, IPC, PIDS, ROOT = "network namespace", "ipc namespace", "pid namespace", "own root"
 _USERS = 1_000_000, 1 << 24  # the first number for users of sandboxes, and how many there are
 
-# Of a test's process: what a test can use up, and macOS does not limit the last.
+# Of a test's process: what a test can use up.
 _LIMITED = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
 # Without a root of its own: further files that a test can read.
 _READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/hosts")
@@ -72,8 +71,7 @@ def in_words(granted: list[str], missing: dict[str, str]) -> str:
 class Layers:
     """The isolation this process got, and the state needed to pass it on to children."""
 
-    def __init__(self, linux: bool) -> None:
-        self.linux = linux  # whether what only Linux has is to be used
+    def __init__(self) -> None:
         self.evaluator_pid = os.getppid()
         self.max_processes: int | None = None
         self.hard_limits: dict[int, int] = {}  # of the zygote, so that a child need not ask
@@ -87,10 +85,6 @@ class Layers:
         self.own_pages = 0, 0, 0  # of the zygote, see `usage.pages`
         self._last_pid = -1  # sets the number that the next process follows on
         self.ruleset = -1  # of Landlock, for each child to put on
-        if not linux:
-            names = [NETWORK, IPC, PIDS, ROOT, LANDLOCK, SECCOMP, MEMORY_FILES, HANDLES]
-            self.missing |= dict.fromkeys(names, portable.reason())
-            return
         # What serves instead of these is in `portable`.
         for name, make, argument in (
             (MEMORY_FILES, "memfd_create", "attempt"),
@@ -113,8 +107,6 @@ class Layers:
 
     def open_totals(self) -> None:
         """What counts a sandbox as a whole; before it has its own view of the file system."""
-        if not self.linux:
-            return
         with contextlib.suppress(OSError):
             self.group = usage.Group()
         with contextlib.suppress(OSError):
@@ -128,9 +120,8 @@ class Layers:
 
     def note_own_usage(self) -> None:
         """In the zygote, once it is as its children will find it, whom it tells nothing then."""
-        if self.linux:
-            with contextlib.suppress(OSError):
-                self.own_pages = usage.pages("/proc/self/statm")
+        with contextlib.suppress(OSError):
+            self.own_pages = usage.pages("/proc/self/statm")
         if self.world:
             world.cover("/proc/1")
 
@@ -156,8 +147,6 @@ def default_thread_stack() -> None:
 
 def enter_namespaces(layers: Layers) -> None:
     """Leave the host's namespaces; the zygote proper is then forked into the new pid namespace."""
-    if not layers.linux:
-        return
     if os.geteuid() != 0:
         with layers.attempt("user namespace"):
             _enter_user_namespace()
@@ -213,8 +202,6 @@ def enter_file_system(layers: Layers) -> None:
 
 def put_on_filters(layers: Layers) -> None:
     """Refuse system calls from here on; without a root of our own, files to the children."""
-    if not layers.linux:
-        return
     if not layers.world:
         with layers.attempt(LANDLOCK):
             if MEMORY_FILES in layers.missing:  # the filter would close /dev/stdin as well
@@ -255,11 +242,10 @@ def _read_as_user(uid: int) -> None:
         file.read(1)
 
 
-def protect_self(layers: Layers) -> None:
+def protect_self() -> None:
     """Keep children from reading or tracing this process even where they share its user."""
-    if layers.linux:
-        libc.library.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        libc.library.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.library.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.library.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def settle_memory() -> "list[bytes]":
@@ -274,10 +260,9 @@ def settle_memory() -> "list[bytes]":
     return filling
 
 
-def die_with_parent(linux: bool = sys.platform == "linux") -> None:
-    """Ask the kernel for SIGKILL when the parent process ends; only Linux's does that."""
-    if linux:
-        libc.library.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+def die_with_parent() -> None:
+    """Ask the kernel for SIGKILL when the parent process ends."""
+    libc.library.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def confine_zygote(layers: Layers) -> None:
@@ -289,12 +274,8 @@ def confine_zygote(layers: Layers) -> None:
             layers.granted += [usage.BY_GROUP.format(kind) for kind in layers.group.counts]
         except OSError:
             layers.group = None
-    limit, reserve = portable.limit, ADDRESS_SLACK
-    limit(resource.RLIMIT_CORE, 0)
-    limit(resource.RLIMIT_NOFILE, MAX_FILES)
-    if not layers.linux:
-        with layers.attempt("limit on address space"):
-            portable.in_fork(lambda: limit(resource.RLIMIT_AS, 4 * reserve))
+    portable.limit(resource.RLIMIT_CORE, 0)
+    portable.limit(resource.RLIMIT_NOFILE, MAX_FILES)
     if layers.test_uid is not None:
         os.setgid(layers.test_uid)  # for root this sets all three
     elif not layers.user_namespace and os.geteuid() != 0:
@@ -302,13 +283,12 @@ def confine_zygote(layers: Layers) -> None:
             others = portable.processes_of_user()
             layers.max_processes = others + portable.SHARED_USER_PROCESSES
     if layers.test_uid is not None and layers.max_processes is not None:
-        limit(resource.RLIMIT_NPROC, layers.max_processes)  # root itself is exempt
+        portable.limit(resource.RLIMIT_NPROC, layers.max_processes)  # root itself is exempt
     layers.hard_limits = {which: resource.getrlimit(which)[1] for which in _LIMITED}
-    if layers.linux:
-        libc.library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # A change of credentials undoes both.
-    protect_self(layers)
-    die_with_parent(layers.linux)
+    protect_self()
+    die_with_parent()
 
 
 def hide_files(layers: Layers) -> None:
@@ -319,15 +299,11 @@ def hide_files(layers: Layers) -> None:
 
 def _limit(layers: Layers, request: dict[str, Any]) -> None:
     # The zygote stops it first, where it can see the use of time.
-    seconds = int(request["cpu_s"]) + (2 if layers.linux else 1)
+    seconds = int(request["cpu_s"]) + 2
     file_bytes = request["output_bytes"] + 1  # one more, to see that it was exceeded
     address_space = request["memory_bytes"] + ADDRESS_SLACK
     for which, value in zip(_LIMITED, (seconds, file_bytes, address_space), strict=True):
-        try:
-            portable.limit(which, value, layers.hard_limits[which])
-        except OSError:
-            if layers.linux or which != resource.RLIMIT_AS:
-                raise
+        portable.limit(which, value, layers.hard_limits[which])
 
 
 def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None:
@@ -340,17 +316,14 @@ def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None
         portable.limit(resource.RLIMIT_NPROC, layers.max_processes)
     if layers.test_uid is not None:
         os.setuid(layers.test_uid)  # for root this sets all three, for good
-    elif layers.linux and (os.geteuid() == 0 or layers.user_namespace):
+    elif os.geteuid() == 0 or layers.user_namespace:
         header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
         libc.call("capset", header, bytes(24))
-    if layers.linux:
-        libc.library.prctl(
-            PR_SET_DUMPABLE, int(not secret), 0, 0, 0
-        )  # /dev/stdin is /proc/self/fd/0
+    libc.library.prctl(PR_SET_DUMPABLE, int(not secret), 0, 0, 0)  # /dev/stdin is /proc/self/fd/0
     if not layers.world:
         if SECCOMP in layers.granted:
             seccomp.stay_in_group()
-        die_with_parent(layers.linux)
+        die_with_parent()
 
 
 def kill_everything(layers: Layers, children: list[int], ended: dict[int, Any]) -> None:

@@ -22,7 +22,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import mock_open, patch
 
-from mcbench.evaluator.compare import Rules
 from mcbench.evaluator.rule_sets import RuleSet, rule_set
 from mcbench.evaluator.submission import TestResult, Verdict
 
@@ -126,7 +125,7 @@ def _stdio_runner(sample: Sample, rules: RuleSet) -> _Run:
             with suppress(SystemExit):
                 function()
             signal.alarm(0)
-        return rules.compare_text(expected, captured.getvalue(), Rules(), None).accepted
+        return rules.compare(expected, captured.getvalue(), True).accepted
 
     return run
 
@@ -139,7 +138,7 @@ def _call_runner(sample: Sample, rules: RuleSet) -> _Run:
     def run(args: list[Any], expected: Any) -> bool:
         value = function(*args)
         signal.alarm(0)
-        return rules.compare_values(expected, value, Rules(), None).accepted
+        return rules.compare(expected, value, False).accepted
 
     return run
 

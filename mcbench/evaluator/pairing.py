@@ -1,7 +1,7 @@
 """Order-insensitive comparison: can every expected item be paired with its own matching one?
 
-The items that were got may be chosen to make this slow, so the cost is near linear in the items:
-theirs are only looked up among the shapes of ours, and pairs are tried within a budget.
+Theirs are only looked up among the shapes of ours, so the cost is near linear in the items, but
+where many are alike in shape and near in numbers.
 """
 
 from __future__ import annotations
@@ -9,10 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
-
-# Numbers compared in pairs that are tried beyond the first order: so many, and so many for each
-# number there is.
-_TRIED, _TRIED_EACH = 4096, 2
 
 # A hashable shape, equal for items that match, and numbers, close to each other in items that do:
 # as many in all items of a shape.
@@ -33,7 +29,7 @@ def same_multiset(
 
     Within a shape both sides are sorted by their numbers and paired in order, which finds the
     pairing of single numbers if there is one. Where items hold several numbers, each is tried with
-    those of which one number is ``near``, within a budget.
+    those of which one number is ``near``.
     """
     if len(wanted) != len(got):
         return False
@@ -56,21 +52,11 @@ def _group_matches(ours: _Group, theirs: _Group, match: Match, near: Near) -> bo
         side.sort(key=lambda pair: pair[0])
     if all(match(want[1], have[1]) for want, have in zip(ours, theirs, strict=True)):
         return True
-    candidates = _candidates(ours, theirs, match, near)
-    if candidates is None:
-        return False
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_bipartite_matching  # heavy, and rarely needed
-
-    rows = [row for row, found in enumerate(candidates) for _ in found]
-    columns = [column for found in candidates for column in found]
-    shape = (len(ours), len(theirs))
-    accepts = csr_array(([True] * len(rows), (rows, columns)), shape=shape)
-    return bool((maximum_bipartite_matching(accepts) >= 0).all())
+    return _all_paired(_candidates(ours, theirs, match, near))
 
 
-def _candidates(ours: _Group, theirs: _Group, match: Match, near: Near) -> list[list[int]] | None:
-    """For each of ours the places of those that match it; None if one has none, or it takes long.
+def _candidates(ours: _Group, theirs: _Group, match: Match, near: Near) -> list[list[int]]:
+    """For each of ours the places of those that match it.
 
     By the number that tells ours apart best: what is near to it is one run of theirs.
     """
@@ -79,17 +65,37 @@ def _candidates(ours: _Group, theirs: _Group, match: Match, near: Near) -> list[
     if by is not None:
         theirs.sort(key=lambda pair: pair[0][by])
     numbers = [] if by is None else [numbers[by] for numbers, _ in theirs]
-    budget = _TRIED + _TRIED_EACH * len(ours) * (count + 1)
     found = []
     for own, want in ours:
         run = range(len(theirs)) if by is None else _run(numbers, own[by], near)
-        budget -= len(run) * (count + 1)
-        if budget < 0:
-            return None
         found.append([place for place in run if match(want, theirs[place][1])])
-        if not found[-1]:
-            return None
     return found
+
+
+def _all_paired(candidates: list[list[int]]) -> bool:
+    """Whether each of ours gets a place of its own: bipartite matching by augmenting paths."""
+    place_of: dict[int, int] = {}
+    owner: dict[int, int] = {}
+    for start in range(len(candidates)):
+        reached: dict[int, int] = {}  # place: by whose wish
+        queue = [start]
+        free = None
+        for own in queue:  # grows
+            for place in candidates[own]:
+                if place not in reached:
+                    reached[place] = own
+                    queue += [owner[place]] if place in owner else []
+            free = next((place for place in candidates[own] if place not in owner), None)
+            if free is not None:
+                break
+        if free is None:
+            return False
+        while free is not None:  # who gives a place up takes the one that it was reached from
+            own = reached[free]
+            owner[free] = own
+            before = place_of.get(own)
+            place_of[own], free = free, before
+    return True
 
 
 def _run(numbers: list[float], wanted: float, near: Near) -> range:

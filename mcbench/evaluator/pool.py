@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mcbench.errors import UserError
 from mcbench.evaluator import portable
 from mcbench.evaluator.isolation import in_words
 from mcbench.evaluator.submission import TestResult
@@ -33,6 +32,7 @@ _START_ATTEMPTS = 5
 _GRACE_SECONDS = 10.0  # beyond a test's longest time, before the zygote itself counts as dead
 
 _STDERR_KEPT = 4096
+COMPARING = "comparing"  # the flavour of workers that run no program
 
 _said: set[str] = set()
 
@@ -77,19 +77,24 @@ class Job:
     request: dict[str, Any]
     code: bytes
     data: bytes
-    ran: TestResult | None = None  # of a checker's run: how that of the program went
+    flavour: str = "plain"  # of the worker that is to run it
+    stage: str = "run"  # of the judgement: what follows is a comparison or a checker's run
+    ran: TestResult | None = None  # of a later stage: how the program itself went
+    written: int = -1  # of a comparison: the file that the program wrote, instead of code
     failures: int = 0
     deadline: float = 0.0
     files: list[int] = field(default_factory=list)
 
-    def open(self, linux: bool) -> None:
+    def open(self) -> None:
         """Fresh files, also for a repeated test: the first run may have written to all of them."""
         self.close()
-        for name, content in (("code", self.code), ("input", self.data)):
-            self.files.append(portable.memory_file(name, linux))
-            _write(self.files[-1], content)
+        if self.written >= 0:
+            self.files.append(os.dup(self.written))
+        for name, content in (("code", self.code), ("input", self.data))[self.written >= 0 :]:
+            self.files.append(portable.memory_file(name))
+            write_all(self.files[-1], content)
         for name in ("stdout", "stderr", "result"):
-            self.files.append(portable.memory_file(name, linux))
+            self.files.append(portable.memory_file(name))
 
     def outputs(self) -> Outputs:
         """What the test wrote; to be read before `close`."""
@@ -101,7 +106,8 @@ class Job:
             os.close(self.files.pop())
 
 
-def _write(descriptor: int, content: bytes) -> None:
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write from the start of a file."""
     done = 0
     while done < len(content):
         done += os.pwrite(descriptor, memoryview(content)[done:], done)
@@ -112,14 +118,13 @@ class Worker:
     """A zygote and the jobs it was given, in order.
 
     ``flavour`` is what the zygote has loaded: "plain" for the usual modules of the standard
-    library, "numpy" for numpy as well, where it is installed. ``isolation`` is "full" for all that
-    the machine grants, "limits" for what needs no help of the system: see `portable`.
+    library, "numpy" for numpy as well, where it is installed, COMPARING for what compares answers
+    and runs no program.
 
     A job that is not at the head has not been started: when the zygote dies it is innocent.
     """
 
     flavour: str = "plain"
-    isolation: str = field(default_factory=lambda: _wanted_isolation())
     jobs: deque[Job] = field(default_factory=deque)
     layers: dict[str, Any] = field(default_factory=dict)
     running: bool = False  # a zygote was started and not stopped since
@@ -134,7 +139,7 @@ class Worker:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         command = [sys.executable, "-I", "-S", "-B", str(_ZYGOTE), str(theirs.fileno())]
-        command += [self.flavour, self.isolation, *_package_folders()]
+        command += [self.flavour, *_package_folders()]
         environment = {
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
@@ -142,9 +147,6 @@ class Worker:
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
-        if sys.platform == "darwin":  # whose frameworks otherwise end forked processes
-            environment |= {"OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES"}
-            environment |= {"VECLIB_MAXIMUM_THREADS": "1"}
         with theirs, _large_stack():
             self._process = subprocess.Popen(
                 command,
@@ -209,7 +211,7 @@ class Worker:
         self.jobs.append(job)
         if len(self.jobs) == 1:
             self._start_clock()
-        job.open(self.isolation == portable.FULL)
+        job.open()
         self._channel.send({**job.request, "id": job.key}, job.files)
 
     def read(self) -> tuple[list[tuple[Job, dict[str, Any]]], bool]:
@@ -265,15 +267,6 @@ class Worker:
         self.jobs.clear()
 
 
-def _wanted_isolation() -> str:
-    """What the environment asks for: everything (the default), or limits only."""
-    wanted = os.environ.get(portable.VARIABLE, portable.FULL)
-    if wanted not in (portable.FULL, portable.LIMITS):
-        allowed = f"{portable.FULL!r} or {portable.LIMITS!r}"
-        raise UserError(f"{portable.VARIABLE} must be {allowed}, got {wanted!r}")
-    return wanted
-
-
 def _say(layers: dict[str, Any]) -> None:
     """Tell what the machine refuses: once in this process."""
     if not layers["missing"].keys() <= _said:
@@ -306,7 +299,7 @@ def _package_folders() -> list[str]:
 def _large_stack() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
-    with contextlib.suppress(ValueError, OSError):  # macOS
+    with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
     try:
         yield

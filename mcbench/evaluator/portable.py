@@ -1,14 +1,7 @@
-"""What differs between systems: everything the sandbox does that POSIX alone does not offer.
+"""Files, ends of processes and messages, also where the kernel refuses the calls meant for them.
 
-Standard library only: the zygote loads this file. On Linux each feature is tried and, where the
-kernel refuses it, done in a way that works everywhere. Elsewhere (macOS) and with
-``MCBENCH_ISOLATION=limits`` in the evaluator's environment only that second way is taken. It is
-tested on Linux, with Linux's own calls forbidden; no test has run on a real macOS.
-
-What a program can do where there are limits only: it sees the files and processes of its user, and
-can signal them unless the evaluator runs as root, which gives every sandbox a user of its own; what
-leaves its process group survives it; a time limit is enforced in whole seconds, a memory limit by
-the limit on address space and by the peak that is reported at the end.
+Standard library only: the zygote loads this file. Each feature is tried, and where it is refused
+(often by a container's filter) done in a way that works everywhere.
 """
 
 import collections
@@ -20,37 +13,25 @@ import select
 import signal
 import socket
 import struct
-import sys
 import time
 from typing import Any
-
-ON_LINUX = sys.platform == "linux"
-FULL, LIMITS = "full", "limits"  # values of the environment variable
-VARIABLE = "MCBENCH_ISOLATION"
 
 MAX_PACKET = 1 << 16
 SHARED_USER_PROCESSES = 512  # beyond those the user has, where the limit counts all of them
 # A test that waits for a processor does not use up its wall time, but ends after so many times it.
 MOST_WALL = 5
-_PEAK_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
 _PIDS = struct.Struct("=2i")
 _SHORTEST_POLL_MS, _POLLS = 1, 8
 
 
-def reason() -> str:
-    """Why nothing but limits is used."""
-    return f"{VARIABLE}={LIMITS}" if ON_LINUX else f"not on this system ({sys.platform})"
-
-
-def memory_file(name: str, linux: bool) -> int:
+def memory_file(name: str) -> int:
     """An empty file that no name leads to: in memory, or a temporary one already removed.
 
     Raises:
         OSError: neither could be made.
     """
-    if linux:
-        with contextlib.suppress(OSError, AttributeError):
-            return os.memfd_create(name)
+    with contextlib.suppress(OSError, AttributeError):
+        return os.memfd_create(name)
     import tempfile  # rarely needed
 
     descriptor, path = tempfile.mkstemp(prefix="mcbench-")
@@ -77,15 +58,14 @@ def limit(which: int, value: int, hard: "int | None" = None) -> None:
 
 
 def processes_of_user() -> int:
-    """How many processes and, where the limit counts them, threads this user has.
+    """How many processes and threads this user has.
 
     Raises:
         OSError: the system does not tell.
     """
     import subprocess  # rarely needed
 
-    flag = "-eLo" if ON_LINUX else "-Ao"
-    done = subprocess.run(["ps", flag, "uid="], capture_output=True, check=False)
+    done = subprocess.run(["ps", "-eLo", "uid="], capture_output=True, check=False)
     if done.returncode != 0:
         raise OSError(f"ps: exit status {done.returncode}")
     return done.stdout.split().count(str(os.getuid()).encode())
@@ -162,7 +142,7 @@ def reap(pid: int, ended: Ended, options: int = 0) -> bool:
 
 def peak_memory(usage: Any) -> int:
     """Peak resident memory in bytes, from what `os.wait4` reports."""
-    return int(usage.ru_maxrss) * _PEAK_UNIT
+    return int(usage.ru_maxrss) * 1024
 
 
 def kill_groups(pids: "list[int]", ended: Ended) -> None:

@@ -17,20 +17,26 @@ from decimal import Decimal
 from typing import Any
 
 from mcbench.errors import unknown
-from mcbench.evaluator import compare
-from mcbench.evaluator.compare import RULE_NAMES, Comparison, Rules
+from mcbench.evaluator.checking import run_checker
+from mcbench.evaluator.compare import (
+    RULE_NAMES,
+    Comparison,
+    Rules,
+    compare_text,
+    compare_values,
+    far_longer,
+)
 from mcbench.evaluator.submission import check_rules
-
-Compare = Callable[[Any, Any, Rules, Any], Comparison]
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """How one evaluator compares: ``compare_*(expected, actual, rules, test) -> Comparison``."""
+    """How one evaluator compares, in this process: ``compare(expected, actual, text)``, where
+    ``text`` says whether both were printed, or are values.
+    """
 
     name: str
-    compare_text: Compare
-    compare_values: Compare
+    compare: Callable[[Any, Any, bool], Comparison]
 
 
 def rule_set(name: str) -> RuleSet:
@@ -53,14 +59,22 @@ def outputs_match(expected: Any, actual: Any, *, rules: str = "microcoder", **op
         UserError: an unknown rule set or option, a tolerance that is negative or not finite, a
             checker that is no function.
     """
-    if strange := sorted(options.keys() - set(RULE_NAMES)):
-        raise unknown("comparison option", strange[0], RULE_NAMES)
+    if strange := sorted(options.keys() - {*RULE_NAMES, "checker"}):
+        raise unknown("comparison option", strange[0], (*RULE_NAMES, "checker"))
+    checker = options.pop("checker", None)
     stated = Rules(**options)
-    check_rules(stated)
-    chosen = rule_set(rules)
+    check_rules(stated, checker)
     text = isinstance(expected, str) and isinstance(actual, str)
-    comparison = chosen.compare_text if text else chosen.compare_values
-    return comparison(expected, actual, stated, None).accepted
+    chosen = rule_set(rules)
+    if chosen.name != "microcoder":
+        return chosen.compare(expected, actual, text).accepted
+    if checker is not None:
+        return run_checker(checker, expected, actual, None).accepted
+    return _compare(expected, actual, text, stated).accepted
+
+
+def _compare(expected: Any, actual: Any, text: bool, rules: Rules | None = None) -> Comparison:
+    return (compare_text if text else compare_values)(expected, actual, rules or Rules())
 
 
 # What they share ---------------------------------------------------------------------------------
@@ -80,15 +94,14 @@ def _peer(
             return Comparison(None, f"{name}'s comparison raises {type(error).__name__}")
         return Comparison(name) if accepted else Comparison(None, f"refused by {name}'s rules")
 
-    def compare_text(expected: str, actual: str, rules: Rules, test: Any = None) -> Comparison:
-        if compare.far_longer(expected, actual):
+    def compare(expected: Any, actual: Any, is_text: bool) -> Comparison:
+        if not is_text:
+            return judge(values, through_json(expected), actual)
+        if far_longer(expected, actual):
             return Comparison(None, f"{len(actual)} characters, far more than expected")
         return judge(text, expected, actual)
 
-    def compare_values(expected: Any, actual: Any, rules: Rules, test: Any = None) -> Comparison:
-        return judge(values, through_json(expected), actual)
-
-    return RuleSet(name, compare_text, compare_values)
+    return RuleSet(name, compare)
 
 
 def through_json(value: Any) -> Any:
@@ -304,7 +317,7 @@ def _relatively_close(wanted: str, got: str) -> bool:
 
 
 RULE_SETS: dict[str, RuleSet] = {
-    "microcoder": RuleSet("microcoder", compare.compare_text, compare.compare_values),
+    "microcoder": RuleSet("microcoder", _compare),
     "livecodebench": _peer("livecodebench", _livecodebench_text, _livecodebench_values),
     "deepcoder": _peer("deepcoder", _deepcoder_text, _taco_values),
     "verl_prime": _peer("verl_prime", _verl_text, _verl_values),

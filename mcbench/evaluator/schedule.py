@@ -3,7 +3,7 @@
 The life of one test: `judge.job_for` puts program and input (never the expected output) into files
 in memory; a worker's zygote forks a child, which runs the program under limits and writes to
 further such files; the zygote reports how it ended (status, time, memory); `judge.judge` turns that
-and the written output into a verdict.
+and the written output into a verdict, or into a further job that finds it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import re
 import selectors
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from mcbench.evaluator.checking import check_job, checked, control_job, may_be_at_fault
+from mcbench.errors import UserError
 from mcbench.evaluator.judge import job_for, judge
 from mcbench.evaluator.pool import Job, Worker, started
 from mcbench.evaluator.rule_sets import rule_set
@@ -34,15 +35,17 @@ class LocalSandboxes:
     """Sandboxes that outlive the calls of `evaluate`; the caller sees to it that these take turns.
 
     Raises:
-        UserError: unknown rules.
+        UserError: unknown rules, or no Linux.
         RuntimeError: the sandbox processes could not be started.
     """
 
     def __init__(self, count: int, output_limit_mb: int, rules: str) -> None:
+        if sys.platform != "linux":
+            raise UserError(f"the evaluator's sandboxes need Linux, this is {sys.platform}")
         self.output_bytes = output_limit_mb << 20
         self.rule_set = rule_set(rules)
         self.workers = started([Worker() for _ in range(count)])
-        self._numpy_workers: list[Worker] = []  # started when a submission wants them
+        self._slots = [_Slot({"plain": worker}) for worker in self.workers]
 
     @property
     def isolation(self) -> dict[str, Any]:
@@ -58,32 +61,35 @@ class LocalSandboxes:
             UserError: an argument of a test cannot be sent.
         """
         schedule = _Schedule(self, submissions, early_exit)
-        if schedule.numpy and not self._numpy_workers:
-            self._numpy_workers = started([Worker("numpy") for _ in self.workers])
-        numpy: Sequence[Worker | None] = self._numpy_workers or [None] * len(self.workers)
-        schedule.run(list(map(_Slot, self.workers, numpy)), cancelled)
+        schedule.run(self._slots, cancelled)
         return [schedule.result(index) for index in range(len(submissions))]
 
     def close(self) -> None:
         """End the sandboxes."""
-        for worker in (*self.workers, *self._numpy_workers):
-            worker.stop()
+        for slot in self._slots:
+            for worker in slot.workers.values():
+                worker.stop()
 
 
 class _Slot:
-    """A place where one test runs at a time: a worker, and its twin that has numpy loaded."""
+    """A place where one job runs at a time: a worker of each flavour, started when it is needed."""
 
-    def __init__(self, plain: Worker, numpy: Worker | None) -> None:
-        self.workers = [plain] if numpy is None else [plain, numpy]
+    def __init__(self, workers: dict[str, Worker]) -> None:
+        self.workers = workers
 
     @property
     def load(self) -> int:
         """Jobs given and not yet finished."""
-        return sum(len(worker.jobs) for worker in self.workers)
+        return sum(len(worker.jobs) for worker in self.workers.values())
 
-    def takes(self, numpy: bool) -> bool:
+    def takes(self, flavour: str) -> bool:
         """Whether a further job of that kind would wait behind, not run beside, the present one."""
-        return self.load == len(self.workers[numpy].jobs)
+        worker = self.workers.get(flavour)
+        return self.load == (len(worker.jobs) if worker else 0)
+
+
+def _workers(slots: Sequence[_Slot]) -> list[Worker]:
+    return [worker for slot in slots for worker in slot.workers.values()]
 
 
 class _Schedule:
@@ -96,7 +102,7 @@ class _Schedule:
         self.early_exit = early_exit
         self.output_bytes = sandboxes.output_bytes
         self.rule_set = sandboxes.rule_set
-        self.numpy = {i for i, given in enumerate(submissions) if _names_numpy(given)}
+        self.flavours = ["numpy" if _names_numpy(given) else "plain" for given in submissions]
         self.results: list[dict[int, TestResult]] = [{} for _ in submissions]
         # First tests of all, then second tests of all: one submission full of endless loops
         # delays the others little, and early exit saves most.
@@ -108,13 +114,12 @@ class _Schedule:
             if number < len(given.tests)
         )
         self.retries: deque[Job] = deque()
-        self.checks: deque[Job] = deque()  # runs of problems' own checkers
+        self.further: deque[Job] = deque()  # comparisons, and runs of problems' own checkers
 
     def run(self, slots: Sequence[_Slot], cancelled: threading.Event) -> None:
         """Feed the workers until every test is judged, or the call is cancelled."""
-        workers = [worker for slot in slots for worker in slot.workers]
         with selectors.DefaultSelector() as selector:
-            for worker in workers:
+            for worker in _workers(slots):
                 if worker.running:
                     selector.register(worker, selectors.EVENT_READ, worker)
                 else:  # an earlier call failed to start it
@@ -122,12 +127,12 @@ class _Schedule:
             try:
                 while not cancelled.is_set():
                     self._feed(slots, selector)
-                    if not any(worker.jobs for worker in workers):
+                    if not any(slot.load for slot in slots):
                         return
-                    self._advance(workers, selector)
+                    self._advance(_workers(slots), selector)
             finally:
                 # Interrupted or cancelled: the zygotes are mid-test, so they are replaced.
-                for worker in workers:
+                for worker in _workers(slots):
                     if worker.jobs:
                         self._restart(worker, selector)
 
@@ -151,7 +156,9 @@ class _Schedule:
                     job = self._next_job(slot)
                     if job is None:
                         break
-                    worker = slot.workers[job.key[0] in self.numpy]
+                    if job.flavour not in slot.workers:
+                        self._start(job.flavour, slots, selector)
+                    worker = slot.workers[job.flavour]
                     try:
                         worker.give(job)
                     except OSError:
@@ -160,16 +167,17 @@ class _Schedule:
     def _next_job(self, slot: _Slot) -> Job | None:
         if self.retries:
             return self.retries.popleft() if slot.load == 0 else None
-        if self.checks and slot.takes(self.checks[0].key[0] in self.numpy):
-            return self.checks.popleft()
+        if self.further and slot.takes(self.further[0].flavour):
+            return self.further.popleft()
         while self.waiting:
             index, number = self.waiting[0]
             judged = self.results[index]
             if self.early_exit and any(test.verdict != "AC" for test in judged.values()):
                 self.waiting.popleft()
-            elif slot.takes(index in self.numpy):
+            elif slot.takes(flavour := self.flavours[index]):
                 self.waiting.popleft()
-                return job_for((index, number), self.submissions[index], self.output_bytes)
+                given = self.submissions[index]
+                return job_for((index, number), given, self.output_bytes, flavour)
             else:
                 return None
         return None
@@ -192,20 +200,11 @@ class _Schedule:
             self._failed(job, outcome["failure"])
             return
         index, number = job.key
-        submission = self.submissions[index]
-        further: Callable[..., Job] | None = None
-        if job.ran is None:
-            result = judge(submission, job, outcome, self.rule_set)
-            if result.verdict == "AC" and result.strategy is None:  # the checker's word
-                further = check_job
+        found = judge(self.submissions[index], job, outcome, self.rule_set)
+        if isinstance(found, Job):
+            self.further.append(found)
         else:
-            result = checked(job, outcome)
-            if job.ran.verdict == "AC" and may_be_at_fault(result, submission.tests[number]):
-                further = control_job
-        if further is None:
-            self.results[index][number] = result
-        else:
-            self.checks.append(further(job, submission.tests[number], result, self.output_bytes))
+            self.results[index][number] = found
         job.close()
 
     def _failed(self, job: Job, reason: str) -> None:
@@ -215,6 +214,13 @@ class _Schedule:
         else:
             index, number = job.key
             self.results[index][number] = TestResult("IE", message=reason)
+
+    def _start(
+        self, flavour: str, slots: Sequence[_Slot], selector: selectors.BaseSelector
+    ) -> None:
+        for slot, worker in zip(slots, started([Worker(flavour) for _ in slots]), strict=True):
+            slot.workers[flavour] = worker
+            selector.register(worker, selectors.EVENT_READ, worker)
 
     def _replace(self, worker: Worker, selector: selectors.BaseSelector) -> None:
         """The zygote died: repeat what it was given, and count it against what it was running."""

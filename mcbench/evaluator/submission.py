@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
-from unicodedata import normalize
 
 from mcbench.errors import UserError, unknown
+from mcbench.evaluator.wording import printable, short
 
 Verdict = Literal["AC", "WA", "RE", "TLE", "MLE", "OLE", "IE"]
 
@@ -73,63 +72,14 @@ def is_number(value: object) -> bool:
         return False
 
 
-def check_rules(rules: Any) -> None:
+def check_rules(rules: Any, checker: Any) -> None:
     """Refuse tolerances that are negative or not finite, and a checker that cannot be called."""
     for name in ("rtol", "atol"):
         value = getattr(rules, name)
         if value is not None and not (is_number(value) and value >= 0):
             raise UserError(f"{name} must be a finite number >= 0, got {short(value)}")
-    if rules.checker is not None and not callable(rules.checker):
-        raise UserError(f"checker must be a function, got {short(rules.checker)}")
-
-
-class _ShortRepr(reprlib.Repr):
-    def repr1(self, x: Any, level: int) -> str:
-        if isinstance(x, (dict, set, frozenset)) and len(x) > _MOST_SORTED:
-            return f"<a {type(x).__name__} of {len(x)} items>"
-        return super().repr1(x, level)
-
-    def repr_int(self, x: int, level: int) -> str:
-        return repr(x) if x.bit_length() <= 1000 else f"<an integer of {x.bit_length()} bits>"
-
-
-_MOST_SORTED = 100  # what has no order is shown in one
-_REPR = _ShortRepr()
-_REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = _REPR.maxdict = 20
-_REPR.maxstring = _REPR.maxother = 60
-
-
-def short(value: object, limit: int = 60) -> str:
-    """A value for a message, whatever its size and depth."""
-    text = _REPR.repr(value)
-    return text if len(text) <= limit else text[:limit] + "…"
-
-
-def told_apart(expected: Any, actual: Any) -> str:
-    """Expected and actual value for people, so that they do not look alike."""
-    shown = short(expected), short(actual)
-    if normalize("NFKC", shown[0]) != normalize("NFKC", shown[1]):
-        return f"expected {shown[0]}, got {shown[1]}"
-    if not isinstance(expected, str) or not isinstance(actual, str):
-        return f"expected {shown[0]}, got a {type(actual).__name__} that differs beyond that"
-    pairs = enumerate(zip(expected, actual, strict=False))
-    start = next((i for i, (e, a) in pairs if e != a), min(len(expected), len(actual)))
-    parts = (ascii(text[start : start + 20]) for text in (expected, actual))
-    return "from character {} on: expected {}, got {}".format(start + 1, *parts)
-
-
-MAX_MESSAGE = 1000
-
-
-def printable(text: str) -> str:
-    """Text that any terminal, log or page can take: what is not to be seen stands as an escape.
-
-    That is control and format characters, lone surrogates and odd white space; what is long is cut.
-    """
-    text = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    if checker is not None and not callable(checker):
+        raise UserError(f"checker must be a function, got {short(checker)}")
 
 
 @dataclass(frozen=True)
@@ -168,8 +118,7 @@ class StdioTest:
             self.stdin.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             raise UserError(f"stdin is not text that a program could read: {error}") from None
-        if not isinstance(self.checker, CheckerProgram):
-            check_rules(self)
+        check_rules(self, None if isinstance(self.checker, CheckerProgram) else self.checker)
 
 
 @dataclass(frozen=True)
@@ -178,8 +127,7 @@ class CallTest:
 
     ``expected`` is compared with the returned value or, for in-place problems, with the argument
     at position ``result_arg`` after the call. Every test gets fresh arguments; a checker is asked
-    about values of up to 384 KiB, 500 containers and 40,000 items, or several times those of
-    ``args`` and ``expected``. Arguments may be
+    about what has up to 2 MiB, or ten times what ``args`` and ``expected`` have. Arguments may be
     None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict, nested, and
     the values of the library that `mcbench.evaluator.encoding` knows; arrays arrive as lists.
     What the program need not import, and what is read as a list: `mcbench.evaluator.leetcode`.
@@ -205,7 +153,7 @@ class CallTest:
             raise UserError("CallTest takes args as a list or tuple of positional arguments")
         if self.result_arg is not None and self.result_arg not in range(len(self.args)):
             raise UserError(f"result_arg must be between 0 and {len(self.args) - 1}")
-        check_rules(self)
+        check_rules(self, self.checker)
 
 
 @dataclass(frozen=True)

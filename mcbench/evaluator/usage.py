@@ -195,8 +195,6 @@ class Meter:
 
     def _pids(self) -> "list[int]":
         """The test's processes."""
-        if not self.layers.linux:
-            return []
         if self.layers.world:
             return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
         return [*self.children, *_others(self.children)]

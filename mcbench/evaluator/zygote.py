@@ -1,6 +1,6 @@
 """The process that runs tests: started by exec, imports only the standard library, forks.
 
-    python -I -S zygote.py DESCRIPTOR FLAVOUR ISOLATION PACKAGE_FOLDER...
+    python -I -S zygote.py DESCRIPTOR FLAVOUR PACKAGE_FOLDER...
 
 Two processes. The *supervisor* (the one that was started) enters new namespaces, forks the zygote
 proper and does nothing but wait: when the evaluator is gone it kills the zygote. The *zygote* is
@@ -39,6 +39,9 @@ for _name in ("mcbench", "mcbench.evaluator"):
     sys.modules[_name].__path__ = [os.path.dirname(os.path.abspath(__file__))]
 from mcbench.evaluator import child, encoding, isolation, link, portable, usage
 
+if sys.argv[2:3] == ["comparing"]:
+    from mcbench.evaluator import compare
+
 for _name in [name for name in sys.modules if name.startswith("mcbench")]:
     del sys.modules[_name]
 
@@ -52,23 +55,23 @@ DEAF_TO = (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal
 def main() -> None:
     """Set up the supervisor and the zygote."""
     control = reserve_descriptors(int(sys.argv[1]))
-    flavour, wanted = sys.argv[2:4]
+    flavour = sys.argv[2]
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray's workers have blocked some
-    sys.path += sys.argv[4:]
+    sys.path += sys.argv[3:]
     isolation.default_thread_stack()
-    layers = isolation.Layers(portable.ON_LINUX and wanted == portable.FULL)
+    layers = isolation.Layers()
     layers.open_totals()
     isolation.enter_namespaces(layers)
     if not layers.world:
         layers.scratch.make_folder()
-    isolation.protect_self(layers)
+    isolation.protect_self()
     lifeline = portable.Lifeline()
     zygote_pid = os.fork()
     if zygote_pid == 0:
-        isolation.die_with_parent(layers.linux)
+        isolation.die_with_parent()
         os.setpgid(0, 0)
         os.close(lifeline.reader)
-        isolation.protect_self(layers)
+        isolation.protect_self()
         isolation.enter_file_system(layers)
         Zygote(control, layers, lifeline).serve(flavour)
         os._exit(0)
@@ -128,7 +131,7 @@ class Zygote:
         for number in (signal.SIGINT, *(() if layers.world else DEAF_TO)):
             signal.signal(number, signal.SIG_DFL if layers.world else signal.SIG_IGN)
         layers.scratch.enter()
-        child.prepare(layers.linux)
+        child.prepare()
         isolation.put_on_filters(layers)
         isolation.confine_zygote(layers)
         if flavour == "numpy":
@@ -273,9 +276,11 @@ def become(
     try:
         try:
             kind = request["kind"]
-            program = read_all(files[0])
+            program = b"" if kind == "compare" else read_all(files[0])
             given: Any = None
-            if kind == "call":
+            if kind == "compare":
+                given = read_all(files[1])
+            elif kind == "call":
                 given = encoding.loads(read_all(files[1]))
             elif role == "test":  # the submission's process must not read it: it holds the answers
                 given = json.loads(read_all(files[1]))
@@ -285,7 +290,7 @@ def become(
             os.setsid()
             for number in () if layers.world else DEAF_TO:
                 signal.signal(number, signal.SIG_DFL)
-            isolation.confine_child(layers, request, role == "test")
+            isolation.confine_child(layers, request, role == "test" or kind == "compare")
         except BaseException as error:  # our failure, not the submission's
             message = f"child set-up: {type(error).__name__}: {error}"
             os.write(setup_write, message.encode()[:900])
@@ -293,6 +298,10 @@ def become(
         os.close(setup_write)
         if role == "test":
             link.run_test(given)
+        elif kind == "compare":
+            found = compare.run_comparison(read_all(link.RESULT), given)
+            os.pwrite(child.RESULT, found, 0)
+            status = 0
         elif kind == "stdio":
             status = child.run_program(program)
         elif kind == "call":
@@ -307,10 +316,12 @@ def choose_streams(
     role: str, kind: str, files: list[int], ends: tuple[socket.socket, ...]
 ) -> list[int]:
     """What becomes the descriptors 0, 1, 2 and, but for stdin/stdout programs, those after them."""
-    _, data, stdout, stderr, result = files
+    code, data, stdout, stderr, result = files
     if kind == "stdio":
         return [data, stdout, stderr]
     nothing = os.open(os.devnull, os.O_RDWR)
+    if kind == "compare":
+        return [nothing, nothing, stderr, result, code]
     if role == "test":
         return [nothing, nothing, nothing, ends[1].fileno(), result]
     return [nothing, stdout, stderr, result if kind == "call" else ends[0].fileno()]

@@ -1,35 +1,42 @@
 """Results as a hostile program would forge them, and what judging one costs the trusted process."""
 
-import os
+import base64
 import random
 import time
 import tracemalloc
+import zlib
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 
-from mcbench.evaluator import CallTest, StdioTest, TestResult
+from mcbench.evaluator import CallTest, StdioTest, Submission, TestResult
 from mcbench.evaluator.encoding import dumps
-from mcbench.evaluator.judge import compare_output
+from mcbench.evaluator.judge import job_for, judge
+from mcbench.evaluator.pool import Job, write_all
 from mcbench.evaluator.rule_sets import rule_set
 
-MOST = 16 << 20
-SECONDS, BYTES = 0.010, 20 << 20  # of the trusted process, for one result
+MOST = 15 << 20  # what a program may return is 16 MiB
+SECONDS, BYTES = 0.010, 2 << 20  # of the trusted process, for one result
 _ALIKE = 2**61 - 1  # its multiples all hash alike
 _RULES = rule_set("microcoder")
+_ENDED = {"status": 0, "stopped": None, "cpu_s": 0.0, "wall_s": 0.0, "memory_mb": 0.0}
 
 
-def judged(test: StdioTest | CallTest, data: bytes) -> tuple[TestResult, float]:
-    """The verdict on what a program is said to have written, and the CPU time that it took."""
-    file = os.memfd_create("forged")
+def judged(test: StdioTest | CallTest, data: bytes) -> tuple[TestResult | Job, float]:
+    """What this process finds about what a program is said to have written (or the job that is to
+    find it), and the CPU time that it took.
+    """
+    job = job_for((0, 0), Submission("", [test]), MOST)
+    job.open()
     try:
-        os.pwrite(file, data, 0)
+        outputs = job.outputs()
+        write_all(outputs.stdout if isinstance(test, StdioTest) else outputs.result, data)
         started = time.process_time()
-        result = compare_output(test, file, _RULES)
-        return result, time.process_time() - started
+        found = judge(Submission("", [test]), job, _ENDED, _RULES)
+        return found, time.process_time() - started
     finally:
-        os.close(file)
+        job.close()
 
 
 def cost(test: StdioTest | CallTest, data: bytes, repeats: int = 2) -> tuple[float, int]:
@@ -41,6 +48,17 @@ def cost(test: StdioTest | CallTest, data: bytes, repeats: int = 2) -> tuple[flo
         return seconds, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def forger(test: StdioTest | CallTest, data: bytes) -> Submission:
+    """A program that writes such a result and ends."""
+    packed = base64.b64encode(zlib.compress(data)).decode()
+    descriptor = 1 if isinstance(test, StdioTest) else 3
+    code = f"""import base64, os, zlib
+data = zlib.decompress(base64.b64decode({packed!r}))
+while data: data = data[os.write({descriptor}, data):]
+os._exit(0)"""
+    return Submission(code, [test])
 
 
 def _numbered(item: bytes, start: int = 1) -> Callable[[int], bytes]:

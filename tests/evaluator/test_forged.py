@@ -10,8 +10,9 @@ from fractions import Fraction
 
 import pytest
 
+import mcbench.evaluator.judge
 from mcbench.evaluator import CallTest, StdioTest
-from mcbench.evaluator.encoding import dumps, loads, weight
+from mcbench.evaluator.encoding import dumps, loads
 from tests.evaluator.forged import (
     BYTES,
     FAMILIES,
@@ -20,7 +21,7 @@ from tests.evaluator.forged import (
     TEXTS,
     cost,
     forged,
-    judged,
+    forger,
     results,
 )
 
@@ -53,7 +54,6 @@ def insist(tests, data):
         seconds, memory = cost(test, data)
         assert seconds < BUSY * SECONDS, test
         assert memory < BYTES, test
-        assert judged(test, data)[0].verdict in ("WA", "RE")
 
 
 @pytest.mark.parametrize("size", ALL_SIZES)
@@ -65,12 +65,11 @@ def test_a_forged_value_costs_little(size):
 @pytest.mark.parametrize("size", ALL_SIZES)
 def test_a_long_text_costs_little(size):
     for piece in TEXTS.values():
-        insist(TEXT_TESTS, piece * (size // len(piece)))
+        insist(TEXT_TESTS[:-1], piece * (size // len(piece)))
 
 
 @pytest.mark.slow
-def test_a_large_expected_value_lets_in_little_more():
-    # In proportion to what the right answer costs, itself not a matter of milliseconds.
+def test_a_large_expected_value_costs_no_more_than_the_right_answer():
     expected = [[i, i + 0.5] for i in range(5000)]
     test = CallTest("f", [], expected)
     right = cost(test, dumps(expected))
@@ -78,6 +77,17 @@ def test_a_large_expected_value_lets_in_little_more():
         seconds, memory = cost(test, forged(family, MOST))
         assert seconds < BUSY * (right[0] + SECONDS), family
         assert memory < BUSY * right[1] + BYTES, family
+
+
+@pytest.mark.parametrize(
+    "size", [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in (SIZES[1], MOST))]
+)
+def test_what_is_forged_is_wrong_whatever_it_does_to_the_comparison(size, evaluator):
+    given = [forger(test, forged(family, size)) for family in FAMILIES for test in EXPECTED]
+    for piece in TEXTS.values():
+        given += [forger(test, piece * (size // len(piece))) for test in TEXT_TESTS]
+    for submission, result in zip(given, evaluator.evaluate(given), strict=True):
+        assert result.verdicts == ["WA"], (submission.tests, result)
 
 
 def canonical(given):
@@ -99,37 +109,34 @@ def canonical(given):
     return f"{number:.4e}" if abs(number) > 1e-5 or not math.isfinite(abs(number)) else "0"
 
 
-def fuzz(seed, count):
+def fuzz(seed, count, evaluator):
     rng = random.Random(seed)
-    accepted = 0
+    given = []
     for expected, data in itertools.islice(results(rng), count):
         options = {
             "any_order": rng.random() < 0.2,
             "rtol": rng.choice((None, None, 1e-6)),
             "checker": refuse if rng.random() < 0.1 else None,
         }
-        test = CallTest("f", [1], expected, **options)
-        result, seconds = judged(test, data)
-        assert result.verdict in ("AC", "WA", "RE")
-        assert result.message.isprintable()
-        if result.verdict == "AC" and not options["any_order"]:
-            assert canonical(loads(data)) == canonical(expected), data
-        accepted += result.verdict == "AC"
-        if seconds > SECONDS or len(data) > 1 << 17:
-            seconds, memory = cost(test, data)
-            assert seconds < BUSY * SECONDS, (expected, data[:200])
-            assert memory < BYTES, (expected, data[:200])
-    assert accepted > count // 20
+        given.append((CallTest("f", [1], expected, **options), data))
+    judged_by = evaluator.evaluate([forger(test, data) for test, data in given])
+    for (test, data), result in zip(given, judged_by, strict=True):
+        found = result.tests[0]
+        assert found.verdict in ("AC", "WA") or not data, (test, data[:200], found)
+        assert found.message.isprintable()
+        if found.verdict == "AC" and not test.any_order:
+            assert canonical(loads(data)) == canonical(test.expected), data
+    assert sum(result.passed for result in judged_by) > count // 20
 
 
-def test_fuzzed_results_are_judged_within_bounds():
-    fuzz(0, 1500)
+def test_fuzzed_results_are_wrong_or_equal(evaluator):
+    fuzz(0, 1500, evaluator)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_many_fuzzed_results_are_judged_within_bounds(seed):
-    fuzz(seed, 10_000)
+def test_many_fuzzed_results_are_wrong_or_equal(seed, evaluator):
+    fuzz(seed, 10_000, evaluator)
 
 
 @pytest.fixture
@@ -150,9 +157,12 @@ def test_nothing_hangs_where_the_host_has_lifted_limits(lifted):
         insist([EXPECTED[0], EXPECTED[3]], forged(family, SIZES[1]))
 
 
-def test_honest_values_of_the_odd_kind_are_let_through():
+def test_honest_values_of_the_odd_kind_are_let_through(evaluator):
     powers = {2**i for i in range(2000)}  # of which many hash alike
     grid = [[i * j for j in range(300)] for i in range(300)]
+    long = list(range(39_000))
+    numbers = "\n".join(map(str, range(200_000)))
+    given = []
     for expected, actual in [
         (powers, powers),
         ([1, 2.5] * 5000, [Decimal("1"), 2.5] * 5000),
@@ -162,25 +172,39 @@ def test_honest_values_of_the_odd_kind_are_let_through():
         ({str(i): i for i in range(9000)}, {i: i for i in range(9000)}),
         (range(50_000), list(range(50_000))),
         ("\x00" * 50_000, "\x00" * 50_000),
+        ({Fraction(3**20_000, 7**10_000)}, {Fraction(3**20_000, 7**10_000)}),
+        (Decimal("1E+99999"), Decimal("10E+99998")),
+        ([10**6000, {10**7000: 1}], (10**6000, {10**7000: 1})),
     ]:
-        assert judged(CallTest("f", [], expected), dumps(actual))[0].verdict == "AC", expected
-    long = list(range(39_000))
+        given.append(forger(CallTest("f", [], expected), dumps(actual)))
     test = CallTest("f", [39_000], 39_000, checker=lambda n, found: len(found) == n)
-    assert judged(test, dumps(long))[0].verdict == "AC"
+    given.append(forger(test, dumps(long)))
+    test = CallTest("f", [3], 3, checker=lambda n, found: found == {n: {n}})
+    given.append(forger(test, dumps({3: {3}})))
     text = StdioTest("200000\n", "200000\n", checker=lambda n, t: len(t.split()) == int(n))
-    assert judged(text, "\n".join(map(str, range(200_000))).encode())[0].verdict == "AC"
+    given.append(forger(text, numbers.encode()))
+    for submission, result in zip(given, evaluator.evaluate(given), strict=True):
+        assert result.verdicts == ["AC"], (submission.tests, result)
 
 
-def test_pairs_in_any_order_are_found_among_many():
+def test_pairs_in_any_order_are_found_among_many(evaluator):
     rng = random.Random(0)
     wanted = [(float(rng.randrange(20)), rng.random()) for _ in range(600)]
     got = [(a + rng.uniform(-1, 1) * 1e-8, b) for a, b in wanted]
     rng.shuffle(got)
     test = CallTest("f", [], wanted, any_order=True)
-    assert judged(test, dumps(got))[0].strategy == "any_order"
-    got[0] = got[0][0], 2.0
-    assert judged(test, dumps(got))[0].verdict == "WA"
+    wrong = [(got[0][0], 2.0), *got[1:]]
+    found = evaluator.evaluate([forger(test, dumps(each)) for each in (got, wrong)])
+    assert [each.tests[0].strategy for each in found] == ["any_order", None]
 
 
-def test_weight_is_told_without_decoding():
-    assert weight(b'["l",["l"],1,"a,["]') == (19, 3, 5)
+def test_an_expected_answer_that_cannot_be_compared_is_at_fault_itself(evaluator, monkeypatch):
+    # Without time nothing can be compared, but what is equal as it is.
+    for name in ("_CPU_S", "_CPU_S_PER_MIB"):
+        monkeypatch.setattr(mcbench.evaluator.judge, name, 0.0)
+    test = CallTest("f", [], set(range(300_000)))
+    backwards = b'["s",' + b",".join(b"%d" % i for i in range(299_999, -1, -1)) + b"]"
+    equal, other = evaluator.evaluate([forger(test, dumps(test.expected)), forger(test, backwards)])
+    assert equal.passed
+    assert other.verdicts == ["IE"]
+    assert other.tests[0].message.startswith("of the expected one, too, the answer cannot be")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mcbench.evaluator import AssertTest, CallTest, StdioTest, Submission, TestResult
-from mcbench.evaluator.submission import MAX_MESSAGE, printable
+from mcbench.evaluator.wording import MAX_MESSAGE, printable
 
 NASTY = "\x1b[2J\x1b]0;t\x07\r\b\x00\x7f\x9b5A\u202e\u2028\u200b\ud800\udfff\ufeff\U000e0041"
 

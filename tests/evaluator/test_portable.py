@@ -1,4 +1,4 @@
-"""Where the system refuses something, or everything: the same verdicts, said once, nothing left.
+"""Where the system refuses something: the same verdicts, said once, nothing left.
 
 The kernel really refuses here: the evaluator runs in a process that a seccomp filter keeps from
 single system calls. What may harm others runs as a user without rights in a pid namespace.
@@ -13,10 +13,9 @@ import threading
 
 import pytest
 
-from mcbench.errors import UserError
 from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
-from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
-from tests.evaluator.machines import CALLS, ROOT, as_root, elsewhere, on_linux, run
+from mcbench.evaluator.suite import ATTACKS
+from tests.evaluator.machines import ROOT, as_root, elsewhere, on_linux, run
 from tests.evaluator.processes import alive, descendants, eventually, levels
 
 EVERYTHING = "from tests.evaluator.test_portable import *\nfrom tests.evaluator.machines import *\n"
@@ -98,42 +97,7 @@ def test_a_refused_feature_changes_no_verdict(calls):
         assert done.stderr.count(repr(layer)) == 1, done.stderr
 
 
-def test_limits_alone_judge_alike_without_any_call_that_only_linux_has(tmp_path):
-    program = f"{EVERYTHING}refuse({list(CALLS)}, KILL)\njudge_all()"
-    done = run(program, MCBENCH_ISOLATION="limits", TMPDIR=str(tmp_path))
-    report = json.loads(done.stdout)
-    assert (report["wrong"], report["left"]) == ([], 0)
-    assert set(report["missing"]) >= set().union(*MISSING.values())
-    assert done.stderr.count("pid namespace") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.fixture
-def limits(monkeypatch):
-    monkeypatch.setenv("MCBENCH_ISOLATION", "limits")
-
-
-@pytest.mark.slow
-def test_limits_alone_judge_the_labelled_programs(limits):
-    # What only the sum over processes shows is not seen.
-    cases = [c for c in EXECUTIONS if c.group not in ("tle", "mle")][::2]
-    with Evaluator(workers=2) as evaluator:
-        results = evaluator.evaluate([case.submission for case in cases], early_exit=True)
-    wrong = {
-        case.id: result.tests[-1]
-        for case, result in zip(cases, results, strict=True)
-        if result.tests[-1].verdict not in case.verdicts
-    }
-    assert not wrong
-
-
-def test_unknown_isolation_is_refused(monkeypatch):
-    monkeypatch.setenv("MCBENCH_ISOLATION", "none")
-    with pytest.raises(UserError, match="must be 'full' or 'limits'"):
-        Evaluator(workers=1)
-
-
-def test_a_killed_zygote_takes_its_test_along(limits):
+def test_a_killed_zygote_takes_its_test_along():
     others = descendants(os.getpid())
     with Evaluator(workers=1) as evaluator:
         seen: list[set[int]] = []
@@ -156,7 +120,7 @@ def test_a_killed_zygote_takes_its_test_along(limits):
 
 def test_nothing_outlives_a_killed_evaluator(tmp_path):
     program = f"{EVERYTHING}\nwith Evaluator(workers=2) as e: e.evaluate([ENDLESS])"
-    environment = os.environ | {"MCBENCH_ISOLATION": "limits", "TMPDIR": str(tmp_path)}
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
     environment["PYTHONPATH"] = str(ROOT)
     process = subprocess.Popen([sys.executable, "-c", program], env=environment, cwd=ROOT)
     try:
@@ -197,35 +161,31 @@ KILLERS = ["harm_kill_all", "harm_kill_parent", "harm_kill_group", "harm_stop_pa
 
 @as_root
 @pytest.mark.parametrize(
-    ("refused", "isolation", "attacks"),
+    ("refused", "attacks"),
     [
         pytest.param(
             [],
-            "full",
             [*GENTLE, *DAEMONS, *KILLERS, "escape_other_processes", "state_files"],
             id="namespaces",
             marks=pytest.mark.slow,
         ),
         pytest.param(
             ["unshare"],
-            "full",
             [*GENTLE, *DAEMONS, *KILLERS],
             id="filters",
             marks=pytest.mark.slow,
         ),
         pytest.param(
             ["unshare", "landlock_create_ruleset"],
-            "full",
             KILLERS,
             id="seccomp",
             marks=pytest.mark.slow,
         ),
-        pytest.param([], "limits", GENTLE, id="limits", marks=pytest.mark.slow),
     ],
 )
-def test_another_user_than_root(refused, isolation, attacks):
+def test_another_user_than_root(refused, attacks):
     program = f"{EVERYTHING}refuse({refused}, EPERM)\nattack_all({attacks})\njudge_all()"
-    done = run(program, *elsewhere("user"), MCBENCH_ISOLATION=isolation)
+    done = run(program, *elsewhere("user"))
     attacked, judged = map(json.loads, done.stdout.splitlines())
     assert attacked == {}
     assert judged["wrong"] == []

@@ -51,7 +51,7 @@ with subprocess.Popen([sys.executable, "-c", {program!r}], stdout=subprocess.PIP
     try:
         started = time.monotonic()
         assert process.stdout.readline()
-        meter = Meter(Layers(linux=True), [process.pid])
+        meter = Meter(Layers(), [process.pid])
         assert eventually(lambda: meter.waited() > 0 or time.monotonic() > started + 1)
         assert meter.waited() <= time.monotonic() - started
     finally:
