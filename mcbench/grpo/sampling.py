@@ -1,8 +1,9 @@
-"""What is done around the sampling of transformers while TRL calls it, and where TRL keeps the
-temperature; see ``trl_compat.py``.
+"""What is done around the sampling while TRL calls it, and where TRL keeps the temperature; see
+``trl_compat.py``.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -26,6 +27,38 @@ def stop_tokens(generation_kwargs: Any, known: Collection[int]) -> list[int]:
 def stop_texts(generation_kwargs: Any) -> list[str]:
     """Names of the ``generation_kwargs`` that end a response by its text, with no token for it."""
     return [name for name in ("stop_strings", "stop") if (generation_kwargs or {}).get(name)]
+
+
+def without_empty(
+    ids: Sequence[Any], log_probs: Any, end: int
+) -> tuple[list[Any], Any, list[bool]]:
+    """Responses and the log-probabilities of what sampled them, with one ``end`` token in the place
+    of a response without any, and which those are.
+    """
+    empty = [not len(row) for row in ids]
+    if any(empty) and log_probs is not None:
+        log_probs = [row if len(row) else [0.0] for row in log_probs]
+    return [row if len(row) else [end] for row in ids], log_probs, empty
+
+
+def filling(
+    rollout_func: Callable[..., Any], fill: Callable[[Sequence[Any], Any], tuple[Any, Any]]
+) -> Callable[..., Any]:
+    """A rollout function whose responses, and their log-probabilities, ``fill`` has seen to."""
+
+    @functools.wraps(rollout_func)
+    def filled(*args: Any, **kwargs: Any) -> Any:
+        found = rollout_func(*args, **kwargs)
+        given = found.get("completion_ids", ())
+        ids, log_probs = fill(given, found.get("logprobs"))
+        if all(len(row) for row in given):
+            return found
+        found = {**found, "completion_ids": ids, "logprobs": log_probs}
+        if found.get("env_mask") is not None:
+            found["env_mask"] = [own if len(own) else [0] for own in found["env_mask"]]
+        return found
+
+    return filled
 
 
 @contextmanager
