@@ -39,7 +39,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate.utils import gather_object, set_seed
 from numpy.typing import NDArray
@@ -54,9 +53,10 @@ from mcbench.grpo import correction, early, sampling
 from mcbench.grpo.checks import refuse_half_loaded_reference, refuse_idle_training
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask
-from mcbench.grpo.decode import Trace, sample_unfinished
-from mcbench.grpo.fence import EndAtFence, Fence
-from mcbench.grpo.kl import clamped_reference
+from mcbench.grpo.decode import Trace
+from mcbench.grpo.fence import Fence
+from mcbench.grpo.generation import gather_sequences
+from mcbench.grpo.kl import clamp
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
 from mcbench.grpo.resume import Resume
@@ -112,7 +112,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
     _kept_by: Sequence[Filter] = ()  # of top_k, top_p and min_p
     _scored: dict[str, Any] | None = None  # what TRL's loss reads, while it is computed
     _old_log_probs: list[Tensor] | None = None
-    _sampler_log_probs: list[list[float]] | None = None  # where TRL is not to have them
+    sampler_said: list[list[float]] | None = None  # where TRL is not to have them
     _told_of_empty = False
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
@@ -128,7 +128,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
         self.resume = Resume(self)
         super().__init__(model=model, args=args, **kwargs)
         if self.rollout_func is not None:
-            self.rollout_func = sampling.filling(self.rollout_func, self._without_empty)
+            self.rollout_func = sampling.filling(self.rollout_func, self.without_empty)
         stops = sampling.stop_tokens(args.generation_kwargs, self.eos_token_ids)
         self.eos_token_ids = [*self.eos_token_ids, *stops]  # another list than the model's
         if args.stop_at_fence:
@@ -199,7 +199,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
             self.fence.leave_out(self.sampled_ids, output["completion_mask"])
             output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
         if self.args.sampler_noise and not self.use_vllm:
-            correction.correct_noisy_sampler(output, self._noise, self.args)
+            correction.correct_noisy_sampler(output, self.noise, self.args)
         if self.training:
             self._log_ratios, self._trained_ids = {}, self.sampled_ids
             output["place"] = torch.arange(len(self.sampled_ids))
@@ -230,10 +230,11 @@ class RepairedGRPOTrainer(GRPOTrainer):
         self.empty = None if self.rollout_func is None else ()
         result: tuple[Any, ...] = super()._generate(prompts)
         mask = result[2]
+        empty: list[bool] = list(self.empty or ())
         self.turns = mask is not None
-        if any(self.empty or ()):
+        if any(empty):
             mask = mask or [[1] * len(ids) for ids in result[1]]
-            for own, without in zip(mask, list(self.empty or ()), strict=True):
+            for own, without in zip(mask, empty, strict=True):
                 own[0] = own[0] * (not without)
         result = (*result[:2], mask, *result[3:])
         if self.leaving is not None:
@@ -241,37 +242,11 @@ class RepairedGRPOTrainer(GRPOTrainer):
         return result
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        policy = self.accelerator.unwrap_model(self.model_wrapped)
-        if self.use_transformers_continuous_batching:
-            with sampling.continuous_batching(policy) as self._sampler_log_probs:
-                ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
-            if self.empty is None:
-                ids, log_probs = self._without_empty(ids, log_probs)
-            if self.fence is not None:
-                ids, self._sampler_log_probs = self.fence.cut_all(ids, self._sampler_log_probs)
-            return ids, log_probs
-        sampling.divide_again(self.model)
-        options: dict[str, Any] = {}
-        if self.args.sample_unfinished:
-            self.trace = Trace()
-            options |= {"custom_generate": sample_unfinished, "trace": self.trace}
-        if self.fence is not None:
-            options["logits_processor"] = [EndAtFence(self.fence)]
-        with sampling.generating_with(policy, **options):
-            ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
-        if self.empty is None:
-            ids, log_probs = self._without_empty(ids, log_probs)
-        if self.fence is not None:
-            ids, log_probs = self.fence.cut_all(ids, log_probs)
-        if log_probs is not None and self.args.sampler_noise:
-            added = self._noise([len(row) for row in log_probs])
-            log_probs = [
-                [None if p is None else p + more for p, more in zip(row, noise, strict=True)]
-                for row, noise in zip(log_probs, added, strict=True)
-            ]
-        return ids, log_probs
+        respond = super()._generate_single_turn
+        return sampling.one_turn(self, lambda: respond(prompt_ids, *args, **kwargs))
 
-    def _without_empty(self, ids: Sequence[Any], log_probs: Any) -> tuple[list[Any], Any]:
+    def without_empty(self, ids: Sequence[Any], log_probs: Any) -> tuple[list[Any], Any]:
+        """Responses and their log-probabilities, without a response that has no token."""
         ids, log_probs, self.empty = sampling.without_empty(ids, log_probs, self.eos_token_ids[0])
         if any(self.empty) and not self._told_of_empty:
             self._told_of_empty = True
@@ -283,7 +258,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
             )  # fmt: skip
         return ids, log_probs
 
-    def _noise(self, lengths: list[int]) -> list[NDArray[np.float64]]:
+    def noise(self, lengths: list[int]) -> list[NDArray[Any]]:
         """``sampler_noise`` of responses of these lengths."""
         step, count = self._draws  # -1 outside of a batch
         key = (self.args.seed, step + 1, count + 1, self.accelerator.process_index)
@@ -317,38 +292,12 @@ class RepairedGRPOTrainer(GRPOTrainer):
 
     # -- ends
 
-    @property
-    def sampled_limits(self) -> list[int]:
-        """The tokens that each of the responses was allowed."""
-        if self.rollout_func is not None and self.turns:
-            # Of several turns: the budget is of the policy's own tokens, and what was not cut ends
-            # in EOS.
-            return [0] * len(self.sampled_after)
-        return [self._limit_after(tokens) for tokens in self.sampled_after]
-
-    def _limit_after(self, prompt_tokens: int) -> int:
-        """Tokens that a response to such a prompt may have: L_max, unless ``generation_kwargs`` or
-        the length of vLLM's cache says otherwise; 0 where nothing does, so that whatever has no end
-        was cut.
-        """
-        given: Any = self.args.generation_kwargs or {}
-        limits = [self.max_completion_length]
-        if not self.use_vllm:
-            limits = [self.generation_kwargs["max_new_tokens"]]
-        elif given.get("max_tokens") is not None:
-            limits = [given["max_tokens"]]
-        if self.use_vllm and self.args.vllm_max_model_length is not None:
-            limits.append(self.args.vllm_max_model_length - prompt_tokens)
-        if self.tools:
-            limits.append(self.max_completion_length)
-        return min((int(limit) for limit in limits if limit is not None), default=0)
-
     def truncated(self) -> Tensor:
         """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
         ends = set(self.eos_token_ids)
         if self.rollout_func is not None or sampling.stop_texts(self.args.generation_kwargs):
             ends.add(self._tokenizer.pad_token_id)  # which may follow an end that no token marks
-        return is_truncated(self.sampled_ids, ends, self.sampled_limits)
+        return is_truncated(self.sampled_ids, ends, sampling.limits(self))
 
     # -- rewards
 
@@ -360,8 +309,8 @@ class RepairedGRPOTrainer(GRPOTrainer):
         started = time.perf_counter()
         self.rewards = calculate(*batch)
         if self.empty:  # those have none; every process asks
-            none = self.gather(self.rewards.new_tensor(self.empty)).bool().unsqueeze(1)
-            self.rewards = self.rewards.masked_fill(none, float("nan"))
+            empty = self.gather(self.rewards.new_tensor(self.empty)).bool().unsqueeze(1)
+            self.rewards = self.rewards.masked_fill(empty, float("nan"))
         self.seconds = {**self.seconds, "reward_s": time.perf_counter() - started}
         # Of all processes: a reward function may log a column for some responses alone.
         columns = sorted(set(self.gather_objects(list(self._pending_extra_logs))))
@@ -426,17 +375,19 @@ class RepairedGRPOTrainer(GRPOTrainer):
                 compute_aux_loss, **images,
             )  # fmt: skip
         else:
-            count, rows = len(input_ids), batch_size or len(input_ids)
+            count = len(input_ids)
+            at_once = batch_size or count
             log_probs, entropies = in_length_groups(
                 lambda ids, mask, kept: score(
                     model, ids, mask, kept, compute_entropy=compute_entropy
                 )[:2],
                 input_ids, attention_mask, logits_to_keep,
-                count if groups >= rows else max(groups, -(-count // rows)),
+                count if groups >= at_once else max(groups, -(-count // at_once)),
             )  # fmt: skip
         if self._scored is not None:
             self._keep_ratios(self._scored, log_probs)
-            self._clamp_kl(self._scored, log_probs)
+            if self.beta and self.args.kl_estimator != "k3":
+                clamp(self, self._scored, log_probs)
             self.tokens(self._scored, log_probs)
         return log_probs, entropies, aux_loss
 
@@ -451,17 +402,6 @@ class RepairedGRPOTrainer(GRPOTrainer):
             return super()._compute_loss(model, inputs)
         finally:
             self._scored = None
-
-    def _clamp_kl(self, inputs: dict[str, Any], log_probs: Tensor) -> None:
-        """Gives the loss that is being computed the reference of ``kl_estimator``."""
-        if not self.beta or self.args.kl_estimator == "k3":
-            return
-        reference, beyond = clamped_reference(log_probs, inputs["ref_per_token_logps"])
-        inputs["ref_per_token_logps"] = reference
-        mask = loss_mask(inputs)
-        clamped, tokens = self.gather(torch.stack([(beyond * mask).sum(), mask.sum()])[None]).sum(0)
-        mode = "train" if self.model.training else "eval"
-        self._metrics[mode]["kl/clamped"].append((clamped / tokens.clamp(min=1)).item())
 
     def _keep_ratios(self, inputs: dict[str, Any], log_probs: Tensor) -> None:
         """Takes note of log π - log π_old where TRL scores a batch for its loss; of responses
@@ -483,7 +423,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
         found, own = self._log_ratios or {}, self._trained_ids
         rows = [found[place].numpy()[: len(own[place])] for place in sorted(found)]
         complete = self.gather(torch.tensor([len(rows) == len(own)])).all()
-        return self.gather_sequences(rows) if complete else None
+        return gather_sequences(self, rows) if complete else None
 
     def _keep_old_log_probs(self) -> None:
         """Those of the sampler, where TRL is about to ask for the same numbers: the first thing it
@@ -500,7 +440,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
         """(B, T) of the sampled tokens by what sampled them; None where it did not say."""
         if "sampling_per_token_logps" in output:
             return output["sampling_per_token_logps"]
-        own = self._sampler_log_probs
+        own = self.sampler_said
         if own is None or [len(row) for row in own] != [len(row) for row in self.sampled_ids]:
             return None  # also where tools answered in between
         rows = pad_sequence([torch.tensor(row) for row in own], batch_first=True)
@@ -517,19 +457,6 @@ class RepairedGRPOTrainer(GRPOTrainer):
     def gather_objects(self, rows: Sequence[Any]) -> list[Any]:
         """Any things of all processes."""
         return list(gather_object(list(rows)))
-
-    def gather_sequences(self, local: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """The 1-D arrays, of any lengths, of all processes."""
-        processes = self.accelerator.num_processes
-        if processes == 1:
-            return local
-        flat = torch.from_numpy(np.concatenate(local))
-        sizes = self.gather(torch.tensor([len(row) for row in local]))
-        totals = sizes.view(processes, -1).sum(dim=1)
-        padded = nn.functional.pad(flat, (0, int(totals.max()) - len(flat)))
-        rows = self.gather(padded).view(processes, -1).cpu().numpy()
-        flat_all = np.concatenate([row[:n] for row, n in zip(rows, totals.tolist(), strict=True)])
-        return np.split(flat_all, np.cumsum(sizes.cpu().numpy())[:-1])
 
     def mean_over_all(self, values: Tensor) -> float:
         """Mean of the 1-D values of all processes; every process must call."""
