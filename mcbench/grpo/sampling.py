@@ -233,7 +233,8 @@ def log_prob_temperature_cell(model: nn.Module) -> Any:
 
     TRL freezes it in ``add_fused_lm_head(temperature=...)``: assigning ``trainer.temperature``
     alone would change the sampling and leave the log-probabilities at the old temperature. The head
-    may lie under wrappers (PEFT, FSDP, mixed precision).
+    may lie under wrappers (PEFT, FSDP, mixed precision). A forward hook that scales the hidden
+    states instead is off by rounding: 5e-6 nats in float32, .04 in bf16.
     """
     for module in model.modules():
         for function in _wrapped_functions(module.forward):
