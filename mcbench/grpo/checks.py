@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import CLIPPED_LOSSES, MicroCoderGRPOConfig
-from mcbench.grpo.trl_sampling import stop_texts
+from mcbench.grpo.sampling import stop_texts
 from mcbench.grpo.truncation import sampled_from
 
 # Fields of a model's generation_config that do not change what is sampled.

@@ -1,4 +1,4 @@
-"""The correction for a sampler whose log-probabilities are not the policy's, as pure functions.
+"""The correction for a sampler whose log-probabilities are not the policy's.
 
 vLLM samples in 16 bits and with other kernels than the trainer's, so that a sampled token has one
 log-probability there and a slightly different one here. TRL multiplies the loss by the importance
@@ -8,15 +8,20 @@ ratio exp(log π_policy − log π_sampler), of each token (``token_*``) or of t
 response: with a standard deviation of s a token the sum over n tokens has s·√n, and a long response
 leaves the bounds by rounding alone. ``token_truncate`` at 2 does not depend on the length.
 
+With ``sampler_noise`` it acts, and can be studied, without vLLM (:func:`correct_noisy_sampler`).
+
 Shapes: B responses, T tokens.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from mcbench.errors import UserError
 
 MODES = ("sequence_mask", "sequence_truncate", "token_mask", "token_truncate")
 QUARTERS = (25, 50, 75, 100)
@@ -86,3 +91,35 @@ def noise(key: tuple[int, ...], lengths: list[int], scale: float) -> list[NDArra
     """
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(list(key))))
     return [scale * (scale / 2 + generator.standard_normal(length)) for length in lengths]
+
+
+def loss_mask(output: dict[str, Any]) -> Tensor:
+    """(B, T) the tokens in the loss: of the response, and not of a tool."""
+    mask: Tensor = output["completion_mask"]
+    return mask * output["tool_mask"] if "tool_mask" in output else mask
+
+
+def correct_noisy_sampler(
+    output: dict[str, Any], noise: Callable[[list[int]], list[NDArray[Any]]], args: Any
+) -> None:
+    """Gives ``output`` the factors that TRL gives it where vLLM samples; what sampled here has the
+    policy's own log-probabilities, and the ``noise`` of responses of given lengths.
+    """
+    policy = output.get("old_per_token_logps")
+    if policy is None:
+        raise UserError(
+            "sampler_noise needs the policy's log-probabilities, which are computed where "
+            "several updates follow a generation (or with vLLM)"
+        )
+    added = noise([policy.size(1)] * len(policy))
+    sampler = policy + torch.as_tensor(np.stack(added), dtype=policy.dtype).to(policy.device)
+    output["sampling_per_token_logps"] = sampler
+    if args.vllm_importance_sampling_correction:
+        output["importance_sampling_ratio"] = importance_weights(
+            policy,
+            sampler,
+            loss_mask(output),
+            args.vllm_importance_sampling_mode,
+            args.vllm_importance_sampling_clip_max,
+            args.vllm_importance_sampling_clip_min,
+        )

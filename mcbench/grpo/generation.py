@@ -4,15 +4,21 @@ It is about the global batch (all processes): B = P·G responses in dataset orde
 belongs to group i // G.
 """
 
+from __future__ import annotations
+
 import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import nn
+
+if TYPE_CHECKING:
+    from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,75 @@ class GenerationBatch:
         if self.own is None:
             return self.completion_ids
         return [ids[own] for ids, own in zip(self.completion_ids, self.own, strict=True)]
+
+
+def generated(
+    trainer: RepairedGRPOTrainer, output: dict[str, Any], **decided: Any
+) -> GenerationBatch:
+    """The batch that a trainer has just generated and scored; ``output`` is TRL's, and ``decided``
+    are the fields that say what was made of it, as (B,) tensors. Every process must call.
+
+    ``columns`` are the recorded dataset columns and what the reward functions logged.
+    ``log_probs`` are of the policy that sampled the tokens (or its sampler), None where TRL needed
+    neither.
+    """
+    ids = [np.asarray(row, dtype=np.int64) for row in trainer.sampled_ids]
+    completion_ids = gather_sequences(trainer, ids)
+    count, trace = len(completion_ids), trainer.trace
+
+    def of_tokens(found: Any) -> list[NDArray[Any]] | None:
+        if found is None:
+            return None
+        values = [row.float().cpu().numpy() for row in found]
+        rows = [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
+        return gather_sequences(trainer, rows)
+
+    sampled = output.get("old_per_token_logps", trainer.sampler_log_probs(output))
+    if sampled is None and trace is not None:
+        sampled = trace.log_probs
+    columns = {
+        name: trainer.gather_objects([row.get(name) for row in trainer.batch_rows])
+        for name in trainer.args.record_columns
+    }
+    logged = {name: trainer.gather_objects(values) for name, values in trainer.logged.items()}
+    own = None
+    lengths = np.array([len(row) for row in completion_ids])
+    if trainer.sampled_mask is not None:
+        mask = [np.asarray(row, dtype=bool) for row in trainer.sampled_mask]
+        own = gather_sequences(trainer, mask)
+        lengths = np.array([row.sum() for row in own])
+    return GenerationBatch(
+        step=trainer.state.global_step,
+        temperature=trainer.temperature,
+        max_completion_length=trainer.max_completion_length,
+        lengths=lengths,
+        group=np.arange(count)
+        // (trainer.num_generations if trainer.training else trainer.num_generations_eval),
+        prompts=trainer.gather_objects(trainer.sampled_prompts),
+        completions=trainer.gather_objects(
+            [completion_text(c) for c in trainer.sampled_completions]
+        ),
+        completion_ids=completion_ids,
+        own=own,
+        columns={**columns, **logged},
+        log_probs=of_tokens(sampled),
+        entropies=of_tokens(None if trace is None else trace.entropies),
+        **{name: _as_arrays(value) for name, value in decided.items()},
+    )
+
+
+def gather_sequences(trainer: RepairedGRPOTrainer, local: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The 1-D arrays, of any lengths, of all processes; every process must call."""
+    processes = trainer.accelerator.num_processes
+    if processes == 1:
+        return local
+    flat = torch.from_numpy(np.concatenate(local))
+    sizes = trainer.gather(torch.tensor([len(row) for row in local]))
+    totals = sizes.view(processes, -1).sum(dim=1)
+    padded = nn.functional.pad(flat, (0, int(totals.max()) - len(flat)))
+    rows = trainer.gather(padded).view(processes, -1).cpu().numpy()
+    flat_all = np.concatenate([row[:n] for row, n in zip(rows, totals.tolist(), strict=True)])
+    return np.split(flat_all, np.cumsum(sizes.cpu().numpy())[:-1])
 
 
 def joined(batches: Sequence[GenerationBatch], count: int | None = None) -> GenerationBatch:
@@ -96,7 +171,11 @@ def completion_text(completion: Any) -> str:
     return "\n".join(p if isinstance(p, str) else json.dumps(p, default=str) for p in parts)
 
 
-def as_array(rows: Tensor) -> NDArray[Any]:
-    """A tensor as the record holds it: reals as float64."""
-    rows = rows.cpu()  # first: not every device has float64
+def _as_arrays(value: Any) -> Any:
+    """Tensors, also by name, as the record holds them: reals as float64."""
+    if isinstance(value, dict):
+        return {name: _as_arrays(one) for name, one in value.items()}
+    if value is None:
+        return None
+    rows = value.cpu()  # first: not every device has float64
     return (rows.double() if rows.is_floating_point() else rows).numpy()

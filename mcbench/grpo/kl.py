@@ -1,4 +1,4 @@
-"""The KL term of Eq. 1, as pure functions on log-probabilities of the sampled tokens.
+"""The KL term of Eq. 1, on log-probabilities of the sampled tokens.
 
 TRL's loss has the estimator k3 (Schulman 2020; Shao et al. 2024, Eq. 4) of each token,
 
@@ -17,9 +17,18 @@ to the nearer of these two, together with the policy. TRL 1.16 has no other esti
 Shapes: B responses, T tokens.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import torch
 from scipy.optimize import brentq
 from torch import Tensor
+
+from mcbench.grpo.correction import loss_mask
+
+if TYPE_CHECKING:
+    from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
 K3_MOST = 10.0  # nats a token, of verl
 _BOUND = 20.0  # of verl's x, where k3 is above K3_MOST already
@@ -54,3 +63,16 @@ def clamped_reference(log_probs: Tensor, reference: Tensor) -> tuple[Tensor, Ten
     beyond = (ratio < LOWEST) | (ratio > HIGHEST)
     moved = log_probs + ratio.clamp(LOWEST, HIGHEST)
     return torch.where(beyond, moved, reference), beyond
+
+
+def clamp(trainer: RepairedGRPOTrainer, inputs: dict[str, Any], log_probs: Tensor) -> None:
+    """Gives the loss that is being computed of ``inputs`` the clamped reference, and logs the share
+    of its tokens where that is another.
+    """
+    reference, beyond = clamped_reference(log_probs, inputs["ref_per_token_logps"])
+    inputs["ref_per_token_logps"] = reference
+    mask = loss_mask(inputs)
+    counts = torch.stack([(beyond * mask).sum(), mask.sum()])
+    clamped, tokens = trainer.gather(counts[None]).sum(0)
+    mode = "train" if trainer.model.training else "eval"
+    trainer._metrics[mode]["kl/clamped"].append((clamped / tokens.clamp(min=1)).item())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mcbench.grpo.correction import QUARTERS, quarter_of, weight_by_length
+from mcbench.grpo.decode import Trace
 from mcbench.grpo.diversity import distinct_4_first, distinct_n, grouped, self_bleu, unique_share
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.masking import Correctness
@@ -133,6 +134,17 @@ def time_metrics(seconds: Mapping[str, float], gather: Gather) -> dict[str, floa
     """Seconds for generation and for rewards, of the slowest process."""
     slowest = gather(torch.tensor([list(seconds.values())], dtype=torch.float32)).amax(dim=0)
     return {f"time/{name}": value for name, value in zip(seconds, slowest.tolist(), strict=True)}
+
+
+def sampled_entropies(trace: Trace, own: Sequence[Sequence[int]] | None) -> Tensor:
+    """(tokens,) entropies (nats) of the policy where it sampled the batch's tokens, those of masked
+    responses included; TRL's ``entropy`` leaves out what it removes from the loss. ``own`` is 0 for
+    the tokens of tools.
+    """
+    tokens = torch.cat(trace.entropies)
+    if own is None:
+        return tokens
+    return tokens[torch.tensor([one for row in own for one in row], dtype=torch.bool)]
 
 
 def sampler_metrics(

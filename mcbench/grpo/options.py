@@ -17,7 +17,7 @@ MASK_WHEN = ("incorrect", "correct", "non_incorrect", "any")
 MASKED_LOSE = ("advantage", "loss")
 REPEAT_RULES = ("window", "periodic", "none")
 KL_ESTIMATORS = ("k3_clamped", "k3")
-# Of published rivals; what they mean is in rivals.py and dense.py.
+# Of published rivals; what they mean is in advantages.py and tokens.py.
 ADVANTAGE_RULES = ("group", "uncut", "pass_at_k")
 TOKEN_RULES = ("none", "clip_cov", "kl_cov")
 TOKEN_CREDITS = ("none", "critic", "blame", "executed")
@@ -190,7 +190,7 @@ class Options:
     )
     token_credit: str = option(
         "none",
-        "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see dense.py.",
+        "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see tokens.py.",
         family="loss",
         among=TOKEN_CREDITS,
     )

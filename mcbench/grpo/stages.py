@@ -27,6 +27,7 @@ import torch
 
 from mcbench.errors import UserError
 from mcbench.grpo.diversity import distinct_n, grouped
+from mcbench.grpo.resume import STATE_FILE
 from mcbench.grpo.temperature import (
     Choice,
     check_grid,
@@ -34,11 +35,10 @@ from mcbench.grpo.temperature import (
     select_temperature,
     stage_value,
 )
-from mcbench.grpo.trl_resume import STATE_FILE
 
 if TYPE_CHECKING:
-    from mcbench.grpo.dynamic_sampling import Rollout
-    from mcbench.grpo.resampling import ResamplingGRPOTrainer
+    from mcbench.grpo.early import Rollout
+    from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Stages:
             temperature on.
     """
 
-    def __init__(self, trainer: ResamplingGRPOTrainer) -> None:
+    def __init__(self, trainer: RepairedGRPOTrainer) -> None:
         self.trainer = trainer
         self.probe_rows: Sequence[dict[str, Any]] = ()  # if not the first of the training set
         args = trainer.args
@@ -75,10 +75,10 @@ class Stages:
         }
         for option, steps in starts.items():
             for start in steps:
-                if not trainer.is_boundary(start):
+                if not trainer.resume.is_boundary(start):
                     raise UserError(
                         f"{option}: step {start} is inside a generated batch; the nearest allowed "
-                        f"start steps are {trainer.near_boundaries(start)}"
+                        f"start steps are {trainer.resume.near_boundaries(start)}"
                     )
 
     @property

@@ -1,5 +1,10 @@
 """MicroCoder-GRPO on top of TRL's ``GRPOTrainer``: the method and nothing else.
 
+    J = E [ 1/Σ|o_i| Σ_i Σ_t min(ratio · A_i, clip(ratio, 1 - ε, 1 + ε_high) · A_i) ]      (Eq. 1)
+
+    A_i = (r_i - mean r) / std r · (1 - 1[|o_i| = L_max ∧ incorrect(o_i) ∧ ¬repeat(o_i, m)
+          ∧ U(0,1) < ρ])                                                                   (Eq. 2)
+
 Departures from TRL's GRPO, all off by default:
 
 1. **Conditional truncation mask** (Eq. 2, ``masking.py``): after TRL has computed the advantages of
@@ -11,9 +16,20 @@ Departures from TRL's GRPO, all off by default:
 3. **T(D)** (``stages.py``): before the first update, D is measured on a temperature grid with the
    current model and the chosen temperature is kept with every checkpoint.
 
-No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; see
-``recipes.py``, and ``kl.py`` for the estimator of a KL term. What is mended in TRL (4 to 9) is in
-``trl_compat.py``, what other papers do in ``rivals.py``.
+No KL and a high clip ratio (Eq. 1) are TRL's own ``beta=0`` and ``epsilon_high``; ``recipes.py``
+has the five algorithms of the paper as such arguments. What is mended in TRL (4 to 12) is in
+``trl_compat.py``.
+
+What other papers do is called at three hooks, each a function of the trainer that gives back what
+it gets unless its option is on:
+
+- ``batch``, before sampling: which prompts the batch is of, and whose weights sample it
+  (``batches.py``);
+- ``advantages``, after scoring: the (B,) advantages before the mask (``advantages.py``);
+- ``tokens``, in every pass of an update: what single tokens count (``tokens.py``).
+
+The first and the last have the word once more where the batch is handed to TRL
+(:meth:`MicroCoderGRPOTrainer.as_trained`).
 
 Beside these, the trainer only observes: metrics of each batch (``metrics.py``) and the
 ``on_generation`` hook. Nothing draws from the global random state, so that with every option off
@@ -28,7 +44,7 @@ import torch
 from torch import Tensor
 
 from mcbench.errors import unknown
-from mcbench.grpo import masking
+from mcbench.grpo import advantages, batches, masking, tokens
 from mcbench.grpo.checks import (
     idle_settings,
     inherited_settings,
@@ -36,12 +52,18 @@ from mcbench.grpo.checks import (
     unusual_rewards,
 )
 from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.dense import DenseGRPOTrainer
+from mcbench.grpo.correction import loss_mask, response_weights
 from mcbench.grpo.diversity import last_code_block, program_key
-from mcbench.grpo.generation import GenerationBatch, as_array, completion_text, joined
-from mcbench.grpo.metrics import batch_metrics, sampler_metrics, time_metrics
+from mcbench.grpo.generation import GenerationBatch, completion_text, generated, joined
+from mcbench.grpo.metrics import (
+    batch_metrics,
+    sampled_entropies,
+    sampler_metrics,
+    time_metrics,
+)
 from mcbench.grpo.recipes import PAPER
 from mcbench.grpo.stages import Stages
+from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +71,7 @@ PER_RESPONSE = ("grpo", "sapo")
 """Losses of TRL's that are means over each response's tokens, then over responses."""
 
 
-class MicroCoderGRPOTrainer(DenseGRPOTrainer):
+class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
     """A drop-in for ``GRPOTrainer`` with a ``MicroCoderGRPOConfig`` (its defaults where None).
 
     ``on_generation`` is called on the main process with a ``GenerationBatch`` after each training
@@ -65,6 +87,10 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
     _name = "MicroCoder-GRPO"
     _paper = PAPER
     compute_metrics: Any  # of transformers, which never calls it without predictions
+    stale: batches.StaleWeights | None = None
+    critic: tokens.Critic | None = None
+    _skipped = False  # whether the step is, by substitute_flat
+    _told_of_rewards = False
 
     def __init__(
         self,
@@ -87,32 +113,154 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         extract_program: Callable[[str], str | None] = last_code_block,
         compute_metrics: Callable[[GenerationBatch], Mapping[str, float]] | None = None,
     ) -> None:
-        super().__init__(
-            model,
-            args,
-            reward_funcs=reward_funcs,
-            train_dataset=train_dataset,
-            eval_dataset=eval_dataset,
-            processing_class=processing_class,
-            reward_processing_classes=reward_processing_classes,
-            callbacks=callbacks,
-            optimizers=optimizers,
-            quantization_config=quantization_config,
-            peft_config=peft_config,
-            tools=tools,
-            rollout_func=rollout_func,
-            environment_factory=environment_factory,
-        )
+        with advantages.with_punishment(args, reward_funcs, bool(tools)) as reward_funcs:
+            super().__init__(
+                model,
+                args,
+                reward_funcs=reward_funcs,
+                train_dataset=train_dataset,
+                eval_dataset=eval_dataset,
+                processing_class=processing_class,
+                reward_processing_classes=reward_processing_classes,
+                callbacks=callbacks,
+                optimizers=optimizers,
+                quantization_config=quantization_config,
+                peft_config=peft_config,
+                tools=tools,
+                rollout_func=rollout_func,
+                environment_factory=environment_factory,
+            )
         self.on_generation = on_generation
         self.extract_program = extract_program
         self.compute_metrics = compute_metrics
         self._evaluated: list[GenerationBatch] = []
+        self.deciding_reward = advantages.deciding_reward(self.args, self.reward_func_names)
+        batches.set_up(self)
+        if self.args.staleness:
+            self.stale = batches.StaleWeights(self)
+        if self.args.token_credit == "critic":
+            self.critic = tokens.Critic(self.model.get_decoder())
         self.stages = Stages(self)
-        self._told_of_rewards = False
         self._check_settings()
 
+    # -- the method
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """Generates and scores a batch; its (B,) advantages are those of Eq. 2."""
+        if self.model.training:
+            self.enter_stage()
+        self.begin_batch()
+        if self.training:
+            inputs = self.batch(inputs)
+        output = super()._generate_and_score_completions(inputs)  # o_i, r_i and A_i by TRL
+        own = self.gather(output["advantages"])
+        unmasked = self.advantages(own) if self.training else own
+        truncated, repeating = self._endings(output["completion_ids"])
+        rewards = self.correctness_rewards()
+        read = masking.correctness(
+            rewards, self.args.correct_threshold, self.args.incorrect_threshold
+        )
+        eligible = {
+            when: masking.eligible(truncated, read.candidates(when), repeating)
+            for when in masking.MASK_WHEN
+        }
+        conditional = self.training and self.args.truncation_mask == "conditional"
+        if conditional:
+            draws = masking.uniform_draws(self.draw_key, len(truncated))
+            masked = masking.conditional_mask(
+                eligible[self.args.mask_when], draws, self.args.mask_ratio
+            )
+            self._check_rewards(rewards)
+        else:  # none, but for mask_truncated_completions, which TRL has done already
+            masked = self.removed_from_loss(output)
+        found = masking.masked_advantages(unmasked, masked)
+        if conditional or unmasked is not own:
+            self.replace_advantages(output, found)
+        if conditional and self.args.masked_lose == "loss":
+            self.remove_from_loss(output, masked)
+        batch = generated(
+            self,
+            output,
+            truncated=truncated,
+            repeating=repeating,
+            eligible=eligible,
+            masked=masked,
+            rewards=rewards,
+            advantages=found,
+            weights=self._importance_weights(output),
+        )
+        self._log(batch, read, output)
+        return self.as_trained(output) if self.training else output
+
     def enter_stage(self) -> None:
+        """Puts temperature and length limit of the current step in force."""
         self.stages.enter()
+
+    def _endings(self, completion_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """(B,) truncated, and (B,) truncated and ending in a repetition."""
+        truncated = self.truncated().to(completion_ids.device)
+        lengths = torch.tensor([len(row) for row in self.sampled_ids], device=truncated.device)
+        repeating = masking.repeats(
+            completion_ids,
+            torch.where(truncated, lengths, 0),  # the rule is only asked of truncated responses
+            self.args.repeat_window,
+            self.args.repeat_rule,
+        )
+        return self.gather(truncated), self.gather(repeating)
+
+    # -- what other papers do instead: three hooks
+
+    def batch(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows of a training batch, given those that TRL drew."""
+        return batches.batch(self, rows)
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        if self.stale is None or not self.model.training:
+            return super()._generate(prompts)
+        with self.stale.in_force():
+            return super()._generate(prompts)
+
+    def advantages(self, found: Tensor) -> Tensor:
+        """(B,) the advantages that Eq. 2 masks, given TRL's."""
+        return advantages.advantages(self, found)
+
+    def tokens(self, inputs: dict[str, Any], log_probs: Tensor) -> None:
+        """Changes the advantages that TRL's loss reads of ``inputs``, to (B, T) of tokens, once the
+        policy's (B, T) log-probabilities are known.
+        """
+        if self.args.token_rule != "none" and self.model.training:
+            tokens.tokens(self, inputs, log_probs)
+
+    def as_trained(self, output: dict[str, Any]) -> dict[str, Any]:
+        """What a batch is trained as, which its record does not show."""
+        return tokens.as_trained(self, batches.as_trained(self, output))
+
+    # -- what is observed
+
+    def _importance_weights(self, output: dict[str, Any]) -> Tensor | None:
+        """(B,) what the correction leaves of the responses of all processes; None without one."""
+        ratio = output.get("importance_sampling_ratio")
+        return None if ratio is None else self.gather(response_weights(ratio, loss_mask(output)))
+
+    def _log(self, batch: GenerationBatch, read: masking.Correctness, output: Any) -> None:
+        """Metrics of the batch into TRL's log, the batch to the hook."""
+        keys = None
+        if self.args.diversity_metrics:
+            programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
+            keys = self.gather(torch.tensor([program_key(p) for p in programs])).tolist()
+        metrics = batch_metrics(batch, read, keys, self.args.loss_type in PER_RESPONSE)
+        self.log_of_batch(metrics | self.stages.metrics(self.sampled_ids))
+        self.log_of_batch(time_metrics(self.seconds, self.gather))
+        if self.trace is not None:
+            entropies = sampled_entropies(self.trace, self.sampled_mask)
+            self.log_of_batch({"entropy/all_responses": self.mean_over_all(entropies)})
+        if not self.use_vllm:  # TRL has logged these
+            sampled = self.sampler_log_probs(output)
+            self.log_of_batch(sampler_metrics(output, sampled, self.gather))
+        if self.training and self.on_generation is not None and self.accelerator.is_main_process:
+            self.on_generation(batch)
+        if not self.training and self.compute_metrics is not None:
+            self._evaluated.append(batch)
 
     def evaluation_loop(
         self,
@@ -137,85 +285,12 @@ class MicroCoderGRPOTrainer(DenseGRPOTrainer):
         self._evaluated = []
         return output
 
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """Generates and scores a batch; its (B,) advantages are those of Eq. 2."""
-        if self.model.training:
-            self.enter_stage()
-        output = super()._generate_and_score_completions(inputs)  # o_i, r_i and A_i by TRL
-        truncated, repeating = self._endings(output["completion_ids"])
-        rewards = self.correctness_rewards()
-        read = masking.correctness(
-            rewards, self.args.correct_threshold, self.args.incorrect_threshold
-        )
-        eligible = {
-            when: masking.eligible(truncated, read.candidates(when), repeating)
-            for when in masking.MASK_WHEN
-        }
-        conditional = self.training and self.args.truncation_mask == "conditional"
-        if conditional:
-            draws = masking.uniform_draws(self.draw_key, len(truncated))
-            masked = masking.conditional_mask(
-                eligible[self.args.mask_when], draws, self.args.mask_ratio
-            )
-        else:  # none, but for mask_truncated_completions, which TRL has done already
-            masked = self.removed_from_loss(output)
-        advantages = masking.masked_advantages(self.gather(output["advantages"]), masked)
-        if conditional:
-            self._check_rewards(rewards)
-            self.replace_advantages(output, advantages)
-            if self.args.masked_lose == "loss":
-                self.remove_from_loss(output, masked)
-        weights = self.importance_weights(output)
-        batch = GenerationBatch(
-            **self.generated_batch(output),
-            truncated=as_array(truncated),
-            repeating=as_array(repeating),
-            eligible={when: as_array(rows) for when, rows in eligible.items()},
-            masked=as_array(masked),
-            rewards=as_array(rewards),
-            advantages=as_array(advantages),
-            weights=None if weights is None else as_array(weights),
-        )
-        self._log(batch, read, output)
-        return self.as_trained(output)
-
-    # -- Eq. 2
-
-    def _endings(self, completion_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """(B,) truncated, and (B,) truncated and ending in a repetition."""
-        truncated = self.truncated().to(completion_ids.device)
-        lengths = torch.tensor([len(row) for row in self.sampled_ids], device=truncated.device)
-        repeating = masking.repeats(
-            completion_ids,
-            torch.where(truncated, lengths, 0),  # the rule is only asked of truncated responses
-            self.args.repeat_window,
-            self.args.repeat_rule,
-        )
-        return self.gather(truncated), self.gather(repeating)
-
-    def _log(self, batch: GenerationBatch, read: masking.Correctness, output: Any) -> None:
-        """Metrics of the batch into TRL's log, the batch to the hook."""
-        keys = None
-        if self.args.diversity_metrics:
-            programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
-            keys = self.gather(torch.tensor([program_key(p) for p in programs])).tolist()
-        metrics = batch_metrics(batch, read, keys, self.args.loss_type in PER_RESPONSE)
-        self.log_of_batch(metrics | self.sampled_entropy() | self.stages.metrics(self.sampled_ids))
-        self.log_of_batch(time_metrics(self.seconds, self.gather))
-        if not self.use_vllm:  # TRL has logged these
-            sampled = self.sampler_log_probs(output)
-            self.log_of_batch(sampler_metrics(output, sampled, self.gather))
-        if self.training and self.on_generation is not None and self.accelerator.is_main_process:
-            self.on_generation(batch)
-        if not self.training and self.compute_metrics is not None:
-            self._evaluated.append(batch)
+    # -- settings
 
     def _check_settings(self) -> None:
-        if self.args.correctness_reward not in (None, *self.reward_func_names):
-            raise unknown(
-                "correctness_reward", self.args.correctness_reward, self.reward_func_names
-            )
         names = self.reward_func_names
+        if self.args.correctness_reward not in (None, *names):
+            raise unknown("correctness_reward", self.args.correctness_reward, names)
         for text in (
             *idle_settings(self.args, self.max_completion_length, names),
             *other_distributions(self.args, inherited_settings(self)),

@@ -1,38 +1,44 @@
 """Everything that mends TRL 1.16 or reaches into it, transformers 5.17 and accelerate 1.15.
 
 ``tests/grpo/test_trl_contract.py`` checks each private name and behaviour used here. No code of TRL
-is copied: every method overridden calls ``super()``; resume, the importance correction and what is
-done around ``generate`` are in ``trl_resume.py``, ``trl_correction.py`` and ``trl_sampling.py``.
-What is mended, beside the three departures of the method that ``trainer.py`` names:
+is copied: every method overridden calls ``super()``. What is mended, beside the three departures of
+the method that ``trainer.py`` names:
 
 4. **Resume** in a later epoch continues the data order of the uninterrupted run; TRL's sampler
    would repeat that of the first epoch. A checkpoint inside a generated batch holds what is left of
-   it, which TRL's does not. A reference model that is synchronised (``sync_ref_model``) and the
-   place in a streamed data set are not in a checkpoint, which is said.
+   it, which TRL's does not (``resume.py``). A reference model that is synchronised
+   (``sync_ref_model``) and the place in a streamed data set are not in a checkpoint, which is said.
 5. **FSDP2**: the processes generate in step; weights are divided again before they are sent to
    vLLM; in bf16 gradients are reduced and log-probabilities returned in float32; a reference model
    that only the first process has loaded is refused.
-6. **Continuous batching** keeps the weights, and its failures are errors.
+6. **Continuous batching** keeps the weights, and its failures are errors (``sampling.py``).
 7. **vLLM** in the process leaves the random state as TRL seeded it.
 8. **KL**: the clamped estimator (``kl.py``) by the reference that TRL's loss is given.
 9. **Another sampler than vLLM** takes the importance correction too, where ``sampler_noise`` makes
-   its log-probabilities differ from the policy's (:mod:`mcbench.grpo.correction`).
+   its log-probabilities differ from the policy's (``correction.py``).
 10. **Stop tokens** in ``generation_kwargs`` end a response; TRL would count the padding after them
     (https://github.com/huggingface/trl/issues/3425). A padding token sampled as the last allowed
     one ends none.
-11. What cannot be trained on is refused before an update (``checks.py``); a response without a
-    token is none (``trl_empty.py``).
+11. What cannot be trained on is refused before an update (``checks.py``). A **response without a
+    token**, on which TRL fails in the middle of a run
+    (https://github.com/meta-pytorch/OpenEnv/issues/1029), stands as one end token that is in no
+    loss, and has no reward, so that it has no part in its group's mean either. It is said once. A
+    later turn of a tool's user may be empty, as in TRL.
 12. **A truncated sampler** (top_p, top_k, min_p) has log-probabilities of what it samples from
     (``truncation.py``).
 
 ``stop_at_fence`` (``fence.py``) acts where TRL samples; its end tokens are taken out of the loss.
+TRL's step can be left early, or made with responses that are there already (``early.py``).
 """
 
+import logging
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate.utils import gather_object, set_seed
 from numpy.typing import NDArray
@@ -40,33 +46,26 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.nn.utils.rnn import pad_sequence
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from trl import GRPOTrainer
 
 from mcbench.errors import UserError
+from mcbench.grpo import correction, early, sampling
 from mcbench.grpo.checks import refuse_half_loaded_reference, refuse_idle_training
 from mcbench.grpo.config import MicroCoderGRPOConfig
-from mcbench.grpo.decode import Trace, sample_unfinished
-from mcbench.grpo.dynamic_sampling import DynamicSamplingGRPOTrainer
-from mcbench.grpo.fence import EndAtFence, Fence
-from mcbench.grpo.generation import completion_text
-from mcbench.grpo.kl import clamped_reference
+from mcbench.grpo.correction import loss_mask
+from mcbench.grpo.decode import Trace
+from mcbench.grpo.fence import Fence
+from mcbench.grpo.generation import gather_sequences
+from mcbench.grpo.kl import clamp
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
-from mcbench.grpo.trl_correction import loss_mask
-from mcbench.grpo.trl_resume import name_of
-from mcbench.grpo.trl_sampling import (
-    continuous_batching,
-    divide_again,
-    generate_in_step,
-    generating_with,
-    log_prob_temperature_cell,
-    sampling,
-    stop_texts,
-    stop_tokens,
-)
+from mcbench.grpo.resume import Resume
 from mcbench.grpo.truncation import Filter, TruncatedHead, filters
 
+logger = logging.getLogger(__name__)
 
-class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
+
+class RepairedGRPOTrainer(GRPOTrainer):
     """``GRPOTrainer`` with its gaps mended and with what it makes of a batch kept in reach.
 
     B = P·G responses of all processes in dataset order, so that response i belongs to group i // G.
@@ -79,19 +78,42 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
     # Set by GRPOTrainer.
     args: MicroCoderGRPOConfig
     model: Any
+    train_dataset: Any
+    num_generations: int
     num_generations_eval: int
+    temperature: float
     max_completion_length: int | None
+    _step: int  # passes; TRL's own, from which it knows where in a batch it is
+    _buffered_inputs: Any  # the slices of the batch, None before the first
+    _logs: dict[str, Any]
 
     # Of the batch generated last.
+    training: bool  # whether it is trained on, and not one of an evaluation
+    batch_rows: Sequence[dict[str, Any]] = ()
     sampled_prompts: list[Any]  # as environments have completed them
     sampled_ids: list[list[int]]  # this process's responses, without padding
     sampled_after: list[int]  # tokens of their prompts
     sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
-    fence: Fence | None = None  # of stop_at_fence
-    _kept_by: Sequence[Filter] = ()  # of top_k, top_p and min_p
+    empty: Sequence[bool] | None = ()  # which have no token; None until they are sampled
+    turns = False  # whether TRL was told which of their tokens the policy sampled
+    trace: Trace | None = None  # of sample_unfinished
+    rewards: Tensor  # (B, reward functions); NaN where a function gave none
+    logged: Mapping[str, Sequence[Any]] = MappingProxyType({})  # by reward functions, of our rows
+    seconds: Mapping[str, float] = MappingProxyType({})
+    _draws: tuple[int, int] = (-1, -1)  # global step and how many batches it had generated before
     _log_ratios: dict[int, Tensor] | None = None  # by place in this process's share
     _trained_ids: Sequence[list[int]] = ()  # the responses that they are of
+
+    leaving: early.Leaving | None = None  # of the step in progress, see early.py
+    replay: early.Replay | None = None
+    deciding_reward: str | None = None  # name of the one that decides correctness; None: the sum
+    fence: Fence | None = None  # of stop_at_fence
+    _kept_by: Sequence[Filter] = ()  # of top_k, top_p and min_p
+    _scored: dict[str, Any] | None = None  # what TRL's loss reads, while it is computed
+    _old_log_probs: list[Tensor] | None = None
+    sampler_said: list[list[float]] | None = None  # where TRL is not to have them
+    _told_of_empty = False
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
         if args is None:
@@ -102,49 +124,96 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
                 f"options of {type(args).__name__}"
             )
         refuse_half_loaded_reference(args)
+        self.checkpoint_state: dict[str, Any] = {}  # JSON-ready, kept with every checkpoint
+        self.resume = Resume(self)
         super().__init__(model=model, args=args, **kwargs)
-        stops = stop_tokens(args.generation_kwargs, self.eos_token_ids)
+        if self.rollout_func is not None:
+            self.rollout_func = sampling.filling(self.rollout_func, self.without_empty)
+        stops = sampling.stop_tokens(args.generation_kwargs, self.eos_token_ids)
         self.eos_token_ids = [*self.eos_token_ids, *stops]  # another list than the model's
-        if self.args.stop_at_fence:
+        if args.stop_at_fence:
             self.fence = Fence(self._tokenizer)
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
-        self._old_log_probs: list[Tensor] | None = None
         self._kept_by = filters(args)
         models = [model for model in (self.model, self.ref_model) if model is not None]
-        self._temperature_cells = [log_prob_temperature_cell(model) for model in models]
-        self._sampler_log_probs: list[list[float]] | None = None  # where TRL is not to have them
+        self._temperature_cells = [sampling.log_prob_temperature_cell(model) for model in models]
         if self.continuous_batching_config is not None:
             self.continuous_batching_config.return_logprobs = True
-        divided = self.is_fsdp_enabled or is_deepspeed_zero3_enabled()
-        if self.args.sample_unfinished and divided:
+        if args.sample_unfinished and (self.is_fsdp_enabled or is_deepspeed_zero3_enabled()):
             raise UserError(
                 "sample_unfinished needs processes that each hold the whole model; set it to False "
                 "under FSDP and ZeRO-3"
             )
         if self.is_fsdp_enabled:
-            generate_in_step(self.model)
+            sampling.generate_in_step(self.model)
 
-    # -- generation and rewards, observed
+    # -- what a subclass does at a point of TRL's training
+
+    def enter_stage(self) -> None:
+        """Puts in force what the current step is trained with."""
+
+    def tokens(self, inputs: dict[str, Any], log_probs: Tensor) -> None:
+        """May change what TRL's loss reads of ``inputs``, once it knows the policy's (B, T)
+        log-probabilities.
+        """
+
+    # -- a batch
+
+    def begin_batch(self) -> None:
+        """Before a batch is generated; begins its draws."""
+        self.training = self.model.training
+        if self.training:
+            step, (previous, count) = self.state.global_step, self._draws
+            self._draws = (step, count + 1 if step == previous else 0)
+
+    @property
+    def draw_key(self) -> tuple[int, int, int]:
+        """(seed, global step, batches this step generated before): the same after a resume."""
+        return (self.args.seed, *self._draws)
+
+    def step(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """TRL's ``_generate_and_score_completions`` with its rewards observed: those that it trains
+        on, whatever a subclass, or a function put on the trainer, makes of ``_calculate_rewards``.
+        An override in the class would see only what classes below it return.
+        """
+        found, own = self._calculate_rewards, vars(self).get("_calculate_rewards")
+        vars(self)["_calculate_rewards"] = lambda *batch: self._observe_rewards(found, *batch)
+        try:
+            output: dict[str, Any] = super()._generate_and_score_completions(list(rows))
+        finally:
+            del vars(self)["_calculate_rewards"]
+            if own is not None:
+                vars(self)["_calculate_rewards"] = own
+        return output
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.batch_rows = inputs
-        self.training = self.model.training
-        if self.training:
-            self.next_draw()
-        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        try:
+            output = self.step(inputs)
+        finally:
+            replayed, self.replay = self.replay, None
+        if replayed is not None:
+            self.seconds = replayed.seconds
         if self.fence is not None:
             self.fence.leave_out(self.sampled_ids, output["completion_mask"])
             output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
-        self.correct_noisy_sampler(output)
+        if self.args.sampler_noise and not self.use_vllm:
+            correction.correct_noisy_sampler(output, self.noise, self.args)
         if self.training:
             self._log_ratios, self._trained_ids = {}, self.sampled_ids
             output["place"] = torch.arange(len(self.sampled_ids))
         return output
 
+    # -- sampling
+
     def _generate(self, prompts: list[Any]) -> Any:
         started = time.perf_counter()
-        result = super()._generate(prompts)
+        if self.replay is None:
+            result = self._sample(prompts)
+        else:
+            with self.replay.given(self, prompts) as texts:
+                result = self.replay.completed(super()._generate(texts))
         prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
         self.sampled_prompts = list(prompts)
         self.sampled_after = [len(ids) for ids in prompt_ids]
@@ -152,63 +221,131 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
             self.trace = None  # where tools answered in between: it is of the last turn
         self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
         self._keep_old_log_probs()
-        self._start_scoring(self.sampled_completions)
+        if self.replay is None:
+            self._start_scoring()
         return result
 
-    @property
-    def sampled_limits(self) -> list[int]:
-        """The tokens that each of the responses was allowed."""
-        if self.rollout_func is not None and self.turns:
-            # Of several turns: the budget is of the policy's own tokens, and what was not cut ends
-            # in EOS.
-            return [0] * len(self.sampled_after)
-        return [self._limit_after(tokens) for tokens in self.sampled_after]
-
-    def _limit_after(self, prompt_tokens: int) -> int:
-        """Tokens that a response to such a prompt may have: L_max, unless ``generation_kwargs`` or
-        the length of vLLM's cache says otherwise; 0 where nothing does, so that whatever has no end
-        was cut.
-        """
-        given: Any = self.args.generation_kwargs or {}
-        limits = [self.max_completion_length]
-        if not self.use_vllm:
-            limits = [self.generation_kwargs["max_new_tokens"]]
-        elif given.get("max_tokens") is not None:
-            limits = [given["max_tokens"]]
-        if self.use_vllm and self.args.vllm_max_model_length is not None:
-            limits.append(self.args.vllm_max_model_length - prompt_tokens)
-        if self.tools:
-            limits.append(self.max_completion_length)
-        return min((int(limit) for limit in limits if limit is not None), default=0)
+    def _sample(self, prompts: list[Any]) -> tuple[Any, ...]:
+        # Turns that a rollout function samples are its own business, and what it returns is not.
+        self.empty = None if self.rollout_func is None else ()
+        result: tuple[Any, ...] = super()._generate(prompts)
+        mask = result[2]
+        empty: list[bool] = list(self.empty or ())
+        self.turns = mask is not None
+        if any(empty):
+            mask = mask or [[1] * len(ids) for ids in result[1]]
+            for own, without in zip(mask, empty, strict=True):
+                own[0] = own[0] * (not without)
+        result = (*result[:2], mask, *result[3:])
+        if self.leaving is not None:
+            self.leaving.sampled(self, prompts, result)
+        return result
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        policy = self.accelerator.unwrap_model(self.model_wrapped)
-        if self.use_transformers_continuous_batching:
-            with continuous_batching(policy) as self._sampler_log_probs:
-                ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
-            if self.fence is not None:
-                ids, self._sampler_log_probs = self.fence.cut_all(ids, self._sampler_log_probs)
-            return ids, log_probs
-        divide_again(self.model)
-        options: dict[str, Any] = {}
-        if self.args.sample_unfinished:
-            self.trace = Trace()
-            options |= {"custom_generate": sample_unfinished, "trace": self.trace}
-        if self.fence is not None:
-            options["logits_processor"] = [EndAtFence(self.fence)]
-        with generating_with(policy, **options):
-            ids, log_probs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
-        if self.fence is not None:
-            ids, log_probs = self.fence.cut_all(ids, log_probs)
-        if log_probs is not None and self.args.sampler_noise:
-            added = self.noise([len(row) for row in log_probs])
-            log_probs = [
-                [None if p is None else p + more for p, more in zip(row, noise, strict=True)]
-                for row, noise in zip(log_probs, added, strict=True)
-            ]
+        respond = super()._generate_single_turn
+        return sampling.one_turn(self, lambda: respond(prompt_ids, *args, **kwargs))
+
+    def without_empty(self, ids: Sequence[Any], log_probs: Any) -> tuple[list[Any], Any]:
+        """Responses and their log-probabilities, without a response that has no token."""
+        ids, log_probs, self.empty = sampling.without_empty(ids, log_probs, self.eos_token_ids[0])
+        if any(self.empty) and not self._told_of_empty:
+            self._told_of_empty = True
+            logger.warning(
+                "%d of %d responses have no token (the first is number %d of its batch): whatever "
+                "sampled them failed, or ended at once. Such a response has no reward and no token "
+                "in the loss",
+                sum(self.empty), len(ids), self.empty.index(True),
+            )  # fmt: skip
         return ids, log_probs
 
-    # -- log-probabilities
+    def noise(self, lengths: list[int]) -> list[NDArray[Any]]:
+        """``sampler_noise`` of responses of these lengths."""
+        step, count = self._draws  # -1 outside of a batch
+        key = (self.args.seed, step + 1, count + 1, self.accelerator.process_index)
+        return correction.noise(key, lengths, self.args.sampler_noise)
+
+    def sample(self, rows: Sequence[dict[str, Any]]) -> list[early.Rollout]:
+        """See :func:`mcbench.grpo.early.responses`."""
+        return early.responses(self, rows)
+
+    def respond(
+        self,
+        prompt_ids: list[list[int]],
+        max_new_tokens: int | None,
+        temperature: float,
+        top_p: float | None = None,
+    ) -> list[list[int]]:
+        """One response to each prompt, from what samples the training responses, at another length
+        and temperature, and nucleus where one is given. Every process must call, each with as many
+        prompts.
+        """
+        asked = {"temperature": temperature, "top_p": top_p}
+        given = {name: value for name, value in asked.items() if value is not None}
+        with sampling.sampling(self, max_new_tokens, given):
+            ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
+        return [list(row) for row in ids]
+
+    def texts(self, ids: list[list[int]]) -> list[str]:
+        """Responses as text, without special tokens."""
+        processor: Any = self.processing_class
+        return list(processor.batch_decode(ids, skip_special_tokens=True))
+
+    # -- ends
+
+    def truncated(self) -> Tensor:
+        """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
+        ends = set(self.eos_token_ids)
+        if self.rollout_func is not None or sampling.stop_texts(self.args.generation_kwargs):
+            ends.add(self._tokenizer.pad_token_id)  # which may follow an end that no token marks
+        return is_truncated(self.sampled_ids, ends, sampling.limits(self))
+
+    # -- rewards
+
+    def _observe_rewards(self, calculate: Callable[..., Tensor], *batch: Any) -> Tensor:
+        """What ``calculate`` gives to a batch, kept, with its time and its further columns."""
+        if self.replay is not None:
+            self.rewards = self.replay.rewards
+            return self.rewards
+        started = time.perf_counter()
+        self.rewards = calculate(*batch)
+        if self.empty:  # those have none; every process asks
+            empty = self.gather(self.rewards.new_tensor(self.empty)).bool().unsqueeze(1)
+            self.rewards = self.rewards.masked_fill(empty, float("nan"))
+        self.seconds = {**self.seconds, "reward_s": time.perf_counter() - started}
+        # Of all processes: a reward function may log a column for some responses alone.
+        columns = sorted(set(self.gather_objects(list(self._pending_extra_logs))))
+        none = [None] * len(batch[0])
+        self.logged = {name: list(self._pending_extra_logs.get(name, none)) for name in columns}
+        if self.leaving is not None:
+            self._pending_extra_logs.clear()
+            self.leaving.scored(self.logged)
+        return self.rewards
+
+    def _start_scoring(self) -> None:
+        """Tells the reward functions that want to know of the responses of a batch."""
+        if len(self.sampled_completions) != len(self.batch_rows):  # sampled outside of a batch
+            return
+        functions: list[Any] = self.reward_funcs
+        able = [function for function in functions if hasattr(function, "start_scoring")]
+        if not able:
+            return
+        columns = {name: [row[name] for row in self.batch_rows] for name in self.batch_rows[0]}
+        columns.pop("prompt", None)
+        for function in able:
+            function.start_scoring(self.sampled_completions, **columns)
+
+    def correctness_rewards(self) -> Tensor:
+        """(B,) the reward that decides correctness; NaN where no reward function gave one."""
+        if self.deciding_reward is not None:
+            return self.rewards[:, self.reward_func_names.index(self.deciding_reward)]
+        return self.total_rewards()
+
+    def total_rewards(self) -> Tensor:
+        """(B,) the weighted sum of the rewards; NaN where no reward function gave one."""
+        total = (self.rewards * self.reward_weights.to(self.rewards.device)).nansum(dim=1)
+        return total.masked_fill(self.rewards.isnan().all(dim=1), float("nan"))
+
+    # -- log-probabilities and the loss
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -221,53 +358,55 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         compute_aux_loss: bool = False,
         **images: Any,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        old, self._old_log_probs = self._old_log_probs, None
+        if self.leaving is not None:  # nobody will read them
+            shape = len(input_ids), logits_to_keep
+            return input_ids.new_zeros(shape, dtype=torch.float32), None, None
+        if old is not None:
+            rows = pad_sequence(old, batch_first=True)
+            return nn.functional.pad(rows, (0, logits_to_keep - rows.shape[1])), None, None
         score = super()._get_per_token_logps_and_entropies
         if self._kept_by:
             model = TruncatedHead(model, self.temperature, self._kept_by)
-        if self._old_log_probs is not None:
-            old = pad_sequence(self._old_log_probs, batch_first=True)
-            self._old_log_probs = None
-            return nn.functional.pad(old, (0, logits_to_keep - old.shape[1])), None, None
-        groups = self.args.length_groups
+        groups, aux_loss = self.args.length_groups, None
         if groups == 1 or compute_aux_loss or any(one is not None for one in images.values()):
-            found = score(
+            log_probs, entropies, aux_loss = score(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
                 compute_aux_loss, **images,
             )  # fmt: skip
-            self._on_scored(found[0])
-            return found
-        count, rows = len(input_ids), batch_size or len(input_ids)
-        passes = count if groups >= rows else max(groups, -(-count // rows))
-        log_probs, entropies = in_length_groups(
-            lambda ids, mask, kept: score(
-                model, ids, mask, kept, compute_entropy=compute_entropy
-            )[:2],
-            input_ids, attention_mask, logits_to_keep, passes,
-        )  # fmt: skip
-        self._on_scored(log_probs)
-        return log_probs, entropies, None
+        else:
+            count = len(input_ids)
+            at_once = batch_size or count
+            log_probs, entropies = in_length_groups(
+                lambda ids, mask, kept: score(
+                    model, ids, mask, kept, compute_entropy=compute_entropy
+                )[:2],
+                input_ids, attention_mask, logits_to_keep,
+                count if groups >= at_once else max(groups, -(-count // at_once)),
+            )  # fmt: skip
+        if self._scored is not None:
+            self._keep_ratios(self._scored, log_probs)
+            if self.beta and self.args.kl_estimator != "k3":
+                clamp(self, self._scored, log_probs)
+            self.tokens(self._scored, log_probs)
+        return log_probs, entropies, aux_loss
 
-    def _on_scored(self, log_probs: Tensor) -> None:
-        """What is done with the (B, T) log-probabilities of the policy before TRL has them."""
-        self._keep_ratios(log_probs)
-        self._clamp_kl(log_probs)
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        inputs = dict(inputs)  # what is changed is changed for this pass: the batch serves others
+        ratio = inputs.get("importance_sampling_ratio")
+        if ratio is not None and not self.use_vllm:  # else TRL multiplies the loss by it
+            # The losses that TRL multiplies are proportional to the advantage of the token.
+            inputs["advantages"] = inputs["advantages"].unsqueeze(1) * ratio
+        self._scored = inputs
+        try:
+            return super()._compute_loss(model, inputs)
+        finally:
+            self._scored = None
 
-    def _clamp_kl(self, log_probs: Tensor) -> None:
-        """Gives the loss that is being computed the reference of ``kl_estimator``."""
-        inputs, mode = self._scored, "train" if self.model.training else "eval"
-        if inputs is None or not self.beta or self.args.kl_estimator == "k3":
-            return
-        reference, beyond = clamped_reference(log_probs, inputs["ref_per_token_logps"])
-        inputs["ref_per_token_logps"] = reference
-        mask = loss_mask(inputs)
-        clamped, tokens = self.gather(torch.stack([(beyond * mask).sum(), mask.sum()])[None]).sum(0)
-        self._metrics[mode]["kl/clamped"].append((clamped / tokens.clamp(min=1)).item())
-
-    def _keep_ratios(self, log_probs: Tensor) -> None:
+    def _keep_ratios(self, inputs: dict[str, Any], log_probs: Tensor) -> None:
         """Takes note of log π - log π_old where TRL scores a batch for its loss; of responses
         without a token in it, which TRL scores as padding, there is nothing to note.
         """
-        inputs = self._scored or {}
         old = inputs.get("old_per_token_logps")
         if self._log_ratios is not None and old is not None and "place" in inputs:
             found = (log_probs.detach() - old).float().cpu()
@@ -284,7 +423,7 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         found, own = self._log_ratios or {}, self._trained_ids
         rows = [found[place].numpy()[: len(own[place])] for place in sorted(found)]
         complete = self.gather(torch.tensor([len(rows) == len(own)])).all()
-        return self.gather_sequences(rows) if complete else None
+        return gather_sequences(self, rows) if complete else None
 
     def _keep_old_log_probs(self) -> None:
         """Those of the sampler, where TRL is about to ask for the same numbers: the first thing it
@@ -297,27 +436,11 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         if args.gradient_accumulation_steps % args.passes_per_generation:
             self._old_log_probs = self.trace.log_probs
 
-    def respond(
-        self,
-        prompt_ids: list[list[int]],
-        max_new_tokens: int | None,
-        temperature: float,
-        top_p: float | None = None,
-    ) -> list[list[int]]:
-        """One response to each prompt, from what samples the training responses, at another length
-        and temperature, and nucleus where one is given. Every process must call, each with as many
-        prompts.
-        """
-        asked = {"temperature": temperature, "top_p": top_p}
-        with sampling(self, max_new_tokens, {k: v for k, v in asked.items() if v is not None}):
-            ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
-        return [list(row) for row in ids]
-
     def sampler_log_probs(self, output: dict[str, Any]) -> Tensor | None:
         """(B, T) of the sampled tokens by what sampled them; None where it did not say."""
         if "sampling_per_token_logps" in output:
             return output["sampling_per_token_logps"]
-        own = self._sampler_log_probs
+        own = self.sampler_said
         if own is None or [len(row) for row in own] != [len(row) for row in self.sampled_ids]:
             return None  # also where tools answered in between
         rows = pad_sequence([torch.tensor(row) for row in own], batch_first=True)
@@ -331,79 +454,9 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         gathered: Tensor = self.accelerator.gather(rows.to(self.accelerator.device))
         return gathered
 
-    def gather_sequences(self, local: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """The 1-D arrays, of any lengths, of all processes."""
-        processes = self.accelerator.num_processes
-        if processes == 1:
-            return local
-        flat = torch.from_numpy(np.concatenate(local))
-        sizes = self.gather(torch.tensor([len(row) for row in local]))
-        totals = sizes.view(processes, -1).sum(dim=1)
-        padded = nn.functional.pad(flat, (0, int(totals.max()) - len(flat)))
-        rows = self.gather(padded).view(processes, -1).cpu().numpy()
-        flat_all = np.concatenate([row[:n] for row, n in zip(rows, totals.tolist(), strict=True)])
-        return np.split(flat_all, np.cumsum(sizes.cpu().numpy())[:-1])
-
-    def generated_batch(self, output: dict[str, Any]) -> dict[str, Any]:
-        """What was sampled and how, as fields of ``GenerationBatch``; ``output`` is TRL's.
-
-        ``columns`` are the recorded dataset columns and what the reward functions logged.
-        ``log_probs`` are of the policy that sampled the tokens (or its sampler), None where TRL
-        needed neither.
-        """
-        ids = [np.asarray(row, dtype=np.int64) for row in self.sampled_ids]
-        completion_ids = self.gather_sequences(ids)
-        count = len(completion_ids)
-        found = output.get("old_per_token_logps", self.sampler_log_probs(output))
-        log_probs = None
-        if found is None and self.trace is not None:
-            found = self.trace.log_probs
-        if found is not None:
-            values = [row.float().cpu().numpy() for row in found]
-            rows = [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
-            log_probs = self.gather_sequences(rows)
-        entropies = None
-        if self.trace is not None:
-            rows = [row.float().cpu().numpy() for row in self.trace.entropies]
-            entropies = self.gather_sequences(rows)
-        columns = {
-            name: gather_object([row.get(name) for row in self.batch_rows])
-            for name in self.args.record_columns
-        }
-        logged = {name: gather_object(values) for name, values in self.logged.items()}
-        group_size = self.num_generations if self.training else self.num_generations_eval
-        own = None
-        lengths = np.array([len(row) for row in completion_ids])
-        if self.sampled_mask is not None:
-            own = self.gather_sequences([np.asarray(row, dtype=bool) for row in self.sampled_mask])
-            lengths = np.array([row.sum() for row in own])
-        return {
-            "step": self.state.global_step,
-            "temperature": self.temperature,
-            "max_completion_length": self.max_completion_length,
-            "lengths": lengths,
-            "group": np.arange(count) // group_size,
-            "prompts": gather_object(self.sampled_prompts),
-            "completions": gather_object([completion_text(c) for c in self.sampled_completions]),
-            "completion_ids": completion_ids,
-            "own": own,
-            "columns": {**columns, **logged},
-            "log_probs": log_probs,
-            "entropies": entropies,
-        }
-
-    def sampled_entropy(self) -> dict[str, float]:
-        """Mean entropy (nats a token) of the policy where it sampled the batch's tokens, those of
-        masked responses included; TRL's ``entropy`` leaves out what it removes from the
-        loss. Empty where the sampler does not tell.
-        """
-        if self.trace is None:
-            return {}
-        tokens = torch.cat(self.trace.entropies)
-        if self.sampled_mask is not None:
-            own = [one for row in self.sampled_mask for one in row]
-            tokens = tokens[torch.tensor(own, dtype=torch.bool)]
-        return {"entropy/all_responses": self.mean_over_all(tokens)}
+    def gather_objects(self, rows: Sequence[Any]) -> list[Any]:
+        """Any things of all processes."""
+        return list(gather_object(list(rows)))
 
     def mean_over_all(self, values: Tensor) -> float:
         """Mean of the 1-D values of all processes; every process must call."""
@@ -411,22 +464,19 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
         total, count = self.gather(local[None]).sum(0)
         return (total / count).item()
 
-    def truncated(self) -> Tensor:
-        """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
-        ends = set(self.eos_token_ids)
-        if self.rollout_func is not None or stop_texts(self.args.generation_kwargs):
-            ends.add(self._tokenizer.pad_token_id)  # which may follow an end that no token marks
-        return is_truncated(self.sampled_ids, ends, self.sampled_limits)
-
     def removed_from_loss(self, output: dict[str, Any]) -> Tensor:
         """(B,) bool: the responses without a token in the loss (``mask_truncated_completions``)."""
         return self.gather(~output["completion_mask"].any(dim=1))
 
+    def _own(self, rows: Tensor) -> Tensor:
+        """Of (B,) rows those of this process."""
+        count = len(rows) // self.accelerator.num_processes
+        start = self.accelerator.process_index * count
+        return rows[start : start + count]
+
     def remove_from_loss(self, output: dict[str, Any], removed: Tensor) -> None:
         """Takes all tokens of the (B,) removed responses out of every term of the loss."""
-        count = len(output["advantages"])
-        start = self.accelerator.process_index * count
-        kept = (~removed[start : start + count]).unsqueeze(1)
+        kept = (~self._own(removed)).unsqueeze(1)
         for name in ("completion_mask", "tool_mask"):
             if name in output:
                 output[name] = output[name] * kept
@@ -434,14 +484,19 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
 
     def replace_advantages(self, output: dict[str, Any], advantages: Tensor) -> None:
         """Puts these (B,) advantages in the place of TRL's, which ``log_completions`` shows too."""
-        count = len(output["advantages"])
-        start = self.accelerator.process_index * count
-        output["advantages"] = advantages[start : start + count]
+        output["advantages"] = self._own(advantages)
         log = self._logs["advantages"]
         kept = advantages.tolist()[-len(log) :]
         for _ in kept:
             log.pop()
         log.extend(kept)
+
+    def log_of_batch(self, metrics: dict[str, float]) -> None:
+        """Adds values, which must be the same on every process, to TRL's next line of the log."""
+        mode = "train" if self.training else "eval"
+        for name, value in metrics.items():
+            if not math.isnan(value):  # the mean of nothing
+                self._metrics[mode][name].append(value)
 
     # -- temperature and length, of every backend
 
@@ -466,11 +521,53 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
             self.generation_config.max_new_tokens = length
             self.generation_kwargs["max_new_tokens"] = length
 
-    # -- before the first update
+    # -- checkpoints, and before the first update
+
+    def is_boundary(self, step: int) -> bool:
+        """Whether an update after ``step`` of them begins with a new generation."""
+        return self.resume.is_boundary(step)
 
     def get_train_dataloader(self) -> Any:
         refuse_idle_training(self)
         return super().get_train_dataloader()
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        self.resume.sampler = super()._get_train_sampler(dataset)
+        return self.resume.sampler
+
+    def _prepare_for_training(
+        self, max_steps: int, train_dataloader: Any, resume_from_checkpoint: str | None
+    ) -> Any:
+        prepared = super()._prepare_for_training(
+            max_steps, train_dataloader, resume_from_checkpoint
+        )
+        # TRL would begin to count at 0 after a resume, and go on counting where train() is called
+        # again, with what was left of its last batch.
+        self._step = self.resume.pass_in_batch(self.state.global_step)
+        self._buffered_inputs = None
+        self.model.train()  # as where a batch is generated
+        self.enter_stage()  # before an evaluation at the start
+        if resume_from_checkpoint is not None:
+            self.resume.go_on(resume_from_checkpoint)
+        return prepared
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            self.resume.load(checkpoint)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        self.resume.save(trial)
+        super()._save_checkpoint(model, trial)
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """TRL's, without a link where the model has no name on the hub."""
+        super().create_model_card(*args, **kwargs)
+        card = Path(str(self.args.output_dir), "README.md")
+        if self.is_world_process_zero():
+            text = card.read_text(encoding="utf-8")
+            link = "[None](https://huggingface.co/None)"
+            card.write_text(text.replace(link, f"`{name_of(self.model)}`"), encoding="utf-8")
 
     # -- FSDP2
 
@@ -484,3 +581,9 @@ class RepairedGRPOTrainer(DynamicSamplingGRPOTrainer):
                 reduce_dtype=torch.float32,
                 output_dtype=torch.float32,
             )
+
+
+def name_of(model: Any) -> str:
+    """What a model is called, for the folder of its training."""
+    name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
+    return Path(name).name or "model"

@@ -26,7 +26,7 @@ class Judged:
         passed: the metric, whatever the reward is: pass@1 comes from it; None as above.
         parts: numbers by name whose means are logged as ``task/NAME``.
         message: what went wrong, in a few words; empty where it passed.
-        notes: JSON for what gives tokens their credit (:mod:`mcbench.grpo.dense`); often empty.
+        notes: JSON for what gives tokens their credit (:mod:`mcbench.grpo.tokens`); often empty.
     """
 
     reward: float | None

@@ -12,7 +12,7 @@ or no Python), a runtime error (or a limit), wrong answers, right ones. The rewa
 - ``similarity``: PPOCoder's (Shojaee et al. 2023, arXiv 2301.13816): 1 if it compiles, else -1,
   plus :func:`ast_match` and :func:`data_flow_match` with the reference. It never asks the tests.
 
-:func:`blamed` and the traced lines become weights of tokens (:mod:`mcbench.grpo.dense`). The trace
+:func:`blamed` and the traced lines become weights of tokens (:mod:`mcbench.grpo.tokens`). The trace
 is printed by the process that runs the response, which could forge it: it decides no reward.
 """
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mcbench.grpo.metrics import log_prob_mismatch
-from mcbench.grpo.trl_sampling import continuous_batching
+from mcbench.grpo.sampling import continuous_batching
 
 from .conftest import WORDS, make_dataset, make_model
 from .test_temperature import model_with_logits

@@ -7,37 +7,37 @@ import pytest
 import torch
 
 from mcbench.errors import UserError
-from mcbench.grpo import dense
+from mcbench.grpo import tokens
 
 from .conftest import logged, make_model
 
 
 def test_lines_of_tokens():
-    assert dense.lines_of(["a", " = 1\n", "b", "\n\n", "c", "\n"]) == [1, 1, 2, 2, 4, 4]
+    assert tokens.lines_of(["a", " = 1\n", "b", "\n\n", "c", "\n"]) == [1, 1, 2, 2, 4, 4]
 
 
 def test_tokens_of_lines():
     lines = torch.tensor([[1, 1, 2, 3], [1, 2, 0, 0], [1, 2, 2, 0]])
-    mask = dense.line_mask(lines, [[2, 3], [0], []])
+    mask = tokens.line_mask(lines, [[2, 3], [0], []])
     assert mask.tolist() == [
         [False, False, True, True], [True, True, False, False], [False] * 4,
     ]  # fmt: skip
 
 
 def test_auroc():
-    assert dense.auroc([0.1, 0.9, 0.5, 0.5], [False, True, True, False]) == 3.5 / 4
-    assert math.isnan(dense.auroc([0.1], [True]))
+    assert tokens.auroc([0.1, 0.9, 0.5, 0.5], [False, True, True, False]) == 3.5 / 4
+    assert math.isnan(tokens.auroc([0.1], [True]))
 
 
 def test_the_coefficient_adapts_by_at_most_two_percent():
-    assert dense.adapted(0.5, 2.0, 2.0) == 0.5
-    assert dense.adapted(0.5, 9.0, 2.0) == pytest.approx(0.51)
-    assert dense.adapted(0.5, 0.0, 2.0) == pytest.approx(0.49)
-    assert dense.adapted(0.5, 2.2, 2.0) == pytest.approx(0.5 * 1.01)
+    assert tokens.adapted(0.5, 2.0, 2.0) == 0.5
+    assert tokens.adapted(0.5, 9.0, 2.0) == pytest.approx(0.51)
+    assert tokens.adapted(0.5, 0.0, 2.0) == pytest.approx(0.49)
+    assert tokens.adapted(0.5, 2.2, 2.0) == pytest.approx(0.5 * 1.01)
 
 
 def test_the_critic_learns_outcomes_and_weighs_tokens_by_the_one_that_came():
-    critic = dense.Critic(make_model().get_decoder())
+    critic = tokens.Critic(make_model().get_decoder())
     states = torch.zeros(4, 3, 32)
     states[:2, 1, 0], states[2:, 2, 1] = 3.0, 3.0  # two kinds of responses
     states[:, 2, 5] = 99.0  # beyond the mask of the first two
@@ -46,11 +46,11 @@ def test_the_critic_learns_outcomes_and_weighs_tokens_by_the_one_that_came():
     assert critic.of_responses(states, mask).tolist() == [[0.25] * 4] * 4
     critic.learn(states, mask, outcomes)
     assert critic.of_responses(states, mask).argmax(dim=1).tolist() == [3, 3, 1, 1]
-    tokens = critic.of_tokens(states, outcomes)
-    assert tokens.shape == (4, 3)
-    assert tokens[0, 1] > tokens[0, 0]
-    again = dense.Critic(make_model().get_decoder(), critic.layer.tolist())
-    assert torch.equal(again.of_tokens(states, outcomes), tokens)
+    weights = critic.of_tokens(states, outcomes)
+    assert weights.shape == (4, 3)
+    assert weights[0, 1] > weights[0, 0]
+    again = tokens.Critic(make_model().get_decoder(), critic.layer.tolist())
+    assert torch.equal(again.of_tokens(states, outcomes), weights)
 
 
 # In training -------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_one_coefficient_for_all_processes_from_the_mean_of_all(make_trainer):
         "advantages": torch.zeros(2),
     }  # fmt: skip
     trainer.as_trained(output)
-    assert trainer.beta == pytest.approx(dense.adapted(0.1, (4 + 7) / 2, 4.0))
+    assert trainer.beta == pytest.approx(tokens.adapted(0.1, (4 + 7) / 2, 4.0))
 
 
 def test_a_reward_that_tells_nothing_is_refused(make_trainer):

@@ -15,6 +15,7 @@ from mcbench.errors import UserError
 from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
 from mcbench.grpo.diversity import program_key
 from mcbench.grpo.generation import completion_text
+from mcbench.grpo.sampling import limit_after, limits
 
 from . import table
 from .conftest import letter_reward, make_dataset, make_model, make_tokenizer
@@ -122,9 +123,9 @@ def test_the_mask_knows_the_limit_that_cut_a_response(make_trainer, allowed, cut
 def test_vllms_cache_limits_a_response_too(make_trainer):
     trainer = make_trainer(vllm_max_model_length=20, max_completion_length=12)
     trainer.use_vllm = True
-    assert [trainer._limit_after(tokens) for tokens in (4, 8, 15)] == [12, 12, 5]
+    assert [limit_after(trainer, tokens) for tokens in (4, 8, 15)] == [12, 12, 5]
     trainer.args.generation_kwargs = {"max_tokens": 7}
-    assert trainer._limit_after(4) == 7
+    assert limit_after(trainer, 4) == 7
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ def test_a_completion_shows_its_tool_calls():
 def test_generation_outside_of_a_batch(make_trainer):
     trainer = make_trainer()
     assert len(trainer._generate(["a b"])[1]) == 1
-    assert trainer.sampled_limits == [12]
+    assert limits(trainer) == [12]
 
 
 @pytest.mark.slow

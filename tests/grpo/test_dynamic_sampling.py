@@ -9,8 +9,8 @@ import pytest
 import torch
 from datasets import Dataset
 
+from mcbench.grpo.batches import flat_groups
 from mcbench.grpo.diversity import distinct_n, grouped
-from mcbench.grpo.dynamic_sampling import flat_groups
 
 from . import shared_out
 from .conftest import EOS, logged, make_dataset, make_tokenizer

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mcbench.errors import UserError
-from mcbench.grpo import resampling
+from mcbench.grpo.batches import other_row, share_right, substitutes
 
 from .conftest import logged, make_dataset
 
@@ -13,23 +13,21 @@ NAN = float("nan")
 
 def test_share_right_is_of_scored_responses():
     rewards = torch.tensor([1.0, 1, 1, 0, NAN, 1, NAN, NAN])
-    assert resampling.share_right(rewards, 1.0, 2) == [1.0, 0.5, 1.0, None]
+    assert share_right(rewards, 1.0, 2) == [1.0, 0.5, 1.0, None]
 
 
 def test_other_rows_are_drawn_from_what_is_kept():
-    found = [
-        resampling.other_row([True, False, True, False], draw) for draw in (0, 0.49, 0.5, 0.99)
-    ]
+    found = [other_row([True, False, True, False], draw) for draw in (0, 0.49, 0.5, 0.99)]
     assert found == [1, 1, 3, 3]
-    assert [resampling.other_row([True, True], draw) for draw in (0.49, 0.5)] == [0, 1]
+    assert [other_row([True, True], draw) for draw in (0.49, 0.5)] == [0, 1]
 
 
 def test_flat_groups_are_replaced_only_if_more_than_a_third_are_good():
     draws = torch.tensor([0.0, 0.9, 0.6])
-    assert resampling.substitutes([True, False, False], 1 / 3, draws) == [1, 1, 2]
-    assert resampling.substitutes([True, True, False], 1 / 3, draws) is None  # a third is not more
-    assert resampling.substitutes([False] * 3, 1 / 3, draws) == [0, 1, 2]
-    assert resampling.substitutes([True] * 3, 0.0, draws) is None
+    assert substitutes([True, False, False], 1 / 3, draws) == [1, 1, 2]
+    assert substitutes([True, True, False], 1 / 3, draws) is None  # a third is not more
+    assert substitutes([False] * 3, 1 / 3, draws) == [0, 1, 2]
+    assert substitutes([True] * 3, 0.0, draws) is None
 
 
 def weights(trainer):

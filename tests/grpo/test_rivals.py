@@ -7,7 +7,7 @@ import torch
 from trl.trainer.utils import nanstd
 
 from mcbench.errors import UserError
-from mcbench.grpo import rivals
+from mcbench.grpo import advantages, tokens
 from mcbench.grpo.temperature import nearest_temperature
 
 from .conftest import letter_reward, logged
@@ -24,15 +24,15 @@ def test_cut_answers_leave_mean_and_deviation():
     rewards = torch.tensor([1.0, 0, 0, 0, 1, 1, NAN, 0])
     cut = torch.tensor([False, False, True, True, False, False, False, True])
     # {1, 0}: mean 1/2, deviation sqrt(1/2); {1, 1}: no deviation.
-    close(rivals.uncut_advantages(rewards, cut, 4), [0.7071, -0.7071, 0, 0, 0, 0, 0, 0])
-    alone = rivals.uncut_advantages(torch.tensor([1.0, 0]), torch.tensor([False, True]), 2)
+    close(advantages.uncut_advantages(rewards, cut, 4), [0.7071, -0.7071, 0, 0, 0, 0, 0, 0])
+    alone = advantages.uncut_advantages(torch.tensor([1.0, 0]), torch.tensor([False, True]), 2)
     assert alone.tolist() == [0, 0]
 
 
 def test_without_cut_answers_the_advantages_are_trl_s():
     rewards = torch.rand(3, 4)
     wanted = (rewards - rewards.mean(1, keepdim=True)) / (nanstd(rewards, 1)[:, None] + 1e-4)
-    found = rivals.uncut_advantages(rewards.view(-1), torch.zeros(12, dtype=torch.bool), 4)
+    found = advantages.uncut_advantages(rewards.view(-1), torch.zeros(12, dtype=torch.bool), 4)
     torch.testing.assert_close(found, wanted.view(-1))
 
 
@@ -40,15 +40,15 @@ def test_pass_at_k_advantages():
     right = torch.tensor([True, False, False, False, True, True, True, False])
     scored = torch.ones(8, dtype=torch.bool)
     # One of four, k = 2: C(3,2)/C(4,2) = 1/2 fail, deviation 1/2; a wrong one: C(2,1)/C(3,1) = 2/3.
-    close(rivals.pass_at_k_advantages(right, scored, 4, 2)[:4], [1, -1 / 3, -1 / 3, -1 / 3])
+    close(advantages.pass_at_k_advantages(right, scored, 4, 2)[:4], [1, -1 / 3, -1 / 3, -1 / 3])
     # Three of four: any two hold a right one.
-    assert rivals.pass_at_k_advantages(right, scored, 4, 2)[4:].tolist() == [0] * 4
+    assert advantages.pass_at_k_advantages(right, scored, 4, 2)[4:].tolist() == [0] * 4
     # k = 1: GRPO's, with p = 3/4: (1 - p) / sqrt(p (1 - p)) and -p / sqrt(p (1 - p)).
-    close(rivals.pass_at_k_advantages(right, scored, 4, 1)[4:], [0.5774] * 3 + [-1.7321])
+    close(advantages.pass_at_k_advantages(right, scored, 4, 1)[4:], [0.5774] * 3 + [-1.7321])
     # One without a reward counts nowhere: one of three, k = 2: C(2,2)/C(3,2) = 1/3; C(1,1)/C(2,1).
     some = torch.tensor([True, True, True, False])
-    close(rivals.pass_at_k_advantages(right[:4], some, 4, 2), [0.7071, -0.3536, -0.3536, 0])
-    assert not rivals.pass_at_k_advantages(right[:4], some, 4, 4).any()
+    close(advantages.pass_at_k_advantages(right[:4], some, 4, 2), [0.7071, -0.3536, -0.3536, 0])
+    assert not advantages.pass_at_k_advantages(right[:4], some, 4, 4).any()
 
 
 LOG_PROBS = torch.tensor([[-1.0, -3.0], [-2.0, -9.0]])
@@ -59,24 +59,24 @@ COVARIANCES = [[2.0, -2.0], [0.0, -math.inf]]
 
 
 def test_token_covariances():
-    assert rivals.token_covariances(LOG_PROBS, ADVANTAGES, MASK).tolist() == COVARIANCES
+    assert tokens.token_covariances(LOG_PROBS, ADVANTAGES, MASK).tolist() == COVARIANCES
 
 
 def test_clip_cov_takes_a_share_at_random_from_the_band():
     found = torch.tensor([[2.0, 0.5, 6.0, 3.0, 1.0, -math.inf]])
     draws = torch.tensor([0.9, 0.0, 0.1, 0.2, 0.5, 0.0])
-    assert rivals.clip_cov_tokens(found, 0.4, draws).nonzero()[:, 1].tolist() == [3, 4]
-    assert rivals.clip_cov_tokens(found, 1e-9, draws).nonzero()[:, 1].tolist() == [3]
-    assert rivals.clip_cov_tokens(found, 1.0, draws).sum() == 3
-    assert not rivals.clip_cov_tokens(found[:, 1:3], 1.0, draws[:2]).any()
+    assert tokens.clip_cov_tokens(found, 0.4, draws).nonzero()[:, 1].tolist() == [3, 4]
+    assert tokens.clip_cov_tokens(found, 1e-9, draws).nonzero()[:, 1].tolist() == [3]
+    assert tokens.clip_cov_tokens(found, 1.0, draws).sum() == 3
+    assert not tokens.clip_cov_tokens(found[:, 1:3], 1.0, draws[:2]).any()
 
 
 def test_kl_cov_takes_the_highest():
-    assert rivals.kl_cov_tokens(torch.tensor(COVARIANCES), 0.7).tolist() == [
+    assert tokens.kl_cov_tokens(torch.tensor(COVARIANCES), 0.7).tolist() == [
         [True, False],
         [True, False],
     ]
-    assert rivals.kl_cov_tokens(torch.tensor(COVARIANCES), 0.0).sum() == 1
+    assert tokens.kl_cov_tokens(torch.tensor(COVARIANCES), 0.0).sum() == 1
 
 
 def test_the_advantages_of_kl_cov_have_the_penalty_s_gradient():
@@ -86,9 +86,9 @@ def test_the_advantages_of_kl_cov_have_the_penalty_s_gradient():
         torch.tensor([True, True, False, True]),
     )
     (rival,) = torch.autograd.grad(
-        (-log_ratio.exp() * advantages + rivals.KL_COV * chosen * log_ratio.abs()).sum(), log_ratio
+        (-log_ratio.exp() * advantages + tokens.KL_COV * chosen * log_ratio.abs()).sum(), log_ratio
     )
-    changed = rivals.with_kl_penalty(advantages, log_ratio.detach(), chosen)
+    changed = tokens.with_kl_penalty(advantages, log_ratio.detach(), chosen)
     (ours,) = torch.autograd.grad((-log_ratio.exp() * changed).sum(), log_ratio)
     torch.testing.assert_close(ours, rival)
 
@@ -113,7 +113,7 @@ def test_uncut_advantages_reach_the_loss_and_the_record(make_trainer):
     make_trainer(advantage_rule="uncut", trainer=parts, **options).train()
     assert any(batch.truncated.any() for batch in batches)
     for batch in batches:
-        wanted = rivals.uncut_advantages(
+        wanted = advantages.uncut_advantages(
             torch.tensor(batch.rewards), torch.tensor(batch.truncated), 4
         )
         close(torch.tensor(batch.advantages), wanted.tolist())

@@ -1,0 +1,162 @@
+"""TRL's step left early, and made with responses that are there already.
+
+Responses outside of a batch (:func:`responses`, for T(D)) and scored ones of which some will be
+trained on (:func:`scored`, for dynamic sampling) are those of TRL's own step (tools, environments,
+rollout functions and several processes included), left as soon as they are known. A batch made of
+them is then put in the place of what TRL's step would sample (:class:`Replay`), so that no response
+is sampled and no reward asked for twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from mcbench.grpo.decode import Trace
+
+if TYPE_CHECKING:
+    from mcbench.grpo.trl_compat import RepairedGRPOTrainer
+
+RESPONSES, REWARDS = "responses", "rewards"
+
+
+@dataclass
+class Rollout:
+    """One response, with all that TRL's step knows of it; goes from one process to another."""
+
+    row: dict[str, Any]
+    prompt: Any
+    prompt_ids: list[int]
+    ids: list[int]
+    own: list[int] | None  # 0 for the tokens of tools and environments
+    completion: Any
+    log_probs: list[Any] | None  # of what sampled it
+    image: Any
+    tool_images: Any
+    traced: tuple[Tensor, Tensor] | None  # log-probabilities and entropies, see Trace
+    logged: dict[str, Any] = field(default_factory=dict)  # by its reward functions
+
+    @property
+    def own_ids(self) -> list[int]:
+        """The tokens that the policy sampled."""
+        own = self.own or [1] * len(self.ids)
+        return [token for token, ours in zip(self.ids, own, strict=True) if ours]
+
+
+class Left(Exception):
+    """TRL's step, left where that was asked for."""
+
+
+class Leaving:
+    """Where TRL's step is to be left, and with what."""
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+        self.found: list[Rollout] = []
+
+    def sampled(self, trainer: RepairedGRPOTrainer, prompts: list[Any], result: Any) -> None:
+        """Takes what ``_generate`` has returned."""
+        prompt_ids, ids, own, completions, log_probs, _, images, tool_images = result
+        traced: list[Any] = [None] * len(ids)
+        if trainer.trace is not None and trainer.trace.lengths == [len(row) for row in ids]:
+            of_each = zip(trainer.trace.log_probs, trainer.trace.entropies, strict=True)
+            traced = [tuple(one.cpu() for one in pair) for pair in of_each]
+        columns = (
+            trainer.batch_rows, prompts, prompt_ids, ids, own, completions, log_probs, images,
+            tool_images or None, traced,
+        )  # fmt: skip
+        each = (column or [None] * len(ids) for column in columns)
+        self.found = [Rollout(*values) for values in zip(*each, strict=True)]
+        if self.part == RESPONSES:
+            raise Left
+
+    def scored(self, logged: Mapping[str, Sequence[Any]]) -> None:
+        """Takes the further columns of the rewards."""
+        for column, values in logged.items():
+            for rollout, value in zip(self.found, values, strict=False):
+                rollout.logged[column] = value
+        raise Left
+
+
+def responses(trainer: RepairedGRPOTrainer, rows: Sequence[dict[str, Any]]) -> list[Rollout]:
+    """G responses to each of this process's rows, groups in a row; nothing is scored or logged.
+    Every process must call, each with as many rows.
+    """
+    size = int(trainer.num_generations)
+    return _until(RESPONSES, trainer, [dict(row) for row in rows for _ in range(size)])
+
+
+def scored(trainer: RepairedGRPOTrainer, rows: list[dict[str, Any]]) -> list[Rollout]:
+    """A response to each of this process's rows; their rewards are the trainer's ``rewards``."""
+    return _until(REWARDS, trainer, rows)
+
+
+def _until(part: str, trainer: Any, rows: list[dict[str, Any]]) -> list[Rollout]:
+    training, metrics = trainer.model.training, trainer._metrics
+    seen = trainer.state.num_input_tokens_seen
+    trainer._metrics = {mode: defaultdict(list) for mode in metrics}
+    trainer.batch_rows, trainer.leaving = rows, Leaving(part)
+    trainer.model.train()
+    try:
+        trainer.step(rows)
+    except Left:
+        return list(trainer.leaving.found)
+    finally:
+        trainer.leaving = None
+        trainer.model.train(training)
+        for name, values in trainer._metrics["train"].items():
+            if part == REWARDS and name.startswith("tools/"):  # of all that was sampled
+                metrics["train"][name] += values
+        trainer._metrics, trainer.state.num_input_tokens_seen = metrics, seen
+    raise RuntimeError("TRL's step did not ask for rewards; this needs trl>=1.16,<1.17")
+
+
+@dataclass
+class Replay:
+    """Responses in the place of those that TRL's step would sample; ``rewards`` are (B, reward
+    functions) of all processes, ``seconds`` what they took.
+    """
+
+    rollouts: Sequence[Rollout]
+    rewards: Tensor
+    seconds: Mapping[str, float]
+
+    @contextmanager
+    def given(self, trainer: Any, prompts: list[Any]) -> Iterator[list[str]]:
+        """For the block TRL's ``_generate`` takes them for a rollout function's answers to the
+        plain prompts that are yielded: the responses of tools and environments are read already.
+        """
+        prompts[:] = [one.prompt for one in self.rollouts]  # to which environments have added
+        answer: dict[str, Any] = {
+            "prompt_ids": [one.prompt_ids for one in self.rollouts],
+            "completion_ids": [one.ids for one in self.rollouts],
+            "logprobs": self._column(lambda one: one.log_probs),
+            "env_mask": self._column(lambda one: one.own),
+        }
+        traced = [one.traced for one in self.rollouts if one.traced is not None]
+        trainer.trace = None
+        if len(traced) == len(self.rollouts):
+            trainer.trace = Trace(*(list(column) for column in zip(*traced, strict=True)))
+        before = trainer.rollout_func, trainer.tools
+        trainer.rollout_func, trainer.tools = lambda *_: answer, []
+        try:
+            yield [""] * len(self.rollouts)
+        finally:
+            trainer.rollout_func, trainer.tools = before
+
+    def completed(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What TRL's ``_generate`` made of it, with the completions and images as they were."""
+        images = self._column(lambda one: one.image)
+        tool_images = self._column(lambda one: one.tool_images) or []
+        completions = [one.completion for one in self.rollouts]
+        return (*result[:3], completions, result[4], {}, images, tool_images)
+
+    def _column(self, of: Callable[[Rollout], Any]) -> list[Any] | None:
+        """One thing of each; None where no response has it."""
+        found = [of(one) for one in self.rollouts]
+        return None if all(one is None for one in found) else found

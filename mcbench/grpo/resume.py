@@ -1,0 +1,227 @@
+"""Checkpoints and resume of TRL 1.16's trainer, mended; see ``trl_compat.py``.
+
+A checkpoint that lies inside a generated batch holds, beside TRL's files, what is left of that
+batch (``BATCH_FILE``, one of each process), so that the run that is resumed from it is the
+uninterrupted one. A checkpoint at a generation boundary needs and gets none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate.utils import send_to_device
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from mcbench.grpo.temperature import pass_in_batch
+
+if TYPE_CHECKING:
+    from mcbench.grpo.trl_compat import RepairedGRPOTrainer
+
+logger = logging.getLogger(__name__)
+
+STATE_FILE = "microcoder_state.json"
+BATCH_FILE = "microcoder_batch_{}.pt"
+OF_BATCH = ("_trained_ids", "_log_ratios", "_skipped", "beta")
+"""Attributes that are set where a batch is generated and read until the next one is."""
+MADE_WITH = (
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_generation",
+    "num_iterations",
+    "num_generations",
+    "beta",
+    "use_vllm",
+    "vllm_importance_sampling_correction",
+)
+"""Settings without which a stored batch is of no use; its temperature and length come to them."""
+
+
+class Resume:
+    """Where a trainer is in the generated batches, and what its checkpoints hold beside TRL's.
+
+    ``parts`` are saved and loaded with every checkpoint: objects with ``save(folder)`` and
+    ``load(folder)``.
+    """
+
+    def __init__(self, trainer: RepairedGRPOTrainer) -> None:
+        self.trainer = trainer
+        self.sampler: Any = None  # none for a streamed dataset, which keeps its own order
+        self.parts: list[Any] = []
+
+    def epoch_passes(self) -> int | None:
+        """Forward-backward passes of an epoch; None where the data set does not say its length."""
+        trainer, args = self.trainer, self.trainer.args
+        if not hasattr(trainer.train_dataset, "__len__"):
+            return None
+        assert args.generation_batch_size is not None  # set by GRPOConfig
+        prompts = args.generation_batch_size // int(trainer.num_generations)
+        return len(trainer.train_dataset) // prompts * args.passes_per_generation
+
+    def pass_in_batch(self, step: int) -> int:
+        """Passes already made with the batch that the update after ``step`` of them begins in."""
+        args = self.trainer.args
+        accumulated, every = args.gradient_accumulation_steps, args.passes_per_generation
+        return pass_in_batch(step, accumulated, every, self.epoch_passes())
+
+    def is_boundary(self, step: int) -> bool:
+        """Whether an update after ``step`` of them begins with a new generation; the last update of
+        an epoch may have fewer passes than the others.
+        """
+        return self.pass_in_batch(step) == 0
+
+    def near_boundaries(self, step: int) -> str:
+        """The nearest steps on either side of one that is none."""
+        below = next(n for n in range(step, -1, -1) if self.is_boundary(n))
+        above = next(n for n in itertools.count(step) if self.is_boundary(n))
+        return f"{below} and {above}"
+
+    # -- what a checkpoint holds
+
+    def save(self, trial: Any) -> None:
+        """Writes it, before the rest: a checkpoint that has its weights and not this would resume
+        otherwise.
+        """
+        trainer = self.trainer
+        folder = f"{PREFIX_CHECKPOINT_DIR}-{trainer.state.global_step}"
+        path = Path(trainer._get_output_dir(trial=trial)) / folder
+        path.mkdir(parents=True, exist_ok=True)
+        if trainer.args.should_save:
+            if trainer.checkpoint_state:
+                (path / STATE_FILE).write_text(json.dumps(trainer.checkpoint_state))
+            for part in self.parts:
+                part.save(path)
+        batch = path / self._batch_file
+        batch.unlink(missing_ok=True)  # of another run in the same folder
+        inside = trainer._step % trainer.args.passes_per_generation
+        if inside and not trainer.args.save_only_model:
+            torch.save(self._rest_of_batch(), batch)
+
+    @property
+    def _batch_file(self) -> str:
+        return BATCH_FILE.format(self.trainer.accelerator.process_index)
+
+    def _made_with(self) -> dict[str, Any]:
+        trainer = self.trainer
+        made: dict[str, Any] = {name: getattr(trainer.args, name) for name in MADE_WITH}
+        return {
+            **made,
+            "processes": trainer.accelerator.num_processes,
+            "temperature": trainer.temperature,
+            "max_completion_length": trainer.max_completion_length,
+        }
+
+    def _rest_of_batch(self) -> dict[str, Any]:
+        """What this process needs to go on inside the batch; of tensors and plain values, so that
+        it is read without running code. Slices of the batch that have served are left out.
+        """
+        trainer = self.trainer
+        every, slices = trainer.args.passes_per_generation, len(trainer._buffered_inputs)
+        done = trainer._step % every
+        left = {place % slices for place in range(done, every)}
+        batch = [one if n in left else None for n, one in enumerate(trainer._buffered_inputs)]
+        logged: dict[str, Any] = {"metrics": trainer._metrics["train"], "logs": {}}
+        if trainer.log_completions:  # TRL shows the batch after each of its updates
+            logged["logs"] = {k: rows for k, rows in trainer._logs.items() if k != "images"}
+        own = {name: getattr(trainer, name) for name in OF_BATCH if hasattr(trainer, name)}
+        return {
+            "made_with": self._made_with(),
+            "done": done,
+            "batch": _on_cpu(batch),
+            "own": _on_cpu(own),
+            "logged": json.dumps(logged, default=_plain),
+        }
+
+    # -- resume
+
+    def load(self, checkpoint: str) -> None:
+        """Takes up the order of the data and what was kept."""
+        self._skip_epoch_orders()
+        path = Path(checkpoint) / STATE_FILE
+        self.trainer.checkpoint_state = json.loads(path.read_text()) if path.is_file() else {}
+        for part in self.parts:
+            part.load(Path(checkpoint))
+
+    def _skip_epoch_orders(self) -> None:
+        """Draws the orders of the finished epochs, which the new sampler has not drawn yet."""
+        trainer, sampler = self.trainer, self.sampler
+        if not trainer.shuffle_dataset or sampler is None:
+            return
+        updates = -(-(self.epoch_passes() or 1) // trainer.args.gradient_accumulation_steps)
+        for _ in range(trainer.state.global_step // updates):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)
+
+    def go_on(self, checkpoint: str) -> None:
+        """Takes up the batch that a checkpoint lies in; says where the resumed run is not the
+        uninterrupted one.
+        """
+        args = self.trainer.args
+        missing = self._go_on_in_batch(Path(checkpoint))
+        inexact = {
+            missing: bool(missing),
+            "the synchronised reference model is not stored": args.sync_ref_model,
+            "the place in a streamed data set is not stored": self.epoch_passes() is None,
+            "ignore_data_skip begins the epoch's data anew": args.ignore_data_skip,
+        }
+        for reason in (text for text, holds in inexact.items() if holds):
+            logger.warning("resuming from %s is not exact: %s", checkpoint, reason)
+
+    def _go_on_in_batch(self, checkpoint: Path) -> str:
+        """Empty, or why the batch cannot be taken up. A new batch then serves the passes that were
+        left, so that those after it begin where they would have.
+        """
+        trainer, path = self.trainer, checkpoint / self._batch_file
+        found: dict[str, Any] = {}
+        if path.is_file():
+            found = torch.load(path, map_location="cpu", weights_only=True)
+        was, now = found.get("made_with", {}), self._made_with()
+        fits = torch.tensor([was == now], device=trainer.accelerator.device)
+        if trainer.accelerator.gather(fits).all():  # else some would generate and others not
+            self._take_up(found)
+            return ""
+        step = trainer.state.global_step
+        if self.is_boundary(step):
+            return ""
+        changed = [f"{name} {was[name]}, now {now[name]}" for name in was if was[name] != now[name]]
+        why = f"was made with other settings ({', '.join(changed)})" if changed else "is not stored"
+        return (
+            f"step {step} lies inside a generated batch, which {why}: a new one is generated for "
+            f"the rest of it (the nearest boundaries are {self.near_boundaries(step)})"
+        )
+
+    def _take_up(self, found: dict[str, Any]) -> None:
+        """Puts what :meth:`_rest_of_batch` gave back in its place."""
+        trainer = self.trainer
+        trainer._step = found["done"]
+        trainer._buffered_inputs = send_to_device(found["batch"], trainer.accelerator.device)
+        for name, value in found["own"].items():
+            setattr(trainer, name, value)
+        logged = json.loads(found["logged"])
+        trainer._metrics["train"].update(logged["metrics"])
+        for name, rows in logged["logs"].items():
+            if isinstance(rows, dict):  # by reward function or by column
+                for key, values in rows.items():
+                    trainer._logs[name][key].extend(values)
+            else:
+                trainer._logs[name].extend(rows)
+
+
+def _on_cpu(value: Any) -> Any:
+    """The same with each tensor a copy of its own: of a part of one, torch would save the whole."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().clone()
+    if isinstance(value, dict):
+        return {key: _on_cpu(one) for key, one in value.items()}
+    return [_on_cpu(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _plain(value: Any) -> Any:
+    """For JSON, what it does not know: a queue, a number of numpy's, and anything as text."""
+    if isinstance(value, deque):
+        return list(value)
+    return value.item() if hasattr(value, "item") else str(value)
