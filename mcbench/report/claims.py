@@ -233,7 +233,7 @@ SHOWN_AS = {
 
 def decided_sentences(results: Results, count: int = 2) -> list[str]:
     """The clearest claims of each state that decides, a sentence a state, each with its effect; of
-    our questions the largest effects. Empty where nothing is decided.
+    our questions the largest effects, on pass rates if there are any. Empty if nothing is decided.
 
     Args:
         count: of claims a sentence, and of our effects.
@@ -245,12 +245,14 @@ def decided_sentences(results: Results, count: int = 2) -> list[str]:
         if found:
             told.append(f"{begins}: {'; '.join(map(_with_effect, found[:count]))}.")
     asked = [
-        (abs(part.estimate.value) / MARGINS[part.unit].value, part)
+        part
         for one in ours(results).values()
         for part in one.parts
         if one.claim.id != MAIN and part.state in (HIGHER, LOWER)
     ]
-    largest = [part for _, part in sorted(asked, key=lambda pair: -pair[0])[:count]]
+    asked = [part for part in asked if part.name.startswith("pass@1")] or asked
+    asked.sort(key=lambda part: -abs(part.estimate.value) / MARGINS[part.unit].value)
+    largest = asked[:count]
     if largest:
         words = (
             f"{spoken(part.name)}, {_in_brackets(part.estimate, part.unit)}" for part in largest
@@ -487,9 +489,9 @@ def summary_section(results: Results) -> Section:
     return Section(
         "claims",
         f"The paper's {len(tables['paper'])} claims in numbers",
-        f"{_told(results)} at this scale. {whole_sentence(results)} {MEANING}"
-        + features_sentence(results),
+        f"{_told(results)} at this scale. {whole_sentence(results)}",
         [
+            Facts([("states", MEANING + features_sentence(results))], fold="What the states mean"),
             Table(tables["paper"], fold="All claims with their numbers"),
             Table(tables["rival"], fold=told),
             Table(tables["ours"], fold="Beyond the paper (ours)"),

@@ -17,6 +17,7 @@ from mcbench.cli import main
 from mcbench.runs.config import CHANGEABLE
 
 ROOT = Path(__file__).parents[2]
+LINK = re.compile(r"\]\(([^)#\s]+)")
 
 
 def test_the_settings_page_is_what_the_configuration_says(capsys):
@@ -45,7 +46,9 @@ def _family(name):
 def test_the_readme_counts_the_states_that_the_committed_pages_show():
     index = (ROOT / "reports" / "index.html").read_text()
     shown = dict.fromkeys(("supported", "contradicted", "mixed", "inconclusive"), 0)
-    for state, _ in re.findall(r'<li data-state="([a-z ]+)".*?<small>(\w+)</small>', index):
+    for state, _ in re.findall(
+        r'<li id="[^"]*" data-state="([a-z ]+)".*?<small>(\w+)</small>', index
+    ):
         shown[state] += 1
     readme = " ".join((ROOT / "README.md").read_text().split())
     counts = ", ".join(f"{count} {state}" for state, count in shown.items())
@@ -131,3 +134,13 @@ def test_the_site_builds_strictly_and_asks_for_nothing_from_a_network(tmp_path):
     for name in ("mcbench.comparison.compare", "mcbench.evaluator.adapters.verl_score"):
         assert f'id="{name}"' in api
     assert ":func:" not in api
+
+
+@pytest.mark.parametrize("folder", ["notebooks", "docs", "."])
+def test_no_document_links_to_a_file_that_is_not_there(folder: str) -> None:
+    root = ROOT / folder
+    found = [*root.glob("*.md"), *root.glob("*.ipynb")]
+    assert found
+    links = [(path, one) for path in found for one in LINK.findall(path.read_text())]
+    local = [(path, one) for path, one in links if not one.startswith(("http", "mailto:"))]
+    assert not [(path.name, one) for path, one in local if not (path.parent / one).exists()]
