@@ -45,7 +45,13 @@ from mcbench.errors import UserError, unknown
 )
 def train(**options: Any) -> None:
     """Train one run; resumes an interrupted one, reuses a finished one."""
-    from mcbench.scale.launch import LaunchFailedError, check_gpu, train_here, train_launched
+    from mcbench.scale.launch import (
+        LaunchFailedError,
+        check_gpu,
+        launched,
+        train_here,
+        train_launched,
+    )
     from mcbench.scale.process import end_with_parent
 
     end_with_parent()
@@ -58,7 +64,7 @@ def train(**options: Any) -> None:
         for line in dry_run(config, options["runs_dir"], launch, arguments, options["measure"]):
             print(line, flush=True)
         return
-    if not options["on_cpu"]:
+    if not (options["on_cpu"] or launched()):  # whoever launched this has asked
         check_gpu(config)
     if launch is None:
         train_here(config, options["runs_dir"], options["label"])

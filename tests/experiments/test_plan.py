@@ -31,7 +31,8 @@ def test_an_arm_of_two_experiments_is_one_run(asked, tmp_path):
     assert plan.describe() == [
         "runs: 3 by arm and seed, 2 distinct, 1 saved by sharing",
         "finished: 0, to train: 2",
-        "estimated time: unknown for 2 of tiny, of which no run is finished",
+        "estimated time: unknown for 2 of tiny, of which no run is finished: mcbench train "
+        "--profile tiny --dry-run --measure times one",
     ]
 
 

@@ -54,6 +54,7 @@ def read(monkeypatch):
     """What ``mcbench train`` would train with these arguments and this standard input."""
     trained = []
     monkeypatch.setattr(launch, "train_here", lambda config, *_: trained.append(config))
+    monkeypatch.setattr(launch, "check_gpu", lambda _: None)  # of large models, without a GPU
 
     def read(*arguments, stdin=""):
         monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
