@@ -83,9 +83,10 @@ def _unknown(configs: Sequence[Config]) -> str:
     told = " and ".join(f"{count:,} of {name}" for name, count in sorted(by_profile.items()))
     gpu = sorted({one.profile for one in configs if one.precision != "fp32"})
     one = gpu[0] if gpu else min(by_profile)
+    hours, where = ("GPU-hours ", " on the GPU, before a sweep spends it") if gpu else ("", "")
     return (
-        f"{'GPU-hours ' if gpu else ''}unknown for {told}, of which no run is finished: "
-        f"mcbench train --profile {one} --dry-run --measure times one{' on the GPU, before a sweep spends it' if gpu else ''}"
+        f"{hours}unknown for {told}, of which no run is finished: mcbench train --profile {one} "
+        f"--dry-run --measure times one{where}"
     )
 
 
