@@ -87,7 +87,9 @@ def stopped(notebook: Any) -> str:
             return f"Cell [{number}] failed with {error.ename}: {error.evalue}"
     if "papermill" in notebook.metadata:  # which executes every cell, or stops
         for number, cell in enumerate(code, 1):
-            if cell.source.strip() and not cell.execution_count:
+            timing = cell.metadata.get("execution", {})  # the kernel may have died after it began
+            ended = cell.execution_count and (not timing or "shell.execute_reply" in timing)
+            if cell.source.strip() and not ended:
                 return (
                     f"Cell [{number}] was running when this notebook was saved last. If nothing "
                     "runs any more, the kernel died in it: out of memory, or killed."
