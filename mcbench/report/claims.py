@@ -262,8 +262,10 @@ def decided_sentences(results: Results, count: int = 2) -> list[str]:
 
 
 def states_sentence(results: Results) -> str:
-    """How many claims of the paper, and of its rivals, are in each state; empty without any."""
-    whose = {"paper's": "paper", "rivals'": "rival"}
+    """How many claims of the paper, its rivals and the landscape are in each state; empty without
+    any.
+    """
+    whose = {"paper's": "paper", "rivals'": "rival", "landscape's": "landscape"}
     told = [
         _states_of(name, [one for claim, one in results.items() if CLAIMS[claim].whose == who])
         for name, who in whose.items()
@@ -311,7 +313,7 @@ def _main_claim(one: Result) -> str:
 def _with_effect(one: Result) -> str:
     """A claim as a clause, with the effect that decides it."""
     words = one.claim.claim.rstrip(".")
-    begins_a_sentence = words[1:2].islower() and words[0].isupper()
+    begins_a_sentence = words[0].isupper() and (words[1:2].islower() or words.startswith("A "))
     words = words[0].lower() + words[1:] if begins_a_sentence else words
     return f"{words} ({_in_brackets(one.decisive.estimate, one.unit)})"
 
@@ -489,7 +491,7 @@ def summary_section(results: Results) -> Section:
     return Section(
         "claims",
         f"The paper's {len(tables['paper'])} claims in numbers",
-        f"{_told(results)} at this scale. {whole_sentence(results)}",
+        whole_sentence(results),
         [
             Facts([("states", MEANING + features_sentence(results))], fold="What the states mean"),
             Table(tables["paper"], fold="All claims with their numbers"),

@@ -116,8 +116,7 @@ def landscape_section(results: Results) -> Section:
     return Section(
         "landscape",
         "The landscape",
-        "Other systems' tasks and rewards, each on a small task from the one generator, beside a "
-        "control that could beat it. What is decided otherwise, or not at all, did not beat its "
-        "control here; what no runs are there for says so.",
+        "Other systems' tasks and rewards, each on a small task of the same generator, beside a "
+        "control that could beat it.",
         [Table(pd.DataFrame(rows), fold="Every system, its claims and what became of them")],
     )
