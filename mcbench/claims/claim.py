@@ -19,6 +19,7 @@ from mcbench.claims.contrast import Contrast
 from mcbench.claims.evidence import Evidence, Part
 from mcbench.errors import UserError
 
+SAME = "nothing in the formula"
 KNOWN_BY = ("code run beside", "code read", "paper", "second-hand")
 WHOSE = ("paper", "rival", "landscape", "ours")
 
@@ -36,7 +37,7 @@ class Claim:
         experiment: whose runs decide it.
         source: section and figure of the paper; what the paper leaves open, where it is ours.
         differs: what is other here than in the original, beside models, tasks and scale; of
-            another paper's claims.
+            another paper's claims (:data:`SAME` where it is nothing else).
         original: how the original is known: its ``code run beside``, its ``code read``, its
             ``paper``, or ``second-hand``.
         section: the heading it stands under; the experiment's name where empty.
@@ -104,9 +105,10 @@ class Claim:
         """What differs from the original and how sure that is, in a sentence; empty for the
         paper's claims and ours.
         """
-        return (
-            f"Differs from the original ({self.original}): {self.differs}." if self.differs else ""
-        )
+        if self.differs == SAME:
+            return f"The formula is the original's ({self.original})."
+        told = f"Differs from the original ({self.original}): {self.differs}."
+        return told if self.differs else ""
 
     @property
     def directed(self) -> bool:

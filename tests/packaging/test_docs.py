@@ -144,3 +144,14 @@ def test_no_document_links_to_a_file_that_is_not_there(folder: str) -> None:
     links = [(path, one) for path in found for one in LINK.findall(path.read_text())]
     local = [(path, one) for path, one in links if not one.startswith(("http", "mailto:"))]
     assert not [(path.name, one) for path, one in local if not (path.parent / one).exists()]
+
+
+def test_no_page_links_to_a_file_that_is_not_there():
+    pages = sorted((ROOT / "reports").glob("*.html"))
+    local = [
+        (page, link.split("#")[0])
+        for page in pages
+        for link in re.findall(r'<a [^>]*href="(?!https?:|#)([^"]+)"', page.read_text())
+    ]
+    assert len(local) > len(pages)
+    assert not {(page.name, link) for page, link in local if not (page.parent / link).exists()}
