@@ -210,6 +210,7 @@ def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
     lab.until(f"{length} > 1 && {row}.dataset.state === 'running'")
     lab.tab.evaluate(button.format("Stop") + ".click()")
     lab.until(f"{row}.dataset.state === 'interrupted'")
+    lab.until(button.format("Resume"))
     lab.tab.evaluate(button.format("Resume") + ".click()")
     lab.until(f"{row}.dataset.state === 'running' && {row}.textContent.includes('resumed')")
     # The tab is closed and opened again while it trains: nothing is run, the view is there.

@@ -92,12 +92,12 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "13_doses": (
         {"arms": some("doses", "rho_10")},
         "Q11",
-        "no finished run of no mask, every cut answer, tokens kept (ours), mask all (DeepCoder)",
+        "no finished run of GRPO+ (no mask), every cut answer, tokens kept (ours), mask all (DeepCoder)",
     ),
     "11_rivals": (
         {"arms": some("rivals", "before")},
         "R1",
-        "no finished run of no mask, cut answers masked, tokens kept",
+        "no finished run of GRPO+ (no mask), cut answers masked, tokens kept",
     ),
     "20_dense_rewards": (
         {

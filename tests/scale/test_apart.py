@@ -22,8 +22,9 @@ TRAINER = (
     "process.command = stand_in.command; sys.exit(apart.main(Path(sys.argv[1])))"
 )
 KERNEL = """
-import sys, test_apart
+import signal, sys, test_apart
 from mcbench.runs.store import RunStore
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 test_apart.apart.command = test_apart.command
 say = lambda line: print(line, flush=True)
 test_apart.train_apart(test_apart.runs(*sys.argv[2:]), RunStore(sys.argv[1]), say)
