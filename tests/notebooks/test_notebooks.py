@@ -92,7 +92,8 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "13_doses": (
         {"arms": some("doses", "rho_10")},
         "Q11",
-        "no finished run of GRPO+ (no mask), every cut answer, tokens kept (ours), mask all (DeepCoder)",
+        "no finished run of GRPO+ (no mask), every cut answer, tokens kept (ours), "
+        "mask all (DeepCoder)",
     ),
     "11_rivals": (
         {"arms": some("rivals", "before")},
