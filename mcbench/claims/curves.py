@@ -146,15 +146,17 @@ def _pass_rates(lines: Sequence[Mapping[str, Any]], features: Mapping[str, str])
 
 @cache
 def features_of(test_set: str) -> Mapping[str, str]:
-    """By id, the feature of each induced problem of an embedded set
-    (:func:`mcbench.nano.problems.feature_of`), which problems with other constants and examples
-    share. Every other problem stands for itself, and so does each of a set that is not embedded.
+    """By id, what problems of an embedded set share: the feature of an induced problem
+    (:func:`mcbench.nano.problems.feature_of`), with other constants and examples, or the family of
+    an easy function. Every other problem stands for itself, and so does each of a set that is not
+    embedded.
     """
     from mcbench.nano.problems import feature_of
     from mcbench.runs.problems import SETS, load_problems
 
     problems = load_problems(test_set) if test_set in SETS else ()
-    return {one.id: feature for one in problems if (feature := feature_of(one))}
+    shared = ((one.id, one.metadata.get("family") or feature_of(one)) for one in problems)
+    return {problem: feature for problem, feature in shared if feature}
 
 
 def features_in(runs: Iterable[RunCurves]) -> int:
