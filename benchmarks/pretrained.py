@@ -7,12 +7,15 @@
     python benchmarks/pretrained.py gate base/train-*
 
 ``gate`` prints pass@1, the share of mixed groups and of cut answers at every temperature and limit,
-and which pair the profile gets.
+and which pair the profile gets. ``record`` writes what the page shows: the same by family
+(``base.parquet``), and ``JUDGED`` answers, evenly spread, each judged by our rules, by
+LiveCodeBench's and by its whole method (``base_answers.parquet``).
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,10 +23,16 @@ from typing import Any
 
 import pandas as pd
 
+from mcbench.data.schema import Problem
+from mcbench.evaluator import CallTest, Evaluator, Submission, extract_code
+from mcbench.evaluator.baselines import ProcessPerSample
+from mcbench.smol.easy import load_easy
+
 PASS, MIXED, CUT = (0.15, 0.60), (0.5, 1.0), (0.15, 0.35)
 LIMITS = (48, 64, 80, 96, 128)
 KEPT = (0.7, 96)
 """Temperature and limit where no pair meets the gate."""
+JUDGED = 1500
 
 
 def answers(folders: Sequence[Path]) -> pd.DataFrame:
@@ -41,6 +50,7 @@ def _answers(folder: Path) -> Iterator[dict[str, Any]]:
                 for limit, verdict in one["verdicts"].items():
                     length = one["tokens"]
                     yield {
+                        "split": about["test_set"].partition(":")[2],
                         "temperature": about["temperature"],
                         "limit": int(limit),
                         "problem": problem["id"],
@@ -81,13 +91,70 @@ def gate(table: pd.DataFrame) -> tuple[bool, float, int]:
     return True, float(best.temperature), int(best.limit)
 
 
+def by_family(rows: pd.DataFrame) -> pd.DataFrame:
+    """By split, temperature, limit and family; ``answers`` and ``groups`` are counts."""
+    keys = ["split", "temperature", "limit", "family"]
+    groups = rows.groupby([*keys, "problem"]).agg(
+        answers=("passed", "size"),
+        passed=("passed", "sum"),
+        cut=("cut", "sum"),
+        tokens=("length", "sum"),
+        distinct_4=("distinct_4", "first"),
+    )
+    groups["mixed"] = (groups.passed > 0) & (groups.passed < groups.answers)
+    groups["groups"] = 1
+    return groups.groupby(keys).sum().reset_index()
+
+
+def call_tests(problem: Problem) -> list[CallTest]:
+    """The assert statements of an easy problem as calls with arguments and expected values."""
+    tests = []
+    for line in (line for test in problem.tests for line in test["code"].splitlines()):
+        (statement,) = ast.parse(line).body
+        assert isinstance(statement, ast.Assert)
+        assert isinstance(statement.test, ast.Compare)
+        call, expected = statement.test.left, statement.test.comparators[0]
+        assert isinstance(call, ast.Call)
+        arguments = [ast.literal_eval(one) for one in call.args]
+        tests.append(CallTest(problem.fn_name, arguments, ast.literal_eval(expected)))
+    return tests
+
+
+def judged(rows: pd.DataFrame) -> pd.DataFrame:
+    """Answers, evenly spread over temperatures and problems, with the verdict of each judge."""
+    longest = rows[rows.limit == rows.limit.max()].reset_index(drop=True)
+    chosen = longest.iloc[[i * len(longest) // JUDGED for i in range(JUDGED)]].copy()
+    problems = {one.id: one for split in ("train", "test") for one in load_easy(split)}
+    asked = [
+        Submission(extract_code(text) or "", call_tests(problems[problem]))
+        for text, problem in zip(chosen.text, chosen.problem, strict=True)
+    ]
+    judges = {
+        "ours": Evaluator(),
+        "livecodebench_rules": Evaluator(rules="livecodebench"),
+        "livecodebench": ProcessPerSample(),
+    }
+    for name, judge in judges.items():
+        with judge as evaluator:
+            results = evaluator.evaluate(asked, early_exit=True)
+        chosen[name] = [result.passed for result in results]
+        chosen[f"{name}_told"] = [result.tests[-1].verdict for result in results]
+        print(name, chosen[name].mean(), flush=True)
+    return chosen.drop(columns=["limit", "distinct_4"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("part", choices=["gate"])
+    parser.add_argument("part", choices=["gate", "record"])
     parser.add_argument("folders", type=Path, nargs="+")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, help="a JSON file; of record a folder")
     options = parser.parse_args()
-    table = conditions(answers(options.folders))
+    rows = answers(options.folders)
+    if options.part == "record":
+        by_family(rows).to_parquet(options.output / "base.parquet")
+        judged(rows).to_parquet(options.output / "base_answers.parquet")
+        return
+    table = conditions(rows)
     print(table.round(3).to_string(index=False))
     met, temperature, limit = gate(table)
     print(f"gate {'met' if met else 'not met'}: temperature {temperature:g}, limit {limit}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -213,7 +213,9 @@ class Evidence:
         tables = [run.values[:, np.searchsorted(run.problems, problems)] for run in runs]
         tables = [100.0 * (table > 0) for table in tables] if solved else tables
         curves = [(run.steps, table.mean(axis=1)) for run, table in zip(runs, tables, strict=True)]
-        series = _aligned(curves, f"accuracy of arm {arm}")
+        evaluated = [_chosen(self.arms[arm][seed], longest, cool, True) for seed in self.seeds]
+        steps = [one.steps for one in evaluated if one is not None]
+        series = _aligned(curves, f"accuracy of arm {arm}", steps)
         shared = [t[np.isin(run.steps, series.x)] for run, t in zip(runs, tables, strict=True)]
         # Divided last: products of passes in percent and whole numbers add up exactly, in whatever
         # order the threads of a machine take them.
@@ -295,15 +297,25 @@ def _common_problems(rates: Collection[PassRates], wanted: Mapping[str, str]) ->
     return sorted(shared)
 
 
-def _aligned(curves: Sequence[tuple[np.ndarray, np.ndarray]], what: str) -> Series:
+def _aligned(
+    curves: Sequence[tuple[np.ndarray, np.ndarray]],
+    what: str,
+    evaluated: Sequence[np.ndarray] | None = None,
+) -> Series:
     """Curves of several seeds at the steps that all of them have.
+
+    Args:
+        evaluated: the steps of evaluations of any size, where the curves have only some of them.
 
     Raises:
         UserError: those are too few to speak of a curve.
     """
-    steps: Any = curves[0][0]
-    for x, _ in curves[1:]:
-        steps = np.intersect1d(steps, x)
-    if len(steps) < MIN_POINTS:
-        raise UserError(f"{what} has {len(steps)} points in common; {MIN_POINTS} are needed")
+    steps = _in_all([x for x, _ in curves])
+    points = len(_in_all(evaluated) if evaluated else steps)
+    if points < MIN_POINTS:
+        raise UserError(f"{what} has {points} points in common; {MIN_POINTS} are needed")
     return Series(steps, np.stack([y[np.isin(x, steps)] for x, y in curves]))
+
+
+def _in_all(steps: Sequence[np.ndarray]) -> np.ndarray:
+    return reduce(np.intersect1d, steps)

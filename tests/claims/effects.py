@@ -266,6 +266,12 @@ EFFECTS |= {
     "Q6": lambda arm, t, e: {"mixed": 0.5 + 0.1 * e * ours(arm, "microcoder")},
     "Q7": lambda arm, t, e: {"longer": 15 * e * t * ours(arm, "grpo_per_response")},
     "Q17": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "microcoder")},
+    "Q18": lambda arm, t, e: {"accuracy": 45 + 20 * e * t},
+    "Q19": lambda arm, t, e: {"accuracy": 45 + 15 * e * t * ours(arm, "token_rho_10")},
+    "Q20": lambda arm, t, e: {
+        "cut": 0.2 + 0.1 * e * t * ours(arm, "token_rho_10"),
+        "diversity": 0.5 + 0 * t,
+    },
     "Q8": lambda arm, t, e: {
         "clipped": 0.01 * (1 + 0.4 * e * (("small", "medium", "large").index(arm) - 1)) + 0 * t
     },

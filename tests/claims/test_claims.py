@@ -26,6 +26,7 @@ OURS = [name for name, one in CLAIMS.items() if not one.directed]
 EXPERIMENTS = {one.experiment for one in CLAIMS.values()}
 STILL_HOLDS = ("T6", "T7", "D3", "D4", "M1", "M5", "B1", "K2")
 """Claims of which some part holds although the effect is reversed, such as "reward grows"."""
+PRETRAINED = ("Q18", "Q19", "Q20")
 UNDECIDED = ("inconclusive", "no effect", "mixed")
 OUR_STATES = {1: ("higher",), 0: ("inconclusive", "no effect"), -1: ("lower",)}
 PARTS = {
@@ -46,6 +47,9 @@ PARTS = {
     "Q15": "unique programs, any loop minus the paper's rule",
     "Q16": "length, half the punishment minus none",
     "Q17": "pass@1 at the training length, MicroCoder-GRPO minus GRPO+, both over tokens",
+    "Q18": "gain, no mask, over tokens",
+    "Q19": "pass@1, rho 1 minus no mask, over tokens",
+    "Q20": "cut answers, rho 1 minus no mask",
 }
 """The part of a question of ours in which its effect is planted."""
 
@@ -75,13 +79,15 @@ def states(one: Result) -> dict[str, str]:
     return {part.name: part.state for part in one.parts}
 
 
-def test_the_paper_has_34_claims_its_rivals_eleven_and_we_seventeen_questions() -> None:
-    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "R": 11, "Q": 17}
+def test_the_paper_has_34_claims_its_rivals_eleven_and_we_twenty_questions() -> None:
+    counts = {"E": 4, "T": 10, "D": 4, "C": 6, "M": 6, "B": 2, "K": 2, "R": 11, "Q": 20}
     found = [name for name in CLAIMS if name not in LANDSCAPE]
     assert found == [f"{letter}{i + 1}" for letter, n in counts.items() for i in range(n)]
     assert list(PARTS) == OURS
     for one in CLAIMS.values():
-        assert one.seeds == (0 if one.id == "E1" else 5 if one.id[0] == "M" else 3)
+        assert one.seeds == (
+            0 if one.id == "E1" else 5 if one.id[0] == "M" or one.id in PRETRAINED else 3
+        )
         assert one in claims_of(one.experiment)
 
 
@@ -232,7 +238,7 @@ def test_too_few_seeds_show_the_effect_and_decide_nothing() -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_too_few_seeds_answer_no_question(name: str) -> None:
     found = result(name, 1, 2)
-    assert found.reason == "2 of the 3 seeds it needs"
+    assert found.reason == f"2 of the {CLAIMS[name].seeds} seeds it needs"
     assert set(states(found).values()) == {"inconclusive"}
 
 
