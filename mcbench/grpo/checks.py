@@ -147,13 +147,6 @@ def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]
             "without, so that ratios and a KL term are of another policy than the one that "
             "sampled; leave such settings out"
         )
-    by_sequence = args.vllm_importance_sampling_mode.startswith("sequence")
-    if args.stop_at_fence and args.use_vllm and by_sequence:
-        yield (
-            "stop_at_fence ends responses with a token that vLLM has not drawn, and "
-            f"vllm_importance_sampling_mode={args.vllm_importance_sampling_mode!r} counts it in "
-            "the ratio of the response; use 'token_truncate' or 'token_mask'"
-        )
     for name in stop_texts(given):
         yield (
             f"generation_kwargs[{name!r}] ends responses without an end token, so that TRL counts "

@@ -47,15 +47,15 @@ class Fence:
     def cut_all(
         self, ids: Sequence[Sequence[int]], log_probs: Sequence[list[float]] | None
     ) -> tuple[list[list[int]], list[list[float]] | None]:
-        """Responses, and the sampler's log-probabilities where there are some: 0 for an end token
-        that it has not drawn.
+        """Responses, and the sampler's log-probabilities where there are some: NaN for an end token
+        that it has not drawn, which TRL gives the ratio 1 and leaves out of what it reports.
         """
         cut = [self.cut(row) for row in ids]
         if log_probs is None:
             return cut, None
         pairs = zip(cut, log_probs, strict=True)
         return cut, [
-            known if len(row) == len(known) else [*known[: len(row) - 1], 0.0]
+            known if len(row) == len(known) else [*known[: len(row) - 1], float("nan")]
             for row, known in pairs
         ]
 

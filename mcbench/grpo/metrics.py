@@ -169,9 +169,10 @@ def sampler_metrics(
 def log_prob_mismatch(policy: Tensor, sampled: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and largest |log π_policy − log π_sampler| over the sampled tokens, both 0-dim.
 
-    ``policy``, ``sampled`` and ``mask`` have shape (B, T). No token at all gives 0.
+    ``policy``, ``sampled`` and ``mask`` have shape (B, T); NaN is of a token that the sampler has
+    not drawn. No token at all gives 0.
     """
-    difference = (policy - sampled).abs()[mask.bool()]
+    difference = (policy - sampled).abs()[mask.bool() & ~sampled.isnan()]
     if not len(difference):
         return torch.zeros(()), torch.zeros(())
     return difference.mean(), difference.max()
