@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from mcbench.claims.evidence import Evidence, Series, difference
+from mcbench.claims.measurements import METHOD, SuiteRecord
 from mcbench.claims.statistics import Estimate, Statistic, area_under_curve, estimate, last_window
 from mcbench.errors import UserError
-from mcbench.experiments.labelled import METHOD, PARTS, SuiteRecord
 from mcbench.report import figures
 from mcbench.report.base import SMOOTHING, STACKED, Figure, add_curve, new_figure, pair_figure
 from mcbench.report.ends import first_length, interval, signed
@@ -63,7 +63,7 @@ SUITE_COLUMNS = {
     "accepted": "wrongly accepted",
     "% accepted": "% accepted",
 }
-PART_COLORS = dict(zip(PARTS, (BLUE, GREEN, ORANGE), strict=True))
+PART_COLORS = {"comparisons": BLUE, "programs": GREEN, "attacks": ORANGE}
 NO_SUITE = "Not recorded: the labelled suite was not judged here."
 GAP = ArmStyle("MicroCoder rules minus LiveCodeBench rules", BLUE, "solid")
 SPLIT = {
@@ -75,7 +75,7 @@ PAPER_SAVING = 40
 """Percent of a training step that the paper's evaluator saves against a single-threaded one."""
 NO_TIMES = (
     "No times are recorded yet. They need a machine that does nothing else, so they are measured "
-    "on their own: mcbench sweep evaluator_timing"
+    "on their own: python benchmarks/evaluator_timing.py"
 )
 
 

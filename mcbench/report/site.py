@@ -290,7 +290,6 @@ def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> l
 
     missing = missing_of(Path(folder) / "records", runs_dir)
     return [
-        *(f"to train: {one.config.run_id}  {one.label}" for one in missing.plan.missing),
-        *(f"to measure: {name}" for name in missing.measurements),
-        *missing.plan.describe(workers),
+        *(f"to train: {one.config.run_id}  {one.label}" for one in missing.missing),
+        *missing.describe(workers),
     ]

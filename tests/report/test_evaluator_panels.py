@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from mcbench.claims import assess, read_measurements
-from mcbench.claims.measurements import SUITE_FILE
+from mcbench.claims.measurements import METHOD, SUITE_FILE, LabelledCase, SuiteRecord
 from mcbench.errors import UserError
-from mcbench.experiments.labelled import METHOD, LabelledCase, SuiteRecord
 from mcbench.experiments.study import Study
 from mcbench.report import evaluator_panels as panels
 from mcbench.report.sources import Sources
