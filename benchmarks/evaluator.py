@@ -35,9 +35,10 @@ from typing import Any
 import psutil
 from evaluator_programs import Program, draw_programs
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import mcbench.evaluator
+from benchmarks.published import ProcessPerSample
 from mcbench.evaluator import Evaluator, StdioTest, Submission
-from mcbench.evaluator.baselines import ProcessPerSample
 
 WORKERS = 2
 FOLDER = Path(__file__).resolve().parent

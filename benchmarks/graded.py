@@ -20,11 +20,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.calibration import ATTEMPTS as CALIBRATION_ATTEMPTS
+from benchmarks.calibration import calibrate
 from benchmarks.graded_sets import ATTEMPTS, SET_SIZE, build_sets
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.experiments.calibration import ATTEMPTS as CALIBRATION_ATTEMPTS
-from mcbench.experiments.calibration import calibrate
 from mcbench.nano.graded import GRADED_FILE, SOLVABLE_FILE, Grades, pool_problems
 from mcbench.nano.saturated import SATURATED_FILE, easy_problems
 from mcbench.runs.config import preset
@@ -70,10 +70,9 @@ def measure_base(
         profile = preset("nano").with_settings({"test_set": str(path), "test_limit": None})
         report = calibrate(profile, (profile.temperature,), seed=FRESH_SEED)
         last = f"pass@{CALIBRATION_ATTEMPTS}"
-        values = {
-            **report.grid.iloc[0].to_dict(),
-            last: report.pass_at(CALIBRATION_ATTEMPTS)[last][0],
-        }
+        counts = report.samples.groupby("problem")["passed"].sum()
+        each = [pass_at_k(CALIBRATION_ATTEMPTS, int(n), CALIBRATION_ATTEMPTS) for n in counts]
+        values = {**report.grid.iloc[0].to_dict(), last: np.mean(each)}
         wanted = ("pass@1", last, "entropy", "distinct_4", "mean length", "truncated")
         found[level] = {name: round(float(values[name]), 4) for name in wanted}
     return found

@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -27,8 +28,9 @@ from typing import Any
 
 from evaluator_programs import draw_programs
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.suite import ATTACKS, EXECUTIONS
 from mcbench.evaluator import Evaluator, Result, StdioTest, Submission
-from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
 from mcbench.ray_session import ray_session
 
 ONE = [Submission("print(int(input()) + 1)", [StdioTest("1", "2")])]

@@ -28,8 +28,9 @@ from pathlib import Path
 import psutil
 from evaluator_programs import Program, draw_programs
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.suite import ATTACKS, COMPARISONS, EXECUTIONS, ProgramCase
 from mcbench.evaluator import Evaluator, Result, StdioTest, Submission, outputs_match
-from mcbench.evaluator.suite import ATTACKS, COMPARISONS, EXECUTIONS, ProgramCase
 
 FOLDERS = [Path(tempfile.gettempdir()), Path("/dev/shm")]
 SETTLE_S = 5.0

@@ -170,7 +170,6 @@ def compare(
     use_records: bool = True,
     workers: int = 1,
     fresh: bool = False,
-    temperatures: Sequence[float] = (),
     address: str | None = None,
     launch: str | None = None,
     train: bool = True,
@@ -198,7 +197,6 @@ def compare(
         use_records: whether committed records stand in for runs that are not in ``runs_dir``.
         workers: runs trained side by side.
         fresh: train again what is finished.
-        temperatures: at which the checkpoints of the ``temperature`` experiment are measured.
         address: of a Ray cluster to train on.
         launch: an accelerate configuration, to train each run with several processes.
         train: whether missing runs are trained; else they are left out.
@@ -218,6 +216,6 @@ def compare(
     study = run_study(
         arms, experiment, profile, seeds, steps, settings, runs_dir=folder,
         use_records=use_records, workers=workers, fresh=fresh,
-        temperatures=temperatures, address=address, launch=launch, train=train, apart=watched,
+        address=address, launch=launch, train=train, apart=watched,
     )  # fmt: skip
     return Comparison(**{one.name: getattr(study, one.name) for one in fields(study)})

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FILE = "measurements.jsonl"
 SUITE_FILE = "labelled_suite.json"
-"""The record that :mod:`mcbench.experiments.labelled` makes, beside the runs'."""
+"""The record that ``benchmarks/labelled.py`` makes, beside the runs'."""
 METHOD = "livecodebench_method"
 """The suite's judge that is a whole method of execution, not a set of rules."""
 GRID = "temperature_grid"

@@ -15,6 +15,10 @@ from mcbench.runs.place import committed_records
 DATA_FILE = "data_quality.json"
 BOUNDS = {"induced": (0.25, 0.4375), "described": (0.5, 0.75)}
 """By kind: the pass rate below which a problem is hard, and that from which it is easy."""
+NAMES = {"harder": "Harder set", "easier": "Easier set"}
+"""Both sets, as they are drawn."""
+REQUIRED = 0.95
+"""Precision and recall that every stage has to reach."""
 
 
 @dataclass(frozen=True)

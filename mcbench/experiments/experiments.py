@@ -28,7 +28,6 @@ class Experiment:
             conditions; with more than one the page is a map.
         beside: it has no page of its own: others show it.
         alone: its runs measure times, on a machine that does nothing else.
-        measures: what is measured beside its runs (:mod:`mcbench.experiments.extras`).
         drawn: names under which arms are drawn whose own say something else elsewhere.
         round: of the protocol.
     """
@@ -44,7 +43,6 @@ class Experiment:
     cells: tuple[Mapping[str, Any], ...] = ()
     beside: bool = False
     alone: bool = False
-    measures: tuple[str, ...] = ()
     drawn: Mapping[str, str] = field(default_factory=dict)
     round: int = 1
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
 from mcbench.claims.curves import duplicates, run_curves
-from mcbench.claims.measurements import GRID, SUITE, read_measurements
+from mcbench.claims.measurements import SUITE, read_measurements
 from mcbench.claims.protocol import ELSEWHERE, MAP_SEEDS, PROTOCOL, SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms, computation_of
@@ -24,8 +24,6 @@ from mcbench.experiments.experiments import (
     plan_runs,
 )
 from mcbench.experiments.plan import Runs, finished, make_plan
-from mcbench.experiments.repetition import measure_repetition
-from mcbench.experiments.temperature_grid import measure_grid
 from mcbench.experiments.training import find_record, train_missing
 from mcbench.files import digest
 from mcbench.runs.config import Config, family_of
@@ -335,14 +333,13 @@ def run_study(
     use_records: bool = True,
     workers: int = 1,
     fresh: bool = False,
-    temperatures: Sequence[float] = (),
     progress: Say | None = None,
     address: str | None = None,
     launch: str | None = None,
     train: bool = True,
     apart: bool = False,
 ) -> Study:
-    """Find or train the runs of arms, measure what their experiment needs beside them, and assess.
+    """Find or train the runs of arms, read what was measured beside them, and assess.
 
     The verdicts go to the trackers that the runs report to as well.
 
@@ -354,8 +351,7 @@ def run_study(
         use_records: whether the committed records stand in for runs that are not in the folder.
         workers: runs trained side by side.
         fresh: train again what is finished.
-        temperatures: of the checkpoints of the ``temperature`` experiment; none: not measured now.
-        train: whether missing runs are trained and measured; else they are left out.
+        train: whether missing runs are trained; else they are left out.
         apart: whether they are trained by a process that outlives this one.
 
     Raises:
@@ -377,14 +373,7 @@ def run_study(
         if one.config.run_id in by_id:
             by_arm.setdefault(one.arm, []).append(by_id[one.config.run_id])
     folders = [folder, *committed]
-    measurements = _measured(experiment, found, folders, progress)
-    measures = experiment_named(experiment).measures if experiment else ()
-    if "temperature_grid" in measures and temperatures and train:
-        grid = measure_grid(
-            folder, profile, seeds, steps, folder, temperatures, workers, progress, settings,
-            known=measurements,
-        )  # fmt: skip
-        measurements = [*(row for row in measurements if row["kind"] != GRID), *grid]
+    measurements = _measured(found, folders)
     common = {**(settings or {}), **({} if steps is None else {"steps": steps})}
     given = check_arms(chosen_arms(experiment_named(experiment), arms) if experiment else arms)
     own = _claims_of(given, by_arm, experiment, profile, seeds, common, folders)
@@ -490,12 +479,8 @@ def _same_but_data(given: Mapping[str, Any], settings: Mapping[str, Any]) -> boo
     return rest(given) == rest(settings)
 
 
-def _measured(
-    experiment: str | None, found: Sequence[RunRecord], folders: Sequence[Path], progress: Say
-) -> list[Mapping[str, Any]]:
-    """What is known beside these runs, counted now where that needs nothing but their responses."""
-    if experiment and "repetition" in experiment_named(experiment).measures:
-        measure_repetition(found, folders[0], progress)
+def _measured(found: Sequence[RunRecord], folders: Sequence[Path]) -> list[Mapping[str, Any]]:
+    """What was measured beside these runs."""
     ids = {"", *(one.run_id for one in found)}
     rows: list[Mapping[str, Any]] = []
     for folder in folders:

@@ -232,20 +232,6 @@ def new_figure(title: str, y_title: str, *, x_title: str = STEPS, **layout: Any)
     return figure.update(**layout)
 
 
-def pair_figure(gap: float) -> Figure:
-    """An empty figure with two plots side by side, the second on the axes ``x2`` and ``y2``.
-
-    ``gap`` is between them, as a share of the width.
-    """
-    figure = Figure(layout=deepcopy(_LAYOUT)).update(title={"text": ""}, annotations=[])
-    width = (1 - gap) / 2
-    for number, left in (("", 0.0), ("2", width + gap)):
-        for axis, anchor, ends in (("x", "y", [left, left + width]), ("y", "x", [0.0, 1.0])):
-            look = {"domain": ends, "anchor": f"{anchor}{number}"}
-            figure.layout[f"{axis}axis{number}"] = deepcopy(_LAYOUT[f"{axis}axis"]) | look
-    return figure
-
-
 def add_curve(
     figure: Figure,
     curve: Curve,

@@ -10,15 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcbench.report.base import PLOTLY
-from mcbench.report.encode import thinned
+import pandas as pd
+
+from mcbench.report.base import PLOTLY, Figure
+from mcbench.report.encode import in_house_style, thinned
 from mcbench.report.numbers import figure_table
-from mcbench.report.page import Block, Head, Panel, Plot, Section
+from mcbench.report.page import Block, Head, Panel, Plot, Section, Table
 from mcbench.report.rendering import asset, in_words, macro
 from mcbench.report.samples import Samples
 from mcbench.report.table import ScoreTable
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    Shown = Block | Section | Samples | Head | pd.DataFrame | go.Figure
+    """What a notebook can show; a table without a heading is a frame."""
 
 SAMPLES = "application/vnd.mcbench.samples+json"
 KEY = "mcbench"
@@ -39,8 +47,8 @@ def head_output(head: Head) -> Output:
     return Output({"text/html": f"{notebook_style()}{html}", "text/plain": head.finding}, about)
 
 
-def outputs_of(*shown: Block | Section | Samples, prefix: str = "", fold: str = "") -> list[Output]:
-    """Blocks, sections and samples as outputs, in order.
+def outputs_of(*shown: Shown, prefix: str = "", fold: str = "") -> list[Output]:
+    """Blocks, sections, samples, frames and plotly's own figures as outputs, in order.
 
     Args:
         prefix: begins the ids of the figures, which are told apart by them on a page.
@@ -57,7 +65,13 @@ def outputs_of(*shown: Block | Section | Samples, prefix: str = "", fold: str = 
             made.append(_samples(one))
         elif isinstance(one, Panel):
             made += _panel(one, prefix)
+        elif isinstance(one, Head):
+            made.append(head_output(one))
+        elif hasattr(one, "to_plotly_json"):
+            figure = in_house_style(one.to_plotly_json())
+            made.append(_drawn(figure, figure.layout["title"].get("text") or "", {}))
         else:
+            one = Table(one) if isinstance(one, pd.DataFrame) else one
             told = one.frame().to_string() if isinstance(one, ScoreTable) else one.title
             made.append(_html(str(macro("render")(one)), told))
     return [_folded(each, fold) for each in made]
@@ -87,8 +101,12 @@ def _figure(panel: Panel, plot: Plot, prefix: str) -> Output:
     about: dict[str, Any] = {"id": "-".join(filter(None, [prefix, plot.id]))}
     about |= {"title": panel.title, "caption": plot.caption}
     about |= {name: value for name in ("height", "arm") if (value := getattr(plot, name))}
-    line = " ".join(filter(None, [f"{plot.caption}:", in_words(figure_table(plot.figure))]))
-    few = thinned(plot.figure).update(title={"text": plot.caption})  # of very many runs
+    return _drawn(plot.figure, plot.caption, about)
+
+
+def _drawn(figure: Figure, caption: str, about: dict[str, Any]) -> Output:
+    line = " ".join(filter(None, [f"{caption}:", in_words(figure_table(figure))]))
+    few = thinned(figure).update(title={"text": caption})  # of very many runs
     return Output({PLOTLY: few.to_dict(), "text/plain": line}, about)
 
 
@@ -111,9 +129,9 @@ def display(outputs: Iterable[Output]) -> None:
             show(one.data, metadata={KEY: one.about}, raw=True)
 
 
-def show(*blocks: Block | Section | Samples, prefix: str = "", fold: str = "") -> None:
-    """Show blocks in a notebook; arguments as for :func:`outputs_of`."""
-    display(outputs_of(*blocks, prefix=prefix, fold=fold))
+def show(*shown: Shown, prefix: str = "", fold: str = "") -> None:
+    """Show blocks, frames or figures in a notebook; arguments as for :func:`outputs_of`."""
+    display(outputs_of(*shown, prefix=prefix, fold=fold))
 
 
 def notebook_style() -> str:

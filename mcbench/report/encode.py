@@ -9,11 +9,20 @@ from them, because it also smooths them. ``assets/page.js`` reads all this.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from mcbench.report.base import ROLES, Figure, role_of, rounded, seeds_in_one, seeds_of
+from mcbench.report.base import (
+    ROLES,
+    Figure,
+    new_figure,
+    role_of,
+    rounded,
+    seeds_in_one,
+    seeds_of,
+)
 from mcbench.report.series import MIN_SEEDS_FOR_BAND, t_quantile
 
 LONG = 16  # numbers; shorter arrays stay as they are
@@ -119,3 +128,42 @@ def _numbers(values: np.ndarray) -> Any:
     packed = base64.b64encode(levels.astype("<u2").tobytes()).decode("ascii")
     found: dict[str, Any] = {"u16": packed, "low": float(low), "scale": float(scale)}
     return found if values.ndim == 1 else {**found, "shape": list(values.shape)}
+
+
+# Figures of plotly's own -------------------------------------------------------------------------
+
+
+def figure_of(data: Mapping[str, Any]) -> Figure:
+    """A figure from plotly's JSON, its long lists of numbers as arrays."""
+    traces = [{"type": "scatter", **_arrays(trace)} for trace in data.get("data", ())]
+    layout = {name: value for name, value in data.get("layout", {}).items() if name != "template"}
+    return Figure(traces, layout)
+
+
+def in_house_style(data: Mapping[str, Any]) -> Figure:
+    """The same, such as plotly express made it, in the style of all other figures; what the figure
+    itself says of its layout stays, but for margins and the place of the legend.
+    """
+    figure = figure_of(data)
+    kept = {k: v for k, v in figure.layout.items() if k not in ("margin", "legend")}
+    for trace in figure.data:
+        if "lines" in trace.get("mode", ""):
+            trace["line"] = {"width": 2.4, **trace.get("line", {})}
+    axes = {name: {} for name in kept if name[:5] in ("xaxis", "yaxis")}
+    house = new_figure("", "").layout
+    look = {name: house[name[:5]] | {"title": {**house[name[:5]]["title"], "text": ""}}
+            for name in axes}  # fmt: skip
+    return Figure(figure.data, house).update(**look).update(**kept)
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if "bdata" in value:  # as plotly packs arrays
+            flat = np.frombuffer(base64.b64decode(value["bdata"]), dtype=value["dtype"])
+            shape = [int(n) for n in str(value.get("shape", flat.size)).split(",")]
+            return flat.reshape(shape)
+        return {name: _arrays(item) for name, item in value.items()}
+    long = isinstance(value, list) and len(value) > LONG
+    if long and all(one is None or type(one) in (int, float) for one in value):
+        return np.array([np.nan if one is None else one for one in value], dtype=float)
+    return value

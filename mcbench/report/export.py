@@ -13,18 +13,17 @@ import base64
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markdown_it import MarkdownIt
 
 from mcbench.errors import UserError
 from mcbench.experiments.notebook import assignments
-from mcbench.report.base import PLOTLY, ROLES, Figure, role_of
+from mcbench.report.base import PLOTLY, ROLES, role_of
 from mcbench.report.display import KEY, SAMPLES
-from mcbench.report.encode import LONG, figure_spec
+from mcbench.report.encode import figure_of, figure_spec
 from mcbench.report.page import Chapter, Page, Part, Plot, slug
 from mcbench.report.rendering import macro
 from mcbench.report.samples import plain
@@ -246,7 +245,7 @@ class _Reader:
 
     def _figure(self, out: Any, number: int) -> str:
         about = out.get("metadata", {}).get(KEY, {})
-        figure = _figure_of(out.data[PLOTLY])
+        figure = figure_of(out.data[PLOTLY])
         title = figure.layout.get("title") or {}
         caption = about.get("caption") or (title.get("text") if isinstance(title, dict) else title)
         found = self._id(about.get("id") or f"cell-{number}")
@@ -335,29 +334,6 @@ def _short(text: str) -> str:
     if len(lines) > PRINTED:
         lines = [f"… ({len(lines) - PRINTED} lines before)", *lines[-PRINTED:]]
     return plain("\n".join(lines))
-
-
-# Figures -----------------------------------------------------------------------------------------
-
-
-def _figure_of(data: Mapping[str, Any]) -> Figure:
-    """A figure from plotly's JSON, its long lists of numbers as arrays."""
-    traces = [{"type": "scatter", **_arrays(trace)} for trace in data.get("data", ())]
-    layout = {name: value for name, value in data.get("layout", {}).items() if name != "template"}
-    return Figure(traces, layout)
-
-
-def _arrays(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        if "bdata" in value:  # as plotly packs arrays
-            flat = np.frombuffer(base64.b64decode(value["bdata"]), dtype=value["dtype"])
-            shape = [int(n) for n in str(value.get("shape", flat.size)).split(",")]
-            return flat.reshape(shape)
-        return {name: _arrays(item) for name, item in value.items()}
-    long = isinstance(value, list) and len(value) > LONG
-    if long and all(one is None or type(one) in (int, float) for one in value):
-        return np.array([np.nan if one is None else one for one in value], dtype=float)
-    return value
 
 
 def _arms(notebook: Any) -> dict[str, ArmStyle]:

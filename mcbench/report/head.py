@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from mcbench.claims.protocol import of_first_round
+from mcbench.experiments.data_record import NAMES, REQUIRED
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, results_of
 from mcbench.nano.saturated import measured
 from mcbench.report import claims, ends
-from mcbench.report.data_panels import NAMES, REQUIRED
 from mcbench.report.evaluator_panels import (
     OURS,
     THEIRS,

@@ -42,9 +42,6 @@ def figure_table(figure: Figure) -> pd.DataFrame:
             flat |= lying
         if len(series):
             name = str(trace.get("name") or "Value").replace(BREAK, " ")
-            if "xaxis2" in figure.layout:  # two plots side by side: which of them
-                axis = trace.get("xaxis", "x").replace("x", "xaxis")
-                name = ": ".join(filter(None, [figure.axis_title(axis), name]))
             columns[_unique(name, columns)] = series
     if not columns:
         return pd.DataFrame()

@@ -208,7 +208,7 @@ TABLES: dict[str, Draw] = {"table-1": table_one, "table-1-paper": papers_table_o
 _OWN: dict[str, Mapping[str, Draw]] = {
     "truncation_mask": {"readings": readings, "repetition": repetition, "correction": correction},
     "temperature": {"grid": grid},
-    "data_quality": data_panels.PANELS,
+    "data_quality": {"beside": data_panels.beside},
     "code_evaluator": evaluator_panels.PANELS,
     "results": TABLES,
     "batch_size": {"clip-by-update": clip_by_update},

@@ -16,7 +16,6 @@ from pathlib import Path
 from mcbench.claims import read_measurements
 from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError
-from mcbench.experiments.calibration import CALIBRATION_FILE
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.notebook import NotebookFailedError, run_notebook
 from mcbench.experiments.study import OWN, Study, named_by_settings, studies
@@ -191,7 +190,8 @@ def _notebooks(found: Mapping[str, Sequence[Study]], records: Path) -> list[Path
         for name, known in found.items()  # fewer arms are there because others train them too
         if any(len(one.arms) >= max(2, len(EXPERIMENTS[name].arms) / 2) for one in known)
     }
-    shown |= {"10_nano_world"} if (records / CALIBRATION_FILE).is_file() else set()
+    if (records / "calibration.json").is_file() and (records / "pilots").is_dir():
+        shown.add("10_nano_world")
     return [path for path in sorted(folder.glob("[0-9]*.ipynb")) if path.stem in shown]
 
 
@@ -290,7 +290,6 @@ def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> l
 
     missing = missing_of(Path(folder) / "records", runs_dir)
     return [
-        *(f"to train: {one.config.run_id}  {one.label}" for one in missing.plan.missing),
-        *(f"to measure: {name}" for name in missing.measurements),
-        *missing.plan.describe(workers),
+        *(f"to train: {one.config.run_id}  {one.label}" for one in missing.missing),
+        *missing.describe(workers),
     ]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from mcbench.claims import Result
 from mcbench.claims.curves import run_curves
 from mcbench.claims.evidence import Evidence
+from mcbench.claims.measurements import SuiteRecord
 from mcbench.experiments.data_record import DataRecord
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.labelled import SuiteRecord
 from mcbench.experiments.study import Study, results_of
 from mcbench.grpo.recipes import RECIPES
 from mcbench.report.series import Arms, seed_of, size_names

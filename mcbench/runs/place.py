@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
+
+from mcbench.errors import UserError
 
 
 def in_project(path: str | Path) -> Path:
@@ -33,3 +37,17 @@ def committed_records() -> list[Path]:
     """The folder of committed records; none outside a checkout."""
     folder = Path(os.environ.get(RECORDS) or in_project(COMMITTED))
     return [folder] if folder.is_dir() else []
+
+
+def committed_record(name: str) -> Any:
+    """What was measured once and is kept as JSON beside the committed records, for the notebook
+    that shows it; None where it is not there.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = next((one / name for one in committed_records() if (one / name).is_file()), None)
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path else None
+    except ValueError as error:
+        raise UserError(f"{path} is damaged: {error}") from None

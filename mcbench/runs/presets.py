@@ -230,7 +230,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-m": {**_NANO, "model": "nano-m"},
     "nano-old": {**_NANO, "model": "nano-old"},
     "nano-steady": _STEADY,
-    "nano-stress": {**_STEADY, "learning_rate": 3e-4},  # experiments/regimes.py: rises, then falls
+    "nano-stress": {**_STEADY, "learning_rate": 3e-4},  # notebook 10: rises, then falls
     "nano-clip": _CLIP,
     "nano-repair": _REPAIR,
     "nano-branches": _BRANCHES,

@@ -30,7 +30,6 @@ from mcbench import grpo
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator import AuditedCodeReward, CodeReward, Evaluator
-from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.files import digest, read_lines, write_json
 from mcbench.grpo.temperature import Choice
 from mcbench.runs.arguments import lora, trainer_arguments
@@ -88,6 +87,7 @@ def train(
     if run.state == "finished":
         progress(f"[{label}] finished before: reusing {run.path}")
         return run
+    _check_judge(config)
     _check_resume(run)
     trained, choice = config, None
     if config.temperature_reading == "trend":
@@ -119,19 +119,36 @@ def _check_resume(run: Run) -> None:
         )
 
 
+PUBLISHED: dict[str, Callable[[int], AbstractContextManager[Any]]] = {}
+"""What judges in our evaluator's place where it is timed against others, by the names that a
+configuration has for them, from a number of workers; filled by ``benchmarks/evaluator_timing.py``.
+"""
+
+
+def _check_judge(config: Config) -> None:
+    """Refuse a published method outside the benchmark that times it."""
+    if config.reward_evaluator not in ("microcoder", *PUBLISHED):
+        raise UserError(
+            f"reward_evaluator {config.reward_evaluator!r} is a published method, there to be "
+            "timed: python benchmarks/evaluator_timing.py trains with it"
+        )
+
+
 def reward_evaluator(config: Config, ours: Any) -> AbstractContextManager[Any]:
     """What judges the training responses of a profile.
 
     ``ours``, an evaluator with our rules, is used where the profile asks for no other.
+
+    Raises:
+        UserError: a published method outside the benchmark that times it.
     """
     workers = config.reward_workers
     if config.reward_evaluator == config.reward_rules == "microcoder":
         return nullcontext(ours)
     if config.reward_evaluator == "microcoder":
         return Evaluator(workers=workers, rules=config.reward_rules, backend=config.reward_backend)
-    if config.reward_evaluator == "single_threaded":
-        return SingleThreaded()
-    return ProcessPerSample(workers)
+    _check_judge(config)
+    return PUBLISHED[config.reward_evaluator](workers)
 
 
 @cache

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.published import ProcessPerSample, SingleThreaded
 from mcbench.errors import UserError
 from mcbench.evaluator import CallTest, CodeReward, StdioTest, Submission
-from mcbench.evaluator.baselines import ProcessPerSample, SingleThreaded
 from mcbench.evaluator.submission import AssertTest
 from tests.evaluator.processes import descendants
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 import mcbench.evaluator
+from benchmarks.suite import ATTACKS
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
 from mcbench.evaluator.judge import job_for
 from mcbench.evaluator.pool import Worker, started
-from mcbench.evaluator.suite import ATTACKS
 from tests.evaluator.processes import (
     alive,
     descendants,

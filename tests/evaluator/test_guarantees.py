@@ -4,7 +4,7 @@ import re
 from fnmatch import filter as matching
 from pathlib import Path
 
-from mcbench.evaluator.suite import ATTACKS
+from benchmarks.suite import ATTACKS
 
 HERE = Path(__file__).parent
 

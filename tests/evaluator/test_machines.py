@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.suite import ATTACKS, EXECUTIONS
 from mcbench.evaluator import Evaluator, StdioTest, Submission
-from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
 from tests.evaluator.machines import ROOT, as_root, elsewhere, on_linux, run
 
 pytestmark = on_linux

@@ -13,8 +13,8 @@ import threading
 
 import pytest
 
+from benchmarks.suite import ATTACKS
 from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
-from mcbench.evaluator.suite import ATTACKS
 from tests.evaluator.machines import ROOT, as_root, elsewhere, on_linux, run
 from tests.evaluator.processes import alive, descendants, eventually, levels
 

@@ -5,12 +5,13 @@ import random
 
 import pytest
 
+from benchmarks.peer_rules import PEERS as MEASURED
+from benchmarks.suite import COMPARISONS
 from mcbench.errors import UserError
 from mcbench.evaluator import outputs_match
 from mcbench.evaluator.rule_sets import RULE_SETS
-from mcbench.evaluator.suite import COMPARISONS
 
-PEERS = ("livecodebench", "deepcoder", "verl_prime", "sandbox_fusion")
+PEERS = ("livecodebench", *MEASURED)
 
 # expected, actual, the rule sets that accept, by initials: microcoder and the peers in their order
 VERDICTS = [

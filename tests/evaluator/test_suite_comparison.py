@@ -2,8 +2,8 @@
 
 from collections import Counter
 
+from benchmarks.suite import COMPARISONS
 from mcbench.evaluator import outputs_match
-from mcbench.evaluator.suite import COMPARISONS
 
 
 def test_the_suite_is_large_balanced_and_named():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.suite import ATTACKS, EXECUTIONS
+from benchmarks.suite.attacks import HOST_SOCKETS
 from mcbench.evaluator import Evaluator, Result, StdioTest, Submission, TestResult
-from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
-from mcbench.evaluator.suite.attacks import HOST_SOCKETS
 from tests.evaluator.processes import descendants
 
 # Finds its folder empty, and may write to it.

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.suite.reader import blocks
 from mcbench.evaluator import StdioTest, Submission
-from mcbench.evaluator.suite.reader import blocks
 from mcbench.evaluator.usage import BY_GROUP, CPU, Group, _parent
 from tests.evaluator.machines import run
 from tests.evaluator.processes import eventually

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
+from benchmarks import temperature_grid
+from benchmarks.repetition import repetition_rows
 from mcbench.claims import read_measurements
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.experiments import complete, experiments, temperature_grid
+from mcbench.experiments import complete, experiments
 from mcbench.experiments.experiments import Experiment
-from mcbench.experiments.repetition import repetition_rows
 from mcbench.experiments.study import planned_study
 from mcbench.runs.config import preset
 from mcbench.runs.store import RunRecord

@@ -1,19 +1,28 @@
 """The labelled suite under several judges, and what judges the training responses."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from benchmarks.evaluator_timing import METHODS
+from benchmarks.labelled import METHOD, judge_suite
+from mcbench.claims.measurements import SuiteRecord
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
-from mcbench.experiments.labelled import METHOD, SuiteRecord, judge_suite
+from mcbench.runs import train
 from mcbench.runs.config import preset
 from mcbench.runs.train import reward_evaluator
 
+ROOT = Path(__file__).parents[2]
 
-def test_the_suite_is_thinned_evenly_judged_and_reused(tmp_path):
-    path, lines = tmp_path / "suite.json", []
+
+def test_the_suite_is_thinned_evenly_and_judged(tmp_path):
     judges = ["microcoder", "livecodebench", METHOD]
-    record = judge_suite(judges, path, limit=2, progress=lines.append)
-    assert SuiteRecord.read(path) == record
+    script = [sys.executable, str(ROOT / "benchmarks/labelled.py"), "--judges", *judges]
+    subprocess.run([*script, "--limit", "2", "--records", str(tmp_path)], check=True, cwd=ROOT)
+    record = SuiteRecord.read(tmp_path / "labelled_suite.json")
     labels = [(case.part, case.right) for case in record.cases]
     assert {labels.count(label) for label in labels} == {2}
     given = {part: set() for part in ("comparisons", "programs", "attacks")}
@@ -22,9 +31,6 @@ def test_the_suite_is_thinned_evenly_judged_and_reused(tmp_path):
     assert given["programs"] == set(judges)
     assert METHOD not in given["comparisons"] | given["attacks"]
     assert all(c.accepted["microcoder"] is c.right for c in record.cases)
-    assert judge_suite(judges, path, limit=2, progress=lines.append) == record
-    assert lines[-1] == f"labelled suite: judged before, reusing {path.name}"
-    assert judge_suite(["microcoder"], path, 1, progress=lines.append).judges == ("microcoder",)
 
 
 def test_an_unknown_judge_names_the_known_ones():
@@ -42,9 +48,20 @@ def test_an_unknown_judge_names_the_known_ones():
     ],
 )
 def test_the_reward_follows_its_rules_and_held_out_problems_do_not(setting, accepted):
+    assert METHODS.keys() <= train.PUBLISHED.keys()
     config = preset("tiny").with_settings(setting)
     submission = Submission("print(5)", [StdioTest("\n", "4.999999999999\n", atol=1e-6)])
     with Evaluator(workers=1) as ours, reward_evaluator(config, ours) as chosen:
         assert (chosen is ours) == (not setting)
         assert chosen.evaluate([submission], early_exit=True)[0].passed is accepted
         assert ours.evaluate([submission])[0].passed
+
+
+def test_a_published_method_judges_only_where_it_is_timed(monkeypatch, tmp_path):
+    monkeypatch.setattr(train, "PUBLISHED", {})
+    config = preset("tiny").with_settings({"reward_evaluator": "single_threaded"})
+    with pytest.raises(UserError, match="is a published method, there to be timed"):
+        reward_evaluator(config, None)
+    with pytest.raises(UserError, match="is a published method"):
+        train.train(config, tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,8 @@ them again and compares what comes out.
 import ast
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +82,7 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no finished run of ρ = 0.1, ρ = 0.3, mask all (DeepCoder)",
     ),
     "03_temperature": (
-        {"arms": some("temperature", "t_10"), "temperatures": [0.6, 1.4]},
+        {"arms": some("temperature", "t_10")},
         "T5",
         "no finished run of T = 0.6",
     ),
@@ -157,7 +159,7 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -> None:
     parameters, claim, missing = SECTIONS[name]
     alone = {"beside": {}} if "beside" in notebook_parameters(NOTEBOOKS / f"{name}.ipynb") else {}
-    text, outputs = run(
+    _text, outputs = run(
         name, executed, seeds=[0], steps=4, workers=1, fresh=True,
         runs_dir=str(executed / name / "runs"), **{"profile": "tiny"} | alone | parameters,
     )  # fmt: skip
@@ -166,8 +168,6 @@ def test_section_trains_assesses_and_names_its_page(name: str, executed: Path) -
     beyond = "" if name == "11_rivals" or name[0] == "2" else "Beyond the paper"
     assert all(words in html for words in (claim, beyond, "no evidence about Qwen3"))
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
-    if name == "03_temperature":
-        assert "6 measurements, 0 made before, 6 to make" in text
 
 
 @pytest.mark.slow
@@ -223,15 +223,14 @@ def test_results_trains_then_reuses_and_names_its_page(executed: Path) -> None:
 
 
 @pytest.mark.slow
-def test_code_evaluator_judges_trains_and_names_its_page(executed: Path) -> None:
+def test_code_evaluator_trains_and_names_its_page(executed: Path) -> None:
     runs = executed / "06_code_evaluator" / "runs"
     _text, outputs = run(
-        "06_code_evaluator", executed, profile="tiny", seeds=[0], steps=4, suite_limit=3,
-        judges=["microcoder", "livecodebench", "livecodebench_method"], timing_seeds=[],
+        "06_code_evaluator", executed, profile="tiny", seeds=[0], steps=4, timing_seeds=[],
         workers=1, fresh=True, runs_dir=str(runs), beside={},
     )  # fmt: skip
     html = html_of(outputs)
-    assert "at least 20 right and as many wrong solutions" in html
+    assert "MicroCoder's rules refuse" in html
     assert "reward of MicroCoder-GRPO has 2 points in common" in html
     assert "LiveCodeBench rules" in page_of("06_code_evaluator", executed)
     assert any(PLOTLY in out.get("data", {}) for out in outputs)
@@ -256,11 +255,14 @@ def test_data_quality_trains_on_sets_of_ones_own(executed: Path, problem_file: P
 
 
 @pytest.mark.slow
-def test_nano_world_shows_every_target(executed: Path) -> None:
+def test_nano_world_shows_every_target_of_what_was_measured(executed: Path) -> None:
+    folder = executed / "10_nano_world"
+    grid = ["--profiles", "tiny", "--temperatures", "0.6", "1"]
+    script = [sys.executable, str(ROOT / "benchmarks/calibration.py"), *grid, "--records"]
+    subprocess.run([*script, str(folder)], check=True, cwd=ROOT)
     _text, outputs = run(
-        "10_nano_world", executed, profiles=["tiny"], temperatures=[0.6, 1.0],
-        runs_dir=str(executed / "10_nano_world" / "runs"),
-    )  # fmt: skip
+        "10_nano_world", executed, profiles=["tiny"], calibration=str(folder / "calibration.json")
+    )
     assert "pass@8 minus pass@1" in html_of(outputs)
     assert "Before any training, nano-s meets" in page_of("10_nano_world", executed)
 

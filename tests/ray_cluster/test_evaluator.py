@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
+from benchmarks.suite import ATTACKS, EXECUTIONS
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
 from mcbench.evaluator.ray_backend import RaySandboxes, _Call
-from mcbench.evaluator.suite import ATTACKS, EXECUTIONS
 
 CASES = EXECUTIONS[::4]
 

@@ -1,11 +1,11 @@
-"""The page of the data pipeline, from the committed record and runs made by formula."""
+"""The data pipeline on a page, from the committed record and runs made by formula."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mcbench.experiments.data_record import DATA_FILE, DataRecord
+from mcbench.experiments.data_record import DATA_FILE, REQUIRED, DataRecord
 from mcbench.report import data_panels
 from mcbench.report.experiment import frame
 from mcbench.report.sources import Sources
@@ -21,16 +21,10 @@ def record() -> DataRecord:
 
 
 def test_the_committed_record_meets_the_requirement(record: DataRecord) -> None:
-    table = data_panels.score_table(record)
-    assert list(table["Stage"]) == ["process", "filter", "dedup", "decontaminate", "verify"]
-    assert set(table["at least 0.95"]) == {"yes"}
-
-
-def test_a_stage_below_the_requirement_is_shown_as_such(record: DataRecord) -> None:
-    first, *others = record.scores["0"]
-    missed = replace(first, found=first.planted // 2)
-    table = data_panels.score_table(replace(record, scores={"0": (missed, *others)}))
-    assert list(table["at least 0.95"]) == ["NO", "yes", "yes", "yes", "yes"]
+    scores = [one for found in record.scores.values() for one in found]
+    stages = ["process", "filter", "dedup", "decontaminate", "verify"]
+    assert list(dict.fromkeys(one.stage for one in scores)) == stages
+    assert min(min(one.precision, one.recall) for one in scores) >= REQUIRED
 
 
 @pytest.mark.parametrize("effect", [1, -1])
@@ -47,7 +41,7 @@ def test_the_page_shows_results_beside_the_papers_numbers(effect: int, record: D
     told = {1: "+50.0 | +25.0 points (2.0 times)", -1: "+0.0 | +25.0 points"}
     assert table.loc["D1"].iloc[1] == told[effect]
     html = html_for(made, data=record)
-    for text in ("three times the easier", "contaminated", "required: 0.95", "Harder set"):
+    for text in ("three times the easier", "required: 0.95", "Harder set"):
         assert text in html
     head = head_for(made, data=record)
     assert head.tiles[0].name == "Base pass@1, harder set"
@@ -56,13 +50,6 @@ def test_the_page_shows_results_beside_the_papers_numbers(effect: int, record: D
 
 def test_what_is_not_recorded_is_said() -> None:
     made = study("data_quality", 1, 2)
-    assert "the pipeline was not run here" in html_for(made)
     one = replace(made, arms={"harder": made.arms["harder"]})
     assert "run on both sets" in data_panels.beside(Sources([one], one)).missing
     assert "Without a finished run: Easier set." in head_for(one).lead
-
-
-def test_every_panel_of_the_pipeline_has_its_numbers(record: DataRecord) -> None:
-    made = study("data_quality", 1, 2)
-    for name in set(data_panels.PANELS) - {"beside"}:
-        assert len(frame(Sources([made], made, data=record), name))

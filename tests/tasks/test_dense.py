@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
+from benchmarks.published import ProcessPerSample
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
-from mcbench.evaluator.baselines import ProcessPerSample
 from mcbench.nano.words import FENCE_CLOSE
 from mcbench.tasks import TASKS, branches, dense
 

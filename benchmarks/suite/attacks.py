@@ -18,9 +18,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 
+from benchmarks.suite.cases import ProgramCase
+from benchmarks.suite.reader import blocks
 from mcbench.evaluator.submission import CallTest, StdioTest, Test
-from mcbench.evaluator.suite.cases import ProgramCase
-from mcbench.evaluator.suite.reader import blocks
 
 # Seconds of CPU; those that end by another limit get time to reach it on any machine.
 _TIME_LIMIT = 0.2

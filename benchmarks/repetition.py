@@ -1,16 +1,22 @@
 """How many truncated responses repeat themselves, by the paper's rule and by the periodic one.
 
+    python benchmarks/repetition.py [--runs DIR] [--records DIR]
+
 Counted from the stored responses of runs, which compact records do not hold; so it is measured
 once, where the run directories are, and kept with the other measurements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mcbench.claims.measurements import (
     FILE,
@@ -18,7 +24,9 @@ from mcbench.claims.measurements import (
     add_measurements,
     read_measurements,
 )
-from mcbench.runs.say import Say
+from mcbench.experiments.experiments import planned_runs
+from mcbench.grpo.masking import repeats
+from mcbench.runs.records import finished_records
 from mcbench.runs.store import RunRecord
 
 MASK = "truncation_mask"
@@ -52,10 +60,6 @@ def repetition_rows(record: RunRecord) -> list[dict[str, Any]]:
 
 
 def _counts(record: RunRecord, step: int, window: int) -> dict[str, int]:
-    import torch
-
-    from mcbench.grpo.masking import repeats
-
     table = record.completions(step)
     cut = [torch.as_tensor(np.array(ids)) for ids in table["tokens"][table["truncated"]]]
     counts = {"responses": len(table), "truncated": len(cut)}
@@ -67,11 +71,22 @@ def _counts(record: RunRecord, step: int, window: int) -> dict[str, int]:
     return {**counts, **found}
 
 
-def measure_repetition(records: Iterable[RunRecord], folder: str | Path, progress: Say) -> None:
-    """Count for the runs that have all their responses and were not counted before."""
-    path = Path(folder) / FILE
+def main() -> None:
+    """Count for the recorded runs that have all their responses and were not counted before."""
+    root = Path(__file__).parents[1]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=Path, default=root / "runs")
+    parser.add_argument("--records", type=Path, default=root / "reports" / "records")
+    asked = parser.parse_args()
+    path = asked.records / FILE
     done = {row["run_id"] for row in read_measurements(path) if row["kind"] == REPETITION}
-    new = [one for one in records if one.run_id not in done and one.has_all_responses]
-    if new:
-        progress(f"repetition: counting in {len(new)} runs")
-        add_measurements([row for one in new for row in repetition_rows(one)], path)
+    kept = {path.stem for path in asked.records.glob("*.parquet")} - done
+    kept &= {one.config.run_id for one in planned_runs(MASK)}
+    for one in finished_records(asked.runs):
+        if one.run_id in kept and one.has_all_responses:
+            print(f"counting in {one.run_id}", flush=True)
+            add_measurements(repetition_rows(one), path)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,9 +12,9 @@ import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.suite.cases import ProgramCase
+from benchmarks.suite.reader import blocks, values
 from mcbench.evaluator.submission import CallTest, StdioTest
-from mcbench.evaluator.suite.cases import ProgramCase
-from mcbench.evaluator.suite.reader import blocks, values
 
 # Most programs solve one of two problems: the sum of two integers, one a line; twice an integer.
 SUM = (StdioTest("1\n2\n", "3\n"), StdioTest("40\n-45", "-5\n"), StdioTest("7 \r\n8\r\n", "15\n"))

@@ -1,7 +1,7 @@
 """How LiveCodeBench's published method runs a program: in the process of its submission.
 
 Written anew from the rules of lcb_runner/evaluation/testing_util.py (July 2025); what it misjudges
-follows from them and is kept. **No sandbox**: see `mcbench.evaluator.baselines`.
+follows from them and is kept. **No sandbox**: see `benchmarks.published`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Checkpoints sampled at several temperatures: what T1, T2 and the D(T) curves need.
 
+    python benchmarks/temperature_grid.py [--profile nano] [--seeds 0 1 2] [--workers 2]
+
 For each seed of the constant arm at T = 1: the untrained model, the model after half of the steps
 and the one after all of them. A run of half the steps is the beginning of the full one, so the
 middle checkpoint is the end of such a run. What is in the file of measurements is not measured
@@ -8,10 +10,14 @@ again, and every evaluation is written as it is made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mcbench.claims.measurements import (
     FILE,
@@ -21,8 +27,12 @@ from mcbench.claims.measurements import (
     read_measurements,
 )
 from mcbench.errors import UserError
+from mcbench.evaluator import Evaluator
 from mcbench.experiments.experiments import PlannedRun, planned_runs
 from mcbench.experiments.training import train_missing
+from mcbench.runs.evaluate import evaluate, select_problems
+from mcbench.runs.problems import load_problems
+from mcbench.runs.sampling import load_model, transformers_policy
 from mcbench.runs.say import Say, say
 from mcbench.runs.shares import boundary
 from mcbench.runs.store import RunStore
@@ -91,14 +101,12 @@ def measure_grid(
     workers: int = 1,
     progress: Say | None = None,
     settings: Mapping[str, Any] | None = None,
-    known: Sequence[Mapping[str, Any]] = (),
 ) -> list[Mapping[str, Any]]:
     """Measure what is missing, training the runs it needs, and return the rows of the grid.
 
     Args:
         folder: holds the file of measurements.
         workers: runs side by side where some have to be trained.
-        known: rows that are not measured again, such as those of committed records.
 
     Raises:
         UserError: wrong arguments, or a run failed.
@@ -107,7 +115,7 @@ def measure_grid(
     path = Path(folder) / FILE
     checkpoints = grid_checkpoints(profile, seeds, steps, settings)
     rows = read_measurements(path)
-    missing = missing_of_grid(checkpoints, [*rows, *known], temperatures)
+    missing = missing_of_grid(checkpoints, rows, temperatures)
     total = len(checkpoints) * len(temperatures)
     left = sum(len(wanted) for _, wanted in missing)
     progress(f"temperature grid: {total} measurements, {total - left} made before, {left} to make")
@@ -124,16 +132,11 @@ def measure_grid(
             rows.append(row)
             add_measurements([row], path)
     ids = {one.run_id for one in checkpoints}
-    return [row for row in (*rows, *known) if row["kind"] == GRID and row["run_id"] in ids]
+    return [row for row in rows if row["kind"] == GRID and row["run_id"] in ids]
 
 
-def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) -> Any:
+def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) -> Iterator[Any]:
     """One row a temperature, as each is measured."""
-    from mcbench.evaluator import Evaluator
-    from mcbench.runs.evaluate import evaluate, select_problems
-    from mcbench.runs.problems import load_problems
-    from mcbench.runs.sampling import load_model, transformers_policy
-
     config = one.full.config
     location = config.model
     if one.source is not None:
@@ -156,3 +159,22 @@ def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) ->
                 prompt_style=config.prompt_style,
             )
             yield from grid_measurements(one.run_id, config.seed, one.step, results)
+
+
+def main() -> None:
+    """Measure what is missing of the grid."""
+    root = Path(__file__).parents[1]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--profile", default="nano")
+    parser.add_argument("--seeds", type=int, nargs="+", help="the experiment's where left out")
+    parser.add_argument("--temperatures", type=float, nargs="+", default=TEMPERATURES)
+    parser.add_argument("--runs", type=Path, default=root / "runs")
+    parser.add_argument("--records", type=Path, default=root / "reports" / "records")
+    parser.add_argument("--workers", type=int, default=1)
+    asked = parser.parse_args()
+    measure_grid(asked.records, asked.profile, asked.seeds, None, asked.runs, asked.temperatures,
+                 asked.workers)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

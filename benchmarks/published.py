@@ -1,6 +1,6 @@
 """The published ways to judge programs that `Evaluator` is measured against.
 
-For measurements and the evaluator notebook only: **no sandbox**. Programs run with the rights of
+For measurements only: **no sandbox**. Programs run with the rights of
 the caller, so give these classes nothing that is hostile. Both take the place of an `Evaluator` in
 `CodeReward`, both return the same `Result`.
 
@@ -30,12 +30,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.livecodebench_method import Sample, run_sample
 from mcbench.errors import UserError
 from mcbench.evaluator import encoding
 from mcbench.evaluator.checking import run_checker
 from mcbench.evaluator.compare import as_text, compare_text, compare_values
 from mcbench.evaluator.judge import input_of, result_of, rules_of
-from mcbench.evaluator.livecodebench import Sample, run_sample
 from mcbench.evaluator.rule_sets import RuleSet, rule_set, through_json
 from mcbench.evaluator.submission import (
     AssertTest,
@@ -50,7 +50,7 @@ from mcbench.evaluator.submission import (
 )
 
 OUTPUT_BYTES = 16 << 20
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(encoding.__file__).parent
 
 
 class _Baseline:

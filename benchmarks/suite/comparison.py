@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mcbench.evaluator.suite.cases import ComparisonCase
-from mcbench.evaluator.suite.reader import blocks, values
+from benchmarks.suite.cases import ComparisonCase
+from benchmarks.suite.reader import blocks, values
 
 _LABELS = {"match": True, "differ": False}
 
