@@ -18,8 +18,9 @@ RUNS ?= runs
 # Copies of the notebooks that the tests executed, with what came out.
 EXECUTED := build/executed
 DEMO_ARMS := {"grpo": {}, "grpo_plus": {}, "microcoder": {}}
-# A file's tests share what they set up, so a file stays with one process; one thread each.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# A file's tests share what they set up, so a file stays with one process; one thread each. Files in
+# the order of tests/conftest.py, the longest first.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Runs that train side by side take one thread each, whatever stands here (docs/lab-log.md).
 export OMP_NUM_THREADS ?= 2
