@@ -60,8 +60,7 @@ test: setup  ## run the quick tests: every part once, a few minutes
 
 test-all: setup  ## run everything: all notebooks twice, a Ray cluster, browsers at all widths, soak
 	@rm -rf $(EXECUTED)
-	@$(PYTEST) -m "not slow"
-	@MCBENCH_EXECUTED=$(EXECUTED) $(PYTEST) -m slow
+	@MCBENCH_EXECUTED=$(EXECUTED) $(PYTEST)
 	@$(MAKE) nbval
 
 nbval:  ## run the notebooks that test-all executed again, from nothing, and compare what comes out
