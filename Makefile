@@ -37,6 +37,7 @@ help:  ## list the commands
 
 setup: $(STAMP)  ## prepare .venv (nothing else)
 
+# Compiled on all cores, as pip does not; some packages have templates that are no Python.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "mcbench needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V). Try: make setup PYTHON=python3.12" >&2; exit 2; }
@@ -45,9 +46,10 @@ $(STAMP): pyproject.toml
 	@echo "== 1/3  a virtual environment in $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "== 2/3  torch (the largest part; first, so that the rest is resolved around it)"
-	@$(BIN)/python -m pip install --disable-pip-version-check 'torch==2.13.0'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-compile 'torch==2.13.0'
 	@echo "== 3/3  mcbench and everything it uses"
-	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-compile -e '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 	@echo "== ready: $(BIN)/mcbench --help"
 
