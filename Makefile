@@ -18,8 +18,9 @@ RUNS ?= runs
 # Copies of the notebooks that the tests executed, with what came out.
 EXECUTED := build/executed
 DEMO_ARMS := {"grpo": {}, "grpo_plus": {}, "microcoder": {}}
-# A file's tests share what they set up, so a file stays with one process; one thread each.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# A file's tests share what they set up, so a file stays with one process; one thread each. Files in
+# the order of tests/conftest.py, the longest first.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Runs that train side by side take one thread each, whatever stands here (docs/lab-log.md).
 export OMP_NUM_THREADS ?= 2
@@ -36,6 +37,7 @@ help:  ## list the commands
 
 setup: $(STAMP)  ## prepare .venv (nothing else)
 
+# Compiled on all cores, as pip does not; some packages have templates that are no Python.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "mcbench needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V). Try: make setup PYTHON=python3.12" >&2; exit 2; }
@@ -44,9 +46,10 @@ $(STAMP): pyproject.toml
 	@echo "== 1/3  a virtual environment in $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "== 2/3  torch (the largest part; first, so that the rest is resolved around it)"
-	@$(BIN)/python -m pip install --disable-pip-version-check 'torch==2.13.0'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-compile 'torch==2.13.0'
 	@echo "== 3/3  mcbench and everything it uses"
-	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-compile -e '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 	@echo "== ready: $(BIN)/mcbench --help"
 
@@ -59,8 +62,7 @@ test: setup  ## run the quick tests: every part once, a few minutes
 
 test-all: setup  ## run everything: all notebooks twice, a Ray cluster, browsers at all widths, soak
 	@rm -rf $(EXECUTED)
-	@$(PYTEST) -m "not slow"
-	@MCBENCH_EXECUTED=$(EXECUTED) $(PYTEST) -m slow
+	@MCBENCH_EXECUTED=$(EXECUTED) $(PYTEST)
 	@$(MAKE) nbval
 
 nbval:  ## run the notebooks that test-all executed again, from nothing, and compare what comes out

@@ -1,8 +1,33 @@
 """A tiny random model that sometimes solves its problems, and the settings that train it."""
 
 import json
+from pathlib import Path
 
 import pytest
+
+TESTS = Path(__file__).parent
+# Minutes each, and a file stays with one process: begun last, they would run alone at the end.
+LONGEST = [
+    "dashboard/test_jupyterlab.py",
+    "notebooks/test_notebooks.py",
+    "scale/test_launch.py",
+    "evaluator/test_forged.py",
+    "runs/test_trend.py",
+    "evaluator/test_machines.py",
+    "ray_cluster/test_evaluator.py",
+    "ray_cluster/test_sweep.py",
+    "scale/test_gpus.py",
+    "tasks/test_episodes.py",
+]
+
+
+def pytest_collection_modifyitems(config, items):
+    """The longest files first, where several processes share the files."""
+    if hasattr(config, "workerinput"):
+        place = {TESTS / name: number for number, name in enumerate(LONGEST)}
+        assert all(path.is_file() for path in place), "a file of LONGEST is gone"
+        items.sort(key=lambda item: place.get(item.path, len(place)))
+
 
 # What the tiny model learns to say: an empty program, which solves the problems, and two failures.
 RESPONSES = ("```python\n```<eos>", "```python\nx\n```<eos>", "x\n" * 8)

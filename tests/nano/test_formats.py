@@ -6,7 +6,11 @@ from mcbench.evaluator import outputs_match
 from mcbench.nano.formats import load_formats, with_formats, write_float, write_list
 from mcbench.nano.problems import load_split
 
-TRAIN = tuple(zip(load_split("train"), load_formats("train"), strict=True))
+
+@pytest.fixture(scope="module")
+def pairs():
+    """The problems of nano and these, to train on."""
+    return tuple(zip(load_split("train"), load_formats("train"), strict=True))
 
 
 def accepted(problem, changed, rules: str) -> bool:
@@ -22,8 +26,8 @@ def accepted(problem, changed, rules: str) -> bool:
     )
 
 
-def test_only_expected_outputs_and_ids_differ_from_nano():
-    for problem, changed in TRAIN:
+def test_only_expected_outputs_and_ids_differ_from_nano(pairs):
+    for problem, changed in pairs:
         assert changed.statement == problem.statement
         assert changed.id == problem.id.replace("nano/", "nano-formats/")
         assert [t.get("stdin") for t in changed.tests] == [t.get("stdin") for t in problem.tests]
@@ -31,7 +35,7 @@ def test_only_expected_outputs_and_ids_differ_from_nano():
             assert changed.tests == problem.tests
         else:
             assert problem.form == "stdin"
-    assert {c.metadata["format"] for _, c in TRAIN} == {"plain", "lines", "spaces", "float"}
+    assert {c.metadata["format"] for _, c in pairs} == {"plain", "lines", "spaces", "float"}
 
 
 def test_the_other_formats():
@@ -45,16 +49,16 @@ def test_the_other_formats():
     ]
 
 
-def test_our_rules_accept_every_reference_and_livecodebench_s_reject_a_quarter():
+def test_our_rules_accept_every_reference_and_livecodebench_s_reject_a_quarter(pairs):
     """The calibration: references only, whole train split, 375 of 1500."""
-    assert all(accepted(*pair, rules="microcoder") for pair in TRAIN)
-    rejected = [c for p, c in TRAIN if not accepted(p, c, rules="livecodebench")]
-    assert len(rejected) / len(TRAIN) == 0.25
+    assert all(accepted(*pair, rules="microcoder") for pair in pairs)
+    rejected = [c for p, c in pairs if not accepted(p, c, rules="livecodebench")]
+    assert len(rejected) / len(pairs) == 0.25
     assert {c.metadata["format"] for c in rejected} == {"lines", "float"}
 
 
-def test_an_answer_that_is_off_by_one_stays_wrong():
-    changed = next(c for _, c in TRAIN if c.metadata["format"] == "float")
+def test_an_answer_that_is_off_by_one_stays_wrong(pairs):
+    changed = next(c for _, c in pairs if c.metadata["format"] == "float")
     for test in changed.tests:
         wrong = str(round(float(test["expected"])) + 1)
         assert not outputs_match(test["expected"], wrong, atol=test["atol"])

@@ -12,17 +12,23 @@ from mcbench.nano.corpus import MODERN, demonstrations
 from mcbench.nano.graded import load_solvable
 from mcbench.nano.problems import execute, induced_programs, load_balanced
 
-TEST = load_split("test")
-TRAIN = load_split("train", size=400)
+
+@pytest.fixture(scope="module")
+def train():
+    return load_split("train", size=400)
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    return load_split("test")
 
 
 def inputs(problem: Problem) -> list:
     return [t["stdin"].strip() if problem.form == "stdin" else t["args"][0] for t in problem.tests]
 
 
-@pytest.mark.parametrize("problems", [TEST, TRAIN], ids=["test", "train"])
-def test_references_pass_their_own_tests(problems):
-    for problem in problems:
+def test_references_pass_their_own_tests(train, held_out):
+    for problem in (*train, *held_out):
         for value, test in zip(inputs(problem), problem.tests, strict=True):
             assert execute(problem.references[0], problem.form, value) == test["expected"]
 
@@ -31,10 +37,10 @@ def examples(statement: str) -> frozenset[str]:
     return frozenset(line for line in statement.splitlines() if line.startswith("in "))
 
 
-def test_splits_share_no_program_and_no_examples():
-    assert not {p.metadata["program"] for p in TEST} & {p.metadata["program"] for p in TRAIN}
-    assert not {p.statement for p in TEST} & {p.statement for p in TRAIN}
-    shown = [{examples(p.statement) for p in ps if p.kind == "induced"} for ps in (TEST, TRAIN)]
+def test_splits_share_no_program_and_no_examples(train, held_out):
+    assert not {p.metadata["program"] for p in held_out} & {p.metadata["program"] for p in train}
+    assert not {p.statement for p in held_out} & {p.statement for p in train}
+    shown = [{examples(p.statement) for p in ps if p.kind == "induced"} for ps in (held_out, train)]
     assert not shown[0] & shown[1]
 
 
@@ -64,8 +70,8 @@ def test_described_pipelines_need_every_step():
     assert described_problem(once, random.Random(0)) is not None
 
 
-def test_a_shorter_pipeline_fails_some_test():
-    for problem in [p for p in TRAIN if p.kind == "described" and p.form == "call"][:40]:
+def test_a_shorter_pipeline_fails_some_test(train):
+    for problem in [p for p in train if p.kind == "described" and p.form == "call"][:40]:
         lines = problem.references[0].splitlines()
         head, body, result = lines[:2], lines[2:-1], lines[-1]
         for n in range(len(body)):
@@ -76,9 +82,9 @@ def test_a_shorter_pipeline_fails_some_test():
                 )
 
 
-def test_test_set_has_every_form_and_difficulty_equally_often():
-    cells = [(p.form, p.difficulty) for p in TEST]
-    assert {cells.count(cell) for cell in cells} == {len(TEST) // 6}
+def test_test_set_has_every_form_and_difficulty_equally_often(held_out):
+    cells = [(p.form, p.difficulty) for p in held_out]
+    assert {cells.count(cell) for cell in cells} == {len(held_out) // 6}
 
 
 @pytest.mark.slow
@@ -103,9 +109,9 @@ def test_balanced_sets_have_every_feature_equally_often_and_share_nothing():
     assert not corpus & {p.statement for p in test}
 
 
-def test_sets_are_the_same_every_time():
+def test_sets_are_the_same_every_time(held_out):
     load_split.cache_clear()
-    assert load_split("test") == TEST
+    assert load_split("test") == held_out
 
 
 @pytest.mark.slow

@@ -30,10 +30,9 @@ def tab() -> Iterator[Tab]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_is_short_and_its_first_screen_says_what_was_found(tab: Tab, name: str) -> None:
-    tall, _, words, _ = pages.measure(tab, REPORTS / name)
-    assert tall <= pages.HEIGHT
-    assert words <= pages.WORDS
     tab.open(REPORTS / name, width=1440, height=900)
+    assert tab.evaluate(pages.TALL) <= pages.HEIGHT
+    assert tab.evaluate(pages.OPEN_WORDS) <= pages.WORDS
     first = "document.querySelector('.finding').getBoundingClientRect().top < 500"
     assert tab.evaluate(first)
     assert "no evidence about Qwen3" in tab.evaluate("document.querySelector('header').innerText")
