@@ -50,7 +50,12 @@ from trl import GRPOTrainer
 
 from mcbench.errors import UserError
 from mcbench.grpo import correction, early, sampling
-from mcbench.grpo.checks import refuse_half_loaded_reference, refuse_idle_training
+from mcbench.grpo.checks import (
+    changed_sampling,
+    inherited_settings,
+    refuse_half_loaded_reference,
+    refuse_idle_training,
+)
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask
 from mcbench.grpo.decode import Trace
@@ -60,7 +65,7 @@ from mcbench.grpo.kl import clamp
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
 from mcbench.grpo.resume import Resume
-from mcbench.grpo.truncation import Filter, TruncatedHead, filters
+from mcbench.grpo.truncation import Filter, TruncatedHead, filters, sampled_from
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +115,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
     deciding_reward: str | None = None  # name of the one that decides correctness; None: the sum
     fence: Fence | None = None  # of stop_at_fence
     _kept_by: Sequence[Filter] = ()  # of top_k, top_p and min_p
+    scores_what_it_samples = True  # whether log-probabilities are of what is sampled from
     _scored: dict[str, Any] | None = None  # what TRL's loss reads, while it is computed
     _old_log_probs: list[Tensor] | None = None
     sampler_said: list[list[float]] | None = None  # where TRL is not to have them
@@ -136,6 +142,9 @@ class RepairedGRPOTrainer(GRPOTrainer):
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
         self._kept_by = filters(args)
+        changed = changed_sampling(args, inherited_settings(self))
+        whole = len(self._kept_by) != len(sampled_from(args))  # beside a KL term
+        self.scores_what_it_samples = not changed and not whole
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [sampling.log_prob_temperature_cell(model) for model in models]
         if self.continuous_batching_config is not None:
@@ -428,10 +437,11 @@ class RepairedGRPOTrainer(GRPOTrainer):
     def _keep_old_log_probs(self) -> None:
         """Those of the sampler, where TRL is about to ask for the same numbers: the first thing it
         asks after a generation that several updates follow. In half precision a pass over the whole
-        responses rounds in another way than the sampler did, and is made.
+        responses rounds in another way than the sampler did, and is made; so it is where the
+        sampler drew from another distribution.
         """
         args = self.args
-        if self.trace is None or args.bf16 or args.fp16:
+        if self.trace is None or args.bf16 or args.fp16 or not self.scores_what_it_samples:
             return
         if args.gradient_accumulation_steps % args.passes_per_generation:
             self._old_log_probs = self.trace.log_probs
