@@ -10,7 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from mcbench.errors import UserError
-from mcbench.grpo.config import CLIPPED_LOSSES, MicroCoderGRPOConfig
+from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.options import CLIPPED_LOSSES
 from mcbench.grpo.sampling import stop_texts
 from mcbench.grpo.truncation import sampled_from
 

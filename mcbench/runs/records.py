@@ -70,11 +70,25 @@ def _say(reason: str) -> None:
     print(f"left out: {reason}", file=sys.stderr, flush=True)
 
 
+# What readers take for granted of a line of steps.jsonl and evals.jsonl.
+_LINE: dict[str, Any] = {"step": int}
+_EVALUATION: dict[str, Any] = {
+    "max_completion_length": int,
+    "pass_at_1": int | float,
+    "mean_length": int | float,
+    "per_problem": list,
+}
+
+
 def _check(record: RunRecord) -> None:
     """Refuses what was read and is no record of a run that this version knows."""
     check_meta(record.meta, record.path)
-    if not all("step" in line for line in (*record.step_lines, *record.eval_lines)):
-        raise UserError(f"{record.path} is no record of a run: a line has no step")
+    lines = [*((line, _LINE) for line in record.step_lines)]
+    lines += [(line, _LINE | _EVALUATION) for line in record.eval_lines]
+    for line, kinds in lines:
+        for name, kind in kinds.items():
+            if not isinstance(line.get(name), kind):
+                raise UserError(f"{record.path} is no record of a run: a line has no {name}")
     try:
         assert record.config
     except UserError as error:
