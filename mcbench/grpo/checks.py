@@ -126,10 +126,11 @@ def changed_sampling(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]) -
     truncation: penalties, bans, least lengths and the like of ``generation_kwargs``, and what is
     ``inherited``.
     """
-    given: Mapping[str, Any] = {
+    settings: Any = args.generation_kwargs or {}
+    given = {
         "repetition_penalty": args.repetition_penalty,
         "vllm_structured_outputs_regex": args.use_vllm and args.vllm_structured_outputs_regex,
-        **(args.generation_kwargs or {}),
+        **settings,
     }
     ones = ("num_beams", "typical_p", "top_h", "repetition_penalty", "encoder_repetition_penalty")
     own = {
