@@ -194,8 +194,9 @@ class Resume:
             changed = (f"{name} {was[name]}, now {now.get(name)}" for name in other)
             why = f"was made with other settings ({', '.join(changed)})"
         return (
-            f"step {step} lies inside a generated batch, which {why or 'another process lacks'}: a new one is generated for "
-            f"the rest of it (the nearest boundaries are {self.near_boundaries(step)})"
+            f"step {step} lies inside a generated batch, which {why or 'another process lacks'}: a "
+            "new one is generated for the rest of it (the nearest boundaries are "
+            f"{self.near_boundaries(step)})"
         )
 
     def _take_up(self, found: dict[str, Any]) -> None:
