@@ -78,6 +78,13 @@ _EVALUATION: dict[str, Any] = {
     "mean_length": int | float,
     "per_problem": list,
 }
+# Of run.json, where they are known.
+_FACTS: dict[str, Any] = {
+    **dict.fromkeys(("versions", "hardware", "processes", "sandbox"), dict),
+    **dict.fromkeys(("started", "ended"), int | float),
+    **dict.fromkeys(("commit", "diff_hash", "data_hash", "error"), str),
+    "resumes": int,
+}
 
 
 def _check(record: RunRecord) -> None:
@@ -102,6 +109,9 @@ def check_meta(meta: Any, path: Path) -> None:
     for name, kind in (("run_id", str), ("seed", int), ("state", str), ("config", dict)):
         if not isinstance(meta.get(name), kind):
             raise UserError(f"{path} is no record of a run: its {name} is missing")
+    for name, kind in _FACTS.items():
+        if not isinstance(meta.get(name), kind | None):
+            raise UserError(f"{path} is no record of a run: its {name} is {meta[name]!r}")
 
 
 def records_at(path: Path) -> list[Path]:

@@ -42,6 +42,8 @@ FOREIGN = {
     "with_a_value_that_is_none": meta(config=config(steps="many")),
     "with_a_text_for_a_config": meta(config="nano"),
     "with_no_id": meta(run_id=None),
+    "with_a_text_for_a_time": meta(started="yesterday"),
+    "with_a_list_of_versions": meta(versions=["1.0"]),
 }
 LINES = {  # of a record that is ours otherwise
     "broken_lines": ("steps.jsonl", "7"),
