@@ -19,6 +19,7 @@ import torch
 from accelerate.utils import send_to_device
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from mcbench.errors import UserError
 from mcbench.grpo.temperature import pass_in_batch
 
 if TYPE_CHECKING:
@@ -144,10 +145,19 @@ class Resume:
     # -- resume
 
     def load(self, checkpoint: str) -> None:
-        """Takes up the order of the data and what was kept."""
+        """Takes up the order of the data and what was kept.
+
+        Raises:
+            UserError: that cannot be read; to go on without it would be another run.
+        """
         self._skip_epoch_orders()
         path = Path(checkpoint) / STATE_FILE
-        self.trainer.checkpoint_state = json.loads(path.read_text()) if path.is_file() else {}
+        try:
+            self.trainer.checkpoint_state = dict(json.loads(path.read_text()))
+        except FileNotFoundError:
+            self.trainer.checkpoint_state = {}
+        except (OSError, TypeError, ValueError) as error:
+            raise UserError(f"{path} is damaged, go on from another checkpoint: {error}") from error
         for part in self.parts:
             part.load(Path(checkpoint))
 

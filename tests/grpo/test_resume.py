@@ -185,6 +185,14 @@ def test_without_the_batch_the_next_ones_begin_where_they_would_have(
     assert prompts[0] == prompts[1]
 
 
+def test_a_damaged_state_is_no_state(make_trainer, whole, tmp_path):
+    checkpoint = tmp_path / "checkpoint-3"
+    shutil.copytree(whole[2] / checkpoint.name, checkpoint)
+    (checkpoint / "microcoder_state.json").write_text('{"temperature_choice": ')
+    with pytest.raises(UserError, match=r"microcoder_state\.json is damaged"):
+        make_trainer(**OPTIONS).train(resume_from_checkpoint=str(checkpoint))
+
+
 def test_a_second_training_of_a_trainer_begins_with_a_batch_of_its_own(make_trainer):
     batches = []
     trainer = make_trainer(
