@@ -139,10 +139,14 @@ def _with_signal(
 
 
 def _further(trainer: MicroCoderGRPOTrainer, attempt: int, count: int) -> list[dict[str, Any]]:
-    """``count`` rows of the training set; the same after a resume."""
-    key = (trainer.args.seed, trainer.state.global_step, attempt)
-    places = uniform_draws(key, count) * len(trainer.train_dataset)
-    return [trainer.train_dataset[int(place)] for place in places]
+    """``count`` rows of the training set that are not dropped; the same after a resume."""
+    seed, step, before = trainer.draw_key
+    rows: Any = trainer.train_dataset
+    solved, dropped = set(trainer.checkpoint_state.get("solved", ())), [False] * len(rows)
+    if solved:
+        dropped = [name in solved for name in rows["problem_id"]]
+    draws = uniform_draws((seed, step, attempt, before), count).tolist()
+    return [rows[other_row(dropped, draw)] for draw in draws]
 
 
 # Prompts that are solved --------------------------------------------------------------------------
@@ -178,7 +182,8 @@ def _without_solved(
     solved = set(trainer.checkpoint_state.get("solved", ()))
     size, rows = trainer.num_generations, list(inputs)
     starts = [s for s in range(0, len(rows), size) if rows[s]["problem_id"] in solved]
-    key = (trainer.args.seed, trainer.state.global_step, len(starts))
+    seed, step, before = trainer.draw_key
+    key = (seed, step, len(starts), before)
     for start, draw in zip(starts, uniform_draws(key, len(starts)).tolist(), strict=True):
         row = trainer.train_dataset[_other(trainer, solved, rows[start].get("kind"), draw)]
         rows[start : start + size] = [dict(row) for _ in range(size)]
@@ -235,7 +240,7 @@ def _with_substitutes(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) ->
     size, least = trainer.num_generations, trainer.args.substitute_flat
     assert least is not None
     flat = flat_groups(trainer.correctness_rewards(), size).tolist()
-    draws = uniform_draws((trainer.args.seed, trainer.state.global_step, 0), len(flat))
+    draws = uniform_draws(trainer.draw_key, len(flat))
     chosen = substitutes(flat, least, draws)
     trainer._skipped = chosen is None
     trainer.log_of_batch(
@@ -284,10 +289,12 @@ class StaleWeights:
         args = trainer.args
         self.trainer, self.staleness = trainer, args.staleness
         self._before: list[dict[str, Tensor]] = []  # the oldest first
-        if args.bf16 or args.fp16 or not args.sample_unfinished:
+        known = args.sample_unfinished and trainer.scores_what_it_samples
+        if args.bf16 or args.fp16 or not known:
             raise UserError(
-                "staleness needs sample_unfinished=True and float32: else the log-probabilities "
-                "of the policy that sampled are not known"
+                "staleness needs sample_unfinished=True, float32 and no sampling that changes "
+                "log-probabilities (penalties, top_p beside a KL term): else those of the policy "
+                "that sampled are not known"
             )
         if args.gradient_accumulation_steps % args.passes_per_generation == 0:
             raise UserError(

@@ -10,7 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from mcbench.errors import UserError
-from mcbench.grpo.config import CLIPPED_LOSSES, MicroCoderGRPOConfig
+from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.options import CLIPPED_LOSSES
 from mcbench.grpo.sampling import stop_texts
 from mcbench.grpo.truncation import sampled_from
 
@@ -22,6 +23,14 @@ _HARMLESS = {
     *("output_attentions", "output_hidden_states", "num_return_sequences", "disable_compile"),
     *("compile_config", "prefill_chunk_size", "assistant_confidence_threshold"),
     *("num_assistant_tokens", "num_assistant_tokens_schedule", "renormalize_logits"),
+}
+
+# Of generation_kwargs, for transformers and vLLM: neither do these, or they are looked at by name.
+_KNOWN = {
+    *("temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "stop_strings", "tokenizer"),
+    *("stop_token_ids", "n", "seed", "logprobs", "prompt_logprobs", "detokenize", "output_kind"),
+    *("skip_special_tokens", "include_stop_str_in_output", "prompt_lookup_num_tokens"),
+    *("extra_args", "spaces_between_special_tokens", "streamer", "synced_gpus"),
 }
 
 
@@ -112,14 +121,34 @@ def inherited_settings(trainer: Any) -> dict[str, Any]:
     return {k: v for k, v in own.items() if k not in known and not k.startswith("_")}
 
 
+def changed_sampling(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]) -> dict[str, Any]:
+    """What responses are sampled with and log-probabilities are without, beside temperature and
+    truncation: penalties, bans, least lengths and the like of ``generation_kwargs``, and what is
+    ``inherited``.
+    """
+    settings: Any = args.generation_kwargs or {}
+    given = {
+        "repetition_penalty": args.repetition_penalty,
+        "vllm_structured_outputs_regex": args.use_vllm and args.vllm_structured_outputs_regex,
+        **settings,
+    }
+    ones = ("num_beams", "typical_p", "top_h", "repetition_penalty", "encoder_repetition_penalty")
+    own = {
+        name: value
+        for name, value in given.items()
+        if name not in _HARMLESS | _KNOWN and value and not (value == 1 and name in ones)
+    }
+    return own | dict(inherited)
+
+
 def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]) -> Iterator[str]:
     """One sentence for each way in which the responses are sampled from another distribution than
     the one whose log-probabilities, and ratios, TRL 1.16 computes:
 
     - a temperature in ``generation_kwargs``: https://github.com/huggingface/trl/issues/2989, 3029
       and 5348;
-    - penalties, and whatever else of the model's generation_config TRL does not set itself, which
-      ``generate`` of transformers then fills in (``inherited``);
+    - penalties and the like, and whatever else of the model's generation_config TRL does not set
+      itself, which ``generate`` of transformers then fills in (``inherited``);
     - top_p, top_k and min_p beside a KL term (:mod:`mcbench.grpo.truncation`);
     - ends that no token marks: https://github.com/huggingface/trl/issues/3425.
     """
@@ -137,10 +166,9 @@ def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]
             "is no finite KL, so that ratios are of another policy than the one that sampled; set "
             "beta=0, or sample from all tokens"
         )
-    penalty = given.get("repetition_penalty", args.repetition_penalty)
-    changed = {} if penalty == 1 else {"repetition_penalty": penalty}
-    if changed or inherited:
-        said = [f"{name}={value!r}" for name, value in (changed | dict(inherited)).items()]
+    changed = changed_sampling(args, inherited)
+    if changed:
+        said = [f"{name}={value!r}" for name, value in changed.items()]
         where = " (of the model's generation_config)" if inherited else ""
         yield (
             f"responses are sampled with {', '.join(said)}{where} and log-probabilities are those "

@@ -8,7 +8,7 @@ from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
 from mcbench.grpo.correction import MODES
-from mcbench.grpo.options import ABOUT, DEFAULTS, About, Options
+from mcbench.grpo.options import ABOUT, CLIPPED_LOSSES, DEFAULTS, About, Options
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
 # Allowed names and ranges of TRL 1.16's own, which finds a wrong one only in the middle of the
@@ -35,7 +35,6 @@ _TEMPERATURES = (
     "temperature_restore",
 )  # fmt: skip
 _AGGREGATION = "multi_objective_aggregation"
-CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
 
 def _points(stages: list[Any] | str | None) -> list[list[Any]]:
@@ -185,11 +184,6 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             )
 
     def _check_clip_and_kl(self) -> None:
-        if self.kl_estimator != "k3" and self.beta and self.use_liger_kernel:
-            raise UserError(
-                f"kl_estimator={self.kl_estimator!r} changes a term that the Liger kernel computes "
-                "itself; set kl_estimator='k3' or use_liger_kernel=False"
-            )
         if self.clip_ratio_c is None:
             return
         high = 1 + (self.epsilon if self.epsilon_high is None else self.epsilon_high)

@@ -21,6 +21,8 @@ KL_ESTIMATORS = ("k3_clamped", "k3")
 ADVANTAGE_RULES = ("group", "uncut", "pass_at_k")
 TOKEN_RULES = ("none", "clip_cov", "kl_cov")
 TOKEN_CREDITS = ("none", "critic", "blame", "executed")
+# Losses of TRL's that are clipped below and above.
+CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
 
 @dataclass(frozen=True)

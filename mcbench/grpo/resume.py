@@ -12,12 +12,14 @@ import json
 import logging
 from collections import deque
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate.utils import send_to_device
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from mcbench.errors import UserError
 from mcbench.grpo.temperature import pass_in_batch
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ MADE_WITH = (
     "num_iterations",
     "num_generations",
     "beta",
+    "top_p",
+    "top_k",
+    "min_p",
     "use_vllm",
     "vllm_importance_sampling_correction",
 )
@@ -140,10 +145,19 @@ class Resume:
     # -- resume
 
     def load(self, checkpoint: str) -> None:
-        """Takes up the order of the data and what was kept."""
+        """Takes up the order of the data and what was kept.
+
+        Raises:
+            UserError: that cannot be read; to go on without it would be another run.
+        """
         self._skip_epoch_orders()
         path = Path(checkpoint) / STATE_FILE
-        self.trainer.checkpoint_state = json.loads(path.read_text()) if path.is_file() else {}
+        try:
+            self.trainer.checkpoint_state = dict(json.loads(path.read_text()))
+        except FileNotFoundError:
+            self.trainer.checkpoint_state = {}
+        except (OSError, TypeError, ValueError) as error:
+            raise UserError(f"{path} is damaged, go on from another checkpoint: {error}") from error
         for part in self.parts:
             part.load(Path(checkpoint))
 
@@ -176,22 +190,23 @@ class Resume:
         left, so that those after it begin where they would have.
         """
         trainer, path = self.trainer, checkpoint / self._batch_file
-        found: dict[str, Any] = {}
-        if path.is_file():
-            found = torch.load(path, map_location="cpu", weights_only=True)
+        found, why = _read_batch(path)
         was, now = found.get("made_with", {}), self._made_with()
-        fits = torch.tensor([was == now], device=trainer.accelerator.device)
+        other = [name for name in was if was[name] != now.get(name)]
+        fits = torch.tensor([bool(was) and not other], device=trainer.accelerator.device)
         if trainer.accelerator.gather(fits).all():  # else some would generate and others not
             self._take_up(found)
             return ""
         step = trainer.state.global_step
         if self.is_boundary(step):
             return ""
-        changed = [f"{name} {was[name]}, now {now[name]}" for name in was if was[name] != now[name]]
-        why = f"was made with other settings ({', '.join(changed)})" if changed else "is not stored"
+        if other:
+            changed = (f"{name} {was[name]}, now {now.get(name)}" for name in other)
+            why = f"was made with other settings ({', '.join(changed)})"
         return (
-            f"step {step} lies inside a generated batch, which {why}: a new one is generated for "
-            f"the rest of it (the nearest boundaries are {self.near_boundaries(step)})"
+            f"step {step} lies inside a generated batch, which {why or 'another process lacks'}: a "
+            "new one is generated for the rest of it (the nearest boundaries are "
+            f"{self.near_boundaries(step)})"
         )
 
     def _take_up(self, found: dict[str, Any]) -> None:
@@ -209,6 +224,16 @@ class Resume:
                     trainer._logs[name][key].extend(values)
             else:
                 trainer._logs[name].extend(rows)
+
+
+def _read_batch(path: Path) -> tuple[dict[str, Any], str]:
+    """What a process has stored of a batch; empty where nothing can be read, and why."""
+    if not path.is_file():
+        return {}, "is not stored"
+    try:
+        return dict(torch.load(path, map_location="cpu", weights_only=True)), ""
+    except (OSError, EOFError, RuntimeError, TypeError, ValueError, UnpicklingError) as error:
+        return {}, f"cannot be read ({path.name}: {' '.join(str(error).split())[:80]})"
 
 
 def _on_cpu(value: Any) -> Any:

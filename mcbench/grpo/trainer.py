@@ -215,8 +215,8 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         return batches.batch(self, rows)
 
     def _generate(self, prompts: list[Any]) -> Any:
-        if self.stale is None or not self.model.training:
-            return super()._generate(prompts)
+        if self.stale is None or not self.model.training or self.leaving is not None:
+            return super()._generate(prompts)  # what is measured is measured on the policy
         with self.stale.in_force():
             return super()._generate(prompts)
 

@@ -32,7 +32,6 @@ TRL's step can be left early, or made with responses that are there already (``e
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -40,17 +39,21 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object, set_seed
+from accelerate.utils import set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.nn.utils.rnn import pad_sequence
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
-from trl import GRPOTrainer
 
 from mcbench.errors import UserError
 from mcbench.grpo import correction, early, sampling
-from mcbench.grpo.checks import refuse_half_loaded_reference, refuse_idle_training
+from mcbench.grpo.checks import (
+    changed_sampling,
+    inherited_settings,
+    refuse_half_loaded_reference,
+    refuse_idle_training,
+)
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask
 from mcbench.grpo.decode import Trace
@@ -59,13 +62,14 @@ from mcbench.grpo.generation import gather_sequences
 from mcbench.grpo.kl import clamp
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
+from mcbench.grpo.reach import ReachedGRPOTrainer
 from mcbench.grpo.resume import Resume
-from mcbench.grpo.truncation import Filter, TruncatedHead, filters
+from mcbench.grpo.truncation import Filter, TruncatedHead, filters, sampled_from
 
 logger = logging.getLogger(__name__)
 
 
-class RepairedGRPOTrainer(GRPOTrainer):
+class RepairedGRPOTrainer(ReachedGRPOTrainer):
     """``GRPOTrainer`` with its gaps mended and with what it makes of a batch kept in reach.
 
     B = P·G responses of all processes in dataset order, so that response i belongs to group i // G.
@@ -75,20 +79,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
     policy and the reference are computed; TRL calls it for the rewards afterwards, as always.
     """
 
-    # Set by GRPOTrainer.
-    args: MicroCoderGRPOConfig
-    model: Any
-    train_dataset: Any
-    num_generations: int
-    num_generations_eval: int
-    temperature: float
-    max_completion_length: int | None
-    _step: int  # passes; TRL's own, from which it knows where in a batch it is
-    _buffered_inputs: Any  # the slices of the batch, None before the first
-    _logs: dict[str, Any]
-
     # Of the batch generated last.
-    training: bool  # whether it is trained on, and not one of an evaluation
     batch_rows: Sequence[dict[str, Any]] = ()
     sampled_prompts: list[Any]  # as environments have completed them
     sampled_ids: list[list[int]]  # this process's responses, without padding
@@ -110,6 +101,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
     deciding_reward: str | None = None  # name of the one that decides correctness; None: the sum
     fence: Fence | None = None  # of stop_at_fence
     _kept_by: Sequence[Filter] = ()  # of top_k, top_p and min_p
+    scores_what_it_samples = True  # whether log-probabilities are of what is sampled from
     _scored: dict[str, Any] | None = None  # what TRL's loss reads, while it is computed
     _old_log_probs: list[Tensor] | None = None
     sampler_said: list[list[float]] | None = None  # where TRL is not to have them
@@ -136,6 +128,9 @@ class RepairedGRPOTrainer(GRPOTrainer):
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
         self._kept_by = filters(args)
+        changed = changed_sampling(args, inherited_settings(self))
+        whole = len(self._kept_by) != len(sampled_from(args))  # beside a KL term
+        self.scores_what_it_samples = not changed and not whole
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [sampling.log_prob_temperature_cell(model) for model in models]
         if self.continuous_batching_config is not None:
@@ -285,11 +280,6 @@ class RepairedGRPOTrainer(GRPOTrainer):
             ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
         return [list(row) for row in ids]
 
-    def texts(self, ids: list[list[int]]) -> list[str]:
-        """Responses as text, without special tokens."""
-        processor: Any = self.processing_class
-        return list(processor.batch_decode(ids, skip_special_tokens=True))
-
     # -- ends
 
     def truncated(self) -> Tensor:
@@ -428,10 +418,11 @@ class RepairedGRPOTrainer(GRPOTrainer):
     def _keep_old_log_probs(self) -> None:
         """Those of the sampler, where TRL is about to ask for the same numbers: the first thing it
         asks after a generation that several updates follow. In half precision a pass over the whole
-        responses rounds in another way than the sampler did, and is made.
+        responses rounds in another way than the sampler did, and is made; so it is where the
+        sampler drew from another distribution.
         """
         args = self.args
-        if self.trace is None or args.bf16 or args.fp16:
+        if self.trace is None or args.bf16 or args.fp16 or not self.scores_what_it_samples:
             return
         if args.gradient_accumulation_steps % args.passes_per_generation:
             self._old_log_probs = self.trace.log_probs
@@ -446,80 +437,6 @@ class RepairedGRPOTrainer(GRPOTrainer):
         rows = pad_sequence([torch.tensor(row) for row in own], batch_first=True)
         missing = output["completion_ids"].size(1) - rows.size(1)
         return nn.functional.pad(rows, (0, missing)).to(output["completion_ids"].device)
-
-    # -- the batch of all processes; every process must call, or the others wait
-
-    def gather(self, rows: Tensor) -> Tensor:
-        """``rows`` of all processes one after another."""
-        gathered: Tensor = self.accelerator.gather(rows.to(self.accelerator.device))
-        return gathered
-
-    def gather_objects(self, rows: Sequence[Any]) -> list[Any]:
-        """Any things of all processes."""
-        return list(gather_object(list(rows)))
-
-    def mean_over_all(self, values: Tensor) -> float:
-        """Mean of the 1-D values of all processes; every process must call."""
-        local = torch.stack([values.sum(), values.new_tensor(len(values))])
-        total, count = self.gather(local[None]).sum(0)
-        return (total / count).item()
-
-    def removed_from_loss(self, output: dict[str, Any]) -> Tensor:
-        """(B,) bool: the responses without a token in the loss (``mask_truncated_completions``)."""
-        return self.gather(~output["completion_mask"].any(dim=1))
-
-    def _own(self, rows: Tensor) -> Tensor:
-        """Of (B,) rows those of this process."""
-        count = len(rows) // self.accelerator.num_processes
-        start = self.accelerator.process_index * count
-        return rows[start : start + count]
-
-    def remove_from_loss(self, output: dict[str, Any], removed: Tensor) -> None:
-        """Takes all tokens of the (B,) removed responses out of every term of the loss."""
-        kept = (~self._own(removed)).unsqueeze(1)
-        for name in ("completion_mask", "tool_mask"):
-            if name in output:
-                output[name] = output[name] * kept
-        output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
-
-    def replace_advantages(self, output: dict[str, Any], advantages: Tensor) -> None:
-        """Puts these (B,) advantages in the place of TRL's, which ``log_completions`` shows too."""
-        output["advantages"] = self._own(advantages)
-        log = self._logs["advantages"]
-        kept = advantages.tolist()[-len(log) :]
-        for _ in kept:
-            log.pop()
-        log.extend(kept)
-
-    def log_of_batch(self, metrics: dict[str, float]) -> None:
-        """Adds values, which must be the same on every process, to TRL's next line of the log."""
-        mode = "train" if self.training else "eval"
-        for name, value in metrics.items():
-            if not math.isnan(value):  # the mean of nothing
-                self._metrics[mode][name].append(value)
-
-    # -- temperature and length, of every backend
-
-    def set_temperature(self, temperature: float) -> None:
-        """One temperature for sampling and for all log-probabilities (policy, old, reference)."""
-        self.temperature = temperature
-        if self.use_vllm:
-            self.vllm_generation.temperature = temperature
-        else:
-            self.generation_config.temperature = temperature
-            self.generation_kwargs["temperature"] = temperature
-        for cell in self._temperature_cells:
-            cell.cell_contents = temperature
-
-    def set_max_completion_length(self, length: int | None) -> None:
-        """L_max for sampling and for the constant in the ``dr_grpo`` loss; None: without one."""
-        self.max_completion_length = length
-        if self.use_vllm:
-            engine: Any = self.vllm_generation
-            engine.max_completion_length = length
-        else:
-            self.generation_config.max_new_tokens = length
-            self.generation_kwargs["max_new_tokens"] = length
 
     # -- checkpoints, and before the first update
 

@@ -32,7 +32,7 @@ Filter = Any  # of transformers: ``filter(None, scores)`` is -inf where a token 
 
 def filters(args: MicroCoderGRPOConfig) -> list[Filter]:
     """What log-probabilities keep of (N, V) scores: what the sampler of these arguments keeps, in
-    the order of transformers; everything (empty) where it samples from all, or beside a KL term.
+    its order; everything (empty) where it samples from all, or beside a KL term.
     """
     return [] if args.beta else sampled_from(args)
 
@@ -46,8 +46,8 @@ def sampled_from(args: MicroCoderGRPOConfig) -> list[Filter]:
         found.append(TopKLogitsWarper(top_k))
     if top_p is not None and top_p < 1:
         found.append(TopPLogitsWarper(top_p))
-    if min_p:
-        found.append(MinPLogitsWarper(min_p))
+    if min_p:  # which vLLM looks at before the others
+        found.insert(0 if args.use_vllm else len(found), MinPLogitsWarper(min_p))
     return found
 
 

@@ -6,7 +6,7 @@ A run's id is a hash of this. What it leaves out is what acts on nothing beside 
 ids: what every recipe says is always there, and what goes with another option is there with it.
 
 Not seen are equalities that only the data decide, such as a ``train_limit`` above the number of
-problems.
+problems, or the batch plan (a clip where every generation serves one update).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcbench.grpo.options import ABOUT
+from mcbench.grpo.options import ABOUT, CLIPPED_LOSSES
 from mcbench.grpo.options import DEFAULTS as OPTIONS
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def _algorithm(config: Config) -> tuple[dict[str, Any], float | None]:
         said["truncation_mask"] = "all"
     if not said["beta"]:
         said["use_bias_correction_kl"] = False  # of a term that is not there
+    _without_idle_clip(said)
     temperature = _temperature(config, said)
     if "length_stages" in said:
         said["length_stages"] = _steps_of(said["length_stages"])
@@ -89,6 +90,17 @@ def _algorithm(config: Config) -> tuple[dict[str, Any], float | None]:
     if said["truncation_mask"] != "conditional" and said["repeat_rule"] == DEFAULTS["repeat_rule"]:
         del found["repeat_rule"]  # another one shows in what is logged of repetitions
     return found, temperature
+
+
+def _without_idle_clip(said: dict[str, Any]) -> None:
+    """Puts what is always stated and acts on nothing beside the loss at its default."""
+    loss = said["loss_type"]
+    if loss not in (*CLIPPED_LOSSES, "luspo"):
+        said["epsilon"] = DEFAULTS["epsilon"]
+        if loss != "cispo":
+            said["epsilon_high"] = DEFAULTS["epsilon"]
+    if loss == "vespo":
+        said["importance_sampling_level"] = DEFAULTS["importance_sampling_level"]
 
 
 def _says_something(name: str, value: Any) -> bool:

@@ -258,11 +258,11 @@ class Config(Algorithm):
                 "log-probabilities are corrected, or those that sampler_noise changes"
             )
         corrected = with_vllm and self.vllm_importance_sampling_correction
-        if corrected and self.top_p is not None and self.top_p < 1:
+        if corrected and self.beta and self.top_p is not None and self.top_p < 1:
             raise UserError(
-                f"top_p {self.top_p:g} cannot be corrected for: vLLM's log-probabilities are then "
-                "of another distribution than the policy's; use top_p=1 or "
-                "vllm_importance_sampling_correction=false"
+                f"top_p {self.top_p:g} cannot be corrected for beside a KL term: the policy's "
+                "log-probabilities are then those of the whole distribution, and vLLM's of what "
+                "top_p keeps; use top_p=1, beta=0 or vllm_importance_sampling_correction=false"
             )
         low, high = self.vllm_importance_sampling_clip_min, self.vllm_importance_sampling_clip_max
         if low is not None and high is not None and low >= high:

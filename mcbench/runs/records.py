@@ -70,11 +70,32 @@ def _say(reason: str) -> None:
     print(f"left out: {reason}", file=sys.stderr, flush=True)
 
 
+# What readers take for granted of a line of steps.jsonl and evals.jsonl.
+_LINE: dict[str, Any] = {"step": int}
+_EVALUATION: dict[str, Any] = {
+    "max_completion_length": int,
+    "pass_at_1": int | float,
+    "mean_length": int | float,
+    "per_problem": list,
+}
+# Of run.json, where they are known.
+_FACTS: dict[str, Any] = {
+    **dict.fromkeys(("versions", "hardware", "processes", "sandbox"), dict),
+    **dict.fromkeys(("started", "ended"), int | float),
+    **dict.fromkeys(("commit", "diff_hash", "data_hash", "error"), str),
+    "resumes": int,
+}
+
+
 def _check(record: RunRecord) -> None:
     """Refuses what was read and is no record of a run that this version knows."""
     check_meta(record.meta, record.path)
-    if not all("step" in line for line in (*record.step_lines, *record.eval_lines)):
-        raise UserError(f"{record.path} is no record of a run: a line has no step")
+    lines = [*((line, _LINE) for line in record.step_lines)]
+    lines += [(line, _LINE | _EVALUATION) for line in record.eval_lines]
+    for line, kinds in lines:
+        for name, kind in kinds.items():
+            if not isinstance(line.get(name), kind):
+                raise UserError(f"{record.path} is no record of a run: a line has no {name}")
     try:
         assert record.config
     except UserError as error:
@@ -88,6 +109,9 @@ def check_meta(meta: Any, path: Path) -> None:
     for name, kind in (("run_id", str), ("seed", int), ("state", str), ("config", dict)):
         if not isinstance(meta.get(name), kind):
             raise UserError(f"{path} is no record of a run: its {name} is missing")
+    for name, kind in _FACTS.items():
+        if not isinstance(meta.get(name), kind | None):
+            raise UserError(f"{path} is no record of a run: its {name} is {meta[name]!r}")
 
 
 def records_at(path: Path) -> list[Path]:

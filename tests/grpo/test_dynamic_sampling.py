@@ -52,6 +52,21 @@ def test_further_prompts_replace_flat_groups(make_trainer):
     assert len(scored) > 6
 
 
+def test_further_prompts_are_not_those_that_were_solved(make_trainer):
+    asked = []
+    trainer = make_trainer(
+        dynamic_sampling=9, drop_above=0.5, steps_per_generation=1, gradient_accumulation_steps=2,
+        remove_unused_columns=False, max_steps=1,
+        trainer={"reward_funcs": lambda problem_id, **_: asked.append(problem_id[0]) or [0.0] * 4},
+    )  # fmt: skip
+    solved = [f"p{n}" for n in range(8)]
+    trainer.checkpoint_state["solved"] = solved
+    trainer.train()
+    assert len(asked) == 20  # two batches, which are of one update
+    assert not set(asked) & set(solved)
+    assert asked[1:10] != asked[11:]
+
+
 def test_groups_that_stay_flat_are_kept_and_said(make_trainer):
     trainer = make_trainer(
         dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}

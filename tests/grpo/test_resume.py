@@ -158,7 +158,9 @@ def test_what_a_batch_logged_is_not_lost_before_its_line(make_trainer, tmp_path)
 @pytest.mark.parametrize(
     ("lost", "changes", "why"),
     [
-        (True, {}, "is not stored"),
+        (None, {}, "is not stored"),
+        (b"x", {}, r"cannot be read \(microcoder_batch_0.pt: "),
+        (False, {"top_p": 0.9}, r"made with other settings \(top_p 1.0, now 0.9"),
         (False, {"temperature_stages": None}, r"made with other settings \(temperature 0.8, now 1"),
     ],
 )
@@ -167,8 +169,10 @@ def test_without_the_batch_the_next_ones_begin_where_they_would_have(
 ):
     checkpoint, rest = tmp_path / "checkpoint-3", []
     shutil.copytree(whole[2] / checkpoint.name, checkpoint)
-    if lost:  # as a version that did not store it left it
+    if lost is None:  # as a version that did not store it left it
         (checkpoint / "microcoder_batch_0.pt").unlink()
+    elif lost:
+        (checkpoint / "microcoder_batch_0.pt").write_bytes(lost)
     resumed = make_trainer(trainer={"on_generation": rest.append}, **{**OPTIONS, **changes})
     resumed.train(resume_from_checkpoint=str(checkpoint))
     assert re.search(
@@ -179,6 +183,14 @@ def test_without_the_batch_the_next_ones_begin_where_they_would_have(
     # The same prompts as the uninterrupted run's, in each of them.
     prompts = [[batch.prompts for batch in batches] for batches in (whole[1][1:], rest)]
     assert prompts[0] == prompts[1]
+
+
+def test_a_damaged_state_is_no_state(make_trainer, whole, tmp_path):
+    checkpoint = tmp_path / "checkpoint-3"
+    shutil.copytree(whole[2] / checkpoint.name, checkpoint)
+    (checkpoint / "microcoder_state.json").write_text('{"temperature_choice": ')
+    with pytest.raises(UserError, match=r"microcoder_state\.json is damaged"):
+        make_trainer(**OPTIONS).train(resume_from_checkpoint=str(checkpoint))
 
 
 def test_a_second_training_of_a_trainer_begins_with_a_batch_of_its_own(make_trainer):

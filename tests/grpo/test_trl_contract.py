@@ -20,6 +20,7 @@ from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from mcbench.grpo import MicroCoderGRPOTrainer
+from mcbench.grpo.reach import ReachedGRPOTrainer
 from mcbench.grpo.sampling import log_prob_temperature_cell
 from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
@@ -113,14 +114,14 @@ def test_no_name_of_ours_hides_one_of_trl_by_accident(make_trainer):
     meant |= {"_name", "_paper", "_tag_names"}  # of the model card
     meant |= {"__parameters__", "__orig_bases__", "__firstlineno__", "__static_attributes__"}
     plain = make_trainer(GRPOTrainer)
-    for cls in (RepairedGRPOTrainer, MicroCoderGRPOTrainer):
+    for cls in (ReachedGRPOTrainer, RepairedGRPOTrainer, MicroCoderGRPOTrainer):
         taken = {name for name in vars(cls) if hasattr(plain, name)} - meant
         assert not taken, f"GRPOTrainer now has {taken} itself; rename those of {cls.__name__}"
     ours = {"checkpoint_state", "sampled_ids", "sampled_completions", "rewards", "seconds"}
     ours |= {"training", "batch_rows", "logged", "resume", "replay", "deciding_reward", "stages"}
     ours |= {"_temperature_cells", "_kept_by", "sampled_prompts", "empty", "turns", "_evaluated"}
     ours |= {"sampled_after", "sampled_mask", "_draws", "_log_ratios", "_trained_ids"}
-    ours |= {"on_generation", "extract_program"}
+    ours |= {"on_generation", "extract_program", "scores_what_it_samples"}
     taken = {name for name in ours if hasattr(plain, name)}
     assert not taken, f"GRPOTrainer now has the attributes {taken} itself; rename ours"
     assert ours == set(vars(run_once(make_trainer))) - set(vars(plain)), "list them above"

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from mcbench.errors import UserError
 from mcbench.grpo.checks import other_distributions
 from mcbench.grpo.truncation import filters, kept_log_probs
 
@@ -98,6 +99,33 @@ def test_beside_a_kl_term_log_probabilities_stay_trl_s_and_that_is_said(config):
     assert ["no finite KL" in told for told in other_distributions(kept, {})] == [True]
     whole = config(top_p=0.9, beta=0.1, generation_kwargs={"top_p": 1.0, "top_k": -1})
     assert list(other_distributions(whole, {})) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"top_p": 0.6, "beta": 0.1},
+        {"repetition_penalty": 1.5},
+        {"generation_kwargs": {"min_new_tokens": 4}},
+    ],
+)
+def test_numbers_of_another_distribution_are_not_the_old_ones(make_trainer, caplog, options):
+    trainer = make_trainer(sample_unfinished=True, steps_per_generation=2, max_steps=1, **options)
+    trainer.train()
+    assert logged(trainer, "clip_ratio/region_mean") == [0]
+    assert trainer.log_ratios() is None  # the second half of the batch waits
+    assert max(abs(row).max() for row in trainer._log_ratios.values()) < 1e-4
+    assert "another policy than the one that sampled" in caplog.text
+    with pytest.raises(UserError, match="else those of the policy"):
+        make_trainer(sample_unfinished=True, steps_per_generation=2, staleness=1, **options)
+
+
+@pytest.mark.parametrize(("use_vllm", "kept"), [(False, 0.9), (True, 0.75)])
+def test_vllm_looks_at_min_p_first(config, use_vllm, kept):
+    """Without the last token 0.5 and 0.25 are more than 0.8 of what is left."""
+    by = filters(config(use_vllm=use_vllm, top_p=0.8, min_p=0.25))
+    found, _ = kept_log_probs(torch.tensor([PROBS]).log(), torch.tensor([0]), by)
+    assert found.item() == pytest.approx(LOG(0.5 / kept))
 
 
 def test_what_the_model_brings_is_said(make_trainer, caplog):

@@ -54,6 +54,11 @@ def test_what_the_trainer_does_anyway_need_not_be_said(recipe, name):
          {"temperature_stages": "0:0.6,50%:1"}),
         ("grpo_plus", {"temperature": 0.5, "temperature_target_diversity": 0.4},
          {"temperature_target_diversity": 0.4}),
+        ("cispo", {"epsilon": 0.1}, {}),
+        ("grpo_plus", {"loss_type": "sapo", "epsilon": 0.1, "epsilon_high": 0.5},
+         {"loss_type": "sapo"}),
+        ("gspo", {"loss_type": "vespo"}, {"loss_type": "vespo", "epsilon": 0.2,
+         "importance_sampling_level": "token"}),
         # What is said in another way.
         ("grpo_plus", {"mask_truncated_completions": True}, {"truncation_mask": "all"}),
         ("deepcoder", {"mask_truncated_completions": True}, {}),
@@ -100,6 +105,7 @@ def test_two_descriptions_of_one_computation_are_one_run(recipe, one, other):
         ("grpo_plus", {"small_eval_every": 8}),
         ("grpo_plus", {"lr_scheduler_type": "linear"}),
         ("grpo_plus", {"staleness": 1}),
+        ("cispo", {"epsilon_high": 3.0}),
     ],
 )
 def test_what_acts_makes_another_run(recipe, settings):

@@ -128,4 +128,5 @@ def test_the_correction_is_part_of_the_id_where_it_acts():
     with pytest.raises(UserError, match="no effect with backend 'transformers'"):
         described("nano", settings=masked)
     with pytest.raises(UserError, match=r"top_p 0\.9 cannot be corrected for"):
-        described("qwen3-4b", settings={"top_p": 0.9})
+        described("qwen3-4b", settings={"top_p": 0.9, "beta": 0.1})
+    assert described("qwen3-4b", settings={"top_p": 0.9}).top_p == 0.9  # both are of what it keeps

@@ -42,6 +42,17 @@ FOREIGN = {
     "with_a_value_that_is_none": meta(config=config(steps="many")),
     "with_a_text_for_a_config": meta(config="nano"),
     "with_no_id": meta(run_id=None),
+    "with_a_text_for_a_time": meta(started="yesterday"),
+    "with_a_list_of_versions": meta(versions=["1.0"]),
+}
+LINES = {  # of a record that is ours otherwise
+    "broken_lines": ("steps.jsonl", "7"),
+    "no_number": ("steps.jsonl", '{"step": "one"}'),
+    "no_evaluation": ("evals.jsonl", '{"step": 0}'),
+    "no_problems": (
+        "evals.jsonl",
+        '{"step": 0, "max_completion_length": 9, "pass_at_1": 0, "mean_length": 1}',
+    ),
 }
 PARQUETS = {
     "empty": lambda path: path.write_bytes(b""),
@@ -64,9 +75,10 @@ def folder(tmp_path):
         (found / name).mkdir()
         (found / name / "run.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     (found / "a_folder" / "run.json").mkdir(parents=True)
-    (found / "broken_lines").mkdir()
-    (found / "broken_lines" / "run.json").write_text(meta())
-    (found / "broken_lines" / "steps.jsonl").write_text("7\n")
+    for name, (file, line) in LINES.items():
+        (found / name).mkdir()
+        (found / name / "run.json").write_text(meta())
+        (found / name / file).write_text(line + "\n")
     for name, write in PARQUETS.items():
         write(found / f"{name}.parquet")
     _say.cache_clear()
@@ -83,7 +95,7 @@ def test_what_is_foreign_is_named_once_in_one_line_each(folder, capfd):
         assert [one.run_id for one in finished_records(folder)] == [OURS.stem]
     told = capfd.readouterr().err.splitlines()
     assert all(line.startswith("left out: ") for line in told)
-    wanted = {*FOREIGN, "a_folder", "broken_lines", *(f"{n}.parquet" for n in PARQUETS)}
+    wanted = {*FOREIGN, *LINES, "a_folder", *(f"{n}.parquet" for n in PARQUETS)}
     assert len(told) == len(wanted) - 1  # a folder is no file, whatever its name
     for name in wanted - {"folder.parquet"}:
         assert any(f"/{name}" in line for line in told), name
@@ -116,11 +128,11 @@ def test_the_dashboard_steps_over_it(folder, capfd):
     store = StoreFollower(folder)
     for _ in range(2):
         store.poll()
-    assert [name for name, run in store.runs.items() if run.meta] == ["broken_lines"]
+    assert [name for name, run in store.runs.items() if run.meta] == sorted(LINES)
     assert len(names(capfd.readouterr().err)) == len(FOREIGN)
 
 
-@pytest.mark.parametrize("name", [*FOREIGN, "broken_lines", *(f"{n}.parquet" for n in PARQUETS)])
+@pytest.mark.parametrize("name", [*FOREIGN, *LINES, *(f"{n}.parquet" for n in PARQUETS)])
 def test_a_path_that_is_named_must_hold_a_record(folder, name):
     with pytest.raises(UserError) as caught:
         read_records(folder / name)
