@@ -71,8 +71,8 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     committed = committed_records() if keep else []
     if options["dry_run"]:
         plan = make_plan(asked, RunStore(runs_dir), [*committed, keep] if keep else [])
-        _check(plan, runs_dir)
-        print(*plan.describe(options["workers"] or 1), sep="\n")
+        print(*plan.describe(options["workers"] or 1), sep="\n", flush=True)
+        _check(plan, runs_dir)  # which loads TRL, for seconds
         if not keep:
             _print_recorded(plan)
         _print_runs(plan, options["listed"])

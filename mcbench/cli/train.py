@@ -40,15 +40,11 @@ from mcbench.errors import UserError, unknown
     is_flag=True,
     help="With --dry-run: time some updates here (at most 30 s; 15 min on GPUs).",
 )
-@click.option(
-    "--on-cpu", is_flag=True, help="Train a profile for GPUs here although there is none."
-)
 def train(**options: Any) -> None:
     """Train one run; resumes an interrupted one, reuses a finished one."""
     from mcbench.scale.launch import (
         LaunchFailedError,
         check_gpu,
-        launched,
         train_here,
         train_launched,
     )
@@ -64,8 +60,7 @@ def train(**options: Any) -> None:
         for line in dry_run(config, options["runs_dir"], launch, arguments, options["measure"]):
             print(line, flush=True)
         return
-    if not (options["on_cpu"] or launched()):  # whoever launched this has asked
-        check_gpu(config)
+    check_gpu(config)
     if launch is None:
         train_here(config, options["runs_dir"], options["label"])
     else:

@@ -74,7 +74,7 @@ def papers(results: Results) -> dict[str, Result]:
 
 def papers_of(results: Results) -> list[Link]:
     """The papers that claim what was measured, as links where their place is known."""
-    found: dict[str, str] = {}
+    found = {"MicroCoder-GRPO": PAPER["url"]} if main_claim(results) else {}
     for one in papers(results).values():
         if one.claim.whose == "paper":
             found.setdefault("MicroCoder-GRPO", PAPER["url"])
@@ -281,7 +281,7 @@ def story(results: Results) -> list[str]:
     """What was found in a few sentences, for who has a minute: the paper's main claim, its claims,
     the clearest that show and do not, the largest effects of our own questions.
     """
-    told = [_main_claim(results[MAIN])] if MAIN in results else []
+    told = [main_claim(results) or _still_open(results[MAIN])] if MAIN in results else []
     told.append(states_sentence(results))
     own = {
         name: one
@@ -291,11 +291,16 @@ def story(results: Results) -> list[str]:
     return [one for one in [*told, *decided_sentences(own)] if one]
 
 
-def _main_claim(one: Result) -> str:
-    """What became of it, for the four ends that it names."""
-    ends_ = [part for part in one.parts if part.name.startswith("pass@1")]
-    if not ends_:
-        return f"The paper's main claim is open: {spoken(one.reason)}."
+def _still_open(one: Result) -> str:
+    return f"The paper's main claim is open: {spoken(one.reason)}."
+
+
+def main_claim(results: Results) -> str:
+    """What became of the paper's main claim, for the four ends that it names; empty without any."""
+    one = results.get(MAIN)
+    ends_ = [part for part in one.parts if part.name.startswith("pass@1")] if one else []
+    if not one or not ends_:
+        return ""
     higher = sum(part.state == HIGHER for part in ends_)
     seen = "is seen" if higher == len(ends_) else "is not seen" if not higher else "is seen in part"
     told = [part.name.removeprefix("pass@1 ").removesuffix(", both over tokens") for part in ends_]
@@ -305,7 +310,7 @@ def _main_claim(one: Result) -> str:
     )
     return (
         "The paper's main claim, that MicroCoder-GRPO ends highest, "
-        f"{seen} on nano (all averaged over tokens, {one.n_seeds} seeds, asked after the runs): "
+        f"{seen} here (all averaged over tokens, {one.n_seeds} seeds, asked after the runs): "
         f"{words}."
     )
 

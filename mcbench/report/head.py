@@ -71,11 +71,13 @@ def _at_each(sizes: Iterable[str], told: Iterable[list[str]]) -> Iterable[str]:
 
 
 def finding(sources: Sources) -> str:
-    """What came out, a line each: claims that are decided, where arms end, how many are open."""
+    """What came out, a line each: the paper's main claim where it is about it, claims that are
+    decided, where arms end, how many are open.
+    """
     arms, told, results = sources.arms, [], results_of(sources.studies)
     if sources.suite is not None:
         told.append(suite_sentence(sources.suite))
-    told += claims.decided_sentences(results)
+    told += [claims.main_claim(results), *claims.decided_sentences(results)]
     if (length := ends.first_length(arms)) is not None:
         papers, ours = _whose(sources.study, arms)
         known = EXPERIMENTS.get(sources.study.name)

@@ -69,6 +69,9 @@ class Config(Algorithm):
     profile: str = _setting("run", ..., "the preset of the scale", "name")
     recipe: str = _setting("run", "microcoder", "the preset of the algorithm", "name")
     seed: int = _setting("run", 0, "of sampling, prompt order and evaluation", "seed", ge=0)
+    on_cpu: bool = _execution(
+        "run", False, "train here without a GPU what is meant for one, however long it takes"
+    )
     report_to: Annotated[tuple[Tracker, ...], Field(strict=False)] = _execution(
         "run", (), "trackers that get metrics, samples and claims' verdicts as well"
     )

@@ -312,20 +312,22 @@ LARGE = 500_000_000  # parameters, from which on a processor takes days
 
 
 def check_gpu(config: Config) -> None:
-    """Refuse a large model where there is no GPU.
+    """Refuse a large model where there is no GPU, unless ``on_cpu`` insists.
 
     Raises:
         UserError: it would take days or weeks here.
     """
-    if gpu_here() is None and config.precision == "bf16":
+    if config.precision == "bf16" and not config.on_cpu and gpu_here() is None:
         from mcbench.scale.measure import size_of  # loads torch
 
         parameters = size_of(config.model).parameters
         if parameters >= LARGE:
             raise UserError(
                 f"{config.profile} trains {parameters / 1e9:.1f}B parameters, and no GPU is "
-                "visible here: on a processor that takes weeks, whatever samples. --dry-run says "
-                "which GPUs would do; --on-cpu trains here all the same"
+                "visible here: on a processor that takes weeks, whatever samples. mcbench train "
+                "--dry-run says which GPUs would do; the setting on_cpu trains here all the same: "
+                "--set on_cpu=true, of a notebook -p settings '{\"on_cpu\": true}', of compare "
+                'settings={"on_cpu": True}'
             )
 
 

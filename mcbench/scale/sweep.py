@@ -20,7 +20,7 @@ from mcbench.errors import UserError
 from mcbench.runs.config import Config
 from mcbench.runs.say import Say, clock
 from mcbench.runs.store import INTERRUPTED, RunStore
-from mcbench.scale.launch import check_placed
+from mcbench.scale.launch import check_gpu, check_placed
 from mcbench.scale.launch import launch as launch_named
 from mcbench.scale.machine import gpu_here, visible_gpus
 from mcbench.scale.process import (
@@ -69,8 +69,8 @@ def train_all(
         launch: trains each run with several processes, see :mod:`mcbench.scale.launch`.
 
     Raises:
-        UserError: runs failed for good; the others are finished first. Or the cluster cannot be
-            reached or has no machine large enough.
+        UserError: runs failed for good; the others are finished first. Or there is no GPU for a
+            large model, or the cluster cannot be reached or has no machine large enough.
         KeyboardInterrupt: interrupted; no process is left.
     """
     check_numbers(workers, retries)
@@ -78,6 +78,9 @@ def train_all(
         return
     tasks = [task_of(one, store, launch) for one in planned]
     if address is None:
+        configs = [one.config for one in planned]
+        for config in {(one.model, one.precision, one.on_cpu): one for one in configs}.values():
+            check_gpu(config)
         gpus = visible_gpus()
         wanted = min(workers or 1, len(tasks))
         limit = min(wanted, _places(tasks, gpus))

@@ -302,9 +302,9 @@ def test_a_large_model_without_a_gpu_is_refused_until_one_insists(capsys, monkey
     assert main(["train", "--profile", "qwen3-1.7b"]) == 2
     error = capsys.readouterr().err
     assert "no GPU is visible here" in error
-    assert "--on-cpu" in error
+    assert "--set on_cpu=true" in error
     assert "transformers" not in error
-    assert main(["train", "--profile", "qwen3-1.7b", "--on-cpu"]) == 0
+    assert main(["train", "--profile", "qwen3-1.7b", "--set", "on_cpu=true"]) == 0
     assert main(["train", "--profile", "nano"]) == 0
     assert trained == ["qwen3-1.7b", "nano"]
 

@@ -16,7 +16,7 @@ import stand_in
 from mcbench.errors import UserError
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
-from mcbench.scale import process, sweep
+from mcbench.scale import launch, process, sweep
 from mcbench.scale.process import Ended, Started, Task
 from mcbench.scale.ray_pool import _train_on_ray
 from mcbench.scale.sweep import train_all
@@ -53,6 +53,20 @@ def test_runs_side_by_side_report_and_keep_what_they_print(quick, store):
         assert f"[{one.label}] step 4/4" in lines
         assert "[" + one.label + "] step 4/4\n== exit status 0\n" in log(store, one)
     assert lines[-1].startswith("3 of 3 runs finished; 0:0")
+
+
+def test_a_large_model_without_a_gpu_is_refused_until_its_settings_insist(
+    quick, store, monkeypatch
+):
+    monkeypatch.setattr(launch, "gpu_here", lambda: None)
+    large = SimpleNamespace(label="large", config=resolve("qwen3-1.7b"))
+    with pytest.raises(UserError, match=r"no GPU is visible here.*--set on_cpu=true"):
+        train_all([*planned("small"), large], store, print)
+    assert not list(store.root.iterdir())
+    insisting = resolve("qwen3-1.7b", settings={"on_cpu": True})
+    assert insisting.run_id == large.config.run_id
+    train_all([SimpleNamespace(label="large", config=insisting)], store, print)
+    assert store.run(large.config).state == "finished"
 
 
 def test_a_refused_run_is_not_tried_again_and_does_not_stop_the_others(quick, store):

@@ -148,13 +148,14 @@
     caption.dataset.step = shown === null ? "" : ` · step ${shown}`;
   }
 
-  // Cells of a map that are too narrow for an interval show their value alone; to touch one shows the rest.
+  // Cells of a map that are too narrow for an interval show their value alone; to touch one shows the rest, on
+  // paper the numbers below.
   const NARROW = 480;
   function narrowed(figure, div) {
     for (const trace of figure.data) {
       if (trace.type !== "heatmap" || !trace.texttemplate) continue;
       trace.whole ??= trace.text;
-      trace.text = div.clientWidth < NARROW ? trace.whole.map((row) => row.map((cell) => cell.split("<br>")[0])) : trace.whole;
+      trace.text = paper || div.clientWidth < NARROW ? trace.whole.map((row) => row.map((cell) => cell.split("<br>")[0])) : trace.whole;
     }
   }
 
