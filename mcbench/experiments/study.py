@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
 from mcbench.claims.curves import duplicates, run_curves
 from mcbench.claims.measurements import SUITE, read_measurements
-from mcbench.claims.protocol import ELSEWHERE, MAP_SEEDS, PROTOCOL, SEEDS
+from mcbench.claims.protocol import ELSEWHERE, MAP_SEEDS, PROTOCOL, RETRAINED, SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms, computation_of
 from mcbench.experiments.experiments import (
@@ -217,9 +217,14 @@ def studies(
     experiment = experiment_named(name)
     # Those have seeds of their own, apart from the protocol's.
     apart = bool(set(experiment.seeds) & set(MAP_SEEDS))
-    left_out = SEEDS if apart else MAP_SEEDS
-    known = {one.run_id: one for one in records if one.seed not in left_out}
-    others = () if apart else dict.fromkeys(one.config.profile for one in known.values())
+    again = set(experiment.seeds) == set(RETRAINED)
+    left_out = {*(SEEDS if apart else MAP_SEEDS), *RETRAINED}
+    known = {
+        one.run_id: one
+        for one in records
+        if (one.seed in RETRAINED if again else one.seed not in left_out)
+    }
+    others = () if apart or again else dict.fromkeys(one.config.profile for one in known.values())
     place = {run_id: place for place, run_id in enumerate(known)}
     found = []
     for profile in dict.fromkeys([*experiment.profiles, *others]):

@@ -2,24 +2,26 @@
 
 Off by default, each an option of the same trainer:
 
-- **DAPO** (Yu et al. 2025, Eq. 11): groups whose responses all fare alike teach nothing; they give
-  way to groups of further prompts, in so many rounds at most (``dynamic_sampling``).
-- **Polaris and SRPO** (Zhang et al. 2025, section 3.3): prompts that are solved too often are
-  dropped when they come again (``drop_above``; SRPO's history resampling drops what all responses
-  solved, Polaris what more than 0.9 of them did: with 8 responses the same).
-- **Polaris** (An et al. 2025): groups that fare alike are replaced by copies of the others of their
-  batch, and where too few are left the whole step is skipped (``substitute_flat``).
-- **Asynchronous training** (SkyRL bounds it by 4): the policy of some generations before samples
-  (``staleness``, :class:`StaleWeights`).
+- **DAPO** (Yu et al. 2025, Eq. 11; ``recipe/dapo/dapo_ray_trainer.py`` of verl): batches of the
+  next prompts are sampled, and the groups whose responses differ in reward kept, until there are as
+  many as a batch has; what is over is left out, and too many batches are an error
+  (``dynamic_sampling``).
+- **SRPO** (Zhang et al. 2025, section 3.3) and **Polaris**: prompts that are solved too often are
+  dropped when they come again (``drop_above``): in SRPO those that all responses solved, in Polaris
+  between its stages those whose mean over the stage is above 0.9 (``drop_easy_data.py``).
+- **Polaris** (An et al. 2025; ``replace_bad_samples`` in ``ray_trainer.py``): groups that fare
+  alike are replaced by copies of the others of their batch, none of them twice where there are
+  enough, and where too few are left the whole step is skipped (``substitute_flat``).
+- **Asynchronous training**: the policy of some generations before samples (``staleness``,
+  :class:`StaleWeights`); SkyRL bounds a mixture of lags by 4 (``staleness_mixed``).
 
 Shapes: B = P·G responses of all processes in dataset order, T tokens.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +51,7 @@ def set_up(trainer: MicroCoderGRPOTrainer) -> None:
     """
     args, rows = trainer.args, trainer.train_dataset
     if args.dynamic_sampling and not hasattr(rows, "__getitem__"):
-        raise UserError("dynamic_sampling draws further prompts, so not from a streamed set")
+        raise UserError("dynamic_sampling draws prompts itself, so not from a streamed set")
     if args.drop_above is not None and not hasattr(rows, "__getitem__"):
         raise UserError("drop_above draws other prompts, so not from a streamed set")
     if args.drop_above is not None and "problem_id" not in (
@@ -63,6 +65,7 @@ def set_up(trainer: MicroCoderGRPOTrainer) -> None:
 def batch(trainer: MicroCoderGRPOTrainer, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of a training batch in the place of those that TRL drew."""
     if trainer.args.drop_above is not None:
+        _end_stage(trainer)
         rows = _without_solved(trainer, rows)
     if trainer.args.dynamic_sampling:
         rows = _with_signal(trainer, rows)
@@ -82,7 +85,7 @@ def as_trained(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[s
 
 
 def flat_groups(rewards: Tensor, group_size: int) -> Tensor:
-    """The (P,) groups that dynamic sampling replaces: no two scored responses differ, so that no
+    """The (P,) groups that dynamic sampling leaves out: no two scored responses differ, so that no
     advantage is left (Eq. 11: 0 < right responses < G).
     """
     groups = rewards.view(-1, group_size)
@@ -90,63 +93,85 @@ def flat_groups(rewards: Tensor, group_size: int) -> Tensor:
     return highest <= groups.nan_to_num(nan=torch.inf).amin(dim=1)
 
 
+def next_prompts(taken: int, count: int, size: int, seed: int) -> list[int]:
+    """The next ``count`` places of a set of ``size`` after ``taken`` of them: every epoch another
+    order, in which each place comes at most once; an epoch's rest of less than ``count`` is left
+    out.
+
+    Raises:
+        UserError: the set has fewer.
+    """
+    if not (batches := size // count):
+        raise UserError(f"a batch of {count} prompts from a set of {size}: make it smaller")
+    epoch, batch = divmod(taken // count, batches)
+    order = uniform_draws((seed, epoch, size), size).argsort().tolist()
+    return [int(place) for place in order[batch * count : (batch + 1) * count]]
+
+
+def with_signal(batches: Iterable[Sequence[bool]], wanted: int) -> list[tuple[int, int]]:
+    """The first ``wanted`` groups, as (batch, group), that do not fare alike; no further batch is
+    asked for once they are there.
+
+    Raises:
+        UserError: there are fewer in all batches.
+    """
+    kept: list[tuple[int, int]] = []
+    count = 0
+    for count, alike in enumerate(batches, 1):
+        kept += [(count - 1, group) for group, none in enumerate(alike) if not none]
+        if len(kept) >= wanted:
+            return kept[:wanted]
+    raise UserError(
+        f"dynamic_sampling: {count} batches had {len(kept)} of {wanted} groups whose responses "
+        "differ in reward; the problems are too hard or too easy, or more batches are needed"
+    )
+
+
 def _with_signal(
     trainer: MicroCoderGRPOTrainer, rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """This process's rows of the batch in which groups without a signal were replaced by those of
-    further prompts of the training set, drawn at random; their responses are the trainer's
-    ``replay``.
+    """This process's rows of a batch of groups with a signal, in the place of those that TRL drew;
+    their responses are the trainer's ``replay``.
     """
-    size, processes = int(trainer.num_generations), trainer.accelerator.num_processes
-    unit = processes // math.gcd(size, processes)  # groups that can be shared out evenly
-    place = trainer.accelerator.process_index
+    args, size = trainer.args, int(trainer.num_generations)
+    processes, process = trainer.accelerator.num_processes, trainer.accelerator.process_index
+    wanted = len(rows) * processes // size
+    own = slice(process * len(rows), process * len(rows) + len(rows))
     took: dict[str, float] = defaultdict(float)
+    sampled: list[tuple[list[early.Rollout], Tensor]] = []
 
-    def respond(rows: list[dict[str, Any]]) -> tuple[list[early.Rollout], Tensor, list[bool]]:
-        """Responses of all processes, their rewards, and which groups fare alike."""
-        found = trainer.gather_objects(early.scored(trainer, rows))
+    def alike() -> list[bool]:
+        """Of the groups of one further batch."""
+        taken = trainer.checkpoint_state.get("prompts_taken", 0)
+        places = _not_solved(trainer, wanted)
+        asked_for = [places[n] for n in next_prompts(taken, wanted, len(places), args.seed)]
+        trainer.checkpoint_state["prompts_taken"] = taken + wanted
+        asked = [dict(trainer.train_dataset[place]) for place in asked_for for _ in range(size)]
+        found = trainer.gather_objects(early.scored(trainer, asked[own]))
         for name, seconds in trainer.seconds.items():
             took[name] += seconds
-        alike = flat_groups(trainer.correctness_rewards(), size)
-        return found, trainer.rewards.clone(), alike.tolist()
+        sampled.append((found, trainer.rewards.clone()))
+        return list(flat_groups(trainer.correctness_rewards(), size).tolist())
 
-    kept, rewards, alike = respond(rows)
-    flat, sampled, groups = [n for n, none in enumerate(alike) if none], len(alike), len(alike)
-    for attempt in range(1, trainer.args.dynamic_sampling + 1):
-        if not flat:
-            break
-        count = -(-len(flat) // unit) * unit
-        further = [row for row in _further(trainer, attempt, count) for _ in range(size)]
-        share = len(further) // processes
-        own = further[place * share : place * share + share]
-        found, scores, alike = respond([dict(row) for row in own])
-        sampled += count
-        # Where more were sampled than are needed those with a signal are taken.
-        taken = sorted(sorted(range(count), key=alike.__getitem__)[: len(flat)])
-        for old, new in zip(flat, taken, strict=True):
-            those = slice(old * size, old * size + size)
-            its = slice(new * size, new * size + size)
-            kept[those], rewards[those] = found[its], scores[its]
-        flat = [old for old, new in zip(flat, taken, strict=True) if alike[new]]
-    told = {"dynamic/groups_sampled": sampled / groups, "dynamic/flat_left": len(flat) / groups}
-    trainer.log_of_batch(told)
-    own_kept = kept[place * len(rows) : place * len(rows) + len(rows)]
+    places = with_signal((alike() for _ in range(args.dynamic_sampling)), wanted)
+    those = [(batch, slice(group * size, group * size + size)) for batch, group in places]
+    kept = [one for batch, its in those for one in sampled[batch][0][its]]
+    scores = torch.cat([sampled[batch][1][its] for batch, its in those])
+    trainer.log_of_batch({"dynamic/groups_sampled": float(len(sampled))})
     columns = sorted({name for one in kept for name in one.logged})
-    trainer.logged = {name: [one.logged.get(name) for one in own_kept] for name in columns}
+    trainer.logged = {name: [one.logged.get(name) for one in kept[own]] for name in columns}
     trainer._pending_extra_logs.update({k: list(values) for k, values in trainer.logged.items()})
-    trainer.replay = early.Replay(own_kept, rewards, took)
-    return [one.row for one in own_kept]
+    trainer.replay = early.Replay(kept[own], scores, took)
+    return [one.row for one in kept[own]]
 
 
-def _further(trainer: MicroCoderGRPOTrainer, attempt: int, count: int) -> list[dict[str, Any]]:
-    """``count`` rows of the training set that are not dropped; the same after a resume."""
-    seed, step, before = trainer.draw_key
+def _not_solved(trainer: MicroCoderGRPOTrainer, wanted: int) -> Sequence[int]:
+    """The places of prompts that are not dropped; all of them where fewer than wanted are left."""
     rows: Any = trainer.train_dataset
-    solved, dropped = set(trainer.checkpoint_state.get("solved", ())), [False] * len(rows)
-    if solved:
-        dropped = [name in solved for name in rows["problem_id"]]
-    draws = uniform_draws((seed, step, attempt, before), count).tolist()
-    return [rows[other_row(dropped, draw)] for draw in draws]
+    if not (solved := set(trainer.checkpoint_state.get("solved", ()))):
+        return range(len(rows))
+    left = [place for place, name in enumerate(rows["problem_id"]) if name not in solved]
+    return left if len(left) >= wanted else range(len(rows))
 
 
 # Prompts that are solved --------------------------------------------------------------------------
@@ -202,16 +227,38 @@ def _other(
 
 
 def _remember_solved(trainer: MicroCoderGRPOTrainer) -> None:
-    args, size = trainer.args, trainer.num_generations
+    """Which prompts of a batch were solved too often; how often where there are stages."""
+    args, size, state = trainer.args, trainer.num_generations, trainer.checkpoint_state
     shares = share_right(trainer.correctness_rewards(), args.correct_threshold, size)
     names = [row["problem_id"] for row in trainer.batch_rows[::size]]
-    solved = dict.fromkeys(trainer.checkpoint_state.get("solved", ()))
-    assert args.drop_above is not None
-    for name, share in zip(names, shares, strict=True):
-        if share is not None and share > args.drop_above:
-            solved[name] = None
-    trainer.checkpoint_state["solved"] = list(solved)
-    trainer.log_of_batch({"task/prompts_dropped": float(len(solved))})
+    told = [(name, share) for name, share in zip(names, shares, strict=True) if share is not None]
+    if args.temperature_restore is None:
+        assert args.drop_above is not None
+        _drop(state, [name for name, share in told if share > args.drop_above])
+    else:
+        of_stage = state.setdefault("stage_shares", {})
+        for name, share in told:
+            of_stage.setdefault(name, []).append(share)
+    trainer.log_of_batch({"task/prompts_dropped": float(len(state.get("solved", ())))})
+
+
+def _drop(state: dict[str, Any], names: Sequence[str]) -> None:
+    state["solved"] = list(dict.fromkeys([*state.get("solved", ()), *names]))
+
+
+def too_easy(shares: Mapping[str, Sequence[float]], above: float) -> list[str]:
+    """The prompts whose mean share of right responses over a stage is ``above`` that."""
+    return [name for name, of in shares.items() if sum(of) / len(of) > above]
+
+
+def _end_stage(trainer: MicroCoderGRPOTrainer) -> None:
+    """Where one of Polaris's stages begins: drops what was too easy in the one before."""
+    args, state = trainer.args, trainer.checkpoint_state
+    begun = sum(start <= trainer.state.global_step for start in args.temperature_restore or ())
+    if begun > state.get("stages_ended", 0):
+        assert args.drop_above is not None
+        _drop(state, too_easy(state.pop("stage_shares", {}), args.drop_above))
+        state["stages_ended"] = begun
 
 
 # Groups that stand in for others ------------------------------------------------------------------
@@ -219,18 +266,22 @@ def _remember_solved(trainer: MicroCoderGRPOTrainer) -> None:
 
 def substitutes(flat: Sequence[bool], least: float, draws: Tensor) -> list[int] | None:
     """Of each of P groups the one that is trained in its place: itself unless it is flat, else one
-    of the others at random; None where not more than a share ``least`` of them is good, so that the
-    step is skipped (Polaris: a third).
+    of the others at random, each at most once where there are as many; None where not more than a
+    share ``least`` of P, rounded down, is good, so that the step is skipped (Polaris: P // 3).
 
     ``draws`` (P,) are U(0,1).
     """
     good = [place for place, alike in enumerate(flat) if not alike]
-    if len(good) <= least * len(flat):
+    bad = [place for place, alike in enumerate(flat) if alike]
+    if len(good) <= int(least * len(flat)):
         return None
-    chosen = [good[int(draw * len(good))] for draw in draws.tolist()]
-    return [
-        new if alike else old for old, (new, alike) in enumerate(zip(chosen, flat, strict=True))
-    ]
+    if len(good) >= len(bad):
+        order = draws[torch.tensor(good)].argsort().tolist()
+        chosen = [good[place] for place in order[: len(bad)]]
+    else:
+        chosen = [good[int(draws[place] * len(good))] for place in bad]
+    given = dict(zip(bad, chosen, strict=True))
+    return [given.get(place, place) for place in range(len(flat))]
 
 
 def _with_substitutes(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[str, Any]:
@@ -278,7 +329,8 @@ class StaleWeights:
 
     With ``staleness`` k the responses of a generation are sampled by the weights that the policy
     had k generations earlier, or by the first ones while there are no earlier; with -1 always by
-    the first. Old log-probabilities are those of the sampling policy, so that the ratio and its
+    the first. With ``staleness_mixed`` each generation draws its lag from 0 to k. Old
+    log-probabilities are those of the sampling policy, so that the ratio and its
     clip correct for the distance as far as they can. The weights are kept with every checkpoint.
 
     Raises:
@@ -311,7 +363,11 @@ class StaleWeights:
         now = {name: one.detach().clone() for name, one in weights.items()}
         self._before.append(now)
         del self._before[slice(1, None) if self.staleness == FIRST else slice(-1 - self.staleness)]
-        _assign(weights, self._before[0])
+        lag = len(self._before) - 1
+        if self.trainer.args.staleness_mixed:
+            (draw,) = uniform_draws((*self.trainer.draw_key, self.staleness), 1).tolist()
+            lag = min(lag, int(draw * (self.staleness + 1)))
+        _assign(weights, self._before[-1 - lag])
         try:
             yield
         finally:

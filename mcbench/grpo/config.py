@@ -34,6 +34,7 @@ _TEMPERATURES = (
     "temperature_stages", "temperature_target_diversity", "temperature_target_entropy",
     "temperature_restore",
 )  # fmt: skip
+CRITICISED = ("critic", "blame")
 _AGGREGATION = "multi_objective_aggregation"
 
 
@@ -254,20 +255,30 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
                 f"{', '.join(CLIPPED_LOSSES)}, without token_rule, substitute_flat and "
                 "sampler_noise"
             )
-        # These two give tokens an advantage whatever that of their response is.
-        if self.token_credit in ("critic", "blame") and self.truncation_mask == "conditional":
-            raise UserError(
-                f"token_credit={self.token_credit!r} would undo the conditional mask; set "
-                "truncation_mask='none' (recipe grpo_plus)"
-            )
-        if self.token_credit == "critic" and self.advantage_rule != "group":
-            raise UserError("token_credit='critic' has advantages of its own: no advantage_rule")
-        if self.token_credit == "critic":
-            self._check_advantages_of_trl("token_credit='critic'")
+        self._check_own_advantages()
+        if self.staleness_mixed and self.staleness < 1:
+            raise UserError("staleness_mixed draws from 0 to staleness, which is not above 0")
         if self.staleness and self.dynamic_sampling:
             raise UserError("staleness does not go with dynamic_sampling, which samples anew")
         if self.substitute_flat is not None and (self.beta or self.truncation_mask != "none"):
             raise UserError("substitute_flat goes without KL term (beta=0) and truncation_mask")
+
+    def _check_own_advantages(self) -> None:
+        # These give tokens an advantage whatever that of their response is.
+        if self.token_credit in CRITICISED and self.truncation_mask == "conditional":
+            raise UserError(
+                f"token_credit={self.token_credit!r} would undo the conditional mask; set "
+                "truncation_mask='none' (recipe grpo_plus)"
+            )
+        own = [f"token_credit={self.token_credit!r}"] if self.token_credit in CRITICISED else []
+        for option in [*own, *([] if self.kl_target is None else ["kl_target"])]:
+            if self.advantage_rule != "group":
+                raise UserError(f"{option} has advantages of its own: no advantage_rule")
+            self._check_advantages_of_trl(option)
+        if self.kl_target is not None and self.truncation_mask == "conditional":
+            raise UserError("kl_target would undo the conditional mask; set truncation_mask='none'")
+        if self.imitate != "none" and (self.world_size > 1 or self.use_liger_kernel):
+            raise UserError("imitate is for one process, without the Liger kernel")
 
     def _check_columns(self) -> None:
         for name, off in (("drop_above", None), ("dynamic_sampling", 0)):

@@ -185,8 +185,8 @@ class Options:
     )
     dynamic_sampling: int = option(
         0,
-        "DAPO: groups whose responses all fare alike are replaced by those of further prompts, in "
-        "so many rounds at most.",
+        "DAPO: batches of prompts are sampled until as many groups have a signal as a batch has; "
+        "more than so many batches are an error.",
         family="batch",
         low=0,
     )
@@ -196,6 +196,14 @@ class Options:
         family="loss",
         among=TOKEN_CREDITS,
     )
+    imitate: str = option(
+        "none",
+        "Likelihood beside the loss: of the task's own answers ('reference'; CodeRL, RLTF), or of "
+        "right ones of earlier batches ('own'; Kimi-Dev), see imitation.py.",
+        family="loss",
+        among=("none", "reference", "own"),
+    )
+    imitate_from: int = option(0, "Updates before imitate='own' begins.", family="loss", low=0)
     kl_estimator: str = option(
         "k3",
         "KL term of a token: 'k3' as TRL has it, unbounded, or 'k3_clamped', verl's low_var_kl, at "
@@ -213,20 +221,22 @@ class Options:
     )
     kl_target: float | None = option(
         None,
-        "PPOCoder: beta adapts so that KL (nats a response) nears this.",
+        "PPOCoder: beta times the KL is a part of the reward and not of the loss, and adapts so "
+        "that KL (nats a response) nears this.",
         family="clip and KL",
         above=0,
     )
     drop_above: float | None = option(
         None,
-        "SRPO, Polaris: prompts solved more often than this do not come again.",
+        "SRPO, Polaris: prompts solved more often than this do not come again; with "
+        "temperature_restore by the mean over a stage, from the next stage on.",
         family="batch",
         low=0,
         high=1,
     )
     substitute_flat: float | None = option(
         None,
-        "Polaris: share of good groups above which they replace the flat.",
+        "Polaris: share of good groups (rounded down) above which they replace the flat.",
         family="batch",
         low=0,
         high=1,
@@ -282,6 +292,11 @@ class Options:
         "training began with.",
         family="batch",
         low=-1,
+    )
+    staleness_mixed: bool = option(
+        False,
+        "staleness is a bound (SkyRL): each generation draws how old its weights are, up to that.",
+        family="batch",
     )
     record_columns: list[str] = option(
         ["problem_id"], "Dataset columns passed on to the on_generation hook."

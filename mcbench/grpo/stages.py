@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -45,11 +46,13 @@ logger = logging.getLogger(__name__)
 
 def distinct_4_words(texts: Sequence[str], group_size: int) -> float:
     """Distinct-4 as Polaris counts it: of words between white space and not of tokens, pooled over
-    a prompt's responses, mean over prompts (``evaluation`` of its repository).
+    a prompt's responses, 0 where none has four; mean over prompts (``evaluation/grade.py`` of its
+    repository).
     """
     numbers: dict[str, int] = {}
     words = [[numbers.setdefault(word, len(numbers)) for word in text.split()] for text in texts]
-    return distinct_n(grouped(words, group_size), (4,))[4]
+    values = [distinct_n([one], (4,))[4] for one in grouped(words, group_size)]
+    return sum(0.0 if math.isnan(value) else value for value in values) / len(values)
 
 
 class Stages:

@@ -3,36 +3,39 @@
 Off by default, each an option of the same trainer. At every pass of an update, when the policy's
 log-probabilities are known, ``token_rule`` changes the advantages that TRL's loss reads:
 
-- **Clip-Cov and KL-Cov** (Cui et al. 2025, section 4.2).
+- **Clip-Cov and KL-Cov** (Cui et al. 2025, section 4.2; ``compute_policy_loss_clip_cov`` and
+  ``_kl_cov`` of PRIME-RL/Entropy-Mechanism-of-RL).
 
-Once a batch ``token_credit`` makes (B, T) advantages of a batch's (B,) ones:
+Once a batch ``token_credit`` makes (B, T) advantages of a batch's (B,) ones, with r the reward,
+r_greedy that of the greedy answer, and p_t the probability that a critic (``critic.py``) gives, at
+token t, to the outcome that came:
 
-- ``critic``, CodeRL (Le et al. 2022, arXiv 2207.01780, Eq. 3 to 8): (r - r of the greedy answer)
-  times the probability that a critic gives, at this token, to the outcome that came;
-- ``blame``, RLTF (Liu et al. 2023, arXiv 2307.04349, Eq. 7): the advantage, less 0.3 on the tokens
-  of the blamed line, 0 of which is the whole text;
+- ``critic``, CodeRL (Le et al. 2022, arXiv 2207.01780, Eq. 3 to 8): (r - r_greedy) p_t;
+- ``blame``, RLTF (Liu et al. 2023, arXiv 2307.04349, section 3.3; ``sample_rl_task`` in its
+  ``datasets/apps_dataset_online_v1.py``): (r - 0.3 [t is blamed] - r_greedy) p_t;
 - ``executed``, StepCoder (Dou et al. 2024, arXiv 2402.01391, section 3.2): the advantage, 0 on the
   tokens of lines that no test reached.
 
-``kl_target`` is PPOCoder's adaptive coefficient (Ziegler et al. 2019, section 2.2).
+``kl_target`` is PPOCoder's KL term (Shojaee et al. 2023, Eq. 7; ``AdaptiveKLController`` and
+``compute_rewards`` in its ``ppo.py``): a part of the reward, whose coefficient adapts.
 
-A reward tells outcome and lines of each response as ``notes`` (:mod:`mcbench.tasks.dense`); a line
-of a response is counted from 1. Where the papers learn a value of every state, the group's mean
-stands here. Shapes: B = P·G responses, T tokens, H hidden units.
+A reward tells outcome, blame and lines of each response as ``notes`` (:mod:`mcbench.tasks.dense`);
+a line of a response is counted from 1. Where a paper learns a value of every state, the group's
+mean stands here. Shapes: B = P·G responses, T tokens.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mcbench.errors import UserError
+from mcbench.grpo import imitation
+from mcbench.grpo.advantages import uncut_advantages
 from mcbench.grpo.correction import loss_mask
 from mcbench.grpo.masking import uniform_draws
 
@@ -44,11 +47,9 @@ COVARIANCES = (1.0, 5.0)
 KL_COV = 1.0
 """β of KL-Cov (section 4.3)."""
 BLAME = 0.3
-OUTCOMES, RIGHT = 4, 3
 GREEDY = 0.02
 """The temperature of the greedy answer, at which the likeliest token is all but certain."""
-CRITIC_STEPS, CRITIC_RATE = 30, 0.1
-KL_GAIN, KL_CLIP = 0.1, 0.2
+KL_HORIZON, KL_CLIP = 10_000, 0.2
 
 
 def tokens(trainer: MicroCoderGRPOTrainer, inputs: dict[str, Any], log_probs: Tensor) -> None:
@@ -60,17 +61,19 @@ def tokens(trainer: MicroCoderGRPOTrainer, inputs: dict[str, Any], log_probs: Te
     if mask.any():
         advantages = inputs["advantages"].unsqueeze(1).expand(mask.shape)
         covariances = token_covariances(log_probs, advantages, mask)
+        old = inputs.get("old_per_token_logps", log_probs)
         if trainer.args.token_rule == "clip_cov":
+            low, high = trainer.args.epsilon, trainer.args.epsilon_high
+            taken = clipped(log_probs - old, advantages, low, low if high is None else high)
             # The tokens themselves are part of the key: every pass of an update has other draws,
             # and a resumed run the same ones.
             own = int(inputs["completion_ids"].sum())
             step, process = trainer.state.global_step, trainer.accelerator.process_index
             draws = uniform_draws((trainer.args.seed, step, process, own), covariances.numel())
-            chosen = clip_cov_tokens(covariances, trainer.args.token_share, draws)
+            chosen = clip_cov_tokens(covariances, taken, trainer.args.token_share, draws)
             inputs["advantages"] = advantages.masked_fill(chosen, 0.0)
         else:
             chosen = kl_cov_tokens(covariances, trainer.args.token_share)
-            old = inputs.get("old_per_token_logps", log_probs)
             inputs["advantages"] = with_kl_penalty(advantages, log_probs - old, chosen)
         share = chosen.sum() / mask.sum()
         told = torch.stack([share, covariances[mask].mean(), torch.ones_like(share)])
@@ -80,9 +83,11 @@ def tokens(trainer: MicroCoderGRPOTrainer, inputs: dict[str, Any], log_probs: Te
 
 
 def as_trained(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[str, Any]:
-    """A scored batch with the credit of its tokens; sets the β of its updates."""
+    """A scored batch with the credit of its tokens, and with what stands beside it."""
     if trainer.args.kl_target is not None:
-        _adapt(trainer, output)
+        output = _with_kl_reward(trainer, output)
+    if trainer.args.imitate != "none":
+        output = imitation.as_trained(trainer, output)
     return output if trainer.args.token_credit == "none" else _with_credit(trainer, output)
 
 
@@ -97,14 +102,21 @@ def token_covariances(log_probs: Tensor, advantages: Tensor, mask: Tensor) -> Te
     return found.masked_fill(~mask, -torch.inf)
 
 
-def clip_cov_tokens(covariances: Tensor, share: float, draws: Tensor) -> Tensor:
+def clipped(log_ratio: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
+    """(B, T) bool: the tokens whose gradient the clip of the ratio takes."""
+    ratio = log_ratio.exp()
+    return -advantages * ratio.clamp(1 - low, 1 + high) > -advantages * ratio
+
+
+def clip_cov_tokens(covariances: Tensor, taken: Tensor, share: float, draws: Tensor) -> Tensor:
     """The (B, T) tokens that Clip-Cov takes out of the gradient: a ``share`` of all tokens, at
-    least one, at random among those whose covariance is within ``COVARIANCES`` (Eq. 11, 12).
+    least one, at random among those whose covariance is between ``COVARIANCES`` and whose gradient
+    the clip has not ``taken`` already (Eq. 11, 12).
 
     ``draws`` (B·T,) are U(0,1).
     """
     low, high = COVARIANCES
-    among = ((covariances >= low) & (covariances <= high)).flatten()
+    among = ((covariances > low) & (covariances < high) & ~taken).flatten()
     places = draws.to(among.device).masked_fill(~among, torch.inf).argsort()
     chosen = torch.zeros_like(among)
     chosen[places[: min(_count(covariances, share), int(among.sum()))]] = True
@@ -161,79 +173,42 @@ def line_mask(lines: Tensor, chosen: Sequence[Sequence[int]]) -> Tensor:
     return mask & (lines > 0)
 
 
-def auroc(scores: Sequence[float], right: Sequence[bool]) -> float:
-    """The probability that a right response has a higher score than a wrong one, ties counted
-    half; NaN where there are none of either.
+def span_mask(pieces: Sequence[Sequence[str]], spans: Sequence[Any], width: int) -> Tensor:
+    """(B, ``width``) bool: the tokens that hold any character of their response's span.
+
+    Args:
+        pieces: the texts of each response's tokens.
+        spans: (first character, one beyond the last) or None, of each response.
     """
-    ours, others = (np.array([s for s, r in zip(scores, right, strict=True) if r == which])
-                    for which in (True, False))  # fmt: skip
-    if not len(ours) or not len(others):
-        return float("nan")
-    gaps = ours[:, None] - others[None, :]
-    return float(((gaps > 0) + 0.5 * (gaps == 0)).mean())
-
-
-class Critic:
-    """CodeRL's critic of four outcomes: a linear layer on the hidden states of the untrained model.
-    The highest value of every unit over a response predicts its outcome, which trains the layer;
-    the layer on the state of a single token gives that token's probabilities.
-    """
-
-    def __init__(self, body: nn.Module, weights: Sequence[Sequence[float]] | None = None) -> None:
-        self.body = copy.deepcopy(body).eval().requires_grad_(False)
-        config: Any = self.body.config
-        units = int(config.hidden_size)
-        self.layer = torch.tensor(weights) if weights else torch.zeros(OUTCOMES, units + 1)
-
-    def _logits(self, states: Tensor) -> Tensor:
-        return states @ self.layer[:, :-1].T + self.layer[:, -1]
-
-    @torch.no_grad()
-    def states(self, ids: Tensor, mask: Tensor, tokens: int) -> Tensor:
-        """(B, T, H) of the last ``tokens`` of (B, W + T) ids."""
-        found: Tensor = self.body(input_ids=ids, attention_mask=mask).last_hidden_state
-        return found[:, -tokens:]
-
-    def of_responses(self, states: Tensor, mask: Tensor) -> Tensor:
-        """(B, 4) probabilities, from the tokens of a (B, T) bool mask."""
-        return self._logits(_highest(states, mask)).softmax(dim=-1)
-
-    def of_tokens(self, states: Tensor, outcomes: Tensor) -> Tensor:
-        """(B, T) probability of the (B,) outcomes that came."""
-        chosen = outcomes[:, None, None].expand(*states.shape[:2], 1)
-        return self._logits(states).softmax(dim=-1).gather(2, chosen).squeeze(2)
-
-    def learn(self, states: Tensor, mask: Tensor, outcomes: Tensor) -> None:
-        """Some steps on a batch's outcomes, by cross-entropy."""
-        pooled = _highest(states, mask)
-        self.layer = self.layer.clone().requires_grad_(True)
-        optimizer = torch.optim.SGD([self.layer], CRITIC_RATE)
-        with torch.enable_grad():
-            for _ in range(CRITIC_STEPS):
-                optimizer.zero_grad()
-                loss: Any = nn.functional.cross_entropy(self._logits(pooled), outcomes)
-                loss.backward()
-                optimizer.step()
-        self.layer = self.layer.detach()
-
-
-def _highest(states: Tensor, mask: Tensor) -> Tensor:
-    return states.masked_fill(~mask.unsqueeze(2), -torch.inf).amax(dim=1).nan_to_num(neginf=0.0)
+    mask = torch.zeros(len(pieces), width, dtype=torch.bool)
+    for row, (texts, span) in enumerate(zip(pieces, spans, strict=True)):
+        begins = 0
+        for place, text in enumerate(texts):
+            ends = begins + len(text)
+            if span and begins < span[1] and (ends > span[0] or ends >= begins == span[0] == 0):
+                mask[row, place] = True
+            begins = ends
+    return mask
 
 
 def _with_credit(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[str, Any]:
     notes = _notes(trainer, len(output["advantages"]))
     mask, credit = output["completion_mask"].bool(), trainer.args.token_credit
     own = output["advantages"].unsqueeze(1).expand(mask.shape)
-    if credit == "critic":
-        return {**output, "advantages": _criticised(trainer, output, mask, notes).to(own.dtype)}
-    if credit == "blame":
-        blamed = [[] if one["blamed"] is None else [one["blamed"]] for one in notes]
-        chosen = line_mask(_lines(trainer, output), blamed)
-        name, advantages = "blamed", own - BLAME * chosen
-    else:
+    if credit == "executed":
         chosen = line_mask(_lines(trainer, output), [one["unexecuted"] for one in notes])
         name, advantages = "unexecuted", own.masked_fill(chosen, 0.0)
+    else:
+        name, chosen = "blamed", torch.zeros_like(mask)
+        if credit == "blame":
+            pieces = [trainer.texts([[one] for one in ids]) for ids in trainer.sampled_ids]
+            spans = [one["blamed"] for one in notes]
+            chosen = span_mask(pieces, spans, mask.shape[1]).to(mask.device)
+        gained = trainer.total_rewards().to(mask.device) - _greedy_rewards(trainer, output)
+        assert trainer.critic is not None
+        outcomes = [one["outcome"] for one in notes]
+        weights = trainer.critic.weights(trainer, output, mask, outcomes)
+        advantages = credited(gained.nan_to_num(nan=0.0), chosen, weights)
     trainer.log_of_batch({f"task/{name}": (chosen.sum() / mask.sum()).item()})
     return {**output, "advantages": advantages.to(own.dtype)}
 
@@ -255,30 +230,15 @@ def _lines(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> Tensor:
     return lines
 
 
-def _criticised(
-    trainer: MicroCoderGRPOTrainer,
-    output: dict[str, Any],
-    mask: Tensor,
-    notes: Sequence[dict[str, Any]],
-) -> Tensor:
-    """(B, T) CodeRL's; the critic learns from the batch after it has judged it."""
-    critic, state = trainer.critic, trainer.checkpoint_state
-    assert critic is not None
-    if "critic" in state:
-        critic.layer = torch.tensor(state["critic"], device=mask.device)
-    critic.body.to(mask.device)
-    ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
-    seen = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
-    states = critic.states(ids, seen, mask.shape[1])
-    outcomes = torch.tensor([one["outcome"] for one in notes], device=mask.device)
-    scores = critic.of_responses(states, mask)[:, RIGHT].tolist()
-    weights = critic.of_tokens(states, outcomes)
-    critic.learn(states, mask, outcomes)
-    state["critic"] = critic.layer.tolist()
-    rewards = trainer.total_rewards().to(mask.device)
-    gained = (rewards - _greedy_rewards(trainer, output)).nan_to_num(nan=0.0)
-    trainer.log_of_batch({"task/critic_auroc": auroc(scores, (outcomes == RIGHT).tolist())})
-    return gained.unsqueeze(1) * weights
+def credited(gained: Tensor, blamed: Tensor, weights: Tensor) -> Tensor:
+    """(B, T) advantages (r - r_greedy - 0.3 blamed) p of CodeRL, which blames none, and RLTF.
+
+    Args:
+        gained: (B,) r - r_greedy.
+        blamed: (B, T) bool.
+        weights: (B, T) p.
+    """
+    return (gained.unsqueeze(1) - BLAME * blamed) * weights
 
 
 def _greedy_rewards(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> Tensor:
@@ -308,20 +268,30 @@ def _greedy_rewards(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> T
 # A KL term that adapts ----------------------------------------------------------------------------
 
 
-def adapted(beta: float, kl: float, target: float) -> float:
-    """β (1 + 0.1 clip(KL / target - 1, ±0.2)), KL and target in nats a response."""
-    return beta * (1 + KL_GAIN * min(KL_CLIP, max(-KL_CLIP, kl / target - 1)))
+def adapted(beta: float, kl: float, target: float, responses: int) -> float:
+    """β (1 + clip(|KL| / target - 1, ±0.2) n / 10,000) after n responses, KL and target in nats a
+    response.
+    """
+    error = min(KL_CLIP, max(-KL_CLIP, abs(kl) / target - 1))
+    return beta * (1 + error * responses / KL_HORIZON)
 
 
-def _adapt(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> None:
-    """β for the updates with this batch, from how far its policy is from the reference."""
+def _with_kl_reward(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[str, Any]:
+    """A batch whose advantages are those of the reward less β times the KL of the response; then β
+    for the next one, from how far its policy is from the reference. The loss has no KL term.
+    """
     if "old_per_token_logps" not in output:
         raise UserError("kl_target needs several updates a generation")
     gaps = output["old_per_token_logps"] - output["ref_per_token_logps"]
-    own = (gaps * output["completion_mask"]).sum(dim=1)
-    kl = trainer.gather(own).mean().item()  # of all processes, which must go on with one β
+    kl = trainer.gather((gaps * output["completion_mask"]).sum(dim=1))
+    beta = trainer.checkpoint_state.setdefault("beta", trainer.args.beta)
+    rewards = trainer.total_rewards().to(kl.device) - beta * kl
+    none = torch.zeros_like(rewards, dtype=torch.bool)
+    found = uncut_advantages(rewards, none, trainer.num_generations)
+    trainer.replace_advantages(output, found.to(output["advantages"].dtype))
     assert trainer.args.kl_target is not None
-    before = trainer.checkpoint_state.get("beta", trainer.args.beta)
-    trainer.beta = adapted(before, kl, trainer.args.kl_target)
-    trainer.checkpoint_state["beta"] = trainer.beta
-    trainer.log_of_batch({"task/beta": trainer.beta, "task/kl_a_response": kl})
+    mean = kl.mean().item()  # of all processes, which must go on with one β
+    after = adapted(beta, mean, trainer.args.kl_target, len(kl))
+    trainer.checkpoint_state["beta"] = after
+    trainer.log_of_batch({"task/beta": beta, "task/kl_a_response": mean})
+    return output

@@ -44,7 +44,7 @@ import torch
 from torch import Tensor
 
 from mcbench.errors import unknown
-from mcbench.grpo import advantages, batches, masking, tokens
+from mcbench.grpo import advantages, batches, imitation, masking, tokens
 from mcbench.grpo.checks import (
     idle_settings,
     inherited_settings,
@@ -53,6 +53,7 @@ from mcbench.grpo.checks import (
 )
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask, response_weights
+from mcbench.grpo.critic import Critic
 from mcbench.grpo.diversity import last_code_block, program_key
 from mcbench.grpo.generation import GenerationBatch, completion_text, generated, joined
 from mcbench.grpo.metrics import (
@@ -88,7 +89,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
     _paper = PAPER
     compute_metrics: Any  # of transformers, which never calls it without predictions
     stale: batches.StaleWeights | None = None
-    critic: tokens.Critic | None = None
+    critic: Critic | None = None
     _skipped = False  # whether the step is, by substitute_flat
     _told_of_rewards = False
 
@@ -138,8 +139,9 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         batches.set_up(self)
         if self.args.staleness:
             self.stale = batches.StaleWeights(self)
-        if self.args.token_credit == "critic":
-            self.critic = tokens.Critic(self.model.get_decoder())
+        if self.args.token_credit in ("critic", "blame"):
+            self.critic = Critic(self.model.get_decoder(), self.args.seed)
+            self.resume.parts.append(self.critic)
         self.stages = Stages(self)
         self._check_settings()
 
@@ -230,6 +232,16 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         """
         if self.args.token_rule != "none" and self.model.training:
             tokens.tokens(self, inputs, log_probs)
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        """TRL's, without the KL term where that is in the reward, and with what imitation adds."""
+        beta = self.beta
+        self.beta = beta if self.args.kl_target is None else 0.0
+        try:
+            loss = super()._compute_loss(model, inputs)
+        finally:
+            self.beta = beta
+        return loss if self.args.imitate == "none" else loss + imitation.loss(self, model, inputs)
 
     def as_trained(self, output: dict[str, Any]) -> dict[str, Any]:
         """What a batch is trained as, which its record does not show."""

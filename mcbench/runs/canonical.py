@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
 BEFORE: Mapping[str, Any] = {"kl_estimator": "k3", "temperature_probe_prompts": 16}
 """What runs did that were recorded before there was a setting for it."""
+NOT_ORIGINAL: Mapping[str, Any] = {
+    "token_credit": ("critic", "blame"),
+    "token_rule": ("clip_cov",),
+    "dynamic_sampling": True,
+    "substitute_flat": True,
+    "temperature_restore": True,
+    "kl_target": True,
+    "reward": ("rlef",),
+}
+"""Settings, or values of them, that were other functions than their papers' before 26 November
+2026: runs of that time are ``earlier``, and those since have another id."""
 DEFAULTS: Mapping[str, Any] = {
     **{
         name: value
@@ -54,9 +65,17 @@ _STATED = (
 _STATED_WITH = ("mask_ratio", "mask_when", "repeat_rule", "pass_k", "token_share")
 
 
+def is_of_originals(config: Config) -> bool:
+    """Whether something acts that was another function before; see :data:`NOT_ORIGINAL`."""
+    values = ((getattr(config, name), of) for name, of in NOT_ORIGINAL.items())
+    return any(value in of if isinstance(of, tuple) else bool(value) for value, of in values)
+
+
 def content(config: Config) -> dict[str, Any]:
     """What the run computes but for seed, model and data, as JSON has it."""
     algorithm, temperature = _algorithm(config)
+    if not config.earlier and is_of_originals(config):
+        algorithm["functions"] = "originals"
     scale = config.of_parts("scale")
     if temperature is not None:
         scale["temperature"] = temperature

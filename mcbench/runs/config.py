@@ -76,6 +76,10 @@ class Config(Algorithm):
         "run", (), "trackers that get metrics, samples and claims' verdicts as well"
     )
 
+    earlier: bool = _execution(
+        "run", False, "trained by functions that stood here before the originals': only read"
+    )
+
     model: str = _setting("model and data", ..., "nano model, directory or hub id", "name")
     train_set: str = _setting("model and data", "nano:train", "problems trained on", "name")
     train_limit: Positive | None = _later(
@@ -414,12 +418,13 @@ MEASURED = (
 
 
 def _with_later_settings(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A configuration that was recorded before the settings ``BEFORE`` with what they stand at,
-    and under its recipe's present name: ``grpo`` averaged per response then.
+    """A configuration that was recorded before there was ``earlier``, or the settings ``BEFORE``,
+    with what they stand at, and under its recipe's present name: ``grpo`` averaged per response
+    then.
     """
+    found = {"earlier": True, **data}
     if "kl_estimator" in data:
-        return data
-    found = dict(data)
+        return found
     if data.get("beta"):
         found["kl_estimator"] = BEFORE["kl_estimator"]
     if any(data.get(name) is not None for name in MEASURED):

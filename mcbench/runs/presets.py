@@ -54,6 +54,8 @@ _REPAIR: dict[str, Any] = {
     "steps": 96,
     "eval_every": 24,
 }
+EARLIER_MODELS = {"nano-traced": "ec7940fb6994afc0", "nano-untraced": "5f44f8935226f169"}
+"""Digests of base models that other ones have replaced, which earlier runs are known by."""
 _TRACES: dict[str, Any] = {**_NANO, "model": "nano-traced", "steps": 96, "eval_every": 24}
 
 _BRANCHES: dict[str, Any] = {

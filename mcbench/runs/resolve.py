@@ -10,6 +10,7 @@ from mcbench.errors import UserError, unknown
 from mcbench.grpo.temperature import check_stages, parse_stages
 from mcbench.runs.config import Config, check_known, preset
 from mcbench.runs.presets import (
+    EARLIER_MODELS,
     PAPER_TARGET_DIVERSITY,
     PROFILES,
     TARGET_DIVERSITY,
@@ -52,10 +53,15 @@ def resolve(
     embedded = all(name in SETS for name in sets)  # they do not change while a program runs
     return config.model_copy(
         update={
-            "model_digest": model_digest(config.model),
+            "model_digest": earlier_model(config) or model_digest(config.model),
             "data_digest": (_embedded_digest if embedded else _data_digest)(*sets),
         }
     )
+
+
+def earlier_model(config: Config) -> str | None:
+    """The digest of a model that was another one when an ``earlier`` run was trained."""
+    return EARLIER_MODELS.get(config.model) if config.earlier else None
 
 
 def _data_digest(train_set: str, test_set: str) -> str:

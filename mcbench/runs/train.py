@@ -33,8 +33,10 @@ from mcbench.evaluator import AuditedCodeReward, CodeReward, Evaluator
 from mcbench.files import digest, read_lines, write_json
 from mcbench.grpo.temperature import Choice
 from mcbench.runs.arguments import lora, trainer_arguments
+from mcbench.runs.canonical import is_of_originals
 from mcbench.runs.config import Config
 from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
+from mcbench.runs.presets import EARLIER_MODELS
 from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
 from mcbench.runs.provenance import (
     commit,
@@ -196,6 +198,11 @@ class _Session:
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
         self.task = task_of(self.train_problems)
         self.task.check_reward(config.reward)
+        if config.earlier and (is_of_originals(config) or config.model in EARLIER_MODELS):
+            raise UserError(
+                "a run of earlier functions or models (earlier=true) is read and not trained "
+                "again: they are gone; without it the run has the original's"
+            )
         if config.feedback is not None:
             self._check_episodes()
         self.part = (  # what small evaluations measure

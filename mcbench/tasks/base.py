@@ -69,7 +69,8 @@ class Task:
     ``environment(evaluator, feedback, training, reward)`` is what episodes of several turns are
     played in, and ``feedback`` what may be told in them. ``measure`` is what pages call the share
     of held-out responses that passed. ``thresholds`` are of the rewards that have other ones than
-    :data:`RIGHT_AT` and :data:`WRONG_AT`.
+    :data:`RIGHT_AT` and :data:`WRONG_AT`. ``answer`` gives a right response, without its end token,
+    where the task has one.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Task:
     feedback: tuple[str, ...] = ()
     measure: str = PASS_AT_1
     thresholds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    answer: Callable[[Problem], str] | None = None
 
     def thresholds_of(self, reward: str) -> tuple[float, float]:
         """From which value of a reward on a response is right, and up to which it is wrong."""

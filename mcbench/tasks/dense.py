@@ -8,9 +8,10 @@ or no Python), a runtime error (or a limit), wrong answers, right ones. The rewa
 - ``outcomes``: 1, -0.3 (wrong), -0.6 (runtime), -1 (no program), as CodeRL (Le et al. 2022, arXiv
   2207.01780, Eq. 4) and StepCoder (Dou et al. 2024, arXiv 2402.01391) have it.
 - ``ratio``: RLTF's (Liu et al. 2023, arXiv 2307.04349): as before, but -0.3 + 1.3 x the share of
-  tests that are right.
-- ``similarity``: PPOCoder's (Shojaee et al. 2023, arXiv 2301.13816): 1 if it compiles, else -1,
-  plus :func:`ast_match` and :func:`data_flow_match` with the reference. It never asks the tests.
+  tests that are right (``datasets/utils.py`` of Zyq-scut/RLTF).
+- ``ppocoder``: PPOCoder's (Shojaee et al. 2023, arXiv 2301.13816): 1 if it compiles, else -1, plus
+  its likeness to the reference, whether it compiles or not (:mod:`mcbench.tasks.code_bleu`;
+  ``get_reward`` in its ``reward.py``). It never asks the tests.
 
 :func:`blamed` and the traced lines become weights of tokens (:mod:`mcbench.grpo.tokens`). The trace
 is printed by the process that runs the response, which could forge it: it decides no reward.
@@ -21,7 +22,6 @@ from __future__ import annotations
 import ast
 import json
 import warnings
-from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -31,18 +31,24 @@ from mcbench.evaluator.submission import Result, StdioTest
 from mcbench.nano.words import FENCE_CLOSE
 from mcbench.tasks.base import TESTS, Judged, Task
 from mcbench.tasks.branches import LIMIT_S, NAME, load
+from mcbench.tasks.code_bleu import matches
 
 NO_PROGRAM, RUNTIME, WRONG, RIGHT = range(4)
 """Outcomes, as CodeRL's critic numbers them from bad to good."""
 OUTCOMES = ("no program", "runtime error", "wrong answer", "")
 COARSE = (-1.0, -0.6, -0.3, 1.0)
-BLAME = -0.3
-"""RLTF's, of a token on a blamed line."""
 MOST = 2000
 """Characters of a program; a longer answer is no program."""
 Trace = tuple[list[int], list[tuple[str, int]]]
-"""Lines that ran on any input; the exception and line of each input's run that broke off."""
-_WHOLE_TEXT = ("TLE", "MLE", "OLE")
+"""Lines that ran on any input; what each input's run that broke off said last, and its line."""
+LIMITS = ("TLE", "MLE", "OLE")
+WHOLE = (0, 10**9)
+"""The span of a whole response."""
+NOBODY = (
+    "inconsistent use of tabs", "unindent does not match", "EOF while scanning triple-quoted",
+    "duplicate argument", "import * only allowed",
+)  # fmt: skip
+ENDS_EARLY = ("unexpected EOF while parsing", "invalid syntax", "EOL while scanning")
 
 _TRACER = """\
 import sys, io, json
@@ -66,7 +72,8 @@ for text in INPUTS:
             if step.tb_frame.f_code.co_filename == "<answer>":
                 line = step.tb_lineno
             step = step.tb_next
-        failed.append([type(error).__name__, line])
+        said = str(error)[:200]
+        failed.append([type(error).__name__ + (": " + said if said else ""), line])
     sys.settrace(None)
 sys.stdin, sys.stdout = sys.__stdin__, out
 print(json.dumps([sorted(ran), failed]))
@@ -81,21 +88,19 @@ def program_of(problem: Problem, response: str) -> str | None:
     return problem.metadata["given"] + code if fence and len(code) <= MOST else None
 
 
-def parsed(code: str | None) -> ast.Module | int:
-    """The tree of a program; where it does not compile the line that is at fault, 0 where none is
-    or there is no program.
-    """
+def parsed(code: str | None) -> ast.Module | SyntaxError | None:
+    """The tree of a program, or why it does not compile; None without a program or a reason."""
     if code is None:
-        return 0
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(code, "answer", "exec", dont_inherit=True)
             return ast.parse(code)
     except SyntaxError as error:
-        return error.lineno or 0
+        return error
     except (ValueError, RecursionError, MemoryError):
-        return 0
+        return None
 
 
 def outcome_of(result: Result | None) -> int | None:
@@ -107,76 +112,57 @@ def outcome_of(result: Result | None) -> int | None:
     found = set(result.verdicts)
     if "IE" in found:
         return None
-    if found & {"RE", *_WHOLE_TEXT}:
+    if found & {"RE", *LIMITS}:
         return RUNTIME
     return WRONG if "WA" in found else RIGHT
 
 
-def ast_match(ours: ast.AST, gold: ast.AST) -> float:
-    """Share of the reference's subtrees that ours has too, each as often at most as it has them
-    (CodeBLEU's syntactic match, Ren et al. 2020, arXiv 2009.10297, section 3.2: names and constants
-    are leaves that do not count).
-    """
-    wanted, found = _subtrees(gold), _subtrees(ours)
-    return sum((wanted & found).values()) / max(1, wanted.total())
+def fault(
+    code: str, error: SyntaxError | None, failed: Sequence[tuple[str, int]], verdicts: Sequence[str]
+) -> str | None:
+    """RLTF's fine-grained feedback (section 3.3 and Table 1; ``ErrorFinder`` in its
+    ``program_feedback.py``): the text that is at fault in a program, empty for all of it; None
+    where nothing is to blame.
 
-
-def _subtrees(tree: ast.AST) -> Counter[str]:
-    return Counter(
-        text for node in ast.walk(tree) if "(" in (text := _shape(node)).partition("(")[2]
-    )
-
-
-def _shape(node: ast.AST) -> str:
-    children = ast.iter_child_nodes(node)
-    inner = ",".join(_shape(one) for one in children if not isinstance(one, ast.expr_context))
-    return f"{type(node).__name__}({inner})"
-
-
-def data_flow_match(ours: ast.AST, gold: ast.AST) -> float:
-    """Share of the reference's data-flow edges that ours has too (CodeBLEU, section 3.3): an edge
-    says which variables a variable's value comes from; variables are numbered by appearance. 1
-    where the reference has none.
-    """
-    wanted, found = _flows(gold), _flows(ours)
-    return sum((wanted & found).values()) / wanted.total() if wanted else 1.0
-
-
-def _flows(tree: ast.AST) -> Counter[tuple[int, tuple[int, ...]]]:
-    numbers: dict[str, int] = {}
-
-    def names(node: ast.AST) -> list[int]:
-        found = [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
-        return sorted({numbers.setdefault(name, len(numbers)) for name in found})
-
-    flows: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    for node in ast.walk(tree):
-        pairs: list[tuple[ast.AST, ast.AST]] = []
-        if isinstance(node, ast.Assign):
-            pairs = [(target, node.value) for target in node.targets]
-        elif isinstance(node, ast.AugAssign):
-            pairs = [(node.target, node)]
-        elif isinstance(node, (ast.comprehension, ast.For)):
-            pairs = [(node.target, node.iter)]
-        for target, value in pairs:
-            sources = tuple(names(value))
-            flows.update((one, sources) for one in names(target))
-    return flows
-
-
-def blamed(failed: Sequence[tuple[str, int]], verdicts: Sequence[str]) -> int | None:
-    """RLTF's fine-grained feedback on a program that was run: the line (from 1) at which the first
-    run broke off, 0 for the whole text (a limit, too deep a recursion, an unexpected end), None
-    where none broke off.
+    A program that does not compile: its line, without the space around it; all of it where the
+    parser gave up on the last line; nothing for errors that may come from elsewhere, such as a
+    wrong dedent. One that breaks off: the line it did so at; all of it where time or recursion was
+    too much; nothing for a ``RuntimeError``, for an exit and where the process was ended.
 
     Args:
-        failed: (name of the exception, line) of each run that did.
+        failed: (last line of the traceback, line from 1) of each run that broke off.
     """
-    if set(verdicts) & set(_WHOLE_TEXT):
-        return 0
-    for name, line in failed:
-        return 0 if name in ("RecursionError", "EOFError") else line
+    lines = code.removesuffix("\n").split("\n")
+    if error is not None:
+        told = str(error.msg)
+        if any(one in told for one in NOBODY):
+            return None
+        at = error.lineno or 0
+        if any(one in told for one in ENDS_EARLY) and at == len(lines):
+            return ""
+        line = lines[at - 1] if 0 < at <= len(lines) else ""
+        return (line if "unexpected indent" in told else line.strip()) or None
+    if "TLE" in verdicts:
+        return ""
+    for told, at in failed:
+        if "RuntimeError" in told or told.startswith("SystemExit"):
+            return None
+        if "RecursionError" in told:
+            return ""
+        if told in code:  # such as a bare ``raise NAME``
+            return told
+        return (lines[at - 1].strip() if 0 < at <= len(lines) else "") or None
     return None
+
+
+def blamed(response: str, text: str | None) -> tuple[int, int] | None:
+    """The span of characters of a response that :func:`fault` blames: where the text first stands,
+    as RLTF's ``find_position`` has it; None where it was given.
+    """
+    if not text:
+        return None if text is None else WHOLE
+    at = response.find(text)
+    return None if at < 0 else (at, at + len(text))
 
 
 def unexecuted(tree: ast.AST, ran: Collection[int]) -> list[int]:
@@ -196,12 +182,12 @@ def reward_of(reward: str, outcome: int, ratio: float, alike: float) -> float:
 
     Args:
         ratio: share of the tests that are right.
-        alike: :func:`ast_match` plus :func:`data_flow_match`, 0 to 2.
+        alike: both :func:`mcbench.tasks.code_bleu.matches`, 0 to 2.
     """
     if reward == TESTS:
         return float(outcome == RIGHT)
-    if reward == "similarity":
-        return -1.0 if outcome == NO_PROGRAM else 1.0 + alike
+    if reward == "ppocoder":
+        return (-1.0 if outcome == NO_PROGRAM else 1.0) + alike
     if reward == "ratio" and outcome == WRONG:
         return -0.3 + 1.3 * ratio
     return COARSE[outcome]
@@ -213,7 +199,7 @@ def judge(
     """See the module."""
     codes = [program_of(p, text) for p, text in zip(problems, responses, strict=True)]
     trees = [parsed(code) for code in codes]
-    places = [place for place, tree in enumerate(trees) if not isinstance(tree, int)]
+    places = [place for place, tree in enumerate(trees) if isinstance(tree, ast.Module)]
     asked = [problems[place].submission(codes[place] or "") for place in places]
     if reward != TESTS:
         asked += [_traced(problems[place], codes[place] or "") for place in places]
@@ -221,8 +207,8 @@ def judge(
     known = dict(zip(places, results[: len(places)], strict=True))
     traces = dict(zip(places, map(_trace, results[len(places) :]), strict=False))
     return [
-        _judged(reward, problem, tree, known.get(place), traces.get(place))
-        for place, (problem, tree) in enumerate(zip(problems, trees, strict=True))
+        _judged(reward, problem, text, tree, known.get(place), traces.get(place))
+        for place, (problem, text, tree) in enumerate(zip(problems, responses, trees, strict=True))
     ]
 
 
@@ -247,27 +233,24 @@ def _trace(result: Result) -> Trace | None:
 def _judged(
     reward: str,
     problem: Problem,
-    tree: ast.Module | int,
+    response: str,
+    tree: ast.Module | SyntaxError | None,
     result: Result | None,
     trace: Trace | None,
 ) -> Judged:
     outcome = outcome_of(result)
     if outcome is None:
         return Judged(None, None)
-    syntax = flow = ratio = 0.0
-    ran, failed = trace or ([], [])
+    given = problem.metadata["given"]
+    code = given + response.partition(FENCE_CLOSE)[0][:MOST]
+    syntax, flow = matches(code, problem.references[0])
+    ratio, (ran, failed), verdicts = 0.0, trace or ([], []), list[str]()
     skipped: list[int] = []
-    if isinstance(tree, int) or result is None:
-        line: int | None = tree if isinstance(tree, int) else 0
-    else:
-        gold = ast.parse(problem.references[0])
-        syntax, flow = ast_match(tree, gold), data_flow_match(tree, gold)
-        ratio = result.verdicts.count("AC") / len(problem.tests)
-        line = blamed(failed, result.verdicts)
+    if result is not None and isinstance(tree, ast.Module):
+        verdicts = list(result.verdicts)
+        ratio = verdicts.count("AC") / len(problem.tests)
         skipped = unexecuted(tree, ran) if trace else []
-    given = problem.metadata["given"].count("\n")
-    if line:  # one that was given is nobody's fault
-        line = line - given if line > given else None
+    error = tree if isinstance(tree, SyntaxError) else None
     parts = {
         "no_program": float(outcome == NO_PROGRAM),
         "runtime_error": float(outcome == RUNTIME),
@@ -276,8 +259,8 @@ def _judged(
     }
     notes = {
         "outcome": outcome,
-        "blamed": line,
-        "unexecuted": [one - given for one in skipped if one > given],
+        "blamed": blamed(response, fault(code, error, failed, verdicts)),
+        "unexecuted": [one for line in skipped if (one := line - given.count("\n")) > 0],
     }
     value = reward_of(reward, outcome, ratio, syntax + flow)
     return Judged(value, outcome == RIGHT, parts, OUTCOMES[outcome], json.dumps(notes))
@@ -287,8 +270,9 @@ TASK = Task(
     NAME,
     ("branches:train", "branches:test", "branches-steps:train"),
     load,
-    (TESTS, "outcomes", "ratio", "similarity"),
+    (TESTS, "outcomes", "ratio", "ppocoder"),
     judge,
     # All that the reference has; what compiles has 1 or more, whatever it does.
-    thresholds={"similarity": (3.0, COARSE[NO_PROGRAM])},
+    thresholds={"ppocoder": (3.0, 0.99)},
+    answer=lambda one: one.references[0].removeprefix(one.metadata["given"]) + FENCE_CLOSE,
 )

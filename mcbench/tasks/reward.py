@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mcbench.data.schema import Problem
+from mcbench.errors import UserError
 from mcbench.evaluator.reward import LogExtra, text_of
 from mcbench.tasks.base import Judged, Task
 
@@ -27,6 +28,16 @@ class TaskReward:
         self.task, self.reward, self.evaluator = task, reward, evaluator
         self.problems = {problem.id: problem for problem in problems}
         self.__name__ = reward  # the name under which TRL logs it
+
+    def answer(self, problem_id: str) -> str:
+        """A right response to a problem, to be imitated.
+
+        Raises:
+            UserError: the task has none.
+        """
+        if self.task.answer is None:
+            raise UserError(f"the task {self.task.name!r} has no answers that could be imitated")
+        return self.task.answer(self.problems[problem_id])
 
     def __call__(
         self,

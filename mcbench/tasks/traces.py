@@ -2,9 +2,11 @@
 
 CWM (Copet et al. 2025, arXiv 2510.02387) is trained on traces of ``sys.settrace``: the source with
 a mark where the trace starts, then frames of four kinds, each with the line it is at. ``call`` and
-``line`` frames carry the local variables as JSON, ``..`` where they did not change; ``return`` and
-``exception`` frames carry no locals but what is returned or raised. Its reinforcement rewards 1 or
--1 at the end.
+``line`` frames carry the local variables as JSON whose values are strings, what Python shows of
+them, and ``..`` for a variable that is as it was in the frame before; ``return`` and ``exception``
+frames carry no locals but a string of what is returned or raised (``PROMPTING_GUIDE.md`` and
+``demos/cwmdbg.py`` of facebookresearch/cwm). Its reinforcement is on programs, not on traces; that
+of the ``frames`` arm is ours, with its 1 or -1 at the end.
 
 Here the program is a described pipeline as a function of a list, and a response is its frames. It
 passed if all frames are right, which is reward 1 (else -1, also where it is malformed); ``frames``
@@ -42,10 +44,12 @@ START = "  # << START_OF_TRACE\n"
 KINDS = ("call", "line", "return", "exception")
 PHRASES = (
     *(f"<{kind}>" for kind in KINDS),
-    *("<at>", "<arg>", '{"a": [', "]}", "..", HEAD, START, "Trace.\n", "solve([", "])\n"),
+    *("<at>", '<arg>"', '"\n', '{"a": "[', ']"}', '{"a": ".."}', HEAD, START, "Trace.\n"),
+    *("solve([", "])\n"),
     *("Answer:\n", "    a = ", "    return ", "return ", "max(a)", "ValueError"),
 )
-FRAME = re.compile(r"<(call|line)>(\.\.|\{.*\})<at>(.*)|<(return|exception)>(.*)<arg>(.*)")
+FRAME = re.compile(r"<(call|line)>(\{.*\})<at>(.*)|<(return|exception)>(.*)<arg>(.*)")
+SAME = ".."
 Frame = tuple[str, Any, str]
 """Kind; locals, or what is returned or raised; the line, without its indentation."""
 
@@ -86,38 +90,47 @@ def trace(source: str, values: Sequence[int]) -> list[Frame]:
 
 
 def write(frames: Sequence[Frame]) -> str:
-    """Frames as text, one a line. A space before every number keeps it one token, and JSON."""
-    text, last = "", None
+    """Frames as text, one a line."""
+    text, last = "", dict[str, Any]()
     for kind, told, line in frames:
         if kind in ("call", "line"):
-            shown = ".." if told == last else _json(told)
-            text, last = text + f"<{kind}>{shown}<at>{line}\n", told
+            shown = {
+                name: SAME if name in last and last[name] == value else _shown(value)
+                for name, value in told.items()
+            }
+            text, last = text + f"<{kind}>{json.dumps(shown)}<at>{line}\n", told
         else:
-            text += f"<{kind}>{line}<arg>{told if kind == 'exception' else _json(told)}\n"
+            shown_value = told if kind == "exception" else _shown(told)
+            text += f"<{kind}>{line}<arg>{json.dumps(shown_value)}\n"
     return text
 
 
-def _json(value: Any) -> str:
-    return re.sub(r"(?<![\w-])(?=-?\d)", " ", json.dumps(value, separators=(",", ": "))).replace(
-        ":  ", ": "
-    )
+def _shown(value: Any) -> str:
+    """A value as Python shows it, but for a space before every number, which keeps it one token."""
+    return re.sub(r"(?<![\w-])(?=-?\d)", " ", repr(value)).replace(",  ", ", ")
+
+
+def _value(shown: str) -> Any:
+    return None if shown == "None" else json.loads(shown)
 
 
 def read(text: str) -> tuple[list[Frame | None], bool]:
     """The frames of a response, None for a line that is none; and whether all lines are frames."""
     frames: list[Frame | None] = []
-    last: Any = None
+    last: dict[str, Any] = {}
     for line in text[:MAX_ANSWER].strip("\n").split("\n"):
         frame = None
         if found := FRAME.fullmatch(line):
             try:
                 if found[1]:
-                    last = last if found[2] == ".." else json.loads(found[2])
+                    told = json.loads(found[2]).items()
+                    last = {k: last[k] if one == SAME else _value(one) for k, one in told}
                     frame = (found[1], last, found[3].strip())
                 else:
-                    told = found[6] if found[4] == "exception" else json.loads(found[6])
-                    frame = (found[4], told, found[5].strip())
-            except (ValueError, RecursionError):
+                    said = json.loads(found[6])
+                    value = said if found[4] == "exception" else _value(said)
+                    frame = (found[4], value, found[5].strip())
+            except (ValueError, RecursionError, TypeError, KeyError):
                 frame = None
         frames.append(frame)
     return frames, None not in frames and len(text) <= MAX_ANSWER
@@ -154,7 +167,7 @@ def draw(rng: random.Random, split: Split) -> tuple[described.Described, str, li
         frames = trace(source, values)
         held = [v for _, told, _ in frames for v in _numbers(told)]
         if held and min(held) >= 0 and max(held) <= LARGEST:
-            shown = _json(values)
+            shown = _shown(values)
             asked = f"Trace.\n{source.replace(HEAD, HEAD + START.rstrip())}solve({shown})\n"
             return task, source, frames, asked + "Answer:\n"
 

@@ -2,9 +2,10 @@
 
 Source: RLEF (Gehring et al. 2025, arXiv 2410.02089), section 2: after each attempt
 the public tests run; where one fails the model is told and tries again, at most three times; at the
-end +1 where all tests pass, public and hidden, else -1, and -0.2 for every turn without valid code.
-The paper's KL term and its critic of turns are left out: the advantage is GRPO's, of the whole
-episode.
+end +1 where all tests pass, public and hidden, else -1, and -0.2 for every turn before that without
+valid code. The paper's KL term and its critic of turns are left out, which gives a turn the sum of
+the rewards from it on, less what it was expected to be: the advantage here is GRPO's, of the sum
+over the episode, so that a later turn bears the -0.2 of an earlier one.
 
 Problems: :mod:`mcbench.nano.turns`. Feedback is ``failing`` (the first public test that failed),
 ``shuffled`` (what an episode with another problem is told: as many tokens, nothing to learn) or
@@ -98,8 +99,12 @@ def failing_test(problem: Problem, verdict: str) -> int | None:
 
 
 def turn_reward(verdict: str, passed: bool, ends: bool) -> float:
-    """Of one turn, which ``ends`` the episode or does not."""
-    return (NO_PROGRAM if verdict == NO_CODE else 0.0) + ends * (SOLVED if passed else FAILED)
+    """Of one turn, which ``ends`` the episode or does not (section 2.2: the first case that holds,
+    the last of them meant for "invalid code in non-final responses").
+    """
+    if ends:
+        return SOLVED if passed else FAILED
+    return NO_PROGRAM if verdict == NO_CODE else 0.0
 
 
 def environment(
@@ -139,6 +144,6 @@ TASK = Task(
     judge,
     environment=environment,
     feedback=get_args(Feedback),
-    # Also where turns without a program came before the right one, and less than where all failed.
+    # Also where turns without a program came before the right one.
     thresholds={"rlef": ((SOLVED + (TURNS - 1) * NO_PROGRAM) / 2, FAILED / 2)},
 )

@@ -16,7 +16,7 @@ LOGGED = (
     *(f"eval/{name}" for name in ("selected", "single", "frames")),
     *(f"eval/{name}" for name in ("switch", "regret_25", "regret_drifted", "f05")),
     *(f"task/{name}" for name in ("runtime_error", "ast_match", "data_flow_match", "passed")),
-    "task/critic_auroc",
+    *("task/critic_auroc", "entropy/all_responses"),
 )
 # By claim: what arms end at above the base, by kind; and what evaluations tell.
 EFFECTS = {
@@ -48,6 +48,16 @@ EFFECTS = {
     "W3": {"srpo": EVERY},
     "W4": {"dapo_whole": EVERY},
     "W5": {"microcoder": EVERY},
+}
+AGAIN = {
+    "S5": "S2", "S6": "S3", "X3": "X1", "X4": "X2", "V6": "V1", "V7": "V2", "V8": "V3", "V9": "V4",
+    "F5": "F1", "W6": "W1", "W7": "W2", "W8": "W3", "W9": "W4", "W10": "W5",
+}  # fmt: skip
+EFFECTS |= {new: EFFECTS[old] for new, old in AGAIN.items()}
+EFFECTS |= {
+    "F6": {"stale_mixed": EVERY},
+    "W11": {"dynamic": EVERY},
+    "W12": {"clip_cov": {**EVERY, "entropy/all_responses": 20}},
 }
 
 
@@ -86,9 +96,14 @@ def test_a_planted_effect_is_found_absent_or_reversed(name, effect):
     family = len(claims_of(claim.experiment))
     found = decide(measured, min(1.0, family * measured.p), family)
     wanted = {1: {"supported"}, 0: {"no effect", "inconclusive", "mixed"}, -1: {"contradicted"}}
-    if name in ("S1", "S3", "A1", "A2") and effect == -1:
+    if name in ("S1", "S3", "S6", "A1", "A2") and effect == -1:
         wanted[-1].add("mixed")
-    if name in ("V3", "F2"):  # as high as the other, less the margin: which equal arms are
+    if name in (
+        "V3",
+        "V8",
+        "F2",
+        "F6",
+    ):  # as high as the other, less the margin: which equal arms are
         wanted[0].add("supported")
     if name == "F3":  # the base is below what one search finds
         wanted[0] = {"mixed", "contradicted"}

@@ -49,7 +49,7 @@ def run(output_dir: str, per_device: int, size: int) -> dict[str, Any]:
     trainer = MicroCoderGRPOTrainer(
         make_model(),
         reward,
-        MicroCoderGRPOConfig(**{**common_args(output_dir), **changes}, dynamic_sampling=2),
+        MicroCoderGRPOConfig(**{**common_args(output_dir), **changes}, dynamic_sampling=12),
         make_dataset(),
         processing_class=make_tokenizer(),
         rollout_func=rollout,
@@ -62,7 +62,6 @@ def run(output_dir: str, per_device: int, size: int) -> dict[str, Any]:
         "rewards": [batch.rewards.tolist() for batch in batches],
         "advantages": [[round(a, 4) for a in batch.advantages.tolist()] for batch in batches],
         "sampled": logged(trainer, "dynamic/groups_sampled"),
-        "left": logged(trainer, "dynamic/flat_left"),
         "columns": [sorted(batch.columns) for batch in batches],
         "mean": logged(trainer, "completions/mean_length"),
     }

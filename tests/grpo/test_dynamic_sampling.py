@@ -9,7 +9,8 @@ import pytest
 import torch
 from datasets import Dataset
 
-from mcbench.grpo.batches import flat_groups
+from mcbench.errors import UserError
+from mcbench.grpo.batches import flat_groups, next_prompts, with_signal
 from mcbench.grpo.diversity import distinct_n, grouped
 
 from . import shared_out
@@ -47,39 +48,85 @@ def test_further_prompts_replace_flat_groups(make_trainer):
         assert all(len(set(ids[i : i + 4])) == 1 for i in range(0, 16, 4))
         assert [len(row) for row in batch.log_probs] == batch.lengths.tolist()
     assert max(logged(trainer, "dynamic/groups_sampled")) > 1
-    assert logged(trainer, "dynamic/flat_left") == [0, 0, 0]
     assert max(scored) == 16
     assert len(scored) > 6
 
 
 def test_further_prompts_are_not_those_that_were_solved(make_trainer):
     asked = []
+
+    def reward(problem_id, **_):  # every third group has a signal
+        asked.append(problem_id[0])
+        return [float(len(asked) % 3 == 0 and n == 0) for n in range(4)]
+
     trainer = make_trainer(
         dynamic_sampling=9, drop_above=0.5, steps_per_generation=1, gradient_accumulation_steps=2,
-        remove_unused_columns=False, max_steps=1,
-        trainer={"reward_funcs": lambda problem_id, **_: asked.append(problem_id[0]) or [0.0] * 4},
+        remove_unused_columns=False, max_steps=1, trainer={"reward_funcs": reward},
     )  # fmt: skip
     solved = [f"p{n}" for n in range(8)]
     trainer.checkpoint_state["solved"] = solved
     trainer.train()
-    assert len(asked) == 20  # two batches, which are of one update
+    assert len(asked) == 6  # two batches, which are of one update
     assert not set(asked) & set(solved)
-    assert asked[1:10] != asked[11:]
 
 
-def test_groups_that_stay_flat_are_kept_and_said(make_trainer):
+# Groups of the batches that are sampled one after another, with a signal (1) or without (0), how
+# many are wanted, and what verl's ``dapo_ray_trainer.py`` trains on: (batch, group) of each. None:
+# an error.
+GATHERED = [
+    ("1", 1, [(0, 0)]), ("0 1", 1, [(1, 0)]), ("0 0", 1, None), ("11", 2, [(0, 0), (0, 1)]),
+    ("10 01", 2, [(0, 0), (1, 1)]), ("10 11", 2, [(0, 0), (1, 0)]), ("00 11", 2, [(1, 0), (1, 1)]),
+    ("00 00 11", 2, [(2, 0), (2, 1)]), ("10 00", 2, None), ("10 00 01", 2, [(0, 0), (2, 1)]),
+    ("111", 3, [(0, 0), (0, 1), (0, 2)]), ("110 100", 3, [(0, 0), (0, 1), (1, 0)]),
+    ("110 111", 3, [(0, 0), (0, 1), (1, 0)]), ("001 010 100", 3, [(0, 2), (1, 1), (2, 0)]),
+    ("100 000 000", 3, None),
+    ("0101 1010", 4, [(0, 1), (0, 3), (1, 0), (1, 2)]),
+    ("0111 1110", 4, [(0, 1), (0, 2), (0, 3), (1, 0)]),
+    ("0000 1111", 4, [(1, n) for n in range(4)]),
+    ("1000 0100 0010 0001", 4, [(n, n) for n in range(4)]), ("1000 0100 0010", 4, None),
+    ("1111 1111", 4, [(0, n) for n in range(4)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sampled", "wanted", "trained"), GATHERED)
+def test_groups_are_gathered_as_dapo_does(sampled, wanted, trained):
+    asked = []
+    flags = ([one == "0" for one in batch] for batch in sampled.split())
+    batches = (asked.append(1) or batch for batch in flags)
+    if trained is None:
+        with pytest.raises(UserError, match="groups whose responses"):
+            with_signal(batches, wanted)
+        return
+    assert with_signal(batches, wanted) == trained
+    assert len(asked) == trained[-1][0] + 1  # no batch more than needed
+
+
+def test_prompts_come_at_most_once_in_an_epoch():
+    epochs = [[next_prompts(taken, 3, 10, 0) for taken in range(e, e + 9, 3)] for e in (0, 9)]
+    for batches in epochs:
+        places = [one for batch in batches for one in batch]
+        assert len(set(places)) == len(places) == 9
+        assert set(places) <= set(range(10))
+    assert epochs[0] != epochs[1]
+    assert next_prompts(3, 3, 10, 0) == epochs[0][1] != next_prompts(3, 3, 10, 1)
+
+
+def test_batches_without_a_signal_are_an_error(make_trainer):
     trainer = make_trainer(
         dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
     )
-    trainer.train()
-    assert logged(trainer, "dynamic/groups_sampled") == [3]
-    assert logged(trainer, "dynamic/flat_left") == [1]
+    with pytest.raises(UserError, match="2 batches had 0 of 1 groups"):
+        trainer.train()
 
 
 def test_the_time_of_a_batch_holds_all_rounds_of_its_sampling(make_trainer, monkeypatch):
-    trainer = make_trainer(
-        dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
-    )
+    calls = []
+
+    def at_last(prompts, **_):
+        calls.append(1)
+        return [float(len(calls) > 2 and place == 0) for place in range(4)]
+
+    trainer = make_trainer(dynamic_sampling=3, max_steps=1, trainer={"reward_funcs": at_last})
     clock = itertools.count()  # a second passes with every look at it
     monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
     trainer.train()
@@ -167,7 +214,7 @@ def test_tools_and_environments(make_trainer, sampled_by, own_loop):
             **of, "train_dataset": spoken(), "processing_class": tool_tokenizer(),
             "on_generation": batches.append,
         },
-        per_device_train_batch_size=16, max_steps=2, steps_per_generation=2, dynamic_sampling=3,
+        per_device_train_batch_size=16, max_steps=2, steps_per_generation=2, dynamic_sampling=9,
         max_completion_length=24, sample_unfinished=own_loop, max_tool_calling_iterations=2,
         temperature_target_diversity=0.99, temperature_grid=[0.5, 1.0, 1.5],
         temperature_probe_prompts=8, truncation_mask="conditional", mask_ratio=1.0,
@@ -198,7 +245,7 @@ def test_tools_and_environments(make_trainer, sampled_by, own_loop):
     assert logged(trainer, "dynamic/groups_sampled")[0] > 1
     assert logged(trainer, "tools/call_frequency")[0] > 0
     flat = flat_groups(torch.tensor(batch.rewards), 4).float().mean().item()
-    assert logged(trainer, "dynamic/flat_left") == [flat]
+    assert flat == 0
     assert logged(trainer, "completions/mean_length")[0] == pytest.approx(batch.lengths.mean())
     cut = [
         not own[-1] or ids[-1] != EOS
@@ -234,14 +281,10 @@ def test_a_reward_is_asked_for_once(make_trainer):
 
 @pytest.mark.slow
 def test_two_processes_replace_what_one_replaces(tmp_path):
-    """A response is by its prompt and its place in the group alone, so that they must agree.
-    Groups of three are shared out evenly in pairs.
-    """
+    """A response is by its prompt and its place in the group alone, so that they must agree."""
     launch("tests.grpo.shared_out", str(tmp_path))
     two, threes = json.loads((tmp_path / "result.json").read_text())
     one = json.loads(json.dumps(shared_out.run(str(tmp_path), 16, 4)))
     assert two == one
-    assert [2 * sampled % 2 for sampled in threes["sampled"]] == [0] * 3
     assert max(threes["sampled"]) > 1
     assert max(one["sampled"]) > 1
-    assert 0 in one["left"]

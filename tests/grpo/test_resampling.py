@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from mcbench.errors import UserError
-from mcbench.grpo.batches import other_row, share_right, substitutes
+from mcbench.grpo.batches import other_row, share_right, substitutes, too_easy
+from mcbench.grpo.stages import distinct_4_words
 
 from .conftest import logged, make_dataset
 
@@ -22,12 +23,74 @@ def test_other_rows_are_drawn_from_what_is_kept():
     assert [other_row([True, True], draw) for draw in (0.49, 0.5)] == [0, 1]
 
 
-def test_flat_groups_are_replaced_only_if_more_than_a_third_are_good():
-    draws = torch.tensor([0.0, 0.9, 0.6])
-    assert substitutes([True, False, False], 1 / 3, draws) == [1, 1, 2]
-    assert substitutes([True, True, False], 1 / 3, draws) is None  # a third is not more
-    assert substitutes([False] * 3, 1 / 3, draws) == [0, 1, 2]
-    assert substitutes([True] * 3, 0.0, draws) is None
+# Groups with a signal (1) and without (0), and how many Polaris's ``replace_bad_samples`` replaces;
+# None where it skips the step. Run outside of this repository.
+REPLACED = [
+    ("1", 0), ("0", None), ("10", 1), ("01", 1), ("11", 0), ("100", None), ("110", 1), ("1100", 2),
+    ("1010", 2), ("1000", None), ("11110000", 4), ("11100000", 5), ("1100000000", None),
+    ("1110000000", None), ("111100000000", None), ("111110000000", 7), ("1111111100", 2),
+    ("1010101010", 5), ("0000000000", None), ("1111111111", 0), ("11111000000000", 9),
+    ("1111100000000000", None), ("1111110000000000", 10), ("0111111111111110", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("good", "replaced"), REPLACED)
+def test_flat_groups_are_replaced_as_polaris_does(good, replaced):
+    draws = torch.tensor([0.37 * place % 1 for place in range(len(good))])
+    found = substitutes([one == "0" for one in good], 0.333334, draws)
+    if replaced is None:
+        assert found is None
+        return
+    new = [at for at, (one, old) in enumerate(zip(found, good, strict=True)) if old == "0"]
+    chosen = [found[at] for at in new]
+    assert len(new) == replaced
+    assert all(good[at] == "1" for at in chosen)
+    assert [found[at] for at in range(len(good)) if good[at] == "1"] == [
+        at for at in range(len(good)) if good[at] == "1"
+    ]
+    if good.count("1") >= replaced:  # no group twice
+        assert len(set(chosen)) == replaced
+
+
+# Shares of a prompt's right responses over a stage, and whether its mean is above 0.9 (Polaris's
+# ``drop_easy_data.py``).
+STAGES = [
+    ([1.0], True), ([0.9], False), ([0.875], False), ([1.0, 0.875], True), ([1.0, 0.75], False),
+    ([0.0], False), ([1.0] * 9 + [0.0], False), ([1.0] * 11 + [0.0], True), ([0.875, 0.875], False),
+    ([1.0, 0.875, 0.875], True), ([1.0, 0.75, 1.0], True), ([0.5, 1.0, 1.0], False),
+    ([0.75, 1.0, 1.0, 1.0], True), ([0.625, 1.0, 1.0, 1.0], True), ([0.5, 1, 1, 1], False),
+    ([0.875] * 5, False), ([1.0, 0.5], False), ([0.0, 1.0], False), ([1.0, 1.0], True),
+    ([0.95], True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shares", "dropped"), STAGES)
+def test_polaris_drops_by_the_mean_over_a_stage(shares, dropped):
+    assert too_easy({"p": shares}, 0.9) == (["p"] if dropped else [])
+
+
+def test_what_was_too_easy_in_a_stage_is_dropped_in_the_next(make_trainer):
+    batches, calls = [], []
+
+    def some(prompts, **_):
+        calls.append(1)
+        return [float(prompt < "g") for prompt in prompts]
+
+    parts = {"reward_funcs": some, "on_generation": batches.append}
+    trainer = make_trainer(
+        drop_above=0.9, temperature_restore=[2], temperature_grid=[1.0],
+        temperature_probe_prompts=4, trainer=parts, per_device_train_batch_size=16, max_steps=3,
+    )  # fmt: skip
+    trainer.train()
+    seen = {one for batch in batches[:2] for one in batch.columns["problem_id"]}
+    easy = {one for one in seen if dict(zip(*_rows(), strict=True))[one] < "g"}
+    assert set(trainer.checkpoint_state["solved"]) == easy
+    assert not easy & set(batches[2].columns["problem_id"])
+
+
+def test_distinct_4_of_words_counts_short_answers_as_polaris_does():
+    texts = ["a b c d", "a b c d e", "a", "b c"]
+    assert distinct_4_words(texts, 2) == pytest.approx((2 / 3 + 0) / 2)
 
 
 def weights(trainer):

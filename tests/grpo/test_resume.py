@@ -118,7 +118,7 @@ LAYOUTS = {
         "token_rule": "clip_cov", "token_share": 0.1,
     },
     "dynamic sampling, skipped steps": {
-        "steps_per_generation": 3, "dynamic_sampling": 1, "substitute_flat": 0.9,
+        "steps_per_generation": 3, "dynamic_sampling": 30, "substitute_flat": 0.9,
         "drop_above": 0.8,
     },
 }  # fmt: skip

@@ -65,10 +65,41 @@ def test_token_covariances():
 def test_clip_cov_takes_a_share_at_random_from_the_band():
     found = torch.tensor([[2.0, 0.5, 6.0, 3.0, 1.0, -math.inf]])
     draws = torch.tensor([0.9, 0.0, 0.1, 0.2, 0.5, 0.0])
-    assert tokens.clip_cov_tokens(found, 0.4, draws).nonzero()[:, 1].tolist() == [3, 4]
-    assert tokens.clip_cov_tokens(found, 1e-9, draws).nonzero()[:, 1].tolist() == [3]
-    assert tokens.clip_cov_tokens(found, 1.0, draws).sum() == 3
-    assert not tokens.clip_cov_tokens(found[:, 1:3], 1.0, draws[:2]).any()
+    free = torch.zeros_like(found, dtype=torch.bool)
+    assert tokens.clip_cov_tokens(found, free, 0.4, draws).nonzero()[:, 1].tolist() == [0, 3]
+    assert tokens.clip_cov_tokens(found, free, 1e-9, draws).nonzero()[:, 1].tolist() == [3]
+    taken = torch.tensor([[False, False, False, True, False, False]])
+    assert tokens.clip_cov_tokens(found, taken, 1.0, draws).nonzero()[:, 1].tolist() == [0]
+    assert not tokens.clip_cov_tokens(found[:, 1:3], free[:, 1:3], 1.0, draws[:2]).any()
+
+
+# How many tokens ``compute_policy_loss_clip_cov`` of PRIME-RL/Entropy-Mechanism-of-RL takes out of
+# the gradient with ``clip_ratio`` 1, and its loss, run outside of this repository on these inputs.
+CLIP_COV = [
+    (7, 0.483608), (6, 1.094499), (6, 0.993722), (11, 0.243217), (2, -0.954265), (7, -0.929444),
+    (6, 0.369343), (7, 0.084323), (0, 1.350059), (5, 0.534509), (6, -0.628272), (9, -0.843136),
+    (6, -0.482883), (9, 0.246878), (5, 0.992945), (7, 0.080632), (8, -0.257095), (4, -1.480075),
+    (4, -0.452879), (8, -0.062164), (9, 0.726827), (8, 0.786359), (4, -0.063563), (4, -1.197474),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(CLIP_COV)))
+def test_clip_cov_is_the_authors(case):
+    n = torch.arange(32, dtype=torch.float64).view(4, 8)
+    old = -2 + 1.9 * torch.sin(n * (case + 1) * 0.7)
+    new = old + (0.15 + 0.1 * (case % 5)) * torch.sin(n * 1.3 + case)
+    new = torch.where((n % 7) == case % 7, new + 0.9, new)
+    own = 3 * torch.cos(torch.arange(4, dtype=torch.float64) * 1.1 + case)
+    mask, (low, high) = (n + case) % 6 != 5, ((0.2, 0.28), (1.0, 1.0))[case % 2]
+    found = own.unsqueeze(1).expand(4, 8)
+    covariances = tokens.token_covariances(new, found, mask)
+    taken = tokens.clipped(new - old, found, low, high)
+    chosen = tokens.clip_cov_tokens(covariances, taken, 1.0, torch.rand(32))
+    ratio = (new - old).exp()
+    losses = torch.maximum(-found * ratio, -found * ratio.clamp(1 - low, 1 + high)) * ~chosen
+    number, loss = CLIP_COV[case]
+    assert int(chosen.sum()) == number
+    assert float((losses * mask).sum() / mask.sum()) == pytest.approx(loss, abs=2e-6)
 
 
 def test_kl_cov_takes_the_highest():

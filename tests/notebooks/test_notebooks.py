@@ -122,8 +122,8 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no finished run of GRPO+ (no mask)",
     ),
     "25_recipes": (
-        {"arms": some("recipes", "polaris")},
-        "W2",
+        {"arms": some("recipes", "srpo")},
+        "W3",
         "no finished run of GRPO+ (no mask)",
     ),
     "21_repair": (
@@ -132,12 +132,12 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "no finished run of tests",
     ),
     "22_execution_traces": (
-        {"arms": some("execution_traces", "traced")},
+        {"arms": {"traced": {"recipe": "grpo_plus"}}},  # the earlier ones are not trained again
         "X1",
-        "no finished run of base trained without traces",
+        "no finished run of base trained on traces (CWM), base trained without traces",
     ),
     "23_multi_turn": (
-        {"arms": some("multi_turn", "rlef"), "settings": SHORT_EPISODES, "search_seeds": []},
+        {"arms": {"rlef": {"recipe": "grpo_plus"}}, "settings": SHORT_EPISODES, "search_seeds": []},
         "F1",
         "no finished run of independent attempts, told another problem",
     ),

@@ -319,11 +319,11 @@ def test_every_profile_divides_and_updates_more_than_once_a_generation(profile):
 def test_a_task_says_which_of_its_rewards_are_right_and_wrong(tmp_path, name, reward):
     """By hand: rewards that are right, wrong, neither; what no task names is 1, 0, and between."""
     own = {
-        ("branches", "similarity"): ([3.0], [-1.0], [1.0, 2.9]),
+        ("branches", "ppocoder"): ([3.0], [-1.0, 0.9], [1.0, 2.9]),
         ("tab", "accept_25"): ([0.75], [-0.25], [0.0]),
         ("tab", "accept_25_drift"): ([0.75], [-0.25], [0.0]),
         ("tab", "accept_45"): ([0.55], [-0.45], [0.0]),
-        ("turns", "rlef"): ([1.0, 0.8, 0.6], [-1.0, -1.2, -1.6], []),
+        ("turns", "rlef"): ([1.0, 0.8, 0.6], [-1.0, -1.2, -1.4], []),
     }
     right, wrong, neither = own.get((name, reward), ([1.0], [0.0, -1.0], [0.5]))
     changed = {"train_set": TASKS[name].sets[0], "reward": reward}

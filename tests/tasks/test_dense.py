@@ -1,8 +1,9 @@
 """Denser rewards against values worked out by hand; what is malformed gets its penalty."""
 
-import ast
 import json
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -10,7 +11,9 @@ from benchmarks.published import ProcessPerSample
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.nano.words import FENCE_CLOSE
-from mcbench.tasks import TASKS, branches, dense
+from mcbench.tasks import TASKS, branches, code_bleu, dense
+
+from .originals import FAULTS, LIKENESS
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +67,9 @@ def test_the_four_outcomes_and_what_they_are_worth(problem, evaluator):
     found = judged(problem, evaluator, *codes)
     assert [notes["outcome"] for _, notes in found] == [3, 1 + 1, 2, 1, 0]
     assert [one.passed for one, _ in found] == [True, False, False, False, False]
-    assert [notes["blamed"] for _, notes in found] == [None, None, None, 6, 4]
+    spans = [notes["blamed"] for _, notes in found]
+    assert spans[:3] == [None, None, None]
+    assert [crash[slice(*spans[3])], broken[slice(*spans[4])]] == ["a = b", "else"]
     assert [one.parts["runtime_error"] for one, _ in found] == [0, 0, 0, 1, 0]
 
 
@@ -73,16 +78,17 @@ def test_lines_that_no_test_reached(problem, evaluator):
     dead = RIGHT.replace("a = a[1:]\n", "a = a[1:]\nif not a:\n    a = [0]\n    a = [1]\n")
     (_, ran), (_, broke), (_, unreached) = judged(problem, evaluator, RIGHT, crash, dead)
     assert ran["unexecuted"] == []  # either branch is taken, and "else:" is no statement
-    assert (broke["unexecuted"], broke["blamed"]) == ([6, 7], 3)
+    assert (broke["unexecuted"], crash[slice(*broke["blamed"])]) == ([6, 7], "a = b")
     assert unreached["unexecuted"] == [8, 9]
 
 
 @pytest.mark.parametrize(
     ("response", "blamed"),
     [
-        ("", 0), ("no fence", 0), (RIGHT, 0), (FENCE_CLOSE, None), ("x\n" * 1500 + FENCE_CLOSE, 0),
-        ("def f(:\n" + FENCE_CLOSE, 1), ("\x00" + FENCE_CLOSE, 0),
-        ("a = (\n" + FENCE_CLOSE, 1), ("(" * 900 + FENCE_CLOSE, 1),
+        ("", None), ("no fence", None), (RIGHT, None), (FENCE_CLOSE, None),
+        ("x\n" * 1500 + FENCE_CLOSE, None), ("def f(:\n" + FENCE_CLOSE, [0, 10**9]),
+        ("x = 1\na = (\n" + FENCE_CLOSE, [6, 11]), ("\x00" + FENCE_CLOSE, None),
+        ("(" * 900 + FENCE_CLOSE, [0, 900]),
     ],
 )  # fmt: skip
 def test_malformed_answers_are_no_program(problem, evaluator, response, blamed):
@@ -91,9 +97,8 @@ def test_malformed_answers_are_no_program(problem, evaluator, response, blamed):
     empty = response == FENCE_CLOSE
     assert (one.reward, one.message) == ((-0.3, "wrong answer") if empty else (-1, "no program"))
     assert json.loads(one.notes)["blamed"] == blamed
-    assert dense.judge([problem], [response], "similarity", evaluator)[0].reward == (
-        1.0 if empty else -1.0
-    )
+    alike = dense.judge([problem], [response], "ppocoder", evaluator)[0].reward
+    assert (1 <= alike < 3) if empty else (-1 <= alike <= 1)
 
 
 def test_runs_that_never_end_are_blamed_as_a_whole(problem, evaluator):
@@ -101,7 +106,7 @@ def test_runs_that_never_end_are_blamed_as_a_whole(problem, evaluator):
         problem, evaluator, "while True: pass\n", "def f(): f()\nf()\n", "input()\ninput()\n"
     )
     assert (one.reward, deep.reward, left.reward) == (-0.6, -0.6, -0.6)
-    assert (notes["blamed"], whole["blamed"], end["blamed"]) == (0, 0, 0)
+    assert [one["blamed"] for one in (notes, whole, end)] == [[0, 10**9], [0, 10**9], [0, 7]]
     assert notes["unexecuted"] == []  # nobody knows
 
 
@@ -120,7 +125,7 @@ def test_lines_that_were_given_count_and_are_not_blamed(problem, evaluator):
     assert half.statement.endswith(given)
     (one,) = dense.judge([half], ["a = b\nprint(1)\n" + FENCE_CLOSE], "outcomes", evaluator)
     notes = json.loads(one.notes)
-    assert (notes["blamed"], notes["unexecuted"]) == (1, [2])
+    assert (notes["blamed"], notes["unexecuted"]) == ([0, 5], [2])
 
 
 def test_nothing_of_the_hidden_truth_is_in_a_prompt_or_reaches_the_traced_process(
@@ -133,7 +138,7 @@ def test_nothing_of_the_hidden_truth_is_in_a_prompt_or_reaches_the_traced_proces
             seen.extend(submissions)
             return evaluator.evaluate(submissions, **options)
 
-    dense.judge([problem], ["print(1)\n" + FENCE_CLOSE], "similarity", Spy())
+    dense.judge([problem], ["print(1)\n" + FENCE_CLOSE], "ppocoder", Spy())
     assert RIGHT not in problem.statement
     for one in seen:
         assert RIGHT not in one.code
@@ -141,34 +146,37 @@ def test_nothing_of_the_hidden_truth_is_in_a_prompt_or_reaches_the_traced_proces
     assert "3 2" not in seen[1].tests[0].stdin  # an expected output
 
 
-def tree(code):
-    return ast.parse(code)
+@pytest.mark.parametrize(("ours", "gold", "syntax", "flow"), LIKENESS)
+def test_likeness_is_ppocoder_s(ours, gold, syntax, flow):
+    assert code_bleu.matches(ours, gold) == pytest.approx((syntax, flow), abs=1e-8)
 
 
-def test_ast_match_by_hand():
-    # Subtrees with children of "a = b": the module and the assignment.
-    assert dense.ast_match(tree("x = y"), tree("a = b")) == 1
-    assert dense.ast_match(tree("x = 1"), tree("a = b")) == 0
-    # The reference: module, two assignments alike; ours has one of them.
-    assert dense.ast_match(tree("x = y"), tree("a = b\nc = d")) == pytest.approx(1 / 3)
-    assert dense.ast_match(tree("x = y\nx = y\nx = y"), tree("a = b")) == pytest.approx(1 / 2)
+@pytest.mark.parametrize(("code", "kind", "text"), FAULTS)
+def test_blame_is_rltf_s(code, kind, text):
+    tree = dense.parsed(code)
+    failed = []
+    if not isinstance(tree, SyntaxError):
+        asked = json.dumps([code, [""]])
+        traced = subprocess.run(
+            [sys.executable, "-c", dense._TRACER], input=asked, capture_output=True, text=True
+        )
+        failed = json.loads(traced.stdout)[1]
+    found = dense.fault(code, tree if isinstance(tree, SyntaxError) else None, failed, [])
+    assert found == {"ignore": None, "whole": "", "line": text}[kind]
 
 
-def test_data_flow_match_by_hand():
-    # b -> a, a -> c by number: (1 from 0), (2 from 1).
-    gold = tree("a = b\nc = a")
-    assert dense.data_flow_match(tree("x = y\nz = x"), gold) == 1
-    assert dense.data_flow_match(tree("x = y\nz = 1"), gold) == 0.5
-    assert dense.data_flow_match(tree("print(1)"), gold) == 0
-    assert dense.data_flow_match(tree("x = y"), tree("print(1)")) == 1
+def test_the_first_place_of_the_text_is_blamed():
+    """As in RLTF, whatever line it was: where it first stands in the response."""
+    assert dense.blamed("b = 1\nb = 1\n", "b = 1") == (0, 5)
+    assert dense.blamed("b = 1", "given") is None
 
 
 def test_similarity_can_rise_while_nothing_passes(problem, evaluator):
     (wrong, _), (right, _) = judged(
-        problem, evaluator, RIGHT.replace("a[1:]", "a[2:]"), RIGHT, reward="similarity"
+        problem, evaluator, RIGHT.replace("a[1:]", "a[2:]"), RIGHT, reward="ppocoder"
     )
     assert right.reward == 3
-    assert wrong.reward == 3
+    assert wrong.reward == pytest.approx(2 + 15 / 17)  # what comes of "1" and of "2" differs
     assert (wrong.passed, right.passed) == (False, True)
 
 
@@ -197,13 +205,13 @@ def test_what_a_task_tells_does_not_depend_on_where_programs_run(evaluator, name
     here, there = (task.judge(*asked, one) for one in (evaluator, Elsewhere(evaluator)))
     assert here == there
     if name == "branches" and reward != "tests":
-        assert json.loads(there[-1].notes)["blamed"] == 1
+        assert json.loads(there[-1].notes)["blamed"] == [0, 5]
 
 
 def test_rules_of_others_leave_a_trace_too(problem):
     with Evaluator(workers=1, rules="livecodebench") as found:
         ((_, notes),) = judged(problem, found, "a = b\n")
-    assert notes["blamed"] == 1
+    assert notes["blamed"] == [0, 5]
     with ProcessPerSample(1) as found, pytest.raises(UserError, match="keeps no output"):
         judged(problem, found, "a = b\n")
 

@@ -18,11 +18,11 @@ FRAMES = [
     ("return", 15, "return sum(a)"),
 ]
 TEXT = """\
-<call>{"a": [ 7, 2]}<at>def solve(a):
-<line>..<at>a = [v + 3 for v in a]
-<line>{"a": [ 10, 5]}<at>a = sorted(a)
-<line>{"a": [ 5, 10]}<at>return sum(a)
-<return>return sum(a)<arg> 15
+<call>{"a": "[ 7, 2]"}<at>def solve(a):
+<line>{"a": ".."}<at>a = [v + 3 for v in a]
+<line>{"a": "[ 10, 5]"}<at>a = sorted(a)
+<line>{"a": "[ 5, 10]"}<at>return sum(a)
+<return>return sum(a)<arg>" 15"
 """
 PROBLEM = Problem(
     "traces/test/0", "Trace.", "call", tests=({"args": [[7, 2]], "expected": 15},),
@@ -48,7 +48,7 @@ def test_frames_are_those_of_settrace():
     ]
     text = traces.write(raises)
     assert text.splitlines()[2:] == [
-        "<exception>return max(a)<arg>ValueError", "<return>return max(a)<arg>null"
+        '<exception>return max(a)<arg>"ValueError"', '<return>return max(a)<arg>"None"'
     ]  # fmt: skip
     assert traces.read(text) == (raises, True)
 
@@ -56,7 +56,38 @@ def test_frames_are_those_of_settrace():
 def test_a_trace_is_written_with_what_changed_alone():
     assert traces.write(FRAMES) == TEXT
     assert traces.read(TEXT) == (FRAMES, True)
-    assert json.loads('{"a": [ 7, 2]}') == {"a": [7, 2]}
+
+
+# Locals from frame to frame, and how they are written after CWM's ``PROMPTING_GUIDE.md`` (a space
+# before a number is ours).
+LOCALS = [
+    ([{}], ["{}"]), ([{"a": 1}], ['{"a": " 1"}']), ([{"a": -1}], ['{"a": " -1"}']),
+    ([{"a": []}], ['{"a": "[]"}']), ([{"a": [1]}], ['{"a": "[ 1]"}']),
+    ([{"a": [1, 20]}], ['{"a": "[ 1, 20]"}']), ([{"a": None}], ['{"a": "None"}']),
+    ([{"a": 1}, {"a": 1}], ['{"a": " 1"}', '{"a": ".."}']),
+    ([{"a": 1}, {"a": 2}], ['{"a": " 1"}', '{"a": " 2"}']),
+    ([{"a": 1}, {"a": 1, "b": 2}], ['{"a": " 1"}', '{"a": "..", "b": " 2"}']),
+    ([{"a": 1, "b": 2}, {"a": 1, "b": 3}], ['{"a": " 1", "b": " 2"}', '{"a": "..", "b": " 3"}']),
+    ([{"a": 1, "b": 2}, {"a": 3, "b": 2}], ['{"a": " 1", "b": " 2"}', '{"a": " 3", "b": ".."}']),
+    ([{"a": 1, "b": 2}, {"b": 2}], ['{"a": " 1", "b": " 2"}', '{"b": ".."}']),
+    ([{"a": [1]}, {"a": [1]}, {"a": [1]}], ['{"a": "[ 1]"}', '{"a": ".."}', '{"a": ".."}']),
+    ([{"a": [1]}, {"a": [2]}, {"a": [1]}], ['{"a": "[ 1]"}', '{"a": "[ 2]"}', '{"a": "[ 1]"}']),
+    ([{"a": []}, {"a": []}], ['{"a": "[]"}', '{"a": ".."}']),
+    ([{"a": [0]}, {"a": 0}], ['{"a": "[ 0]"}', '{"a": " 0"}']),
+    ([{}, {"a": 5}], ["{}", '{"a": " 5"}']),
+    ([{"a": None}, {"a": None}], ['{"a": "None"}', '{"a": ".."}']),
+    ([{"x": 3, "y": [3]}], ['{"x": " 3", "y": "[ 3]"}']),
+    ([{"v": 10}, {"v": 10, "w": 10}, {"v": 11, "w": 10}],
+     ['{"v": " 10"}', '{"v": "..", "w": " 10"}', '{"v": " 11", "w": ".."}']),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("frames", "written"), LOCALS)
+def test_locals_are_cwm_s(frames, written):
+    given = [("line", told, "x") for told in frames]
+    text = "".join(f"<line>{one}<at>x\n" for one in written)
+    assert traces.write(given) == text
+    assert traces.read(text) == (given, True)
 
 
 def test_every_frame_must_be_right():
@@ -66,10 +97,10 @@ def test_every_frame_must_be_right():
     wrong = judged(TEXT.replace("[ 10, 5]", "[ 10, 6]"))
     assert (wrong.reward, wrong.passed, wrong.message) == (-1.0, False, "wrong frame")
     assert wrong.parts == {"frames": 4 / 5, "first_wrong": 2 / 5, "malformed": 0}
-    longer = judged(TEXT + "<return>return sum(a)<arg> 15\n")
+    longer = judged(TEXT + '<return>return sum(a)<arg>" 15"\n')
     assert (longer.reward, longer.parts["frames"]) == (-1.0, 5 / 6)
     # What did not change is carried on: one wrong frame makes those after it wrong, too.
-    carried = judged(TEXT.replace('{"a": [ 5, 10]}', ".."))
+    carried = judged(TEXT.replace("[ 5, 10]", ".."))
     assert carried.parts["frames"] == 4 / 5
     assert judged(TEXT.replace(" 15", " true")).reward == -1
     assert judged(TEXT.replace(" 15", " 15.0")).reward == -1
@@ -88,6 +119,8 @@ def test_every_frame_must_be_right():
         TEXT + "[" * 3000,
         TEXT.replace("[ 10, 5]", "[" * 2000),
         TEXT.replace(" 15", " " + "9" * 3500),
+        TEXT.replace('"[ 10, 5]"', "[10, 5]"),
+        TEXT.replace('{"a": "[ 7, 2]"}', '{"a": ".."}'),
         TEXT * 100,
         TEXT + "\n\nmore",
     ],

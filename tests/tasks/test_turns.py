@@ -47,7 +47,7 @@ def test_rewards_by_hand() -> None:
     assert turn_reward("AC,WA", False, True) == -1
     assert turn_reward("WA", False, False) == 0
     assert turn_reward(NO_CODE, False, False) == pytest.approx(-0.2)
-    assert turn_reward(NO_CODE, False, True) == pytest.approx(-1.2)
+    assert turn_reward(NO_CODE, False, True) == -1
     problem = doubled()
     assert failing_test(problem, "AC,WA") == 1
     assert failing_test(problem, "AC,AC,AC,AC,WA") is None  # a hidden one
@@ -77,10 +77,10 @@ def test_malformed_turns_get_the_penalty(evaluator: Any) -> None:
         steps = attempts.step(dict(enumerate(MALFORMED)), ())
         for i, text in enumerate(MALFORMED):
             empty_block = text == "```python\n```"  # a program, that fails
-            wanted = (0.0 if empty_block else -0.2) - (turn == TURNS - 1)
+            wanted = -1 if turn == TURNS - 1 else 0.0 if empty_block else -0.2
             assert steps[i].reward == pytest.approx(wanted), (text[:20], steps[i])
     (alone,) = judge([doubled()], ["nothing"], "rlef", evaluator)
-    assert (alone.reward, alone.passed) == (pytest.approx(-1.2), False)
+    assert (alone.reward, alone.passed) == (-1, False)
 
 
 def test_a_broken_sandbox_is_no_verdict() -> None:
@@ -165,7 +165,7 @@ def test_a_spent_budget_is_a_truncated_episode(evaluator: Any) -> None:
     assert (right.truncated, right.reward, right.ids[-1]) == (False, 1, end)
     # cut inside a turn: no program
     (cut,) = play(Attempts(evaluator), [doubled()], Script([ADDS]), TOKENIZER, 4).episodes
-    assert (cut.truncated, cut.reward, cut.ids[-1] != end) == (True, pytest.approx(-1.2), True)
+    assert (cut.truncated, cut.reward, cut.ids[-1] != end) == (True, -1, True)
     # the second turn has what the first left
     script = Script([ADDS], [ADDS])
     (second,) = play(Attempts(evaluator), [doubled()], script, TOKENIZER, whole + 3).episodes

@@ -1,0 +1,99 @@
+"""Likelihood of answers that are known to be right beside the loss (``imitate``).
+
+A mean negative log-likelihood of a token, at the sampling temperature:
+
+- ``reference``: of the task's own answer to every prompt of the batch. CodeRL and RLTF alternate
+  such passes with those of reinforcement within an update (``compute_loss`` in CodeRL's
+  ``trainer_rl.py``).
+- ``own``: of right answers of the policy in earlier batches, the latest to as many prompts as a
+  batch has. Kimi-Dev (Yang et al. 2025, arXiv 2509.23045) puts such answers into the batch of its
+  last phase; their gradient at a ratio of 1 and an advantage of 1 is this one.
+
+Shapes: B = P·G responses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from mcbench.errors import UserError
+
+if TYPE_CHECKING:
+    from mcbench.grpo.trainer import MicroCoderGRPOTrainer
+
+
+def as_trained(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[str, Any]:
+    """A scored batch with the answers that stand beside it, a row of it each."""
+    args, state = trainer.args, trainer.checkpoint_state
+    answers: list[tuple[list[int], list[int]]] = []
+    if args.imitate == "reference":
+        answers = _references(trainer, output)
+    elif args.imitate == "own":
+        if trainer.state.global_step >= args.imitate_from:
+            answers = [(prompt, answer) for prompt, answer in state.get("own", {}).values()]
+        _remember(trainer, output)
+    trainer.log_of_batch({"task/imitated": float(len(answers))})
+    count, size = len(output["completion_ids"]), int(trainer.num_generations)
+    rows: list[tuple[list[int], list[int]]] = [([], [])] * count
+    for place, one in enumerate(answers):
+        rows[place * size] = one
+    device = output["completion_ids"].device
+    for name, values, side in (
+        ("imitated_prompt", [prompt for prompt, _ in rows], "left"),
+        ("imitated", [answer for _, answer in rows], "right"),
+    ):
+        masks = [torch.ones(len(ids), dtype=torch.long) for ids in values]
+        ids = [torch.tensor(one, dtype=torch.long) for one in values]
+        for what, column in ((f"{name}_ids", ids), (f"{name}_mask", masks)):
+            padded = pad_sequence(column, batch_first=True, padding_side=side)
+            output[what] = padded.to(device)
+    return output
+
+
+def _references(
+    trainer: MicroCoderGRPOTrainer, output: dict[str, Any]
+) -> list[tuple[list[int], list[int]]]:
+    """Every prompt of the batch with the task's answer, up to its end token."""
+    size, tokenizer = int(trainer.num_generations), trainer._tokenizer
+    names = [row["problem_id"] for row in trainer.batch_rows[::size]]
+    told: Any = trainer.reward_funcs[0]
+    if not hasattr(told, "answer"):
+        raise UserError("imitate='reference' needs a reward function with answers (TaskReward)")
+    answers = tokenizer([told.answer(name) for name in names])["input_ids"]
+    prompts = zip(output["prompt_ids"][::size], output["prompt_mask"][::size], strict=True)
+    return [
+        (ids[seen.bool()].tolist(), [*answer, tokenizer.eos_token_id])
+        for (ids, seen), answer in zip(prompts, answers, strict=True)
+    ]
+
+
+def _remember(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> None:
+    """A right answer to each prompt of the batch that has one, the latest prompts alone."""
+    size, kept = int(trainer.num_generations), trainer.checkpoint_state.setdefault("own", {})
+    right = trainer.correctness_rewards() >= trainer.args.correct_threshold
+    for place in right.nonzero().flatten().tolist():
+        name = trainer.batch_rows[place]["problem_id"]
+        seen = output["prompt_mask"][place].bool()
+        kept.pop(name, None)
+        kept[name] = output["prompt_ids"][place][seen].tolist(), trainer.sampled_ids[place]
+    for name in list(kept)[: -(len(right) // size)]:
+        del kept[name]
+
+
+def loss(trainer: MicroCoderGRPOTrainer, model: Any, inputs: dict[str, Any]) -> Tensor | float:
+    """What imitation adds to the loss of one forward pass; 0 where the pass has no such answer."""
+    answers = inputs["imitated_mask"].any(dim=1)
+    if not answers.any():
+        return 0.0
+    prompt, prompt_mask, ids, mask = (
+        inputs[name][answers]
+        for name in ("imitated_prompt_ids", "imitated_prompt_mask", "imitated_ids", "imitated_mask")
+    )
+    log_probs, _, _ = trainer._get_per_token_logps_and_entropies(
+        model, torch.cat([prompt, ids], dim=1), torch.cat([prompt_mask, mask], dim=1), ids.shape[1]
+    )
+    return -(log_probs * mask).sum() / mask.sum() / trainer.current_gradient_accumulation_steps
