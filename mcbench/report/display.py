@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
@@ -25,7 +25,7 @@ from mcbench.report.table import ScoreTable
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    Shown = Block | Section | Samples | Head | pd.DataFrame | go.Figure
+    Shown: TypeAlias = Block | Section | Samples | Head | pd.DataFrame | go.Figure
     """What a notebook can show; a table without a heading is a frame."""
 
 SAMPLES = "application/vnd.mcbench.samples+json"
@@ -71,9 +71,9 @@ def outputs_of(*shown: Shown, prefix: str = "", fold: str = "") -> list[Output]:
             figure = in_house_style(one.to_plotly_json())
             made.append(_drawn(figure, figure.layout["title"].get("text") or "", {}))
         else:
-            one = Table(one) if isinstance(one, pd.DataFrame) else one
-            told = one.frame().to_string() if isinstance(one, ScoreTable) else one.title
-            made.append(_html(str(macro("render")(one)), told))
+            block: Any = Table(one) if isinstance(one, pd.DataFrame) else one
+            told = block.frame().to_string() if isinstance(block, ScoreTable) else block.title
+            made.append(_html(str(macro("render")(block)), told))
     return [_folded(each, fold) for each in made]
 
 
