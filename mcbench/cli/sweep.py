@@ -48,7 +48,7 @@ FEW = 24  # runs that are listed unasked
 @settings_options
 def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     """Train the missing runs of experiments (such as results), several at a time; 'all' is every
-    one but evaluator_timing, which needs an idle machine."""
+    one but evaluator_timing, whose runs benchmarks/evaluator_timing.py trains."""
     from mcbench.experiments.experiments import EXPERIMENTS, planned_together
     from mcbench.experiments.plan import make_plan
     from mcbench.experiments.training import train_missing

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
 from mcbench.report.base import PLOTLY, Figure
 from mcbench.report.encode import in_house_style, thinned
 from mcbench.report.numbers import figure_table
-from mcbench.report.page import Block, Head, Panel, Plot, Section, Table
+from mcbench.report.page import Block, Facts, Head, Panel, Plot, Section, Table
 from mcbench.report.rendering import asset, in_words, macro
 from mcbench.report.samples import Samples
 from mcbench.report.table import ScoreTable
@@ -25,7 +25,7 @@ from mcbench.report.table import ScoreTable
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    Shown = Block | Section | Samples | Head | pd.DataFrame | go.Figure
+    Shown: TypeAlias = Block | Section | Samples | Head | pd.DataFrame | go.Figure
     """What a notebook can show; a table without a heading is a frame."""
 
 SAMPLES = "application/vnd.mcbench.samples+json"
@@ -67,14 +67,19 @@ def outputs_of(*shown: Shown, prefix: str = "", fold: str = "") -> list[Output]:
             made += _panel(one, prefix)
         elif isinstance(one, Head):
             made.append(head_output(one))
+        elif isinstance(one, pd.DataFrame):
+            made.append(_table(Table(one)))
         elif hasattr(one, "to_plotly_json"):
             figure = in_house_style(one.to_plotly_json())
             made.append(_drawn(figure, figure.layout["title"].get("text") or "", {}))
         else:
-            one = Table(one) if isinstance(one, pd.DataFrame) else one
-            told = one.frame().to_string() if isinstance(one, ScoreTable) else one.title
-            made.append(_html(str(macro("render")(one)), told))
+            made.append(_table(one))
     return [_folded(each, fold) for each in made]
+
+
+def _table(block: Table | Facts | ScoreTable) -> Output:
+    told = block.frame().to_string() if isinstance(block, ScoreTable) else block.title
+    return _html(str(macro("render")(block)), told)
 
 
 def _folded(output: Output, fold: str) -> Output:

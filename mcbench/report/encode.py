@@ -149,10 +149,12 @@ def in_house_style(data: Mapping[str, Any]) -> Figure:
     for trace in figure.data:
         if "lines" in trace.get("mode", ""):
             trace["line"] = {"width": 2.4, **trace.get("line", {})}
-    axes = {name: {} for name in kept if name[:5] in ("xaxis", "yaxis")}
     house = new_figure("", "").layout
-    look = {name: house[name[:5]] | {"title": {**house[name[:5]]["title"], "text": ""}}
-            for name in axes}  # fmt: skip
+    look = {  # of every axis, of which facets have several
+        name: house[name[:5]] | {"title": {**house[name[:5]]["title"], "text": ""}}
+        for name in kept
+        if name[:5] in ("xaxis", "yaxis")
+    }
     return Figure(figure.data, house).update(**look).update(**kept)
 
 
