@@ -23,9 +23,11 @@ OPEN |= {"state_background_process", "state_process_counter"}
 SHARED = {"state_files", "state_posix_memory"}
 
 
-def judge_suite() -> None:
-    """On the machine in question: print the cases that got another verdict than theirs."""
-    cases = [*EXECUTIONS, *ATTACKS]
+def judge_suite(every: int = 1) -> None:
+    """On the machine in question: print the cases that got another verdict than theirs; of those
+    that attack nothing, every so many.
+    """
+    cases = [*EXECUTIONS[::every], *ATTACKS]
     with Evaluator(workers=2) as evaluator:
         results = evaluator.evaluate([case.submission for case in cases], early_exit=True)
     judged = zip(cases, results, strict=True)
@@ -43,7 +45,8 @@ def judge_suite() -> None:
     ],
 )
 def test_the_suite_gets_its_verdicts(user, enter, open_there):
-    done = run(f"{HERE}{enter}\njudge_suite()", *elsewhere(user))
+    every = 1 if open_there >= SHARED else 4  # all of it where there is least to hold it
+    done = run(f"{HERE}{enter}\njudge_suite({every})", *elsewhere(user))
     assert set(json.loads(done.stdout)) <= open_there
 
 

@@ -77,14 +77,15 @@ def test_a_trend_without_a_target_is_refused(tiny_settings):
 
 # T(D) by initial diversity must not hang on the seed; by model: its profile, and prompts enough for
 # it. D of nano-s2 passes the target between two neighbours of the grid, that of the others below
-# its first temperature.
+# its first temperature. docs/lab-log.md has ten seeds.
+SEEDS = 3
 BASES = {"nano-s2": ("nano-steady", 512), "nano-s": ("nano", 64), "nano-m": ("nano-m", 64),
          "nano-old": ("nano-old", 64)}  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", BASES)
-def test_ten_seeds_choose_one_temperature_on_a_nano_base_model(model, tmp_path):
+def test_seeds_choose_one_temperature_on_a_nano_base_model(model, tmp_path):
     profile, prompts = BASES[model]
     asked = {"temperature_target_diversity": "auto", "temperature_probe_prompts": prompts}
     config = resolve(profile, "grpo_plus", asked)
@@ -100,7 +101,7 @@ def test_ten_seeds_choose_one_temperature_on_a_nano_base_model(model, tmp_path):
     )  # fmt: skip
     trainer.stages.probe_rows = [training_row(one, config.prompt_style) for one in problems]
     chosen = []
-    for trainer.args.seed in range(10):
+    for trainer.args.seed in range(SEEDS):
         trainer.checkpoint_state.clear()
         chosen.append(trainer.stages._chosen())
     assert {one.prompts for one in chosen} == {prompts}

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -210,15 +211,29 @@ def test_two_processes_leave_the_record_of_one(two, one):
     assert_equal_but_for_rounding(read_run(one.path), read_run(two.path))
 
 
+@pytest.fixture(scope="module")
+def sharded(command, tmp_path_factory):
+    """sharded(processes) trains the run on so many that share the model, once: the command, the
+    folder and what was said.
+    """
+
+    @cache
+    def of(processes):
+        folder = tmp_path_factory.mktemp("sharded")
+        launched = [*command, folder, "--launch", "fsdp2", "--processes", str(processes)]
+        return launched, folder, subprocess.run(launched, capture_output=True, text=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACCELERATE_USE_CPU", "true")
+        yield of
+
+
 @pytest.mark.slow
-def test_sharded_processes_leave_the_record_of_one(command, config, tmp_path):
+def test_sharded_processes_leave_the_record_of_one(sharded, config):
     """A model that is divided samples with transformers' own loop, also in a single process."""
-    environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
     records = []
     for processes in (1, 2):
-        folder = tmp_path / str(processes)
-        sharded = [*command, folder, "--launch", "fsdp2", "--processes", str(processes)]
-        done = subprocess.run(sharded, capture_output=True, text=True, env=environment)
+        _, folder, done = sharded(processes)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         held = f"this process holds {100 // processes}% of the model"
         assert done.stdout.count(held) == processes
@@ -229,13 +244,10 @@ def test_sharded_processes_leave_the_record_of_one(command, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_sharded_run_resumes_to_the_same_record(command, config, tmp_path, monkeypatch):
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-    whole, parts = (
-        [*command, tmp_path / name, "--launch", "fsdp2", "--processes", "2"] for name in "ab"
-    )
-    subprocess.run(whole, check=True, stdout=subprocess.DEVNULL)
-    run = RunStore(tmp_path / "b").run(config)
+def test_a_sharded_run_resumes_to_the_same_record(sharded, command, config, tmp_path):
+    launched, whole, _ = sharded(2)
+    parts = [*command, tmp_path, *launched[len(command) + 1 :]]
+    run = RunStore(tmp_path).run(config)
     with start(parts) as process:
         wait_for_two_updates(process)
         process.send_signal(signal.SIGINT)
@@ -245,7 +257,7 @@ def test_a_sharded_run_resumes_to_the_same_record(command, config, tmp_path, mon
     assert written >= {"model.safetensors", "pytorch_model_fsdp.bin", "optimizer.bin"}
     done = subprocess.run(parts, capture_output=True, text=True, check=True)
     assert "resuming after step" in done.stdout
-    assert_same_record(RunStore(tmp_path / "a").run(config).path, run.path)
+    assert_same_record(RunStore(whole).run(config).path, run.path)
 
 
 def stable(records):
