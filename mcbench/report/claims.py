@@ -76,7 +76,7 @@ def papers_of(results: Results) -> list[Link]:
     """The papers that claim what was measured, as links where their place is known."""
     found = {"MicroCoder-GRPO": PAPER["url"]} if main_claim(results) else {}
     for one in papers(results).values():
-        if one.claim.whose == "paper":
+        if one.claim.whose == "paper" or one.claim.source.startswith("MicroCoder-GRPO"):
             found.setdefault("MicroCoder-GRPO", PAPER["url"])
         known = [name for name in OTHERS if one.claim.source.startswith(name)]
         found |= {name: OTHERS[name] for name in known}
@@ -232,11 +232,11 @@ SHOWN_AS = {
 
 
 def decided_sentences(results: Results, count: int = 2) -> list[str]:
-    """The clearest claims of each state that decides, a sentence a state, each with its effect; of
-    our questions the largest effects, on pass rates if there are any. Empty if nothing is decided.
+    """The clearest claims of each state that decides, a sentence a state, each with its effect;
+    empty if nothing is decided.
 
     Args:
-        count: of claims a sentence, and of our effects.
+        count: of claims a sentence.
     """
     told = []
     for state, begins in SHOWN_AS.items():
@@ -244,6 +244,11 @@ def decided_sentences(results: Results, count: int = 2) -> list[str]:
         found.sort(key=lambda one: (one.p, one.claim.id))
         if found:
             told.append(f"{begins}: {'; '.join(map(_with_effect, found[:count]))}.")
+    return told
+
+
+def asked_sentence(results: Results, count: int = 2) -> str:
+    """Of our questions the largest effects, on pass rates if there are any; empty without."""
     asked = [
         part
         for one in ours(results).values()
@@ -253,12 +258,8 @@ def decided_sentences(results: Results, count: int = 2) -> list[str]:
     asked = [part for part in asked if part.name.startswith("pass@1")] or asked
     asked.sort(key=lambda part: -abs(part.estimate.value) / MARGINS[part.unit].value)
     largest = asked[:count]
-    if largest:
-        words = (
-            f"{spoken(part.name)}, {_in_brackets(part.estimate, part.unit)}" for part in largest
-        )
-        told.append(f"Asked by us, with the largest effects: {'; '.join(words)}.")
-    return told
+    words = (f"{spoken(part.name)}, {_in_brackets(part.estimate, part.unit)}" for part in largest)
+    return f"Asked by us, with the largest effects: {'; '.join(words)}." if largest else ""
 
 
 def states_sentence(results: Results) -> str:
@@ -288,7 +289,7 @@ def story(results: Results) -> list[str]:
         for name, one in results.items()
         if one.claim.whose == "paper" or not one.claim.directed
     }
-    return [one for one in [*told, *decided_sentences(own)] if one]
+    return [one for one in [*told, *decided_sentences(own), asked_sentence(own)] if one]
 
 
 def _still_open(one: Result) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 from mcbench.claims.protocol import of_first_round
 from mcbench.experiments.data_record import NAMES, REQUIRED
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.study import Study, results_of
+from mcbench.experiments.study import Study
 from mcbench.nano.saturated import measured
 from mcbench.report import claims, ends
 from mcbench.report.evaluator_panels import (
@@ -72,9 +72,9 @@ def _at_each(sizes: Iterable[str], told: Iterable[list[str]]) -> Iterable[str]:
 
 def finding(sources: Sources) -> str:
     """What came out, a line each: the paper's main claim where it is about it, claims that are
-    decided, where arms end, how many are open.
+    decided, where arms end, how many are open, and what was asked by us.
     """
-    arms, told, results = sources.arms, [], results_of(sources.studies)
+    arms, told, results = sources.arms, [], sources.results
     if sources.suite is not None:
         told.append(suite_sentence(sources.suite))
     told += [claims.main_claim(results), *claims.decided_sentences(results)]
@@ -82,7 +82,7 @@ def finding(sources: Sources) -> str:
         papers, ours = _whose(sources.study, arms)
         known = EXPERIMENTS.get(sources.study.name)
         told.append(ends.finding(papers, length, ours, known.proposed if known else ""))
-    told.append(claims.states_sentence(results))
+    told += [claims.states_sentence(results), claims.asked_sentence(results)]
     return "\n".join(filter(None, told))
 
 

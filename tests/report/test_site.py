@@ -10,10 +10,12 @@ import pytest
 from mcbench.cli import main
 from mcbench.errors import UserError
 from mcbench.experiments.notebook import check_parameters, notebook_parameters
+from mcbench.experiments.study import Study, studies
 from mcbench.files import json_or_text
 from mcbench.report import site
 from mcbench.report.base import Figure
 from mcbench.report.claims import (
+    main_claim,
     results_on,
     states_sentence,
     story,
@@ -25,7 +27,7 @@ from mcbench.report.page import Link, Page, Table, build_index
 from mcbench.report.provenance import provenance
 from mcbench.runs.compact import write_compact
 
-from .made import planned_records
+from .made import head_for, planned_records
 from .synthetic import make_record
 
 COMMITTED = Path(__file__).parents[2] / "reports" / "records"
@@ -170,6 +172,32 @@ def test_settings_that_older_records_lack_are_shown_with_what_they_meant(tmp_pat
     ]
     assert "reward_rules" not in set(differing.frame["Setting"])
     assert "–" not in set(differing.frame.to_numpy().ravel())
+
+
+def recorded(name: str, seeds: range) -> Study:
+    """The study of an experiment's planned runs."""
+    return studies(name, planned_records(name, seeds))[0]
+
+
+def test_a_page_says_first_what_became_of_the_paper_s_main_claim_where_it_is_about_it() -> None:
+    results = recorded("results", range(10, 13))
+    head = head_for(results)
+    first, *others = head.finding.split("\n")
+    assert first == main_claim(results.results)
+    assert next(link.text for link in head.papers) == "MicroCoder-GRPO"
+    assert not any(line.startswith("Asked by us") for line in others[:-1])  # ours come last
+    assert "main claim" not in head_for(recorded("kl_and_clip", range(10, 13))).finding
+
+
+def test_the_first_screen_counts_the_claims_of_what_stands_beside() -> None:
+    turns, search = (recorded(name, range(30, 32)) for name in ("multi_turn", "retrieval"))
+    alone, both = (claims_counted(turns), claims_counted(turns, search=search))
+    assert (alone, both) == (2, 4)
+
+
+def claims_counted(study: Study, **beside: Study) -> int:
+    (count,) = re.findall(r"landscape's (\d+) claims", head_for(study, **beside).finding)
+    return int(count)
 
 
 def test_the_index_opens_with_what_was_found_the_paper_s_main_claim_first() -> None:

@@ -110,7 +110,7 @@ function linkedViews(brushed) {
     });
     const survived = sums.reduce((sum, { left: kept }) => sum + kept, 0);
     weights.setAttribute("aria-label", `${total ? Math.round(100 * survived / total) : 0} % of the weight survives`);
-    weights.append(text(left + 6, top + 10, weights.getAttribute("aria-label")));
+    weights.append(text(left + 6, top + 10, weights.getAttribute("aria-label"), "start"));
   }
 
   function mark() {
