@@ -35,6 +35,7 @@ _TEMPERATURES = (
     "temperature_restore",
 )  # fmt: skip
 CRITICISED = ("critic", "blame")
+OWN_CREDIT = (*CRITICISED, "feedback")
 _AGGREGATION = "multi_objective_aggregation"
 
 
@@ -265,7 +266,7 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
 
     def _check_own_advantages(self) -> None:
         # These give tokens an advantage whatever that of their response is.
-        if self.token_credit in CRITICISED and self.truncation_mask == "conditional":
+        if self.token_credit in OWN_CREDIT and self.truncation_mask == "conditional":
             raise UserError(
                 f"token_credit={self.token_credit!r} would undo the conditional mask; set "
                 "truncation_mask='none' (recipe grpo_plus)"

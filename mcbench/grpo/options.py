@@ -20,7 +20,7 @@ KL_ESTIMATORS = ("k3_clamped", "k3")
 # Of published rivals; what they mean is in advantages.py and tokens.py.
 ADVANTAGE_RULES = ("group", "uncut", "pass_at_k")
 TOKEN_RULES = ("none", "clip_cov", "kl_cov")
-TOKEN_CREDITS = ("none", "critic", "blame", "executed")
+TOKEN_CREDITS = ("none", "critic", "blame", "executed", "feedback")
 # Losses of TRL's that are clipped below and above.
 CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
@@ -192,7 +192,8 @@ class Options:
     )
     token_credit: str = option(
         "none",
-        "'critic' (CodeRL), 'blame' (RLTF) or 'executed' (StepCoder), see tokens.py.",
+        "'critic' (CodeRL), 'blame' (RLTF), 'executed' (StepCoder) or 'feedback' (SDPO), see "
+        "tokens.py.",
         family="loss",
         among=TOKEN_CREDITS,
     )

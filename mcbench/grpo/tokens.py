@@ -14,7 +14,10 @@ token t, to the outcome that came:
 - ``blame``, RLTF (Liu et al. 2023, arXiv 2307.04349, section 3.3; ``sample_rl_task`` in its
   ``datasets/apps_dataset_online_v1.py``): (r - 0.3 [t is blamed] - r_greedy) p_t;
 - ``executed``, StepCoder (Dou et al. 2024, arXiv 2402.01391, section 3.2): the advantage, 0 on the
-  tokens of lines that no test reached.
+  tokens of lines that no test reached;
+- ``feedback``, SDPO (Hübotter et al. 2026, arXiv 2601.20802; ``trl.experimental.sdpo``, mode
+  ``sampled_token``, whose gradient at a ratio of 1 this is): log π(y_t | prompt, y, feedback) - log
+  π(y_t | prompt) of the policy that sampled, 0 for a response without feedback. No reward enters.
 
 ``kl_target`` is PPOCoder's KL term (Shojaee et al. 2023, Eq. 7; ``AdaptiveKLController`` and
 ``compute_rewards`` in its ``ppo.py``): a part of the reward, whose coefficient adapts.
@@ -195,6 +198,11 @@ def _with_credit(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict
     notes = _notes(trainer, len(output["advantages"]))
     mask, credit = output["completion_mask"].bool(), trainer.args.token_credit
     own = output["advantages"].unsqueeze(1).expand(mask.shape)
+    if credit == "feedback":
+        told = [one.get("feedback", "") for one in notes]
+        found = distilled(trainer, output, told)
+        trainer.log_of_batch({"task/told": sum(map(bool, told)) / len(told)})
+        return {**output, "advantages": found.to(own.dtype)}
     if credit == "executed":
         chosen = line_mask(_lines(trainer, output), [one["unexecuted"] for one in notes])
         name, advantages = "unexecuted", own.masked_fill(chosen, 0.0)
@@ -218,7 +226,7 @@ def _notes(trainer: MicroCoderGRPOTrainer, count: int) -> list[dict[str, Any]]:
     told = trainer.logged.get("notes", [""] * count)
     if "notes" not in trainer.logged and not trainer.total_rewards().isnan().all():
         raise UserError("token_credit needs a reward that tells outcomes and lines")
-    unknown: dict[str, Any] = {"outcome": 0, "blamed": None, "unexecuted": []}
+    unknown: dict[str, Any] = {"outcome": 0, "blamed": None, "unexecuted": [], "feedback": ""}
     return [json.loads(text) if text else unknown for text in told]
 
 
@@ -228,6 +236,35 @@ def _lines(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> Tensor:
     for row, ids in enumerate(trainer.sampled_ids):
         lines[row, : len(ids)] = torch.tensor(lines_of(trainer.texts([[one] for one in ids])))
     return lines
+
+
+@torch.no_grad()
+def distilled(
+    trainer: MicroCoderGRPOTrainer, output: dict[str, Any], told: Sequence[str]
+) -> Tensor:
+    """(B, T) how much likelier each token is to the policy that has read its own response and the
+    feedback on it, nats; 0 where nothing was ``told``.
+    """
+    ids, mask = output["completion_ids"], output["completion_mask"]
+    own = output["prompt_ids"], output["prompt_mask"]
+    said = trainer._tokenizer(list(told))["input_ids"]
+    width = max(map(len, said))
+    feedback = torch.full((len(ids), width), trainer._tokenizer.pad_token_id, device=ids.device)
+    seen = torch.zeros_like(feedback)
+    for row, these in enumerate(said):
+        feedback[row, : len(these)] = torch.tensor(these, device=ids.device)
+        seen[row, : len(these)] = 1
+
+    def scored(before: Sequence[Tensor], masks: Sequence[Tensor]) -> Tensor:
+        found, _, _ = trainer._get_per_token_logps_and_entropies(
+            trainer.model, torch.cat([*before, ids], 1), torch.cat([*masks, mask], 1), ids.shape[1]
+        )
+        return found
+
+    student = scored(own[:1], own[1:])
+    teacher = scored([own[0], ids, feedback], [own[1], mask, seen])
+    has = torch.tensor([bool(one) for one in told], device=ids.device).unsqueeze(1)
+    return (teacher - student) * mask * has
 
 
 def credited(gained: Tensor, blamed: Tensor, weights: Tensor) -> Tensor:

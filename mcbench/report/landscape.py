@@ -77,6 +77,12 @@ SYSTEMS = (
         ("F1", "F5"),
     ),
     System(
+        "SDPO",
+        "what is said of a failed attempt is distilled into the policy, token by token",
+        ("F7",),
+        source="Hübotter et al. 2026",
+    ),
+    System(
         "SkyRL",
         "asynchronous rollouts: episodes sampled by weights that are some generations old",
         ("F2", "F6"),

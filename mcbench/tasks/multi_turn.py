@@ -34,6 +34,7 @@ class Step:
         verdict: what became of the action, such as ``AC,WA``.
         parts: numbers by name whose means are logged as ``task/NAME``; a later turn's stand.
         error: what went wrong, for people, where the episode itself failed.
+        told: what is said of the action, for a trainer that learns from it; empty: nothing.
     """
 
     observation: str | None
@@ -43,6 +44,7 @@ class Step:
     verdict: str = ""
     parts: Mapping[str, float] = field(default_factory=dict)
     error: str = ""
+    told: str = ""
 
 
 class Environment(Protocol):
@@ -81,6 +83,7 @@ class Episode:
     passed: bool | None = False
     truncated: bool = False
     done: bool = False
+    told: str = ""  # of the last turn
     restarted: int = 0  # where the last turn that began from the prompt begins
 
     @property
@@ -158,7 +161,7 @@ def _enter(episode: Episode, step: Step, text: str, shown: list[int], last: bool
     cut = episode.ids[-1] != end
     none = step.reward is None or episode.reward is None
     episode.reward = None if none else episode.reward + step.reward  # type: ignore[operator]
-    episode.passed = step.passed
+    episode.passed, episode.told = step.passed, step.told
     episode.parts |= step.parts
     episode.done = step.done or last
     episode.truncated = cut or (last and not step.done)
@@ -205,6 +208,8 @@ def episode_reward(
     """
     log_extra("verdicts", [one.verdicts for one in episode])
     log_extra("turns", [json.dumps(one.turns) for one in episode])
+    if any(one.told for one in episode):
+        log_extra("notes", [json.dumps({"feedback": one.told}) for one in episode])
     for name, value in episode_means(episode).items():
         log_metric(f"task/{name}", value)
     return [one.reward for one in episode]

@@ -58,8 +58,11 @@ class Attempts:
             done = failing is None or self._turn == self.turns or "IE" in verdict
             passed = None if "IE" in verdict else set(verdict.split(",")) == {"AC"}
             reward = None if passed is None else turn_reward(verdict, passed, done or i in last)
-            told_here = None if self.feedback == "none" else told[i]
-            found[i] = Step(told_here, reward, done, passed, verdict)
+            if self.feedback == "none":  # told to a trainer alone, see token_credit="feedback"
+                learned = told[i] if failing is not None and self.turns == 1 else ""
+                found[i] = Step(None, reward, done, passed, verdict, told=learned)
+            else:
+                found[i] = Step(told[i], reward, done, passed, verdict)
         return found
 
     def close(self) -> None:

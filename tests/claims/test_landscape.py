@@ -56,6 +56,7 @@ AGAIN = {
 EFFECTS |= {new: EFFECTS[old] for new, old in AGAIN.items()}
 EFFECTS |= {
     "F6": {"stale_mixed": EVERY},
+    "F7": {"sdpo": EVERY},
     "W11": {"dynamic": EVERY},
     "W12": {"clip_cov": {**EVERY, "entropy/all_responses": 20}},
 }

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from trl.experimental.sdpo.loss_utils import compute_sampled_token_self_distillation_loss
 
 from mcbench.errors import UserError
 from mcbench.grpo import tokens
@@ -147,6 +148,30 @@ def test_the_kl_is_a_part_of_the_reward_and_its_coefficient_is_kept(make_trainer
     assert not any("kl" in line for line in trainer.state.log_history)  # no such term in the loss
 
 
+def test_feedback_is_distilled_as_trl_s_trainer_does(make_trainer):
+    """The gradient of the advantages at a ratio of 1 is that of TRL's loss, which has no reward."""
+    notes = lambda text: {"feedback": "n m" if "b" in text else ""}  # noqa: E731
+    trainer, batches, outputs = trained(make_trainer, notes, token_credit="feedback", max_steps=2)
+    told = [["b" in text for text in batch.completions] for batch in batches]
+    for output, has in zip(outputs, told, strict=True):
+        found = output["advantages"]
+        assert found[torch.tensor(has)].abs().sum() > 0
+        assert not found[~torch.tensor(has)].any()
+    assert logged(trainer, "task/told") == [sum(has) / len(has) for has in told]
+    student = torch.randn(2, 3, 7, requires_grad=True)
+    teacher, ids = torch.randn(2, 3, 7), torch.randint(7, (2, 3))
+    theirs = compute_sampled_token_self_distillation_loss(
+        student, teacher, ids, distillation_alpha=1.0
+    )
+    (wanted,) = torch.autograd.grad(theirs.sum(), student)
+    ours, other = (
+        one.log_softmax(-1).gather(2, ids.unsqueeze(2)).squeeze(2) for one in (student, teacher)
+    )
+    ratio = (ours - ours.detach()).exp()
+    (found,) = torch.autograd.grad(-(ratio * (other - ours).detach()).sum(), student)
+    torch.testing.assert_close(found, wanted)
+
+
 class Answers:
     """A reward whose task has answers."""
 
@@ -201,9 +226,7 @@ def test_a_batch_without_notes_has_none_of_the_batch_before(make_trainer):
     )
     with pytest.raises(UserError, match="tells outcomes and lines"):
         trainer.train()
-    assert [one["task/unexecuted"] for one in trainer.state.log_history if "task/unexecuted" in one] == [
-        1, 0,
-    ]  # fmt: skip
+    assert logged(trainer, "task/unexecuted") == [1, 0]
 
 
 def test_one_coefficient_for_all_processes_from_the_mean_of_all(make_trainer):
@@ -232,7 +255,7 @@ def test_a_reward_that_tells_nothing_is_refused(make_trainer):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"token_credit": "best"}, "allowed: blame, critic, executed, none"),
+        ({"token_credit": "best"}, "allowed: blame, critic, executed, feedback, none"),
         ({"kl_target": 1.0}, "must be above 0 at the start"),
         ({"token_credit": "blame", "loss_type": "cispo", "epsilon_high": 5.0}, "one of the losses"),
         ({"token_credit": "blame", "truncation_mask": "conditional"}, "undo the conditional mask"),
