@@ -4,7 +4,7 @@
         mcbench evaluate smollm2-135m --test-set easy:train --attempts 8 --temperature $T \\
             --lengths 48,64,80,96,128,192 --folder base/train-$T
     done
-    python benchmarks/pretrained.py gate base/train-*
+    python -m benchmarks.pretrained gate base/train-*
 
 ``gate`` prints pass@1, the share of mixed groups and of cut answers at every temperature and limit,
 and which pair the profile gets. ``record`` writes what the page shows: the same by family
@@ -23,9 +23,9 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks.published import ProcessPerSample
 from mcbench.data.schema import Problem
 from mcbench.evaluator import CallTest, Evaluator, Submission, extract_code
-from mcbench.evaluator.baselines import ProcessPerSample
 from mcbench.smol.easy import load_easy
 
 PASS, MIXED, CUT = (0.15, 0.60), (0.5, 1.0), (0.15, 0.35)
