@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import random
 import sys
 from collections import Counter, deque
@@ -79,13 +80,22 @@ def test_a_large_expected_value_costs_no_more_than_the_right_answer():
         assert memory < BUSY * right[1] + BYTES, family
 
 
+def against(cases, tests, size):
+    """Each case with every test; with one in turn at the largest size, where one takes a second."""
+    if size == MOST:
+        return zip(cases, itertools.cycle(tests), strict=False)
+    return itertools.product(cases, tests)
+
+
 @pytest.mark.parametrize(
     "size", [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in (SIZES[1], MOST))]
 )
 def test_what_is_forged_is_wrong_whatever_it_does_to_the_comparison(size, evaluator):
-    given = [forger(test, forged(family, size)) for family in FAMILIES for test in EXPECTED]
-    for piece in TEXTS.values():
-        given += [forger(test, piece * (size // len(piece))) for test in TEXT_TESTS]
+    given = [
+        forger(test, forged(family, size)) for family, test in against(FAMILIES, EXPECTED, size)
+    ]
+    for piece, test in against(TEXTS.values(), TEXT_TESTS, size):
+        given.append(forger(test, piece * (size // len(piece))))
     for submission, result in zip(given, evaluator.evaluate(given), strict=True):
         assert result.verdicts == ["WA"], (submission.tests, result)
 
@@ -133,10 +143,13 @@ def test_fuzzed_results_are_wrong_or_equal(evaluator):
     fuzz(0, 1500, evaluator)
 
 
+# These give what they gave before, in half a minute: MCBENCH_FUZZED=100000 after a change.
+FUZZED = int(os.environ.get("MCBENCH_FUZZED", "4000"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 11))
-def test_many_fuzzed_results_are_wrong_or_equal(seed, evaluator):
-    fuzz(seed, 10_000, evaluator)
+def test_many_fuzzed_results_are_wrong_or_equal(evaluator):
+    fuzz(1, FUZZED, evaluator)
 
 
 @pytest.fixture
