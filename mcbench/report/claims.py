@@ -494,12 +494,16 @@ def summary_section(results: Results) -> Section:
     """Counts and what they mean, tables of the paper's claims, its rivals' and our questions."""
     tables = summary_tables(results)
     told = f"What its rivals claim: {_told(results, 'rival')}"
+    together = whole_sentence(results)
     return Section(
         "claims",
         f"The paper's {len(tables['paper'])} claims in numbers",
-        whole_sentence(results),
+        "",
         [
-            Facts([("states", MEANING + features_sentence(results))], fold="What the states mean"),
+            Facts(
+                [("states", MEANING + features_sentence(results)), ("together", together)],
+                fold="What the states mean",
+            ),
             Table(tables["paper"], fold="All claims with their numbers"),
             Table(tables["rival"], fold=told),
             Table(tables["ours"], fold="Beyond the paper (ours)"),

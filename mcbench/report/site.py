@@ -149,7 +149,9 @@ def build_site(folder: str | Path) -> list[Path]:
         if path != index and path.stem not in pages and not path.name.endswith(".unfinished.html")
     ]
     entries = [_entry(path) for path in others]
-    entries += [Entry(f"{name}.html", page.title, page.summary) for name, page in pages.items()]
+    entries += [
+        Entry(f"{name}.html", page.title, first_of(page.summary)) for name, page in pages.items()
+    ]
     entries.sort(key=lambda one: one.href)
     built = []
     neighbours = zip([None, *entries], entries, [*entries[1:], None], strict=False)
@@ -168,6 +170,15 @@ def build_site(folder: str | Path) -> list[Path]:
     )
     write_atomic(index, html)
     return [index, *built]
+
+
+def first_of(summary: str, most: int = 160) -> str:
+    """A page's summary for the index: the first of its sentences, or what comes before a
+    semicolon, where the whole is longer than ``most`` letters.
+    """
+    if len(summary) <= most:
+        return summary
+    return re.split(r"(?<=[^\d])\. |; ", summary, maxsplit=1)[0].rstrip(".") + "."
 
 
 def _main_chart(found: Mapping[str, Sequence[Study]]) -> Ends | None:
