@@ -139,6 +139,7 @@ def make_record(curves: RunCurves, config: Config, **meta: Any) -> RunRecord:
             "max_completion_length": length,
             "temperature": temperature,
             "pass_at_1": sum(passed) / ATTEMPTS / len(passed),
+            "mean_length": 60.0,
             "per_problem": [
                 {
                     "id": problem,

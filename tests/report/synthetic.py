@@ -50,6 +50,7 @@ def make_evals(arm: str, steps: int, rng: np.random.Generator) -> list[dict[str,
                     "attempts": 4,
                     "temperature": 1.0,
                     "pass_at_1": float(np.mean(passed)),
+                    "mean_length": 60.0,
                     "per_problem": per_problem,
                 }
             )

@@ -123,7 +123,7 @@ def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
     assert states_sentence(results) == (
         "None of the paper's 34 claims is decided by these runs. "
         "The rivals' 11 claims are open: each needs runs that are not there yet. "
-        "The landscape's 25 claims are open: each needs runs that are not there yet."
+        "The landscape's 43 claims are open: each needs runs that are not there yet."
     )
     lines = summary_lines(results)
     (line,) = [line for line in lines if line.startswith("K1 ")]
