@@ -133,6 +133,8 @@ def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(recor
                 # Round 1 has the paper's GRPO on nano-steady alone, as kl_low_clip.
                 results = (experiment.name, profile) == ("results", "nano-steady-m")
                 left = {"grpo"} if results else set()
+                if not runs and experiment.name.endswith("_originals"):
+                    continue  # registered, not trained yet
                 assert list(runs) == [arm for arm in experiment.arms if arm not in left]
                 assert all(len(seeds) >= 3 for seeds in runs.values())
     assert found >= {one.run_id for one in records}

@@ -52,6 +52,9 @@ VALUES = {
     "top_p": 0.9,
     "soft_overlong": 0.2,
     "soft_overlong_weight": 0.5,
+    "staleness_mixed": True,
+    "imitate": "reference",
+    "imitate_from": 2,
 }
 # These say what they are of, and every recipe has them, with a KL term or without.
 SAYS_SO = {"kl_estimator", "use_bias_correction_kl"}

@@ -14,7 +14,7 @@ def test_distinct_4_of_words_counts_words_and_not_tokens():
     # Mean over prompts: 1/2 and 1.
     texts = ["a b c d", "a b c d", "a b c d", "e f g h"]
     assert stages.distinct_4_words(texts, 2) == pytest.approx(0.75)
-    assert stages.distinct_4_words(["too short", ""], 2) != stages.distinct_4_words([], 2)  # NaN
+    assert stages.distinct_4_words(["too short", ""], 2) == 0
 
 
 def test_the_temperature_of_a_stage_restores_the_first_one_s_diversity(make_trainer):

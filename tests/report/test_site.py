@@ -130,7 +130,7 @@ def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
     assert "1 of the 3 seeds it needs" in line
     assert "04_kl_and_clip.html#claim-K1" in line
     assert [line for line in lines if line.startswith("F1 ")]
-    assert any(line.startswith("25 claims of the landscape: 0 supported") for line in lines)
+    assert any(line.startswith("43 claims of the landscape: 0 supported") for line in lines)
     section = summary_section(results)
     links = [
         cell.href

@@ -17,6 +17,9 @@ CONFIG = preset("tiny", "grpo").to_dict()
 META = {"run_id": "r", "config": CONFIG, "seed": 0, "started": 1.0}
 
 
+EVALUATED = {"max_completion_length": 96, "mean_length": 40.0, "per_problem": []}
+
+
 @pytest.fixture
 def run(tmp_path):
     run = Run(tmp_path / "r")
@@ -26,8 +29,8 @@ def run(tmp_path):
         columns = {"prompt": ["p"] * 5, "completion": ["c"] * 5, "length": [step] * 5}
         columns |= {"reward": [1.0] * 5, "advantage": [0.0] * 5, "group": list(range(5))}
         run.write_completions(step, columns)
-    run.append_eval({"step": 0, "pass_at_1": 0.25})
-    run.append_eval({"step": 4, "pass_at_1": 0.5})
+    run.append_eval({**EVALUATED, "step": 0, "pass_at_1": 0.25})
+    run.append_eval({**EVALUATED, "step": 4, "pass_at_1": 0.5})
     return run
 
 
