@@ -134,7 +134,7 @@ SECTIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "22_execution_traces": (
         {"arms": {"traced": {"recipe": "grpo_plus"}}},  # the earlier ones are not trained again
         "X1",
-        "no finished run of base trained on traces (CWM), base trained without traces",
+        "no finished run of base trained without traces",
     ),
     "23_multi_turn": (
         {"arms": {"rlef": {"recipe": "grpo_plus"}}, "settings": SHORT_EPISODES, "search_seeds": []},
@@ -228,7 +228,7 @@ def test_code_evaluator_trains_and_names_its_page(executed: Path) -> None:
         workers=1, fresh=True, runs_dir=str(runs), beside={},
     )  # fmt: skip
     html = html_of(outputs)
-    assert "MicroCoder's rules refuse" in html
+    assert "MicroCoder&#39;s rules refuse" in html
     assert "reward of MicroCoder-GRPO has 2 points in common" in html
     assert "LiveCodeBench rules" in page_of("06_code_evaluator", executed)
     assert any(PLOTLY in out.get("data", {}) for out in outputs)
