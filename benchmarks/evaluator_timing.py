@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.published import ProcessPerSample, SingleThreaded
 from mcbench.experiments.experiments import planned_runs
 from mcbench.runs.compact import write_compact
-from mcbench.runs.train import PUBLISHED, train
+from mcbench.runs.judge import PUBLISHED
+from mcbench.runs.train import train
 
 METHODS = {"process_per_sample": ProcessPerSample, "single_threaded": lambda _: SingleThreaded()}
 PUBLISHED |= METHODS

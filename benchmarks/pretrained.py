@@ -9,7 +9,8 @@
 ``gate`` prints pass@1, the share of mixed groups and of cut answers at every temperature and limit,
 and which pair the profile gets. ``record`` writes what the page shows: the same by family
 (``base.parquet``), and ``JUDGED`` answers, evenly spread, each judged by our rules, by
-LiveCodeBench's and by its whole method (``base_answers.parquet``).
+LiveCodeBench's and by its whole method (``base_answers.parquet``). ``form`` reads the folders of
+trained runs, with all their responses (``form.parquet``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,8 @@ import pandas as pd
 from benchmarks.published import ProcessPerSample
 from mcbench.data.schema import Problem
 from mcbench.evaluator import CallTest, Evaluator, Submission, extract_code
+from mcbench.experiments.experiments import planned_runs
+from mcbench.runs.store import read_run
 from mcbench.smol.easy import load_easy
 
 PASS, MIXED, CUT = (0.15, 0.60), (0.5, 1.0), (0.15, 0.35)
@@ -143,12 +147,44 @@ def judged(rows: pd.DataFrame) -> pd.DataFrame:
     return chosen.drop(columns=["limit", "distinct_4"])
 
 
+def form(folders: Sequence[Path]) -> pd.DataFrame:
+    """By arm and quarter of the training: the shares (percent) of responses that hold a program of
+    the name asked for, that pass, and that pass among the former.
+    """
+    arms = {one.config.run_id: one.arm for one in planned_runs("pretrained")}
+    names = {one.id: one.fn_name for split in ("train", "test") for one in load_easy(split)}
+    rows = []
+    for record in (read_run(folder) for folder in folders if folder.name in arms):
+        for step in record.completion_steps():
+            found = record.completions(step)
+            asked = [rf"def {names[problem]}\(" for problem in found["problem_id"]]
+            programs = [extract_code(text) or "" for text in found["completion"]]
+            named = [bool(re.search(*one)) for one in zip(asked, programs, strict=True)]
+            rows.append(
+                pd.DataFrame(
+                    {
+                        "arm": arms[record.run_id],
+                        "quarter": 1 + 4 * (step - 1) // record.config.steps,
+                        "named": named,
+                        "right": found["reward"] >= 1,
+                    }
+                )
+            )
+    every = pd.concat(rows)
+    shares = 100 * every.groupby(["arm", "quarter"]).mean()
+    shares["right where named"] = 100 * every[every.named].groupby(["arm", "quarter"]).right.mean()
+    return shares.reset_index()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("part", choices=["gate", "record"])
+    parser.add_argument("part", choices=["gate", "record", "form"])
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--output", type=Path, help="a JSON file; of record a folder")
     options = parser.parse_args()
+    if options.part == "form":
+        form(options.folders).to_parquet(options.output / "form.parquet")
+        return
     rows = answers(options.folders)
     if options.part == "record":
         by_family(rows).to_parquet(options.output / "base.parquet")

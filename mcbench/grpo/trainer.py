@@ -236,7 +236,8 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
         """TRL's, without the KL term where that is in the reward, and with what imitation adds."""
         beta = self.beta
-        self.beta = beta if self.args.kl_target is None else 0.0
+        if self.args.kl_target is not None:
+            self.beta = 0.0
         try:
             loss = super()._compute_loss(model, inputs)
         finally:

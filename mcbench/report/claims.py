@@ -332,7 +332,8 @@ def _in_brackets(found: Any, unit: str) -> str:
 def _states_of(whose: str, found: Sequence[Result]) -> str:
     if not found:
         return ""
-    if not any(one.n_seeds or one.parts for one in found):
+    waiting = sum(not (one.n_seeds or one.parts) for one in found)
+    if waiting == len(found):
         every, they = (
             ("claim is", "it") if len(found) == 1 else (f"{len(found)} claims are", "each")
         )
@@ -341,7 +342,9 @@ def _states_of(whose: str, found: Sequence[Result]) -> str:
     if counts[INCONCLUSIVE] == len(found):
         every = "claim is" if len(found) == 1 else f"{len(found)} claims is"
         return f"None of the {whose} {every} decided by these runs."
+    counts[INCONCLUSIVE] -= waiting
     told = [f"{count} {state}" for state, count in counts.items() if count]
+    told += [f"{waiting} without runs yet"] if waiting else []
     are = "is" if told[0].startswith("1 ") else "are"
     told[0] = told[0].replace(" ", f" {are} ", 1)
     return f"Of the {whose} {len(found)} claims {', '.join(told)}."

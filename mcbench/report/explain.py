@@ -79,10 +79,11 @@ def one_generation(
     from mcbench.evaluator import CodeReward, Evaluator
     from mcbench.grpo import MicroCoderGRPOTrainer
     from mcbench.grpo.masking import uniform_draws
+    from mcbench.runs.judge import reward_evaluator
     from mcbench.runs.problems import load_problems, training_row
     from mcbench.runs.resolve import resolve
     from mcbench.runs.schedule import prompt_schedule
-    from mcbench.runs.train import load_model, reward_evaluator, trainer_arguments
+    from mcbench.runs.train import load_model, trainer_arguments
 
     transformers_logging.disable_progress_bar()
     config = resolve(profile, recipe, settings, seed)

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
@@ -36,6 +36,7 @@ from mcbench.runs.arguments import lora, trainer_arguments
 from mcbench.runs.canonical import is_of_originals
 from mcbench.runs.config import Config
 from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
+from mcbench.runs.judge import check_judge, reward_evaluator
 from mcbench.runs.presets import EARLIER_MODELS
 from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
 from mcbench.runs.provenance import (
@@ -89,7 +90,7 @@ def train(
     if run.state == "finished":
         progress(f"[{label}] finished before: reusing {run.path}")
         return run
-    _check_judge(config)
+    check_judge(config)
     _check_resume(run)
     trained, choice = config, None
     if config.temperature_reading == "trend":
@@ -119,38 +120,6 @@ def _check_resume(run: Run) -> None:
             f"{run.path} was begun {asked.get(before, f'with --launch {before}')}, and its "
             "checkpoint can only be resumed in that way"
         )
-
-
-PUBLISHED: dict[str, Callable[[int], AbstractContextManager[Any]]] = {}
-"""What judges in our evaluator's place where it is timed against others, by the names that a
-configuration has for them, from a number of workers; filled by ``benchmarks/evaluator_timing.py``.
-"""
-
-
-def _check_judge(config: Config) -> None:
-    """Refuse a published method outside the benchmark that times it."""
-    if config.reward_evaluator not in ("microcoder", *PUBLISHED):
-        raise UserError(
-            f"reward_evaluator {config.reward_evaluator!r} is a published method, there to be "
-            "timed: python benchmarks/evaluator_timing.py trains with it"
-        )
-
-
-def reward_evaluator(config: Config, ours: Any) -> AbstractContextManager[Any]:
-    """What judges the training responses of a profile.
-
-    ``ours``, an evaluator with our rules, is used where the profile asks for no other.
-
-    Raises:
-        UserError: a published method outside the benchmark that times it.
-    """
-    workers = config.reward_workers
-    if config.reward_evaluator == config.reward_rules == "microcoder":
-        return nullcontext(ours)
-    if config.reward_evaluator == "microcoder":
-        return Evaluator(workers=workers, rules=config.reward_rules, backend=config.reward_backend)
-    _check_judge(config)
-    return PUBLISHED[config.reward_evaluator](workers)
 
 
 @cache

@@ -13,7 +13,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
 from mcbench.runs import train
 from mcbench.runs.config import preset
-from mcbench.runs.train import reward_evaluator
+from mcbench.runs.judge import reward_evaluator
 
 ROOT = Path(__file__).parents[2]
 
