@@ -11,7 +11,7 @@ from benchmarks.labelled import METHOD, judge_suite
 from mcbench.claims.measurements import SuiteRecord
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
-from mcbench.runs import train
+from mcbench.runs import judge, train
 from mcbench.runs.config import preset
 from mcbench.runs.judge import reward_evaluator
 
@@ -48,7 +48,7 @@ def test_an_unknown_judge_names_the_known_ones():
     ],
 )
 def test_the_reward_follows_its_rules_and_held_out_problems_do_not(setting, accepted):
-    assert METHODS.keys() <= train.PUBLISHED.keys()
+    assert METHODS.keys() <= judge.PUBLISHED.keys()
     config = preset("tiny").with_settings(setting)
     submission = Submission("print(5)", [StdioTest("\n", "4.999999999999\n", atol=1e-6)])
     with Evaluator(workers=1) as ours, reward_evaluator(config, ours) as chosen:
@@ -58,7 +58,7 @@ def test_the_reward_follows_its_rules_and_held_out_problems_do_not(setting, acce
 
 
 def test_a_published_method_judges_only_where_it_is_timed(monkeypatch, tmp_path):
-    monkeypatch.setattr(train, "PUBLISHED", {})
+    monkeypatch.setattr(judge, "PUBLISHED", {})
     config = preset("tiny").with_settings({"reward_evaluator": "single_threaded"})
     with pytest.raises(UserError, match="is a published method, there to be timed"):
         reward_evaluator(config, None)
