@@ -88,7 +88,7 @@ $(VLLM_STAMP): pyproject.toml tests/vllm_cpu/requirements.py
 	@touch $@
 
 test-adapters: $(ADAPTERS_STAMP)  ## run the judge as a reward of verl and verifiers themselves (prepares .venv-adapters)
-	@$(ADAPTERS_BIN)/python -m pytest tests/evaluator/test_adapters.py tests/tasks/test_verifiers.py
+	@$(ADAPTERS_BIN)/python -m pytest tests/evaluator/test_adapters.py tests/worlds/test_verifiers.py
 
 # verl without its dependencies (vLLM and other servers), but for what its reward loop imports. Its
 # wheel has a package named tests, which would stand before ours.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mcbench.evaluator import CallTest, StdioTest, Submission
-from mcbench.nano import described
+from mcbench.worlds import described
 
 
 @dataclass(frozen=True)

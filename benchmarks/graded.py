@@ -1,8 +1,8 @@
 """How the committed training sets of `data_quality` and `recipes` were made.
 
-    python benchmarks/graded.py graded FOLDER     mcbench/nano/graded.json, some ten minutes
-    python benchmarks/graded.py saturated         mcbench/nano/saturated.json
-    python benchmarks/graded.py solvable          mcbench/nano/solvable.json
+    python benchmarks/graded.py graded FOLDER     mcbench/worlds/graded.json, some ten minutes
+    python benchmarks/graded.py saturated         mcbench/worlds/saturated.json
+    python benchmarks/graded.py solvable          mcbench/worlds/solvable.json
 
 The first measures the noisy pool with nano-s and selects a harder and an easier set; the second
 selects what nano-s2 has nearly solved; the third says how often nano-s2 solves what `nano-steady`
@@ -25,13 +25,13 @@ from benchmarks.calibration import calibrate
 from benchmarks.graded_sets import ATTEMPTS, SET_SIZE, build_sets
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.nano.graded import GRADED_FILE, SOLVABLE_FILE, Grades, pool_problems
-from mcbench.nano.saturated import SATURATED_FILE, easy_problems
 from mcbench.runs.config import preset
 from mcbench.runs.evaluate import evaluate
 from mcbench.runs.problems import load_problems, model_digest
 from mcbench.runs.sampling import load_model, transformers_policy
 from mcbench.runs.scores import pass_at_k
+from mcbench.worlds.graded import GRADED_FILE, SOLVABLE_FILE, Grades, pool_problems
+from mcbench.worlds.saturated import SATURATED_FILE, easy_problems
 
 REGIME = "nano-steady"  # where claims are decided: its base model measures the saturated set
 GROUP = 8  # responses to a prompt in training

@@ -38,10 +38,10 @@ from mcbench.data.schema import Difficulty, Problem
 from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
 from mcbench.experiments.data_record import BOUNDS, DataRecord, Score
-from mcbench.nano.graded import LEVELS, grades, pool_problems
-from mcbench.nano.problems import INDUCED_SHARE
 from mcbench.runs.evaluate import select_problems
 from mcbench.runs.say import Say, say
+from mcbench.worlds.graded import LEVELS, grades, pool_problems
+from mcbench.worlds.problems import INDUCED_SHARE
 
 SET_SIZE = 176
 """Problems of a set: 11 generations of 16."""

@@ -1,10 +1,10 @@
-"""What the base models of mcbench/tasks can do before any arm is trained, and which bugs the base
+"""What the base models of mcbench/worlds can do before any arm is trained, and which bugs the base
 of `repair` never fixes in 16 attempts.
 
     python benchmarks/landscape.py [branches] [recipes] [repair] [traces] [turns] [search] [tab]
 
 Prints pass@1 of each base by kind (it should lie between 5 and 60 %) and what the task tells
-beside; for `repair` it also writes mcbench/tasks/repair_unsolved.json, which the curriculum reads.
+beside; for `repair` it also writes mcbench/worlds/repair_unsolved.json, which the curriculum reads.
 """
 
 import random
@@ -14,14 +14,14 @@ from statistics import mean
 
 from mcbench.evaluator import Evaluator
 from mcbench.files import write_json
-from mcbench.nano import model_path
 from mcbench.runs.evaluate import evaluate
 from mcbench.runs.problems import load_problems, model_digest
 from mcbench.runs.sampling import load_policy
 from mcbench.runs.scores import cells_of
-from mcbench.tasks import search, task_of
-from mcbench.tasks.base import run_programs
-from mcbench.tasks.repair import UNSOLVED
+from mcbench.worlds import search, task_of
+from mcbench.worlds.base import run_programs
+from mcbench.worlds.nano import model_path
+from mcbench.worlds.repair import UNSOLVED
 
 BASES = {
     "branches": (("nano-branches", "branches:test", 40),),

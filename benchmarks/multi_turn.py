@@ -16,8 +16,8 @@ from mcbench.evaluator import Evaluator
 from mcbench.runs.problems import load_problems
 from mcbench.runs.rollout import evaluation_episodes
 from mcbench.runs.sampling import load_policy
-from mcbench.tasks import TASKS
-from mcbench.tasks.multi_turn import Played, play
+from mcbench.worlds import TASKS
+from mcbench.worlds.multi_turn import Played, play
 
 MOST, ROUNDS = 0.1, 3
 BUDGETS = {"turns": 128, "search": 64}

@@ -21,7 +21,7 @@ from mcbench.data.filter import FilterConfig
 from mcbench.data.process import ProcessConfig
 from mcbench.data.schema import Problem
 from mcbench.data.verify import VerifyConfig
-from mcbench.nano.problems import MIN_TESTS, load_split
+from mcbench.worlds.problems import MIN_TESTS, load_split
 
 DEFECTS = (
     *("mojibake", "html", "noise", "spaces", "cut_off", "empty"),

@@ -30,7 +30,7 @@ from mcbench.data.schema import Problem
 from mcbench.evaluator import CallTest, Evaluator, Submission, extract_code
 from mcbench.experiments.experiments import planned_runs
 from mcbench.runs.store import read_run
-from mcbench.smol.easy import load_easy
+from mcbench.worlds.easy import load_easy
 
 PASS, MIXED, CUT = (0.15, 0.60), (0.5, 1.0), (0.15, 0.35)
 LIMITS = (48, 64, 80, 96, 128)

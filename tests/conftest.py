@@ -41,7 +41,7 @@ def _taught(path, responses, steps=60, prompts=PROMPTS):
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    from mcbench.nano import load_tokenizer
+    from mcbench.worlds.tokenizer import load_tokenizer
 
     tokenizer = load_tokenizer()
     torch.manual_seed(0)

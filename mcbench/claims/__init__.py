@@ -1,5 +1,5 @@
 """The 34 claims of the paper, eleven of its rivals, sixteen questions of our own, and what
-the systems of :mod:`mcbench.tasks` claim:
+the systems of :mod:`mcbench.worlds` claim:
 ``assess(experiment, runs)``.
 
 A claim is a row (``paper.toml``, ``rivals.toml``, ``questions.toml``, ``landscape.toml``; read by

@@ -147,12 +147,12 @@ def _pass_rates(lines: Sequence[Mapping[str, Any]], features: Mapping[str, str])
 @cache
 def features_of(test_set: str) -> Mapping[str, str]:
     """By id, what problems of an embedded set share: the feature of an induced problem
-    (:func:`mcbench.nano.problems.feature_of`), with other constants and examples, or the family of
-    an easy function. Every other problem stands for itself, and so does each of a set that is not
-    embedded.
+    (:func:`mcbench.worlds.problems.feature_of`), with other constants and examples, or the family
+    of an easy function. Every other problem stands for itself, and so does each of a set that is
+    not embedded.
     """
-    from mcbench.nano.problems import feature_of
     from mcbench.runs.problems import SETS, load_problems
+    from mcbench.worlds.problems import feature_of
 
     problems = load_problems(test_set) if test_set in SETS else ()
     shared = ((one.id, one.metadata.get("family") or feature_of(one)) for one in problems)

@@ -69,12 +69,12 @@ def nano() -> None:
 def build(name: str, output: str | None, seed: int, steps: int | None) -> None:
     """Train a nano base model on CPU."""
     from mcbench.errors import unknown
-    from mcbench.nano import MODEL_NAMES
+    from mcbench.worlds.nano import MODEL_NAMES
 
     if name not in MODEL_NAMES:
         raise unknown("nano model", name, MODEL_NAMES)
-    from mcbench.nano.build import build as build_model
-    from mcbench.tasks.builds import BUILDS
+    from mcbench.worlds.build import BUILDS
+    from mcbench.worlds.build import build as build_model
 
     folder = Path(output or Path("build", name))
     print(f"model: {build_model(name, folder, seed=seed, steps=steps, builds=BUILDS)}")

@@ -50,7 +50,7 @@ class DataRecord:
     from seed 0. ``dropped``: examples, each with the defect that was planted in it. ``passes``:
     "pool" (what was verified) and levels -> passes of ``attempts`` -> problems. ``kinds``: level ->
     kind of problem -> problems. ``trained``: level -> how many of the problems just selected are in
-    the committed set that runs train on. ``base``: as in :class:`mcbench.nano.graded.Grades`.
+    the committed set that runs train on. ``base``: as in :class:`mcbench.worlds.graded.Grades`.
     ``prediction``: kind of problem -> how well the pass rates of every second problem, which
     calibrated nothing, are predicted (``check_prediction`` there).
     """

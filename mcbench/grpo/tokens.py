@@ -22,7 +22,7 @@ token t, to the outcome that came:
 ``kl_target`` is PPOCoder's KL term (Shojaee et al. 2023, Eq. 7; ``AdaptiveKLController`` and
 ``compute_rewards`` in its ``ppo.py``): a part of the reward, whose coefficient adapts.
 
-A reward tells outcome, blame and lines of each response as ``notes`` (:mod:`mcbench.tasks.dense`);
+A reward tells outcome, blame and lines of each response as ``notes`` (:mod:`mcbench.worlds.dense`);
 a line of a response is counted from 1. Where a paper learns a value of every state, the group's
 mean stands here. Shapes: B = P·G responses, T tokens.
 """

@@ -10,7 +10,6 @@ from mcbench.claims.protocol import of_first_round
 from mcbench.experiments.data_record import NAMES, REQUIRED
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study
-from mcbench.nano.saturated import measured
 from mcbench.report import claims, ends
 from mcbench.report.evaluator_panels import (
     OURS,
@@ -25,6 +24,7 @@ from mcbench.report.series import Arms, unfinished_runs
 from mcbench.report.sources import Sources, drawn_as
 from mcbench.report.style import KNOWN, arm_styles
 from mcbench.runs.alarm import WATCHED, exploded, warning
+from mcbench.worlds.saturated import measured
 
 SATURATED = "nano-saturated:train"
 

@@ -23,7 +23,7 @@ from mcbench.report.sources import Sources, arms_of
 from mcbench.report.spread import over_temperature
 from mcbench.report.style import arm_styles
 from mcbench.report.table import ScoreTable, paper_table, results_table
-from mcbench.tasks.search import DEFINITION_F05, NAMED_F05
+from mcbench.worlds.search import DEFINITION_F05, NAMED_F05
 
 # 02: the readings of the mask ---------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from scipy.special import stdtrit
 
 from mcbench.report.style import KNOWN, arm_styles
 from mcbench.runs.config import SETTINGS, Config, family_of
-from mcbench.tasks import TASK_SETS
-from mcbench.tasks.base import PASS_AT_1
+from mcbench.worlds import TASK_SETS
+from mcbench.worlds.base import PASS_AT_1
 
 MIN_SEEDS_FOR_BAND = 3  # with two seeds the t interval is wider than any axis
 # What has to agree, beside the length, for two evaluations to measure the same.

@@ -23,12 +23,12 @@ from mcbench.claims.measurements import GRID
 from mcbench.experiments.study import Study
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.temperature import select_temperature
-from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.report.explain import Generation, raw_advantages, weighed
 from mcbench.report.own_panels import grid_values
 from mcbench.report.spread import chosen_temperatures
 from mcbench.report.style import arm_styles, spoken
-from mcbench.tasks import TASK_SETS, TASKS
+from mcbench.worlds import TASK_SETS, TASKS
+from mcbench.worlds.nano import MODEL_NAMES, model_path
 
 BANDS = 5  # of the length, in the table of what survives
 READINGS = ("incorrect", "correct", "non_incorrect", "any")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mcbench.data.schema import Problem
-from mcbench.nano.problems import more_tests
+from mcbench.worlds.problems import more_tests
 
 HELD_OUT = 0.25
 """Share of a problem's own tests that its reward does not see where no others can be made."""

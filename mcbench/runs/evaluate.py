@@ -33,8 +33,8 @@ from mcbench.files import make_writable, plain, read_lines, write_atomic, write_
 from mcbench.grpo.diversity import distinct_4_first, distinct_n, program_key, unique_share
 from mcbench.runs.rollout import evaluation_episodes
 from mcbench.runs.scores import EvalResult, mean_pass_at
-from mcbench.tasks import TESTS, Judged, Task, means, task_of
-from mcbench.tasks.multi_turn import Environment, Episode, episode_means
+from mcbench.worlds import TESTS, Judged, Task, means, task_of
+from mcbench.worlds.multi_turn import Environment, Episode, episode_means
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy

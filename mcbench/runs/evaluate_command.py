@@ -28,8 +28,8 @@ from mcbench.runs.problems import (
 )
 from mcbench.runs.scores import Cells, EvalResult, cells_of, summary, table_text
 from mcbench.runs.store import read_run
-from mcbench.tasks import task_of
-from mcbench.tasks.multi_turn import Environment
+from mcbench.worlds import task_of
+from mcbench.worlds.multi_turn import Environment
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy

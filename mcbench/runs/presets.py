@@ -43,7 +43,7 @@ _STEADY: dict[str, Any] = {
     "checkpoint_generations": 4,
 }
 
-# The tasks of mcbench/tasks: the same scale, with base models and problems of their own.
+# The tasks of mcbench/worlds: the same scale, with base models and problems of their own.
 _REPAIR: dict[str, Any] = {
     **_NANO,
     "model": "nano-repair",
@@ -199,7 +199,7 @@ _OLDER: dict[str, Any] = {
 _QWEN3_SMALL = {**_PAPER, "model": "Qwen/Qwen3-1.7B", "enable_thinking": False}
 _QWEN3 = {**_PAPER, "model": "Qwen/Qwen3-4B-Instruct-2507"}
 
-# A pretrained model on two cores (mcbench/smol): an update of 32 responses takes about a minute.
+# A pretrained model on two cores on easy functions: 32 responses take a minute.
 _SMOL: dict[str, Any] = {
     "model": "smollm2-135m",
     "train_set": "easy:train",

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mcbench import nano, smol, tasks
+from mcbench import worlds
 from mcbench.data import benchmarks
 from mcbench.data.benchmarks import NANO, BenchmarkSet
 from mcbench.data.collect import read_source
@@ -20,12 +20,12 @@ from mcbench.data.schema import NUMBERS, OPTIONAL, Problem, Rejected
 from mcbench.data.storage import iter_dataset, read_manifest, read_problems, write_problems
 from mcbench.errors import UserError, unknown
 from mcbench.files import cache_folder, digest
-from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.runs.alarm import divided_tests
 from mcbench.runs.place import in_project
-from mcbench.smol.models import PACKAGED, gguf_digest, gguf_location, is_gguf
-from mcbench.tasks import TASK_SETS, TESTS
-from mcbench.tasks.base import RIGHT_AT, WRONG_AT
+from mcbench.worlds import TASK_SETS, TESTS
+from mcbench.worlds.base import RIGHT_AT, WRONG_AT
+from mcbench.worlds.nano import MODEL_NAMES, model_path
+from mcbench.worlds.pretrained import PACKAGED, gguf_digest, gguf_location, is_gguf
 
 SETS = tuple(TASK_SETS)
 _FORMS = (
@@ -85,9 +85,8 @@ def _embedded(name: str) -> tuple[Problem, ...]:
     """An embedded set. To generate one takes seconds, and every run is a process of its own: so it
     is kept in the user's cache folder, under a name that changes with the code that generates it.
     """
-    folders = [Path(str(package.__file__)).parent for package in (nano, smol, tasks)]
-    kinds = ("*.py", "*.json", "*.yaml")
-    sources = sorted(path for folder in folders for kind in kinds for path in folder.glob(kind))
+    folder = Path(str(worlds.__file__)).parent
+    sources = sorted(path for kind in ("*.py", "*.json", "*.yaml") for path in folder.glob(kind))
     key = digest([name, *(path.read_bytes() for path in sources)])
     folder = cache_folder()
     kept = folder / f"{name.replace(':', '-')}-{key}.parquet"
@@ -180,7 +179,7 @@ def reward_thresholds(train_set: str, reward: str) -> tuple[float, float]:
     """
     if reward == TESTS:  # the same in every task, so that no set is read for it
         return RIGHT_AT, WRONG_AT
-    task = TASK_SETS.get(train_set) or tasks.task_of(load_problems(train_set))
+    task = TASK_SETS.get(train_set) or worlds.task_of(load_problems(train_set))
     return task.thresholds_of(reward)
 
 

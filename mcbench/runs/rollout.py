@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.tasks.multi_turn import Environment, Episode, Sampled, play
+from mcbench.worlds.multi_turn import Environment, Episode, Sampled, play
 
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy

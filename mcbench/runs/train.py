@@ -62,8 +62,8 @@ from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import INTERRUPTED, Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
 from mcbench.runs.trend import as_chosen, choice_of, stretches
-from mcbench.tasks import TASKS, TESTS, TaskReward, task_of
-from mcbench.tasks.multi_turn import Environment, episode_reward
+from mcbench.worlds import TASKS, TESTS, TaskReward, task_of
+from mcbench.worlds.multi_turn import Environment, episode_reward
 
 
 def train(

@@ -17,7 +17,6 @@ from packaging.specifiers import SpecifierSet
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, usage
 from mcbench.evaluator.isolation import in_words
-from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.provenance import version_of
@@ -25,7 +24,8 @@ from mcbench.runs.resolve import resolve
 from mcbench.scale.estimate import ADAM_BYTES, estimate, gib, way_out, where_it_fits
 from mcbench.scale.machine import GIB, Machine, gpu_here, processor_here
 from mcbench.scale.measure import on_this_machine, size_of
-from mcbench.smol.models import PACKAGED
+from mcbench.worlds.nano import MODEL_NAMES, model_path
+from mcbench.worlds.pretrained import PACKAGED
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from mcbench.errors import UserError
-from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.runs.config import Config
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunRecord, RunStore, read_run
@@ -24,6 +23,7 @@ from mcbench.scale.estimate import Estimate, estimate, gib, where_it_fits
 from mcbench.scale.machine import gpu_here, of_driver, visible_gpus
 from mcbench.scale.measure import architecture, on_this_machine, random_model
 from mcbench.scale.process import Ended, Task, follow, start
+from mcbench.worlds.tokenizer import load_tokenizer
 
 STEPS = 4  # two generations: one before it is killed, one after
 # Between vLLM in 16 bits and the trainer; with stale weights the mean is above it.

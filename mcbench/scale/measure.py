@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from mcbench.errors import UserError
 from mcbench.files import read_data
 from mcbench.runs.problems import model_location
-from mcbench.smol.models import PACKAGED, converted_folder
+from mcbench.worlds.pretrained import PACKAGED, converted_folder
 
 PUBLISHED: dict[str, dict[str, Any]] = read_data(
     Path(__file__).with_name("hub_models.json").read_text()

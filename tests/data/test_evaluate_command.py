@@ -12,10 +12,10 @@ from mcbench.cli import app
 from mcbench.data.benchmarks import BENCHMARKS, PAPER_COUNTS, BenchmarkSet
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
-from mcbench.nano import model_path
 from mcbench.report.table import paper_rows
 from mcbench.runs.resolve import described
 from mcbench.runs.scores import table_text
+from mcbench.worlds.nano import model_path
 
 from . import published
 from .published import jsonl

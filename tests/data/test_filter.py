@@ -14,7 +14,7 @@ from mcbench.data.pipeline import Pipeline, read_audit, store_shard
 from mcbench.data.storage import read_problems
 from mcbench.data.words import run_hashes, words
 from mcbench.errors import UserError
-from mcbench.nano.problems import load_split
+from mcbench.worlds.problems import load_split
 
 from .generated import generate
 

@@ -11,7 +11,7 @@ from mcbench.data.filter import FilterConfig
 from mcbench.data.storage import iter_dataset
 from mcbench.data.verify import VerifyConfig
 from mcbench.errors import UserError
-from mcbench.nano.problems import load_split
+from mcbench.worlds.problems import load_split
 
 from .defects import FIRST_DATE, MAX_TEST_KB, OWN
 from .generated import generate

@@ -14,7 +14,7 @@ from mcbench.data.process import Process, ProcessConfig
 from mcbench.data.text import html_to_text, is_html
 from mcbench.data.translate import Chat, Endpoint
 from mcbench.errors import UserError
-from mcbench.nano.problems import load_split
+from mcbench.worlds.problems import load_split
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from benchmarks.noisy_pool import DEFECTS, noisy_pool, sound
 from benchmarks.planted import TRUTH
 from mcbench.errors import UserError
 from mcbench.experiments.data_record import DATA_FILE, DataRecord, data_record
-from mcbench.nano.graded import grades, load_graded, pool_problems
 from mcbench.runs.problems import load_problems
+from mcbench.worlds.graded import grades, load_graded, pool_problems
 
 COMMITTED = Path(__file__).parents[2] / "reports" / "records" / DATA_FILE
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mcbench.claims.protocol import PILOTS
-from mcbench.nano.saturated import measured
 from mcbench.runs.problems import load_problems
 from mcbench.runs.records import read_records
+from mcbench.worlds.saturated import measured
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from mcbench.evaluator import extract_code
 from mcbench.grpo.decode import sample_unfinished
 from mcbench.grpo.fence import EndAtFence, Fence
-from mcbench.nano import load_tokenizer
+from mcbench.worlds.tokenizer import load_tokenizer
 
 from .conftest import EOS, make_model
 

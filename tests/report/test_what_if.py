@@ -12,7 +12,6 @@ from claims.effects import make_runs
 
 from mcbench.experiments.study import Study
 from mcbench.grpo.masking import uniform_draws
-from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.report.explain import Generation
 from mcbench.report.what_if import (
     _tokens,
@@ -24,6 +23,7 @@ from mcbench.report.what_if import (
     verdicts_if,
     what_if,
 )
+from mcbench.worlds.tokenizer import load_tokenizer
 
 from .made import study_of
 

@@ -8,8 +8,6 @@ import pytest
 
 from mcbench.cli import main
 from mcbench.evaluator import AuditedCodeReward, Evaluator
-from mcbench.nano import induced
-from mcbench.nano.problems import execute, induced_problem, load_split, more_tests
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.report.dashboard.progress import progress_of
 from mcbench.runs.alarm import divided_tests, exploded, warning, watched
@@ -17,6 +15,8 @@ from mcbench.runs.problems import training_row
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import read_run
 from mcbench.runs.train import train
+from mcbench.worlds import induced
+from mcbench.worlds.problems import execute, induced_problem, load_split, more_tests
 
 HONEST, CHEAT = "x = int(input())\nprint(x + 3)", "print(7)"
 

@@ -14,7 +14,6 @@ from mcbench.experiments.experiments import EXPERIMENTS, planned_runs, planned_t
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
 from mcbench.grpo.masking import correctness
 from mcbench.grpo.metrics import group_metrics
-from mcbench.nano.problems import load_split
 from mcbench.runs.arguments import trainer_arguments
 from mcbench.runs.compact import read_compact
 from mcbench.runs.config import (
@@ -29,7 +28,8 @@ from mcbench.runs.config import (
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.resolve import described, parse_settings, resolve
 from mcbench.runs.schedule import admitting_schedule, prompt_schedule
-from mcbench.tasks import TASKS
+from mcbench.worlds import TASKS
+from mcbench.worlds.problems import load_split
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
 

@@ -8,10 +8,10 @@ from safetensors.torch import load_file
 
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import planned_runs
-from mcbench.nano import load_tokenizer
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import read_run
 from mcbench.runs.train import train
+from mcbench.worlds.tokenizer import load_tokenizer
 
 
 def test_what_was_trained_in_bf16_is_stored_so(tiny_settings, tmp_path):

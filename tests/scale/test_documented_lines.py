@@ -17,12 +17,12 @@ import pytest
 
 from mcbench.cli import app, main
 from mcbench.experiments.experiments import ARMS
-from mcbench.nano.tokenizer import load_tokenizer
 from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import launch, process
 from mcbench.scale.measure import architecture, random_model
+from mcbench.worlds.tokenizer import load_tokenizer
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

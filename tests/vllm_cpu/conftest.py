@@ -86,7 +86,7 @@ def constant_model(tmp_path_factory: pytest.TempPathFactory, logits) -> Path:
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    from mcbench.nano import load_tokenizer
+    from mcbench.worlds.tokenizer import load_tokenizer
 
     config = Qwen3Config(
         vocab_size=VOCABULARY, hidden_size=64, intermediate_size=64, num_hidden_layers=1,

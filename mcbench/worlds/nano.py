@@ -1,0 +1,41 @@
+"""The nano world: problems, tokenizer and base models that run on two CPU cores, no download.
+
+A mechanism test bed for the algorithms; it is no evidence about Qwen3 or any other large model.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcbench.errors import UserError, unknown
+
+MODEL_NAMES = (
+    "nano-s",
+    "nano-s2",
+    "nano-m",
+    "nano-old",
+    "nano-branches",
+    "nano-repair",
+    "nano-traced",
+    "nano-untraced",
+    "nano-turns",
+    "nano-search",
+    "nano-tab",
+)
+"""Base models: two sizes of one generation, the smaller one again with more searches that loop
+(nano-s2), and an older generation with short outputs; then those of other tasks
+(:data:`mcbench.worlds.TASKS`)."""
+
+
+def model_path(name: str) -> Path:
+    """The directory of a committed base model, for ``from_pretrained``.
+
+    Raises:
+        UserError: an unknown name, or the model is not there (with the command that builds it).
+    """
+    if name not in MODEL_NAMES:
+        raise unknown("nano model", name, MODEL_NAMES)
+    path = Path(__file__).parent / "models" / name
+    if not (path / "model.safetensors").is_file():
+        raise UserError(f"{path} holds no model; build it with: mcbench nano build {name}")
+    return path
