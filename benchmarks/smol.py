@@ -5,8 +5,9 @@
 - **sampling**: 64 responses of up to 96 tokens, 8 to each of 8 problems of ``easy:train``, in
   batches of 8 to 64, in float32 and with the weights in bf16;
 - **update**: one forward and backward pass over the same 64 prompts and responses, in passes of 8,
-  in float32 and under bf16 autocast; and one generation of the profile (64 responses, two updates),
-  its seconds as the run's record divides them;
+  in float32 and under bf16 autocast; and one generation of the profile, of the whole
+  model and of adapters (64 responses sampled, judged and trained on in two updates), its seconds as
+  the run's record divides them;
 - **arithmetic**: the products of matrices of a forward pass over 64 to 1,024 tokens in both
   precisions, so that each of the above can be told as a share of what they alone take.
 
@@ -36,6 +37,7 @@ from mcbench.scale.measure import architecture, size_of
 
 PROFILE = "smollm2-135m"
 PROBLEMS, GROUP, LIMIT = 8, 8, 96
+LORA = {"lora_rank": 32, "learning_rate": 1e-4}
 BATCHES, WIDTHS = (8, 16, 32, 64), (64, 256, 1024)
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -121,9 +123,10 @@ def passes(model: Any, sequences: list[list[int]], rounds: int) -> dict[str, Any
     return found
 
 
-def generation() -> dict[str, float]:
+def generation(**changes: Any) -> dict[str, float]:
     """Seconds of one generation and its two updates by part, as a run records them."""
-    config = resolve(PROFILE, "grpo_plus", {"test_limit": 1, "small_eval_every": None}, steps=2)
+    settings = {"test_limit": 1, "small_eval_every": None, **changes}
+    config = resolve(PROFILE, "grpo_plus", settings, steps=2)
     with tempfile.TemporaryDirectory() as folder:
         steps = read_run(train(config, folder).path).steps
     names = [name for name in steps.columns if name.startswith("time/")]
@@ -146,7 +149,7 @@ def main() -> None:
         matrices = 6 * parameters * report["update"]["tokens"] / speed
         report["update"][f"{name}, matrices alone"] = matrices
     del model
-    report["generation_of_64"] = generation()
+    report["generation_of_64"] = {"whole": generation(), "LoRA": generation(**LORA)}
     if options.output:
         write_json(options.output, report)
     for part, found in report.items():
