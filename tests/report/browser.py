@@ -118,8 +118,11 @@ class Tab:
         )
 
     def dark(self) -> None:
-        feature = {"name": "prefers-color-scheme", "value": "dark"}
-        self.call("Emulation.setEmulatedMedia", features=[feature])
+        self.media(features=[{"name": "prefers-color-scheme", "value": "dark"}])
+
+    def media(self, **how: Any) -> None:
+        """Show the page as on paper (``media="print"``), or with a preference of the reader's."""
+        self.call("Emulation.setEmulatedMedia", **how)
 
     def picture(self, path: Path) -> None:
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)

@@ -15,6 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import pages
 
 REPORTS = in_project("reports")
+PAPER = 718  # px of A4 at 96 a dpi between margins of a centimetre
+CUT_TABLES = f"""[...document.querySelectorAll("table")].filter(
+  (one) => one.getBoundingClientRect().right > {PAPER} + 1).length"""
 NAMES = sorted(path.name for path in REPORTS.glob("*.html"))
 pytestmark = [
     pytest.mark.slow,
@@ -39,5 +42,10 @@ def test_a_page_is_short_and_its_first_screen_says_what_was_found(tab: Tab, name
     wide = "document.documentElement.scrollWidth"
     tab.resize(390, 844)
     assert tab.evaluate(wide) <= 390
+    tab.media(media="print")
+    tab.resize(PAPER, 1000)
+    assert tab.evaluate(wide) <= PAPER
+    assert tab.evaluate(CUT_TABLES) == 0
+    tab.media(media="")
     assert tab.errors == []
     assert tab.outside() == []
