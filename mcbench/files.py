@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,26 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def version_of(package: str) -> str | None:
+    """The installed version; None where there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def code_version(folders: tuple[str, ...], packages: tuple[str, ...]) -> str:
+    """Hash of all modules in some folders of this package, and of the versions of what they use.
+
+    Too many modules rather than too few: what is kept under it is then found anew.
+    """
+    root = Path(__file__).parent
+    files = sorted(path for one in folders for path in (root / one).rglob("*.py"))
+    sources = (part for path in files for part in (path.name, path.read_bytes()))
+    return digest([*(f"{name} {version_of(name)}" for name in packages), *sources])
 
 
 def _process_start(pid: int) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -98,17 +98,10 @@ def build(
     logs = list(shards)
     extra: dict[str, Any] = {}
     cost: tuple[int, float, float] = (0, 0.0, 0.0)
-    verified: list[int] = []
-
-    def told(number: int) -> None:
-        """How many problems are done: shards are too large to wait for."""
-        verified.append(number)
-        if progress is not None:
-            progress("verify: problems", sum(verified), sum(shard.rows for shard in shards))
 
     with ExitStack() as stack:
         pipeline = stack.enter_context(Pipeline(cache, config.workers, progress))
-        for stage in _stages(config, evaluation, cache, stack, told):
+        for stage in _stages(config, evaluation, cache, stack):
             if isinstance(stage, Difficulty):
                 extra["difficulty"] = describe_difficulty(stage, pipeline.summary(stage, shards))
             start = time.monotonic()
@@ -125,7 +118,6 @@ def _stages(
     evaluation: Iterable[Problem],
     cache: Path,
     stack: ExitStack,
-    told: Callable[[int], None],
 ) -> Iterator[Stage]:
     """The stages in order, made when their turn comes: the evaluator starts processes."""
     answers = cache / "answers"
@@ -144,7 +136,7 @@ def _stages(
             yield Decontaminate(index, config.decontaminate)
         elif name == "verify":
             judge = Judge(stack.enter_context(Evaluator(config.workers)))
-            yield Verify(judge, config.verify, told)
+            yield Verify(judge, config.verify)
         else:
             yield Predict(config.difficulty)
             rates = config.difficulty.pass_rates

@@ -103,7 +103,6 @@ class Dedup(GlobalStage):
     config: DedupConfig = field(default_factory=DedupConfig)
 
     name: ClassVar[str] = "dedup"
-    libraries: ClassVar[tuple[str, ...]] = ("datasketch", "numpy", "pandas")
 
     def summarise(self, batch: list[Problem]) -> pa.Table:
         """Signature, hashed tests, and what ranks a record."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -78,19 +78,13 @@ class VerifyConfig(Settings):
 
 @dataclass(frozen=True)
 class Verify(BatchStage):
-    """The stage; it runs in the calling process, and the sandboxes beside it.
-
-    ``told`` gets the number of problems of every batch that is done.
-    """
+    """The stage; it runs in the calling process, and the sandboxes beside it."""
 
     judge: Judge = field(repr=False)
     config: VerifyConfig = field(default_factory=VerifyConfig)
-    told: Callable[[int], None] = field(default=lambda done: None, repr=False)
 
     name: ClassVar[str] = "verify"
-    modules: ClassVar[tuple[str, ...]] = ("mcbench.evaluator",)  # limits are verdicts, too
     in_workers: ClassVar[bool] = False
-    batch_rows: ClassVar[int | None] = 64
 
     def run(self, batch: list[Problem]) -> Outcome:
         """References, then mutants, then the reward; each in calls for the whole batch."""
@@ -103,7 +97,6 @@ class Verify(BatchStage):
                 (others if "unverified" in checked.flags else ready).append(checked)
         agreed = self._references(ready, ledger)
         strong = self._rewarded(self._mutants(agreed, ledger), ledger)
-        self.told(len(batch))
         done = {record.id: record for record in [*strong, *others]}
         return [done[record.id] for record in batch if record.id in done], ledger.entries
 
