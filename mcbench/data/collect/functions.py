@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from mcbench.data.collect.adapter import Adapter, RowReader, text_field
 from mcbench.data.collect.decode import Unusable, names, object_or_none, type_name
 from mcbench.data.programs import parsed
-from mcbench.evaluator.unit_tests import PYTEST_NAMES
 
 Row = dict[str, Any]
 
@@ -140,19 +138,18 @@ def _kodcode(row: Row, reader: RowReader) -> Row:
     """The tests are a pytest module that imports from ``solution``; each function is one test, or
     the module as a whole, where it needs pytest.
 
-    Those that look at what the solution prints or replace what it calls are refused: it runs in a
-    process of its own. So is what the evaluator does not have of pytest.
+    Some look at what the solution prints or replace what it calls, which they cannot: it runs in a
+    process of its own. The verification drops them, as its reference fails.
     """
     source = text_field(row, "test|test_code")
     body = _parse(source, "test").body
     tests = [n for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
-    needs_pytest = _looked_through(body, tests)
     info = row.get("test_info")
     info = object_or_none(info[0] if isinstance(info, list) and info else info)
     imports = (n for n in body if isinstance(n, ast.ImportFrom) and n.module == "solution")
     imported = (one.name for node in imports for one in node.names if one.name != "*")
     entry = info.get("function_name") or next(imported, "")
-    if needs_pytest:
+    if "pytest" in source or any(isinstance(node, ast.ClassDef) for node in body):
         reader.check(source, entry_point=entry)
     else:
         for test in tests:
@@ -162,64 +159,6 @@ def _kodcode(row: Row, reader: RowReader) -> Row:
         "starter_code": info.get("function_declaration") or "",
         "language": "en",
     }
-
-
-def _looked_through(body: list[ast.stmt], tests: list[ast.FunctionDef]) -> bool:
-    """Whether a module of tests needs pytest, or classes of it to be run.
-
-    Raises:
-        Unusable: it reaches into the solution, or needs more of pytest than there is.
-    """
-    nodes = [node for statement in body for node in ast.walk(statement)]
-    modules = _imports(nodes)
-    used = {_dotted(node, modules) for node in nodes}
-    if inner := used & _WITHIN | {_replaced(node, modules) for node in nodes} - {""}:
-        raise Unusable("unsupported", f"its tests reach into the solution ({sorted(inner)[0]})")
-    of_pytest = {name.split(".")[1] for name in used if name.startswith("pytest.")}
-    arguments = {arg.arg for test in tests for arg in (*test.args.args, *test.args.kwonlyargs)}
-    lacking = [f"pytest.{name}" for name in sorted(of_pytest - PYTEST_NAMES)]
-    if lacking := lacking or [f"the fixture {name}" for name in sorted(arguments & _FIXTURES)]:
-        raise Unusable("unsupported", f"its tests need {lacking[0]}")
-    return bool(of_pytest or arguments) or any(isinstance(node, ast.ClassDef) for node in body)
-
-
-_FIXTURES = {"capfd", "caplog", "capsys", "monkeypatch", "recwarn", "request", "tmp_path", "tmpdir"}
-
-# What tests see of a program only in its own process, or change only in theirs.
-_WITHIN = {
-    *("sys.stdin", "sys.stdout", "contextlib.redirect_stdout", "contextlib.redirect_stderr"),
-    *("unittest.mock.patch", "mock.patch"),
-}
-
-
-def _imports(nodes: Iterable[ast.AST]) -> dict[str, str]:
-    """What imported names stand for, with their modules: ``{"p": "unittest.mock.patch"}``."""
-    found = {"__builtins__": "builtins"}
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom):
-            found |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-        elif isinstance(node, ast.Import):
-            roots = {one.name.partition(".")[0] for one in node.names if not one.asname}
-            found |= {root: root for root in roots}
-            found |= {one.asname: one.name for one in node.names if one.asname}
-    return found
-
-
-def _dotted(node: ast.AST, modules: dict[str, str]) -> str:
-    """The full name of what comes from an import; empty for all else."""
-    if isinstance(node, ast.Attribute):
-        of = _dotted(node.value, modules)
-        return of and f"{of}.{node.attr}"
-    return modules.get(node.id, "") if isinstance(node, ast.Name) else ""
-
-
-def _replaced(node: ast.AST, modules: dict[str, str]) -> str:
-    """What of an import an assignment, deletion or ``setattr`` changes; empty where nothing."""
-    if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-        return _dotted(node if isinstance(node, ast.Attribute) else node.value, modules)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-        return _dotted(node.args[0], modules) if node.func.id in ("setattr", "delattr") else ""
-    return ""
 
 
 KODCODE = Adapter(
