@@ -324,7 +324,7 @@ columns may name: """ + ", ".join(get_args(MappedField))  # noqa: E501
 
 
 def local_size(source: Source) -> str:
-    """How much a source with a path holds.
+    """How much a source with a path holds, and about how long its text stages take.
 
     Raises:
         UserError: the path is not there, or holds no file of the set.
@@ -333,10 +333,14 @@ def local_size(source: Source) -> str:
         return f"{source.adapter}: from the hub, its size is known once it is read"
     opened = OpenSource(source)
     if opened.adapter is PROBLEM_PACKAGE:
-        return f"{source.adapter}: {sum(1 for _ in package_folders(Path(source.path)))} packages"
+        number = sum(1 for _ in package_folders(Path(source.path)))
+        return f"{source.adapter}: {number} packages, about {number * _PACKAGE_S / 60:.0f} min"
     paths = [file.get(file.name) for file in opened.files]
-    told = (
-        f"{source.adapter}: {len(paths)} files, {sum(p.stat().st_size for p in paths) / MB:.0f} MB"
-    )
-    rows = sum(pq.read_metadata(path).num_rows for path in paths if path.suffix == ".parquet")
-    return f"{told}, {rows} rows" if rows else told
+    size = sum(path.stat().st_size for path in paths) / MB
+    told = f"{source.adapter}: {len(paths)} files, {size:.0f} MB"
+    if rows := sum(pq.read_metadata(p).num_rows for p in paths if p.suffix == ".parquet"):
+        told += f", {rows} rows, about {rows * _ROW_S / 60:.0f} min before the verification"
+    return told
+
+
+_ROW_S, _PACKAGE_S = 0.01, 0.5  # of the stages before the verification, on two cores
