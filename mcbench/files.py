@@ -9,6 +9,7 @@ import math
 import os
 import re
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -92,6 +93,14 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
         file.write(line.encode())
         file.flush()
         os.fsync(file.fileno())
+
+
+def read_json(path: Path) -> Any:
+    """The data of a JSON file; None where there is none, or it is damaged."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -198,10 +207,8 @@ class ProcessLock:
         return owner if owner is not None and self._may_live(owner) else None
 
     def _recorded(self) -> dict[str, Any] | None:
-        try:
-            return dict(json.loads(self.path.read_text()))
-        except (OSError, ValueError):
-            return None
+        found = read_json(self.path)
+        return found if isinstance(found, dict) else None
 
     def _may_live(self, owner: dict[str, Any]) -> bool:
         if owner["host"] != socket.gethostname():
@@ -347,6 +354,22 @@ def read_data(text: str) -> Any:
     # What is explicitly tagged as what it is not raises the last two.
     except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError) as error:
         raise UserError(f"neither YAML nor JSON: {' '.join(str(error).split())}") from None
+
+
+def read_configuration(name: str | Path) -> Any:
+    """What a file says in JSON or YAML 1.2, or standard input for ``-``.
+
+    Raises:
+        UserError: it cannot be read, or is neither.
+    """
+    try:
+        return read_data(sys.stdin.read() if str(name) == "-" else Path(name).read_text())
+    except OSError as error:
+        raise UserError(f"configuration {name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"configuration {name} is no text: {error}") from error
+    except UserError as error:
+        raise UserError(f"configuration {name} is {error}") from None
 
 
 def json_or_text(value: str) -> Any:

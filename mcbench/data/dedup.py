@@ -14,20 +14,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import datasketch  # type: ignore[import-untyped]
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt
 
 from mcbench.data.pipeline import Decision, GlobalStage
 from mcbench.data.programs import comparisons
 from mcbench.data.schema import Problem
 from mcbench.data.words import hash_of, run_hashes, words
-from mcbench.errors import UserError
-from mcbench.settings import Settings
+from mcbench.settings import Settings, ordered
 
 _ROWS = 6  # per band: 64 permutations fewer would miss pairs, fewer rows would find too many
 _MANY = 64  # kept of a bucket: beyond it only the best ranked are compared with the rest
@@ -35,6 +34,9 @@ _COMPARED_TESTS = 64
 _MANY_TESTS = 5  # that agree say more than a few of functions of different names
 _TELLING = 60  # tests times characters that two problems hardly share by chance
 _RULE = "near_duplicate"
+
+
+Above0 = Annotated[float, Field(gt=0, le=1)]
 
 
 class DedupConfig(Settings):
@@ -51,17 +53,13 @@ class DedupConfig(Settings):
         UserError: a value out of range.
     """
 
-    threshold: float = 0.95
-    threshold_same_tests: float = 0.5
-    min_shared_tests: Annotated[float, Field(gt=0, le=1)] = 0.5
+    threshold: Above0 = 0.95
+    threshold_same_tests: Above0 = 0.5
+    min_shared_tests: Above0 = 0.5
     run: PositiveInt = 3
     permutations: Annotated[int, Field(ge=_ROWS)] = 252
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not 0 < self.threshold_same_tests <= self.threshold <= 1:
-            raise UserError("0 < threshold_same_tests <= threshold <= 1 must hold")
-        return self
+    _in_order = ordered(("threshold_same_tests", "threshold"))
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any
 from accelerate.utils import broadcast_object_list
 
 from mcbench.data.schema import Problem
-from mcbench.files import digest, plain, write_json
+from mcbench.files import digest, plain, read_json, write_json
 from mcbench.runs.config import Config
 from mcbench.runs.evaluate import Verdicts, evaluate, sample
 from mcbench.runs.problems import problems_digest
@@ -136,8 +136,8 @@ class HeldOut:
 def _read(path: Path) -> list[EvalResult] | None:
     """What an evaluation left; None where there is none, or it is damaged."""
     try:
-        rows = json.loads(path.read_text())
+        rows = read_json(path)
         found = [EvalResult(**{**row, "per_problem": tuple(row["per_problem"])}) for row in rows]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (TypeError, KeyError):
         return None
     return found or None
