@@ -178,12 +178,9 @@ def _process_start(pid: int) -> str | None:
 
 
 @cache
-def _boot() -> str | None:
-    """Which start of which machine this is; None where the system does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return None
+def _boot() -> str:
+    """Which start of which machine this is."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 class ProcessLock:
