@@ -16,8 +16,9 @@ def _profiles(text: str) -> dict[str, dict[str, Any]]:
     """Each with what it has of the one that it is like; lists as tuples."""
     found: dict[str, dict[str, Any]] = {}
     for name, row in tomllib.loads(text).items():
+        like = row.pop("like", None)
         own = {key: tuple(one) if isinstance(one, list) else one for key, one in row.items()}
-        found[name] = (found[own.pop("like")] if "like" in own else {}) | own
+        found[name] = own if like is None else found[like] | own
     return {name: row for name, row in found.items() if not name.startswith("_")}
 
 
