@@ -158,12 +158,14 @@ def version_of(package: str) -> str | None:
 
 @cache
 def code_version(folders: tuple[str, ...], packages: tuple[str, ...]) -> str:
-    """Hash of all modules in some folders of this package, and of the versions of what they use.
+    """Hash of all modules and tables in some folders of this package, and of the versions of what
+    they use.
 
     Too many modules rather than too few: what is kept under it is then found anew.
     """
     root = Path(__file__).parent
-    files = sorted(path for one in folders for path in (root / one).rglob("*.py"))
+    inside = (path for one in folders for path in (root / one).rglob("*"))
+    files = sorted(path for path in inside if path.suffix in (".py", ".toml"))
     sources = (part for path in files for part in (path.name, path.read_bytes()))
     return digest([*(f"{name} {version_of(name)}" for name in packages), *sources])
 

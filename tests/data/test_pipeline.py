@@ -204,7 +204,7 @@ def test_huggingface_datasets_reads_the_shards(tmp_path):
     assert json.loads(loaded[0]["tests"]) == []
 
 
-@pytest.mark.parametrize("name", ["programs.py", "listed.py", "zygote.py"])
+@pytest.mark.parametrize("name", ["programs.py", "sources.toml", "zygote.py"])
 def test_a_stage_is_known_by_the_code_that_it_uses(monkeypatch, name):
     """Of the evaluator, also what only the sandbox loads: it decides who runs out of time."""
 

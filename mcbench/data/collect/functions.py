@@ -8,7 +8,7 @@ import ast
 import re
 from typing import Any
 
-from mcbench.data.collect.adapter import Adapter, RowReader, text_field
+from mcbench.data.collect.adapter import RowReader, text_field
 from mcbench.data.collect.decode import Unusable, names, object_or_none, type_name
 from mcbench.data.programs import parsed
 
@@ -38,19 +38,6 @@ def humaneval_row(row: Row, reader: RowReader) -> Row:
         "language": "en",
         "references": (prompt + solution,) if isinstance(solution, str) else (),
     }
-
-
-HUMANEVAL = Adapter(
-    name="humaneval",
-    about="HumanEval (https://github.com/openai/human-eval, also openai/openai_humaneval)",
-    repo="openai/openai_humaneval",
-    licence="MIT",
-    time_limit_s=3.0,  # its own runner's
-    subsets={"test": ("openai_humaneval/test-*.parquet", "HumanEval.jsonl.gz", "HumanEval.jsonl")},
-    needs=("task_id", "prompt", "entry_point", "test"),
-    reads=("canonical_solution",),
-    tests=humaneval_row,
-)
 
 
 def mbpp_row(row: Row, reader: RowReader) -> Row:
@@ -108,33 +95,17 @@ MBPP_SPLITS = {
     "train": range(601, 975),
     "prompt": range(1, 11),
 }
-MBPP = Adapter(
-    name="mbpp",
-    about="MBPP (https://huggingface.co/datasets/google-research-datasets/mbpp)",
-    repo="google-research-datasets/mbpp",
-    licence="CC-BY-4.0",
-    time_limit_s=10.0,  # the reference of mbpp/123 takes 3.8 s on a slow processor
-    subsets={
-        version if split == "test" else f"{version}-{split}": (
-            f"{version}/{split}-*.parquet",
-            whole,
-        )
-        for version, whole in (("full", "mbpp.jsonl"), ("sanitized", "sanitized-mbpp.json"))
-        for split in MBPP_SPLITS
-    },
-    needs=("task_id", "text|prompt", "code", "test_list"),
-    columns={"id": "task_id"},
-    reads=("test_setup_code", "test_imports"),
-    tests=mbpp_row,
-    belongs=lambda row, subset: (
-        row.get("task_id") in MBPP_SPLITS[subset.partition("-")[2] or "test"]
-    ),
-)
+
+
+def in_mbpp_split(row: Row, subset: str) -> bool:
+    """Whether a row is of a subset; one file has all."""
+    return row.get("task_id") in MBPP_SPLITS[subset.partition("-")[2] or "test"]
+
 
 # KodCode ------------------------------------------------------------------------------------------
 
 
-def _kodcode(row: Row, reader: RowReader) -> Row:
+def kodcode_row(row: Row, reader: RowReader) -> Row:
     """The tests are a pytest module that imports from ``solution``; each function is one test, or
     the module as a whole, where it needs pytest.
 
@@ -161,23 +132,6 @@ def _kodcode(row: Row, reader: RowReader) -> Row:
     }
 
 
-KODCODE = Adapter(
-    name="kodcode",
-    about="KodCode-V1, synthetic (https://huggingface.co/datasets/KodCode/KodCode-V1)",
-    repo="KodCode/KodCode-V1",
-    licence="CC-BY-NC-4.0",
-    time_limit_s=10.0,  # its own judge gives all tests together 30 s
-    subsets={part: (f"data/{part}-*.parquet",) for part in ("train", "use_with_caution")},
-    needs=("question_id", "question", "test|test_code"),
-    columns={
-        "id": "question_id", "statement": "question", "references": "solution",
-        "difficulty": "gpt_difficulty",
-    },
-    metadata={"style": "style", "subset": "subset", "source_pass_rate": "gpt_pass_percentage"},
-    reads=("test_info",),
-    tests=_kodcode,
-)  # fmt: skip
-
 # LeetCodeDataset ----------------------------------------------------------------------------------
 
 _MAX_TESTS = 40  # that are kept, the first ones; the set has up to thousands of one problem
@@ -188,7 +142,7 @@ _QUESTION = re.compile(
 )
 
 
-def _leetcode(row: Row, reader: RowReader) -> Row:
+def leetcode_row(row: Row, reader: RowReader) -> Row:
     """A row of any version.
 
     ``prompt`` is LeetCode's header: imports, list and tree nodes and what makes them of lists. A
@@ -230,28 +184,3 @@ def _assertions(source: str) -> list[str]:
     if not all(line.startswith("assert ") for line in lines):
         raise Unusable("unsupported", "its tests are more than assertions")
     return lines
-
-
-LEETCODE = Adapter(
-    name="leetcode",
-    about="LeetCodeDataset (https://huggingface.co/datasets/newfacade/LeetCodeDataset)",
-    repo="newfacade/LeetCodeDataset",
-    licence="Apache-2.0",
-    time_limit_s=10.0,  # its own judge's
-    subsets={
-        part: (
-            f"LeetCodeDataset-{part}.jsonl",
-            f"LeetCodeDataset-*-{part}.jsonl",
-            f"LeetCodeDataset-*-{part}.jsonl.gz",
-        )
-        for part in ("train", "test")
-    },
-    needs=("task_id", "prompt", "entry_point", "test"),
-    columns={
-        "id": "task_id", "references": "completion", "date": "estimated_date", "tags": "tags",
-        "difficulty": "difficulty|meta.difficulty",
-    },
-    metadata={"number": "question_id|meta.question_id"},
-    reads=("problem_description", "starter_code", "query"),
-    tests=_leetcode,
-)  # fmt: skip
