@@ -35,8 +35,8 @@ _MANY_TESTS = 5  # that agree say more than a few of functions of different name
 _TELLING = 60  # tests times characters that two problems hardly share by chance
 _RULE = "near_duplicate"
 
-
 Above0 = Annotated[float, Field(gt=0, le=1)]
+"""A share that is not 0."""
 
 
 class DedupConfig(Settings):
