@@ -90,8 +90,8 @@ def note_times(clock: Callable[[], float]) -> dict[str, list[float]]:
     """When a run began its updates, had a batch sampled and scored, and ended its updates; and how
     long its evaluations took.
     """
+    from mcbench.runs.held_out import HeldOut
     from mcbench.runs.recorder import Recorder
-    from mcbench.runs.train import _Session
 
     marks: dict[str, list[float]] = {"begin": [], "generated": [], "end": [], "evaluated": []}
 
@@ -108,7 +108,7 @@ def note_times(clock: Callable[[], float]) -> dict[str, list[float]]:
     noted(Recorder, "on_step_begin", "begin")
     noted(Recorder, "on_generation", "generated")
     noted(Recorder, "on_step_end", "end")
-    measured = _Session._measure
+    measured = HeldOut._measure
 
     def timed(self: Any, *arguments: Any, **named: Any) -> Any:
         started = clock()
@@ -116,7 +116,7 @@ def note_times(clock: Callable[[], float]) -> dict[str, list[float]]:
         marks["evaluated"].append(clock() - started)
         return result
 
-    _Session._measure = timed  # type: ignore[method-assign]
+    HeldOut._measure = timed  # type: ignore[method-assign]
     return marks
 
 

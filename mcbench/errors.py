@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class UserError(ValueError):
@@ -21,13 +21,17 @@ class UserError(ValueError):
 def unknown(what: str, given: object, allowed: Iterable[object]) -> UserError:
     """The error for a name that is not among the ``allowed`` ones, with the ones it resembles."""
     names = sorted(map(str, allowed))
-    hint = meant(str(given), names)
+    hint = meant(near(str(given), names))
     return UserError(f"unknown {what} {given!r}{hint}; allowed: {', '.join(names)}")
 
 
-def meant(given: str, names: Iterable[str]) -> str:
-    """``; did you mean mask_ratio?`` where a known name is near, or two as near, else nothing."""
-    near = difflib.get_close_matches(given, list(names), n=2)
-    likeness = [difflib.SequenceMatcher(None, given, name).ratio() for name in near]
-    near = [name for name, one in zip(near, likeness, strict=True) if one > likeness[0] - 0.1]
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+def near(given: str, names: Iterable[str]) -> list[str]:
+    """The name that a given one resembles most, and another that it resembles nearly as much."""
+    found = difflib.get_close_matches(given, list(names), n=2)
+    likeness = [difflib.SequenceMatcher(None, given, name).ratio() for name in found]
+    return [name for name, one in zip(found, likeness, strict=True) if one > likeness[0] - 0.1]
+
+
+def meant(alike: Sequence[str]) -> str:
+    """``; did you mean mask_ratio?``, or nothing where no name is near."""
+    return f"; did you mean {' or '.join(alike)}?" if alike else ""

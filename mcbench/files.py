@@ -9,12 +9,14 @@ import math
 import os
 import re
 import socket
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,14 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
+def read_json(path: Path) -> Any:
+    """The data of a JSON file; None where there is none, or it is damaged."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The records of a JSON-lines file; a last line that was being written is left out.
 
@@ -138,6 +148,28 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def version_of(package: str) -> str | None:
+    """The installed version; None where there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def code_version(folders: tuple[str, ...], packages: tuple[str, ...]) -> str:
+    """Hash of all modules and tables in some folders of this package, and of the versions of what
+    they use.
+
+    Too many modules rather than too few: what is kept under it is then found anew.
+    """
+    root = Path(__file__).parent
+    inside = (path for one in folders for path in (root / one).rglob("*"))
+    files = sorted(path for path in inside if path.suffix in (".py", ".toml"))
+    sources = (part for path in files for part in (path.name, path.read_bytes()))
+    return digest([*(f"{name} {version_of(name)}" for name in packages), *sources])
+
+
 def _process_start(pid: int) -> str | None:
     """Start time of a live process in clock ticks after boot; None when it is gone or a zombie."""
     try:
@@ -148,12 +180,9 @@ def _process_start(pid: int) -> str | None:
 
 
 @cache
-def _boot() -> str | None:
-    """Which start of which machine this is; None where the system does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return None
+def _boot() -> str:
+    """Which start of which machine this is."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 class ProcessLock:
@@ -177,10 +206,8 @@ class ProcessLock:
         return owner if owner is not None and self._may_live(owner) else None
 
     def _recorded(self) -> dict[str, Any] | None:
-        try:
-            return dict(json.loads(self.path.read_text()))
-        except (OSError, ValueError):
-            return None
+        found = read_json(self.path)
+        return found if isinstance(found, dict) else None
 
     def _may_live(self, owner: dict[str, Any]) -> bool:
         if owner["host"] != socket.gethostname():
@@ -326,6 +353,22 @@ def read_data(text: str) -> Any:
     # What is explicitly tagged as what it is not raises the last two.
     except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError) as error:
         raise UserError(f"neither YAML nor JSON: {' '.join(str(error).split())}") from None
+
+
+def read_configuration(name: str | Path) -> Any:
+    """What a file says in JSON or YAML 1.2, or standard input for ``-``.
+
+    Raises:
+        UserError: it cannot be read, or is neither.
+    """
+    try:
+        return read_data(sys.stdin.read() if str(name) == "-" else Path(name).read_text())
+    except OSError as error:
+        raise UserError(f"configuration {name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"configuration {name} is no text: {error}") from error
+    except UserError as error:
+        raise UserError(f"configuration {name} is {error}") from None
 
 
 def json_or_text(value: str) -> Any:

@@ -90,7 +90,7 @@ class Settings(BaseModel):
     @classmethod
     def _forms(cls, name: str) -> list[dict[str, Any]]:
         """What a field may be, as JSON schemas; none for an unknown field."""
-        return _alternatives(_properties(cls).get(name, {}))
+        return _alternatives(schemas(cls).get(name, {}))
 
     @classmethod
     def _bounds(cls, name: str) -> tuple[float, float] | None:
@@ -170,7 +170,7 @@ def _is_finite(value: Any) -> bool:
 
 
 @cache
-def _properties(model: type[Settings]) -> dict[str, Any]:
+def schemas(model: type[Settings]) -> dict[str, Any]:
     """The JSON schema of each field."""
     return dict(model.model_json_schema()["properties"])
 

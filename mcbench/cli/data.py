@@ -43,32 +43,29 @@ def build(config: str, out: str | None, workers: int | None, dry_run: bool) -> N
     print(built)
     if built.tests_run:
         rate = built.tests_run / built.evaluator_s
-        print(
-            f"verification: {built.tests_run} runs, {rate:.0f} a second; "
-            f"{built.verify_share:.0%} of its time in the evaluator"
-        )
+        print(f"verification: {built.tests_run} runs of the evaluator, {rate:.0f} a second")
     print(f"written to {built.out}; mcbench data inspect {built.out} shows what was dropped")
 
 
 class _Progress:
-    """A bar for each stage until all of it is done; off a terminal a line only now and then."""
+    """A bar for each stage, one after the other; off a terminal a line only now and then."""
 
     def __init__(self) -> None:
-        self.bars: dict[str, Any] = {}
+        self.bar: Any = None
 
     def __call__(self, stage: str, done: int, of: int) -> None:
-        if stage not in self.bars:
-            # Off a terminal no bar may move the cursor to a line of its own.
-            how: Any = {} if sys.stderr.isatty() else {"mininterval": _EVERY_S, "position": 0}
-            self.bars[stage] = tqdm(total=of, initial=done, desc=stage, **how)
-        self.bars[stage].update(done - self.bars[stage].n)
+        if self.bar is None:
+            every = 0.1 if sys.stderr.isatty() else _EVERY_S
+            self.bar = tqdm(total=of, desc=stage, mininterval=every)
+        self.bar.update(done - self.bar.n)
         if done == of:
-            self.bars.pop(stage).close()
+            self.close()
 
     def close(self) -> None:
-        """Of stages that ended early."""
-        for bar in self.bars.values():
-            bar.close()
+        """Also of a stage that ended early."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
 
 
 @data.command()

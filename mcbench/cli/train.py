@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -120,16 +118,9 @@ def _typed(*names: str) -> bool:
 
 
 def _read_config(name: str) -> dict[str, Any]:
-    from mcbench.files import read_data
+    from mcbench.files import read_configuration
 
-    try:
-        data = read_data(sys.stdin.read() if name == "-" else Path(name).read_text())
-    except OSError as error:
-        raise UserError(f"configuration {name} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"configuration {name} is no text: {error}") from error
-    except UserError as error:
-        raise UserError(f"configuration {name} is {error}") from None
+    data = read_configuration(name)
     config = data.get("config", data) if isinstance(data, dict) else None
     if not isinstance(config, dict):
         raise UserError(f"configuration {name} does not map names to values")

@@ -34,23 +34,19 @@ PAPER_COUNTS = {
 }
 
 
+_MEMORY_MB = 1024  # for tests of problems that set no limit; of the time, the adapter knows
+
+
 @dataclass(frozen=True)
 class Benchmark:
-    """An evaluation set; ``title`` heads its column in a table.
-
-    ``memory_limit_mb`` holds for tests of problems that set none (of the time, the adapter knows);
-    ``attempts`` and ``temperature`` are what is usual for the set. ``path`` is a local copy; empty:
+    """An evaluation set; ``title`` heads its column in a table. ``path`` is a local copy; empty:
     the hub.
     """
 
     name: str
     title: str
-    about: str
     adapter: str
     subset: str
-    memory_limit_mb: float = 1024
-    attempts: int = 4
-    temperature: float = 1.0
     path: str = ""
 
     @property
@@ -58,31 +54,17 @@ class Benchmark:
         """Where its problems come from."""
         return Source(adapter=self.adapter, path=self.path, subset=self.subset)
 
-    def limited(self, problem: Problem) -> Problem:
-        """A problem of the set, with the set's limit where it has none."""
-        return replace(problem, memory_limit_mb=problem.memory_limit_mb or self.memory_limit_mb)
 
-
-_PUBLISHED = [
-    Benchmark(name, title, f"{title}{about}", adapter, subset)
-    for name, title, about, adapter, subset in (
-        ("livecodebench", "LiveCodeBench",
-         " v6: 175 problems of AtCoder and LeetCode, January to April 2025",
-         "livecodebench", "v6"),
-        ("humaneval", "HumanEval", ": 164 functions to complete", "humaneval", "test"),
-        ("mbpp", "MBPP", ": the 500 problems of the test split", "mbpp", "full"),
-        ("evalplus", "HumanEval+", " of EvalPlus: HumanEval with many more tests",
-         "humanevalplus", "test"),
-        ("mbppplus", "MBPP+", " of EvalPlus: 378 problems of MBPP with many more tests",
-         "mbppplus", "test"),
+BENCHMARKS: dict[str, Benchmark] = {
+    name: Benchmark(name, title, adapter, subset)
+    for name, title, adapter, subset in (
+        ("livecodebench", "LiveCodeBench", "livecodebench", "v6"),
+        ("humaneval", "HumanEval", "humaneval", "test"),
+        ("mbpp", "MBPP", "mbpp", "full"),
+        ("evalplus", "HumanEval+", "humanevalplus", "test"),
+        ("mbppplus", "MBPP+", "mbppplus", "test"),
     )
-]  # fmt: skip
-# Its problems are generated: who opens it brings them.
-NANO = Benchmark(
-    "nano:test", "nano", "the held-out problems of the nano world", "nano", "test", 512
-)
-
-BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (*_PUBLISHED, NANO)}
+}
 
 
 def is_benchmark(name: str) -> bool:
@@ -108,12 +90,17 @@ def benchmark(name: str) -> Benchmark:
     known = BENCHMARKS[base]
     subsets = ADAPTERS[known.adapter].subsets
     if rest in subsets:
-        return replace(known, name=name, about=f"{known.title}, {rest}", subset=rest)
+        return replace(known, name=name, subset=rest)
     if not Path(rest).exists():
         raise unknown(
             f"subset of {base}", rest, [*subsets, "the path of a local copy, which must exist"]
         )
     return replace(known, path=rest)
+
+
+def limited(problem: Problem) -> Problem:
+    """A problem of a set, with a limit of memory where it has none."""
+    return replace(problem, memory_limit_mb=problem.memory_limit_mb or _MEMORY_MB)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,17 +150,10 @@ class BenchmarkSet:
             )
         return replace(self, entries=tuple(kept))
 
-    def spread(self, limit: int | None) -> BenchmarkSet:
-        """``limit`` problems spread evenly over the set; all of them where None."""
-        if limit is None or limit >= len(self):
-            return self
-        chosen = tuple(self.entries[i * len(self) // limit] for i in range(limit))
-        return replace(self, entries=chosen)
-
     def problems(self, start: int = 0, end: int | None = None) -> list[Problem]:
         """The problems ``start`` to ``end`` of the set, tests included."""
         found = [(entry, self.places.get(entry.id)) for entry in self.entries[start:end]]
-        return [_shard(place[0])[place[1]] if place else entry for entry, place in found]
+        return [limited(_shard(at[0])[at[1]]) if at else entry for entry, at in found]
 
     @property
     def is_the_papers(self) -> bool:
@@ -191,12 +171,19 @@ def _shard(path: Path) -> list[Problem]:
     return read_problems(path)
 
 
-def open_benchmark(known: Benchmark, cache: Path, *, progress: bool = False) -> BenchmarkSet:
-    """Open an evaluation set, read once into ``cache``.
+def open_benchmark(
+    name: str, cache: Path, path: str = "", *, progress: bool = False
+) -> BenchmarkSet:
+    """Open an evaluation set, read once into ``cache``; its tests stay there until they are needed.
+
+    Args:
+        path: a local copy; empty: the one that the name says, or the hub.
 
     Raises:
-        UserError: it cannot be read or holds nothing usable.
+        UserError: no such set, or it cannot be read or holds nothing usable.
     """
+    known = benchmark(name)
+    known = replace(known, path=path or known.path)
     shards = collect([known.source], cache, progress=progress)
     columns = [name for name in SCHEMA.names if name != "tests"]
     entries: list[Problem] = []

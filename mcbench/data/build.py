@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -48,24 +47,14 @@ _OUT_ROWS, _OUT_MB = 5000, 32  # of a file of the finished set, which ends at ei
 class Built:
     """A finished build: the folder, its manifest, and what it cost.
 
-    ``tests_run`` counts the evaluator's runs, ``evaluator_s`` is the time inside it and
-    ``verify_s`` that of the verification as a whole. These differ from run to run and are no part
-    of the set.
+    ``tests_run`` counts the evaluator's runs, ``evaluator_s`` is the time inside it. These differ
+    from run to run and are no part of the set.
     """
 
     out: Path
     manifest: dict[str, Any]
     tests_run: int = 0
     evaluator_s: float = 0.0
-    verify_s: float = 0.0
-
-    @property
-    def verify_share(self) -> float | None:
-        """Time in the evaluator per time of the verification; None where nothing was run.
-
-        1 means that nothing but the evaluator's throughput bounds the verification.
-        """
-        return self.evaluator_s / self.verify_s if self.tests_run else None
 
     def __str__(self) -> str:
         return summary_text(self.manifest)
@@ -97,24 +86,15 @@ def build(
     funnel = [_counted("collect", shards)]
     logs = list(shards)
     extra: dict[str, Any] = {}
-    cost: tuple[int, float, float] = (0, 0.0, 0.0)
-    verified: list[int] = []
-
-    def told(number: int) -> None:
-        """How many problems are done: shards are too large to wait for."""
-        verified.append(number)
-        if progress is not None:
-            progress("verify: problems", sum(verified), sum(shard.rows for shard in shards))
-
+    cost: tuple[int, float] = (0, 0.0)
     with ExitStack() as stack:
         pipeline = stack.enter_context(Pipeline(cache, config.workers, progress))
-        for stage in _stages(config, evaluation, cache, stack, told):
+        for stage in _stages(config, evaluation, cache, stack):
             if isinstance(stage, Difficulty):
                 extra["difficulty"] = describe_difficulty(stage, pipeline.summary(stage, shards))
-            start = time.monotonic()
             shards = pipeline.run(stage, shards)
             if isinstance(stage, Verify):
-                cost = (stage.judge.tests, stage.judge.seconds, time.monotonic() - start)
+                cost = stage.judge.tests, stage.judge.seconds
             funnel.append(_counted(stage.name, shards, funnel[-1]["out"]))
             logs += shards
     return Built(Path(config.out), _write(config, shards, logs, funnel, extra), *cost)
@@ -125,7 +105,6 @@ def _stages(
     evaluation: Iterable[Problem],
     cache: Path,
     stack: ExitStack,
-    told: Callable[[int], None],
 ) -> Iterator[Stage]:
     """The stages in order, made when their turn comes: the evaluator starts processes."""
     answers = cache / "answers"
@@ -144,7 +123,7 @@ def _stages(
             yield Decontaminate(index, config.decontaminate)
         elif name == "verify":
             judge = Judge(stack.enter_context(Evaluator(config.workers)))
-            yield Verify(judge, config.verify, told)
+            yield Verify(judge, config.verify)
         else:
             yield Predict(config.difficulty)
             rates = config.difficulty.pass_rates

@@ -32,8 +32,7 @@ from mcbench.data.difficulty import DifficultyConfig
 from mcbench.data.filter import FilterConfig
 from mcbench.data.process import ProcessConfig
 from mcbench.data.verify import VerifyConfig
-from mcbench.errors import UserError
-from mcbench.files import read_data
+from mcbench.files import read_configuration
 from mcbench.settings import Settings
 
 StageName = Literal["process", "filter", "dedup", "decontaminate", "verify", "difficulty"]
@@ -81,10 +80,4 @@ def load_config(path: Path) -> BuildConfig:
     Raises:
         UserError: the file cannot be read, is no mapping in YAML, or has a wrong field.
     """
-    try:
-        data = read_data(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"configuration {path} cannot be read: {error}") from None
-    except UserError as error:
-        raise UserError(f"configuration {path} is {error}") from None
-    return BuildConfig.read(data, str(path))
+    return BuildConfig.read(read_configuration(path), str(path))

@@ -148,7 +148,6 @@ class Decontaminate(GlobalStage):
     config: DecontaminateConfig = field(default_factory=DecontaminateConfig)
 
     name: ClassVar[str] = "decontaminate"
-    libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")
 
     def configuration(self) -> Any:
         """The index counts with its content."""

@@ -14,28 +14,29 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import datasketch  # type: ignore[import-untyped]
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt
 
 from mcbench.data.pipeline import Decision, GlobalStage
 from mcbench.data.programs import comparisons
 from mcbench.data.schema import Problem
 from mcbench.data.words import hash_of, run_hashes, words
-from mcbench.errors import UserError
-from mcbench.settings import Settings
+from mcbench.settings import Settings, ordered
 
 _ROWS = 6  # per band: 64 permutations fewer would miss pairs, fewer rows would find too many
-_MANY = 64  # in a bucket: beyond it only the best ranked are compared with the rest
+_MANY = 64  # kept of a bucket: beyond it only the best ranked are compared with the rest
 _COMPARED_TESTS = 64
 _MANY_TESTS = 5  # that agree say more than a few of functions of different names
 _TELLING = 60  # tests times characters that two problems hardly share by chance
 _RULE = "near_duplicate"
+
+Above0 = Annotated[float, Field(gt=0, le=1)]
+"""A share that is not 0."""
 
 
 class DedupConfig(Settings):
@@ -52,17 +53,13 @@ class DedupConfig(Settings):
         UserError: a value out of range.
     """
 
-    threshold: float = 0.95
-    threshold_same_tests: float = 0.5
-    min_shared_tests: Annotated[float, Field(gt=0, le=1)] = 0.5
+    threshold: Above0 = 0.95
+    threshold_same_tests: Above0 = 0.5
+    min_shared_tests: Above0 = 0.5
     run: PositiveInt = 3
     permutations: Annotated[int, Field(ge=_ROWS)] = 252
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not 0 < self.threshold_same_tests <= self.threshold <= 1:
-            raise UserError("0 < threshold_same_tests <= threshold <= 1 must hold")
-        return self
+    _in_order = ordered(("threshold_same_tests", "threshold"))
 
 
 @cache
@@ -103,7 +100,6 @@ class Dedup(GlobalStage):
     config: DedupConfig = field(default_factory=DedupConfig)
 
     name: ClassVar[str] = "dedup"
-    libraries: ClassVar[tuple[str, ...]] = ("datasketch", "numpy", "pandas")
 
     def summarise(self, batch: list[Problem]) -> pa.Table:
         """Signature, hashed tests, and what ranks a record."""
@@ -128,59 +124,82 @@ class Dedup(GlobalStage):
         )
 
     def decide(self, summary: pa.Table) -> dict[str, Decision]:
-        """Keep the best record of every group, in order of rank."""
-        ids = summary["id"].to_pylist()
-        similar = self._similar(summary)
+        """Keep the best record of every group: in order of rank, what is like none of those kept
+        before.
+        """
+        records = _Records(summary, self.config)
         copies: dict[int, int] = {}
+        kept_in: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         decisions: dict[str, Decision] = {}
         for record in _ranking(summary).tolist():
-            best = max(
-                ((s, -o) for o, s in similar.get(record, {}).items() if o in copies),
-                default=None,
-            )
-            if best is None:
-                copies[record] = 0
+            places = records.places(record)
+            others = sorted({other for place in places for other in kept_in[place]})
+            if best := max(records.similar(record, others), default=None):
+                similarity, other = best[0], -best[1]
+                copies[other] += 1
+                detail = f"{similarity:.2f} similar to {records.ids[other]}"
+                decisions[records.ids[record]] = Decision((("drop", _RULE, detail),))
                 continue
-            copies[-best[1]] += 1
-            detail = f"{best[0]:.2f} similar to {ids[-best[1]]}"
-            decisions[ids[record]] = Decision((("drop", _RULE, detail),))
+            copies[record] = 0
+            for place in places:
+                if len(kept_in[place]) < _MANY:
+                    kept_in[place].append(record)
         for record, number in copies.items():
             if number:
                 detail = f"chosen of {number + 1} near-duplicates"
-                decisions[ids[record]] = Decision((("keep", _RULE, detail),))
+                decisions[records.ids[record]] = Decision((("keep", _RULE, detail),))
         return decisions
 
-    def _similar(self, summary: pa.Table) -> dict[int, dict[int, float]]:
-        """Near-duplicate pairs, both ways: record -> other -> similarity."""
-        width = self.config.permutations
+
+class _Records:
+    """All summaries, as what is compared."""
+
+    def __init__(self, summary: pa.Table, config: DedupConfig) -> None:
+        self.config = config
+        self.ids = summary["id"].to_pylist()
         raw = b"".join(summary["signature"].to_pylist())
-        signatures = np.frombuffer(raw, dtype=np.uint32).reshape(-1, width)
-        rank = np.empty(len(signatures), dtype=np.int64)
-        rank[_ranking(summary)] = np.arange(len(signatures))
-        inputs, pairs = summary["inputs"].combine_chunks(), summary["pairs"].combine_chunks()
-        found: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        whole = summary["all_tests"].to_numpy()
-        forms, names = (summary[c].to_numpy(zero_copy_only=False) for c in ("form", "name"))
-        texts = summary["text"].to_numpy()
-        for first, second, similarity in _candidates(signatures, whole, rank, self.config):
-            mine, yours = (set(pairs[record].as_py()) for record in (first, second))
-            given, given_too = (set(inputs[record].as_py()) for record in (first, second))
-            same, common = len(mine & yours), len(given & given_too)
-            if 4 * (common - same) > common:  # of the inputs they share have two answers
-                continue
-            fewer = min(len(mine), len(yours))
-            telling = same >= _MANY_TESTS or (same == fewer and names[first] == names[second])
-            if telling and whole[first] == whole[second] != 0:
-                needed = 0.0
-            elif telling and fewer and same >= self.config.min_shared_tests * fewer:
-                needed = self.config.threshold_same_tests
-            elif fewer and forms[first] == forms[second]:  # tests that tell two problems apart
-                needed = 0.0 if texts[first] == texts[second] else 2.0
-            else:
-                needed = self.config.threshold
-            if similarity >= needed:
-                found[first][second] = found[second][first] = similarity
-        return found
+        self._signatures = np.frombuffer(raw, np.uint32).reshape(-1, config.permutations)
+        self._inputs, self._pairs = (summary[c].combine_chunks() for c in ("inputs", "pairs"))
+        self._whole, self._texts = (summary[c].to_numpy() for c in ("all_tests", "text"))
+        self._forms, self._names = (
+            summary[c].to_numpy(zero_copy_only=False) for c in ("form", "name")
+        )
+        whole = np.where(self._whole == 0, -1, _buckets(self._whole))  # none of who has no tests
+        self._buckets = np.column_stack([*self._bands(), whole])
+
+    def _bands(self) -> Iterator[NDArray[np.int64]]:
+        for start in range(0, self.config.permutations - _ROWS + 1, _ROWS):
+            band = np.ascontiguousarray(self._signatures[:, start : start + _ROWS])
+            yield _buckets(band.view([("", band.dtype)] * _ROWS).ravel())
+
+    def places(self, record: int) -> list[tuple[int, int]]:
+        """Where records stand that share a band with this one, or all tests."""
+        return [place for place in enumerate(self._buckets[record].tolist()) if place[1] >= 0]
+
+    def similar(self, record: int, others: list[int]) -> Iterator[tuple[float, int]]:
+        """Similarity and number (negative) of those that are near-duplicates of a record."""
+        shares = (self._signatures[others] == self._signatures[record]).mean(axis=1)
+        for other, similarity in zip(others, shares.tolist(), strict=True):
+            if similarity >= self._needed(record, other):
+                yield similarity, -other
+
+    def _needed(self, first: int, second: int) -> float:
+        """The similarity from which two records are near-duplicates; 2 where none is enough."""
+        mine, yours = (set(self._pairs[record].as_py()) for record in (first, second))
+        given, given_too = (set(self._inputs[record].as_py()) for record in (first, second))
+        same, common = len(mine & yours), len(given & given_too)
+        if 4 * (common - same) > common:  # of the inputs they share have two answers
+            return 2.0
+        fewer = min(len(mine), len(yours))
+        same_name = same == fewer and self._names[first] == self._names[second]
+        if same >= _MANY_TESTS or same_name:  # which is telling
+            if self._whole[first] == self._whole[second] != 0:
+                return 0.0
+            if fewer and same >= self.config.min_shared_tests * fewer:
+                return self.config.threshold_same_tests
+        if fewer and self._forms[first] == self._forms[second]:  # tests that tell two apart
+            return 0.0 if self._texts[first] == self._texts[second] else 2.0
+        return self.config.threshold
 
 
 def _ranking(summary: pa.Table) -> NDArray[np.int64]:
@@ -189,40 +208,7 @@ def _ranking(summary: pa.Table) -> NDArray[np.int64]:
     return np.lexsort((-summary["tests"].to_numpy(), ~references)).astype(np.int64)
 
 
-def _candidates(
-    signatures: NDArray[np.uint32],
-    whole: NDArray[np.int64],
-    rank: NDArray[np.int64],
-    config: DedupConfig,
-) -> Iterator[tuple[int, int, float]]:
-    """Pairs that share a band and reach the lower threshold, or all tests; each once."""
-    count = len(signatures)
-    found: list[NDArray[np.int64]] = []
-    for start in range(0, signatures.shape[1] - _ROWS + 1, _ROWS):
-        band = np.ascontiguousarray(signatures[:, start : start + _ROWS])
-        found.append(_alike(band.view([("", band.dtype)] * _ROWS).ravel(), rank))
-        if sum(map(len, found)) > 1 << 22:
-            found = [np.unique(np.concatenate(found))]
-    alone = -1 - np.arange(count)  # nobody's tests are those of a record without any
-    tested = np.unique(_alike(np.where(whole == 0, alone, whole), rank))
-    codes = np.unique(np.concatenate([*found, tested]))
-    for part in np.array_split(codes, max(len(codes) // 65536, 1)):
-        first, second = part // count, part % count
-        similarity = (signatures[first] == signatures[second]).mean(axis=1)
-        enough = (similarity >= config.threshold_same_tests) | np.isin(part, tested)
-        for i in np.flatnonzero(enough):
-            yield int(first[i]), int(second[i]), float(similarity[i])
-
-
-def _alike(keys: NDArray[Any], rank: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Codes first * count + second of the pairs of records with equal keys."""
-    _, buckets = np.unique(keys, return_inverse=True)
-    records = pd.DataFrame({"bucket": buckets, "record": np.arange(len(keys))})
-    records = records.iloc[np.argsort(rank)]
-    records = records[records.bucket.duplicated(keep=False)]
-    records["place"] = records.groupby("bucket").cumcount()
-    pairs = records[records.place < _MANY].merge(records, on="bucket")
-    pairs = pairs[pairs.place_x < pairs.place_y]
-    both = pairs[["record_x", "record_y"]].to_numpy()
-    codes: NDArray[np.int64] = both.min(axis=1) * len(keys) + both.max(axis=1)
-    return codes
+def _buckets(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Of every record the number of its key; -1 of a key that no other record has."""
+    _, number, count = np.unique(keys, return_inverse=True, return_counts=True)
+    return np.where(count[number] > 1, number, -1)

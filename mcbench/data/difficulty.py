@@ -185,7 +185,6 @@ class Difficulty(GlobalStage):
     measured: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     name: ClassVar[str] = "difficulty"
-    libraries: ClassVar[tuple[str, ...]] = ("scipy", "numpy", "pandas")
 
     def configuration(self) -> Any:
         """The pass rates count with their content, not the file's name."""

@@ -30,9 +30,8 @@ Day = Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\d)?$")]  # YYYY-MM-DD, or n
 
 
 RuleName = Literal[
-    "language", "recency", "length", "damaged", "repetitive", "repeated_paragraph", "image",
-    "interactive", "database", "shell", "other_language", "essay", "multiple_choice",
-    "user_interface", "no_task", "special_judge",
+    "language", "recency", "length", "damaged", "repetitive", "image", "interactive", "database",
+    "shell", "other_language", "special_judge",
 ]  # fmt: skip
 RULES: tuple[RuleName, ...] = get_args(RuleName)
 DROPPING: tuple[RuleName, ...] = (
@@ -161,12 +160,6 @@ def _damaged(problem: Problem, config: FilterConfig) -> str:
     return ""
 
 
-def _repeated_paragraph(problem: Problem, config: FilterConfig) -> str:
-    paragraphs = Counter(p.strip() for p in problem.statement.split("\n\n") if len(p.split()) >= 12)
-    repeated = [p for p, n in paragraphs.items() if n > 1]
-    return f"a paragraph is repeated: {repeated[0][:80]!r}" if repeated else ""
-
-
 def _image(problem: Problem, config: FilterConfig) -> str:
     return "the statement had an image" if "image_removed" in problem.flags else ""
 
@@ -185,30 +178,12 @@ _OTHER: dict[str, re.Pattern[str]] = {
         r"(?:\w+\s+){0,2}?(?:program|function|method|class|code|solution|script)\b[^.\n]{0,24}?"
         r"\bin\s+(?-i:Java|JavaScript|TypeScript|C|C\+\+|C#|Rust|Go|Haskell|Ruby|PHP|Kotlin|Scala"
         r"|Swift)(?![\w+#]|\s+or\b|,)", re.I),
-    "essay": re.compile(  # as an order; "you can prove that" is a remark
-        r"\b(?:write|prepare)\s+(?:a|an)\s+(?:essay|proof)\b"
-        r"|(?:^|[.!?:]\s+)(?:prove\s+that|explain\s+(?:why|how|the\s+difference))\b", re.I | re.M),
-    "multiple_choice": re.compile(
-        r"^\s*\(?a[).]\s.+\n\s*\(?b[).]\s.+\n\s*\(?c[).]\s", re.I | re.M),
-    "user_interface": re.compile(
-        r"\b(?:web\s*page|html\s+form|react\s+component|css\s+style|gui\s+application)\b", re.I),
 }  # fmt: skip
-_TASK = re.compile(
-    r"\b(?:print|output|return|compute|calculate|find|determine|count|read|input|write|complete"
-    r"|implement|decide|sort|given|answer|construct|generate|convert|check|create|how\s+many"
-    r"|what\s+is|minimum|maximum|min|max|sum|number\s+of)\w*\b",
-    re.IGNORECASE,
-)
 
 
 def _other(problem: Problem, config: FilterConfig, name: str) -> str:
     found = _OTHER[name].search(problem.statement)
     return repr(found[0].strip()) if found else ""
-
-
-def _no_task(problem: Problem, config: FilterConfig) -> str:
-    asks = problem.form != "stdin" or _TASK.search(problem.statement)  # a signature asks, too
-    return "" if asks else "nothing is asked for"
 
 
 _ANY = re.compile(  # of the answer: "choose any two" and "perform them in any order" are moves
@@ -245,10 +220,8 @@ _REASONS: dict[RuleName, Callable[[Problem, FilterConfig], str]] = {
     "length": _length,
     "damaged": _damaged,
     "repetitive": _repetitive,
-    "repeated_paragraph": _repeated_paragraph,
     "image": _image,
     **{name: partial(_other, name=name) for name in _OTHER},  # type: ignore[misc]
-    "no_task": _no_task,
     "special_judge": _special_judge,
 }
 

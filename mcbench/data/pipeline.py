@@ -1,26 +1,23 @@
 """Running stages over shards: cached by content, resumable, in bounded memory.
 
 A shard is one parquet file of records. What a stage makes of it is kept in the cache under the hash
-of the shard's bytes, the stage's code and its configuration, as three files: records, audit log
-and, last, a small JSON file with their hashes. Without that last file, or when a hash does not
-fit, the work is done again. So a build may be killed anywhere, and a change of one stage repeats
+of the shard's bytes, the stages' code and the stage's configuration, as three files: records, audit
+log and, last, a small JSON file with their hashes. Without that last file, or when a hash does not
+fit, the work is done again. So a build may be killed anywhere, and what is configured anew repeats
 only what depends on it.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import multiprocessing
 import os
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property
-from importlib import metadata
+from functools import cached_property
 from itertools import starmap
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -33,7 +30,7 @@ from mcbench.data import audit
 from mcbench.data.audit import Action, AuditEntry, Ledger
 from mcbench.data.schema import Problem
 from mcbench.data.storage import read_problems, write_problems, write_table
-from mcbench.files import digest, file_digest, write_atomic
+from mcbench.files import code_version, digest, file_digest, write_atomic
 
 Outcome = tuple[list[Problem], list[AuditEntry]]
 Progress = Callable[[str, int, int], None]
@@ -44,17 +41,11 @@ Progress = Callable[[str, int, int], None]
 class Stage:
     """One stage: what identifies it.
 
-    The code that decides the outcome is part of the cache key: the source of its module and of
-    those whose functions and classes this uses, of ``modules``, which run in other processes (of a
-    package, all of its files), and the versions of ``libraries``. Subclasses hold their
-    configuration in fields that JSON can write.
+    Subclasses hold their configuration in fields that JSON can write.
     """
 
     name: ClassVar[str] = ""
-    modules: ClassVar[tuple[str, ...]] = ()
-    libraries: ClassVar[tuple[str, ...]] = ()
     in_workers: ClassVar[bool] = True  # False: runs in the calling process, one shard at a time
-    batch_rows: ClassVar[int | None] = None  # records per cached unit, when a shard is too much
 
     def configuration(self) -> Any:
         """What else decides the outcome, as JSON; by default ``config``, where there is one."""
@@ -65,8 +56,7 @@ class Stage:
     def key(self) -> str:
         """Hash of code and configuration."""
         configuration = json.dumps(self.configuration(), sort_keys=True)
-        version = code_version((type(self).__module__, *self.modules), self.libraries)
-        return digest([self.name, version, configuration])
+        return digest([self.name, code_of_stages(), configuration])
 
 
 @dataclass(frozen=True)
@@ -120,29 +110,15 @@ class Shard:
     after: int | None = None
 
 
-@cache
-def code_version(modules: tuple[str, ...], libraries: tuple[str, ...]) -> str:
-    """Hash of the source of ``modules``, of this machinery and of the modules of mcbench whose
-    functions and classes these use, and the libraries' versions.
-    """
-    found: set[str] = set()
-    waiting = [__name__, *modules]
-    while waiting:
-        name = waiting.pop()
-        if name.startswith("mcbench.") and name not in found:
-            found.add(name)
-            waiting += map(_module_of, vars(importlib.import_module(name)).values())
-    files = {str(sys.modules[name].__file__) for name in found}
-    for name in modules:
-        for folder in getattr(sys.modules[name], "__path__", ()):
-            files |= set(map(str, Path(folder).glob("*.py")))
-    versions = [f"{name} {metadata.version(name)}" for name in ("pyarrow", *libraries)]
-    return digest([*(Path(file).read_bytes() for file in sorted(files)), *versions])
+def code_of_stages() -> str:
+    """Hash of what decides the outcome of any stage beside its configuration."""
+    return code_version(("data", "evaluator"), _LIBRARIES)  # limits of the sandbox are verdicts
 
 
-def _module_of(value: Any) -> str:
-    """Where a function or class is defined; of a module its name."""
-    return str(getattr(value, "__module__", None) or getattr(value, "__name__", ""))
+_LIBRARIES = (
+    "datasketch", "ftfy", "markdownify", "numpy", "pandas", "py3langid", "pyarrow", "pylatexenc",
+    "scipy",
+)  # fmt: skip
 
 
 class Pipeline:
@@ -235,18 +211,7 @@ def _work(stage: Stage, shard: Shard, cache: Path, decisions: dict[str, Decision
     if decisions is not None:
         return store_shard(base, *_apply(stage.name, records, decisions))
     assert isinstance(stage, BatchStage)  # the others have decided
-    if stage.batch_rows is None or len(records) <= stage.batch_rows:
-        return store_shard(base, *stage.run(records))
-    kept: list[Problem] = []
-    entries: list[AuditEntry] = []
-    for start in range(0, len(records), stage.batch_rows):
-        part = base.parent / "parts" / f"{base.name}-{start:06}"
-        done = load_shard(part)
-        if done is None:
-            done = store_shard(part, *stage.run(records[start : start + stage.batch_rows]))
-        kept += read_problems(done.path)
-        entries += read_audit(done)
-    return store_shard(base, kept, entries)
+    return store_shard(base, *stage.run(records))
 
 
 def _apply(stage: str, records: Iterable[Problem], decisions: dict[str, Decision]) -> Outcome:

@@ -68,7 +68,6 @@ class Process(BatchStage):
     answers: Path = Path("answers")
 
     name: ClassVar[str] = "process"
-    libraries: ClassVar[tuple[str, ...]] = ("ftfy", "markdownify", "pylatexenc", "py3langid")
 
     def configuration(self) -> Any:
         """Where answers are kept and how patient we are with the server decide nothing."""

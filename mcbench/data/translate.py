@@ -15,7 +15,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from mcbench.data.audit import StageFailed
 from mcbench.errors import UserError
-from mcbench.files import digest, write_atomic
+from mcbench.files import digest, read_json, write_atomic
 from mcbench.settings import Settings
 
 _PROMPT = (
@@ -66,10 +66,9 @@ class Chat:
                 build goes on from here.
         """
         kept = self.cache / f"{digest([self.endpoint.model, prompt])}.json"
-        try:
-            return str(json.loads(kept.read_text())["answer"])
-        except (OSError, ValueError, KeyError):
-            answer = self._request(prompt)
+        if known := read_json(kept):
+            return str(known["answer"])
+        answer = self._request(prompt)
         write_atomic(kept, json.dumps({"model": self.endpoint.model, "answer": answer}))
         return answer
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -78,19 +78,13 @@ class VerifyConfig(Settings):
 
 @dataclass(frozen=True)
 class Verify(BatchStage):
-    """The stage; it runs in the calling process, and the sandboxes beside it.
-
-    ``told`` gets the number of problems of every batch that is done.
-    """
+    """The stage; it runs in the calling process, and the sandboxes beside it."""
 
     judge: Judge = field(repr=False)
     config: VerifyConfig = field(default_factory=VerifyConfig)
-    told: Callable[[int], None] = field(default=lambda done: None, repr=False)
 
     name: ClassVar[str] = "verify"
-    modules: ClassVar[tuple[str, ...]] = ("mcbench.evaluator",)  # limits are verdicts, too
     in_workers: ClassVar[bool] = False
-    batch_rows: ClassVar[int | None] = 64
 
     def run(self, batch: list[Problem]) -> Outcome:
         """References, then mutants, then the reward; each in calls for the whole batch."""
@@ -103,7 +97,6 @@ class Verify(BatchStage):
                 (others if "unverified" in checked.flags else ready).append(checked)
         agreed = self._references(ready, ledger)
         strong = self._rewarded(self._mutants(agreed, ledger), ledger)
-        self.told(len(batch))
         done = {record.id: record for record in [*strong, *others]}
         return [done[record.id] for record in batch if record.id in done], ledger.entries
 
@@ -156,14 +149,13 @@ class Verify(BatchStage):
         Where none of a few references passes, the next few are tried.
         """
         kept: dict[str, tuple[Problem, float]] = {}
-        waiting = [(record, 0) for record in records]
+        waiting = list(records)
         while waiting:
             again = []
-            for (record, tried), outcome in zip(waiting, self._tried(waiting), strict=True):
-                last = tried + self.config.references >= len(record.references)
+            for record, outcome in zip(waiting, self._tried(waiting), strict=True):
                 failed = outcome.checked is None and outcome.notes.entries[-1].rule in _NEXT
-                if failed and not last:
-                    again.append((record, tried + self.config.references))
+                if failed and (others := record.references[self.config.references :]):
+                    again.append(replace(record, references=others))
                     continue
                 ledger.entries += outcome.notes.entries
                 if outcome.checked is not None:
@@ -171,21 +163,21 @@ class Verify(BatchStage):
             waiting = again
         return [kept[record.id] for record in records if record.id in kept]
 
-    def _tried(self, waiting: Sequence[tuple[Problem, int]]) -> list[_Outcome]:
-        """What some references of each record, from a number on, say of it."""
+    def _tried(self, records: Sequence[Problem]) -> list[_Outcome]:
+        """What the first references of each record say of it."""
         repeats = range(self.config.repeats)
         count = self.config.references
-        programs = [record.references[tried : tried + count] for record, tried in waiting]
         jobs = [
             Job(code, record)
-            for (record, _), codes in zip(waiting, programs, strict=True)
-            for code in codes
+            for record in records
+            for code in record.references[:count]
             for _ in repeats
         ]
         answers = iter(self.judge.answers(jobs))
         outcomes = []
-        for (record, tried), codes in zip(waiting, programs, strict=True):
+        for record in records:
             notes = Ledger(self.name)
+            codes, others = record.references[:count], record.references[count:]
             runs = [[next(answers) for _ in repeats] for _ in codes]
             if reason := next(filter(None, (failure(row) for rows in runs for row in rows)), ""):
                 notes.drop(record, "not_judged", f"the evaluator itself failed twice: {reason}")
@@ -193,7 +185,6 @@ class Verify(BatchStage):
                 continue
             columns = [list(zip(*rows, strict=True)) for rows in runs]
             references = [Reference(*given) for given in zip(codes, columns, strict=True)]
-            others = record.references[tried + count :]
             outcomes.append(_Outcome(self._agree(record, references, others, notes), notes))
             if (checked := outcomes[-1].checked) is not None:
                 first = next(r for r in references if r.code == checked.references[0])

@@ -416,5 +416,3 @@ _PYTEST = {
     "importorskip": __import__,
     "main": lambda *_: 0,
 }
-PYTEST_NAMES = frozenset(_PYTEST)
-"""What tests may use of pytest."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mcbench.errors import UserError, meant, unknown
+from mcbench.errors import UserError, meant, near, unknown
 
 # As TRL's model card cites a method.
 PAPER = {
@@ -238,6 +238,6 @@ def recipe(name: str, **changes: Any) -> Recipe:
     known = {f.name for f in dataclasses.fields(MicroCoderGRPOConfig)}
     for key in changes:
         if key not in known:
-            hint = meant(key, sorted(known))
+            hint = meant(near(key, sorted(known)))
             raise UserError(f"unknown argument {key!r} of recipe {name!r}{hint}")
     return RECIPES[name].changed(**{k: (v, "changed by the user") for k, v in changes.items()})

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
 
+from mcbench.grpo import fsdp2
 from mcbench.grpo.decode import Trace, sample_unfinished
 from mcbench.grpo.fence import EndAtFence
 
@@ -79,7 +79,7 @@ def one_turn(trainer: RepairedGRPOTrainer, respond: Callable[[], Any]) -> tuple[
         with continuous_batching(policy) as trainer.sampler_said:
             ids, log_probs = respond()
     else:
-        divide_again(trainer.model)
+        fsdp2.divide_again(trainer.model)
         options: dict[str, Any] = {}
         if trainer.args.sample_unfinished:
             trainer.trace = Trace()
@@ -250,22 +250,3 @@ def _wrapped_functions(forward: Any) -> Iterator[Any]:
         forward = getattr(forward, "__func__", forward)
         yield forward
         forward = getattr(forward, "__wrapped__", None)
-
-
-def divide_again(model: Any) -> None:
-    """After a forward pass without gradients FSDP2 leaves embeddings and last norm whole until the
-    next backward pass; TRL, which sends weights to vLLM, takes each for a divided one.
-    """
-    for module in model.modules():
-        if isinstance(module, FSDPModule):
-            module.reshard()
-
-
-def generate_in_step(model: Any) -> None:
-    """Under FSDP2 every step of ``generate`` gathers weights from all processes, so none may end
-    before the others. Transformers sees to that for models which it divided itself; this one is
-    divided by accelerate.
-    """
-    model._is_fsdp_managed_module = True
-    if hasattr(model, "get_base_model"):  # PEFT
-        model.get_base_model()._is_fsdp_managed_module = True

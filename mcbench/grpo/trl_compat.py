@@ -9,8 +9,8 @@ the method that ``trainer.py`` names:
    it, which TRL's does not (``resume.py``). A reference model that is synchronised
    (``sync_ref_model``) and the place in a streamed data set are not in a checkpoint, which is said.
 5. **FSDP2**: the processes generate in step; weights are divided again before they are sent to
-   vLLM; in bf16 gradients are reduced and log-probabilities returned in float32; a reference model
-   that only the first process has loaded is refused.
+   vLLM; in bf16 gradients are reduced and log-probabilities returned in float32 (``fsdp2.py``); a
+   reference model that only the first process has loaded is refused.
 6. **Continuous batching** keeps the weights, and its failures are errors (``sampling.py``).
 7. **vLLM** in the process leaves the random state as TRL seeded it.
 8. **KL**: the clamped estimator (``kl.py``) by the reference that TRL's loss is given.
@@ -42,12 +42,11 @@ import torch
 from accelerate.utils import set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.nn.utils.rnn import pad_sequence
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from mcbench.errors import UserError
-from mcbench.grpo import correction, early, sampling
+from mcbench.grpo import correction, early, fsdp2, sampling
 from mcbench.grpo.checks import (
     changed_sampling,
     inherited_settings,
@@ -141,7 +140,7 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
                 "under FSDP and ZeRO-3"
             )
         if self.is_fsdp_enabled:
-            sampling.generate_in_step(self.model)
+            fsdp2.generate_in_step(self.model)
 
     # -- what a subclass does at a point of TRL's training
 
@@ -490,14 +489,8 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
 
     def create_accelerator_and_postprocess(self) -> None:
         super().create_accelerator_and_postprocess()
-        plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
-        if self.args.bf16 and plugin is not None and plugin.fsdp_version == 2:
-            # accelerate's own policy returns log-probabilities, entropy and loss in bf16.
-            plugin.mixed_precision_policy = MixedPrecisionPolicy(
-                param_dtype=torch.bfloat16,
-                reduce_dtype=torch.float32,
-                output_dtype=torch.float32,
-            )
+        if self.args.bf16:
+            fsdp2.reduce_in_float32(self.accelerator.state)
 
 
 def name_of(model: Any) -> str:

@@ -14,14 +14,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StrictInt, model_validator
 
-from mcbench.errors import UserError, meant, unknown
+from mcbench.errors import UserError, meant, near, unknown
 from mcbench.files import digest, plain
 from mcbench.grpo.batch_plan import BatchPlan
 from mcbench.runs import canonical
 from mcbench.runs.algorithm import Algorithm
 from mcbench.runs.canonical import BEFORE
 from mcbench.runs.presets import PROFILES
-from mcbench.runs.shares import check_kind_stages
+from mcbench.runs.together import check_together
 from mcbench.settings import Share
 
 Backend = Literal["transformers", "transformers_continuous", "vllm_colocate", "vllm_server"]
@@ -231,71 +231,8 @@ class Config(Algorithm):
     data_digest: str = _setting("run", "", "hash of both problem sets", "digest")
 
     @model_validator(mode="after")
-    def _kinds_follow_each_other(self) -> Config:
-        if self.kind_stages is not None:
-            check_kind_stages(self.kind_stages)
-            if self.readmit is not None:
-                raise UserError("kind_stages and readmit both choose the prompts; leave one out")
-        others = "dynamic_sampling", *(["drop_above"] if self.readmit is not None else [])
-        for name in others if self.kind_stages or self.readmit else ():
-            if getattr(self, name):
-                raise UserError(f"{name} takes prompts of any time: no kind_stages, no readmit")
-        return self
-
-    @model_validator(mode="after")
-    def _rules_fit(self) -> Config:
-        if self.reward_rules != "microcoder":
-            from mcbench.evaluator.rule_sets import rule_set  # builds tables of rules
-
-            rule_set(self.reward_rules)
-            if self.reward_evaluator != "microcoder":
-                raise UserError(
-                    f"reward_evaluator {self.reward_evaluator!r} brings its own rules; leave out "
-                    f"reward_rules={self.reward_rules!r}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _correction_acts(self) -> Config:
-        with_vllm = self.backend.startswith("vllm")
-        changed = [name for name in CORRECTION if getattr(self, name) != SETTINGS[name].default]
-        if changed and not with_vllm and not self.sampler_noise:
-            raise UserError(
-                f"{changed[0]} has no effect with backend {self.backend!r}: only vLLM's "
-                "log-probabilities are corrected, or those that sampler_noise changes"
-            )
-        corrected = with_vllm and self.vllm_importance_sampling_correction
-        if corrected and self.beta and self.top_p is not None and self.top_p < 1:
-            raise UserError(
-                f"top_p {self.top_p:g} cannot be corrected for beside a KL term: the policy's "
-                "log-probabilities are then those of the whole distribution, and vLLM's of what "
-                "top_p keeps; use top_p=1, beta=0 or vllm_importance_sampling_correction=false"
-            )
-        low, high = self.vllm_importance_sampling_clip_min, self.vllm_importance_sampling_clip_max
-        if low is not None and high is not None and low >= high:
-            raise UserError("vllm_importance_sampling_clip_min must be below its clip_max")
-        return self
-
-    @model_validator(mode="after")
-    def _trend_has_a_target(self) -> Config:
-        if self.temperature_reading == "trend" and self.temperature_target_diversity is None:
-            raise UserError(
-                "temperature_reading=trend is a reading of T(D); set temperature_target_diversity, "
-                "such as auto"
-            )
-        if self.temperature_stretch is not None and self.temperature_reading != "trend":
-            raise UserError("temperature_stretch is for temperature_reading=trend; set both")
-        return self
-
-    @model_validator(mode="after")
-    def _cache_holds_a_response(self) -> Config:
-        room = self.vllm_max_model_length
-        needed = self.longest_response + (self.max_prompt_length or 1)
-        if room is not None and needed > room:
-            raise UserError(
-                f"vllm_max_model_length {room} is less than the longest prompt and response, "
-                f"{self.max_prompt_length or 1} + {self.longest_response} tokens"
-            )
+    def _fit_together(self) -> Config:
+        check_together(self)
         return self
 
     @classmethod
@@ -479,15 +416,15 @@ def _unknown_setting(name: str) -> UserError:
     """
     if name in _NAMED_BY_TRL:
         return UserError(f"{name!r} is TRL's option and no setting; set {_NAMED_BY_TRL[name]}")
-    hint = meant(name, CHANGEABLE)
-    if not hint:
+    alike = near(name, CHANGEABLE)
+    if not alike:
         return UserError(
             f"unknown setting {name!r}; `mcbench settings` lists them, by family: "
             f"{', '.join(FAMILIES)}"
         )
-    family = family_of(hint.removeprefix("; did you mean ").removesuffix("?").split(" or ")[0])
+    family = family_of(alike[0])
     members = ", ".join(one for one in CHANGEABLE if family_of(one) == family)
-    return UserError(f"unknown setting {name!r}{hint}; the {family} settings are {members}")
+    return UserError(f"unknown setting {name!r}{meant(alike)}; the {family} settings are {members}")
 
 
 def check_known(settings: Mapping[str, Any]) -> None:

@@ -409,7 +409,7 @@ def _mean(rows: Sequence[Mapping[str, Any]], name: str, length: int) -> float:
 
 
 def _part(problems: Problems, first: int, last: int) -> Sequence[Problem]:
-    """Some of the problems; a benchmark's with its limits where they set none."""
-    if not isinstance(problems, BenchmarkSet):
-        return problems[first:last]
-    return list(map(problems.benchmark.limited, problems.problems(first, last)))
+    """Some of the problems, with their tests."""
+    if isinstance(problems, BenchmarkSet):
+        return problems.problems(first, last)
+    return problems[first:last]

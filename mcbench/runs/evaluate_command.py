@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcbench.data.benchmarks import is_benchmark
+from mcbench.data.benchmarks import is_benchmark, open_benchmark
 from mcbench.errors import UserError
 from mcbench.files import digest, make_writable, write_atomic, write_json
 from mcbench.runs.evaluate import Problems, check_request, evaluate, select_problems
@@ -23,7 +23,6 @@ from mcbench.runs.problems import (
     load_problems,
     model_digest,
     model_location,
-    open_benchmark,
     problems_digest,
 )
 from mcbench.runs.scores import Cells, EvalResult, cells_of, summary, table_text
@@ -235,16 +234,14 @@ def _test_set(
     opened = open_benchmark(name, _CACHE, data, progress=True)
     if start or end:
         opened = opened.window(start, end)
-    opened = opened.spread(limit)
-    known, refused = opened.benchmark, opened.refused
+    opened = replace(opened, entries=select_problems(opened.entries, limit))
+    refused = opened.refused
     left_out = f"{len(refused)} published problems or tests were left out, the first: "
     return _TestSet(
         opened,
         opened.digest,
-        title=known.title,
+        title=opened.benchmark.title,
         by="kind",
-        attempts=known.attempts,
-        temperature=known.temperature,
         note=left_out + refused[0] if refused else "",
         is_the_papers=opened.is_the_papers,
     )

@@ -6,14 +6,12 @@ import contextlib
 import json
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mcbench import worlds
 from mcbench.data import benchmarks
-from mcbench.data.benchmarks import NANO, BenchmarkSet
 from mcbench.data.collect import read_source
 from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import NUMBERS, OPTIONAL, Problem, Rejected
@@ -105,7 +103,7 @@ def _benchmark(name: str) -> tuple[Problem, ...]:
     known = benchmarks.benchmark(name)
     refused: list[Rejected] = []
     problems = read_source(known.source, reject=refused.append)
-    return _judged(name, map(known.limited, problems), refused)
+    return _judged(name, map(benchmarks.limited, problems), refused)
 
 
 def _judged(
@@ -143,26 +141,6 @@ def _problem(name: str, number: int, line: str) -> Problem:
     if reason := problem.unjudged():
         raise UserError(f"{where}: {problem.id}: {reason}")
     return problem
-
-
-def open_benchmark(
-    name: str, cache: Path, path: str = "", *, progress: bool = False
-) -> BenchmarkSet:
-    """A benchmark, nano's among them, whose tests stay on disk until they are needed.
-
-    Args:
-        path: a local copy; empty: the one that the name says, or the hub.
-
-    Raises:
-        UserError: as :func:`mcbench.data.benchmarks.open_benchmark`.
-    """
-    if name == NANO.name:
-        problems = load_problems(name)
-        return BenchmarkSet(NANO, problems, problems_digest(problems))
-    known = benchmarks.benchmark(name)
-    return benchmarks.open_benchmark(
-        replace(known, path=path or known.path), cache, progress=progress
-    )
 
 
 def problems_digest(problems: tuple[Problem, ...]) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
-import sys
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mcbench.files import digest
+from mcbench.files import code_version, digest, version_of
 
 PACKAGES = (
     *("mcbench", "torch", "transformers", "trl", "accelerate", "datasets", "peft", "numpy", "vllm"),
@@ -24,25 +20,12 @@ def versions() -> dict[str, str | None]:
     return {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}}
 
 
-def version_of(package: str) -> str | None:
-    """The installed version; None where there is none."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-@cache
 def evaluation_code() -> str:
     """Hash of what an evaluation's result depends on beside its arguments: the modules that ask,
-    sample and judge, and the versions of what they use. Too many modules rather than too few: what
-    is kept under it is then found anew.
+    sample and judge, and the versions of what they use.
     """
-    root = Path(__file__).parents[1]
-    folders = ("data", "evaluator", "grpo", "nano", "runs", "tasks")
-    files = sorted(path for one in folders for path in (root / one).rglob("*.py"))
-    sources = (part for path in files for part in (path.name, path.read_bytes()))
-    return digest([json.dumps(versions()), *sources])
+    folders = ("data", "evaluator", "grpo", "runs", "worlds")
+    return digest([platform.python_version(), code_version(folders, PACKAGES)])
 
 
 def commit() -> dict[str, str | None]:
@@ -84,10 +67,7 @@ def hardware() -> dict[str, Any]:
 
 
 def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or sys.platform
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
 

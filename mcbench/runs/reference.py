@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from mcbench.runs.config import CHANGEABLE, SETTINGS, Config, family_of, part_of
 from mcbench.runs.presets import PROFILES
+from mcbench.settings import schemas
 
 _HEAD = """\
 # Settings of a run
@@ -42,14 +42,9 @@ def settings_page() -> str:
 def about(name: str) -> dict[str, str]:
     """Meaning, default, range and source of a setting."""
     default, source = _default(name)
-    allowed = range_of(_schema()[name])
+    allowed = range_of(schemas(Config)[name])
     meaning = str(SETTINGS[name].description)
     return {"meaning": meaning, "default": default, "range": allowed, "source": source}
-
-
-@cache
-def _schema() -> dict[str, Any]:
-    return dict(Config.model_json_schema()["properties"])
 
 
 def _default(name: str) -> tuple[str, str]:

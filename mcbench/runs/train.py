@@ -8,20 +8,17 @@ evaluation leaves model mode and random state as they were.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import asdict, dataclass
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
@@ -30,18 +27,18 @@ from mcbench import grpo
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator import AuditedCodeReward, CodeReward, Evaluator
-from mcbench.files import digest, read_lines, write_json
+from mcbench.files import read_lines
 from mcbench.grpo.temperature import Choice
 from mcbench.runs.arguments import lora, trainer_arguments
 from mcbench.runs.canonical import is_of_originals
 from mcbench.runs.config import Config
-from mcbench.runs.evaluate import Verdicts, evaluate, sample, select_problems
+from mcbench.runs.evaluate import select_problems
+from mcbench.runs.held_out import HeldOut
 from mcbench.runs.judge import check_judge, reward_evaluator
 from mcbench.runs.presets import EARLIER_MODELS
-from mcbench.runs.problems import load_problems, problems_digest, prompt_for, training_row
+from mcbench.runs.problems import load_problems, prompt_for, training_row
 from mcbench.runs.provenance import (
     commit,
-    evaluation_code,
     hardware,
     processes_here,
     sharding_here,
@@ -49,16 +46,9 @@ from mcbench.runs.provenance import (
 )
 from mcbench.runs.recorder import Recorder
 from mcbench.runs.rollout import training_rollout
-from mcbench.runs.sampling import (
-    engine_sampler,
-    load_model,
-    prompt_ids,
-    transformers_policy,
-    weights_at_hand,
-)
+from mcbench.runs.sampling import load_model, prompt_ids
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.schedule import admitting_schedule
-from mcbench.runs.scores import EvalResult
 from mcbench.runs.store import INTERRUPTED, Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
 from mcbench.runs.trend import as_chosen, choice_of, stretches
@@ -174,15 +164,18 @@ class _Session:
             )
         if config.feedback is not None:
             self._check_episodes()
-        self.part = (  # what small evaluations measure
-            select_problems(self.test_problems, config.small_eval_limit)
-            if config.small_eval_every
-            else ()
+        few = config.small_eval_limit if config.small_eval_every else 0
+        self.held_out = HeldOut(
+            config,
+            self.test_problems,
+            select_problems(self.test_problems, few),
+            self.tokenizer,
+            self.store.base_evals,
+            self.is_main,
+            self._environment(False),
         )
-        self.evaluator: Any = None  # of held-out problems, under our rules
         self.reward_evaluator: Any = None
         self.recorder: Any = None
-        self.verdicts: Verdicts = {}  # of held-out problems, met again in every evaluation
 
     def _short_enough(self, name: str) -> tuple[Problem, ...]:
         """The problems of a set whose prompts are not too long; how many are is said."""
@@ -249,12 +242,13 @@ class _Session:
             if self.choice is not None:
                 self._note_choice(self.choice)
             with (
-                Evaluator(workers=workers, backend=backend) as self.evaluator,
-                reward_evaluator(self.config, self.evaluator) as self.reward_evaluator,
+                Evaluator(workers=workers, backend=backend) as evaluator,
+                reward_evaluator(self.config, evaluator) as self.reward_evaluator,
                 reporting(self.run, self.config, self.label, done, self.is_main),
             ):
+                self.held_out.evaluator = evaluator
                 if self.is_main:
-                    self.run.note(sandbox=self.evaluator.isolation)
+                    self.run.note(sandbox=evaluator.isolation)
                 self._update(done, checkpoint[1] if checkpoint else None)
         if self.is_main and not self.run.final_model.exists():
             # Adapters stay as they are: they are small, and are added to float32 weights.
@@ -365,7 +359,7 @@ class _Session:
             return CodeReward(self.reward_evaluator, overlap=ahead)
         return AuditedCodeReward(
             self.reward_evaluator,
-            second=self.evaluator,
+            second=self.held_out.evaluator,
             share=config.alarm_share,
             seed=config.seed,
             overlap=ahead,
@@ -388,34 +382,14 @@ class _Session:
             log_ratios=trainer.log_ratios,
         )
 
-    # Evaluation ----------------------------------------------------------------------------------
-
     def _evaluate(self, trainer: Any, step: int, small: bool) -> None:
-        """Append one line per length and temperature, and of an evaluation of all problems one more
-        per length of the part that small ones measure, so that these are a curve of their own; the
-        base model's are measured once for all runs.
-        """
-        cache = self.store.base_evals / f"{self._base_key()}.json"
-        results = _read_evals(cache) if step == 0 and self.is_main else None
-        cached = broadcast_object_list([results is not None])[0]  # for all, as one saw it
-        if not cached:
-            others = () if small else self.config.eval_other_temperatures
-            temperatures = [self.config.eval_temperature, *others]
-            results = [one for t in temperatures for one in self._measure(trainer, t, step, small)]
+        """Append what the model makes of held-out problems; every process calls it."""
+        results = self.held_out.results(trainer, step, small)
         if step == self.config.steps:
             self._note_diversity(trainer)
-        if self.is_main and results is not None:
-            if step == 0 and not cached:
-                cache.parent.mkdir(exist_ok=True)
-                write_json(cache, [result.to_dict() for result in results])
+        if self.is_main:
             for result in results:
-                problems = len(result.per_problem)
-                record = {
-                    "dataset": self.config.test_set,
-                    "dataset_hash": self._digests[problems],
-                    "seed": self._eval_seed(step),
-                }
-                self.run.append_eval({"step": step, **record, **result.to_dict()})
+                self.run.append_eval({**self.held_out.about(result, step), **result.to_dict()})
             part = f" ({len(results[0].per_problem)} problems)" if small else ""
             measured = f"  pass@1 {results[0].pass_at_1:.1%}{part}"
             if step == 0:
@@ -423,81 +397,3 @@ class _Session:
             else:
                 self.recorder.measured = measured
         PartialState().wait_for_everyone()
-
-    @cached_property
-    def _digests(self) -> dict[int, str]:
-        """Hashes of all problems and of the part, by their number."""
-        return {len(one): problems_digest(one) for one in (self.part, self.test_problems)}
-
-    def _eval_seed(self, step: int) -> int:
-        """Of the responses of an evaluation: its own, so that those of a window average it out."""
-        return self.config.seed + step
-
-    def _measure(
-        self, trainer: Any, temperature: float, step: int, small: bool
-    ) -> list[EvalResult]:
-        """The results, in the main process; the others help it where they must. What samples the
-        training responses samples these too.
-        """
-        config = self.config
-        engine = config.backend != "transformers"
-        if not (self.is_main or engine or sharding_here() in ("fsdp2", "zero3")):
-            return []
-        problems = self.part if small else self.test_problems
-        settings: dict[str, Any] = {
-            "lengths": config.eval_lengths,
-            "attempts": config.eval_attempts,
-            "temperature": temperature,
-            "seed": self._eval_seed(step),
-            "prompt_style": config.prompt_style,
-        }
-        with ExitStack() as stack:
-            model, sharded = trainer.model, False
-            if not engine:
-                model, sharded = stack.enter_context(weights_at_hand(trainer))
-            batch_size = config.eval_batch_size
-            policy = transformers_policy(
-                model, self.tokenizer, batch_size, sharded, config.stop_at_fence
-            )
-            policy = replace(policy, enable_thinking=config.enable_thinking)
-            if engine:
-                policy = replace(policy, sampler=engine_sampler(trainer))
-            if not self.is_main:
-                sample(policy, problems, **settings)  # a share of the prompts or weights
-                return []
-            divided = not small and temperature == config.eval_temperature
-            fewer = 0 < len(self.part) < len(problems)
-            some = {one.id for one in self.part} if divided and fewer else None
-            return evaluate(
-                policy, problems, evaluator=self.evaluator, known=self.verdicts, some=some,
-                environment=self._environment(False), **settings,
-            )  # fmt: skip
-
-    def _base_key(self) -> str:
-        config = self.config
-        return digest(
-            [
-                evaluation_code(),
-                config.model_digest,
-                self._digests[len(self.test_problems)],
-                repr((config.small_eval_every and len(self.part),)),
-                str(config.enable_thinking),
-                repr((config.eval_lengths, config.eval_attempts, config.eval_temperature)),
-                *map(repr, config.eval_other_temperatures),
-                repr((config.eval_batch_size, config.prompt_style, config.precision)),
-                *([config.feedback] if config.feedback else []),
-                *(["fence"] if config.stop_at_fence else []),
-                config.backend,
-                str(config.seed),
-            ]
-        )
-
-
-def _read_evals(path: Path) -> list[EvalResult] | None:
-    """What an evaluation left; None where there is none, or it is damaged."""
-    try:
-        rows = json.loads(path.read_text())
-        found = [EvalResult(**{**row, "per_problem": tuple(row["per_problem"])}) for row in rows]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return found or None

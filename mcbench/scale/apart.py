@@ -15,7 +15,6 @@ folder of runs it keeps::
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -27,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
-from mcbench.files import ProcessLock, digest, write_json
+from mcbench.files import ProcessLock, digest, read_json, write_json
 from mcbench.runs.config import Config
 from mcbench.runs.say import Say, say
 from mcbench.runs.store import INTERRUPTED, RunStore
@@ -60,18 +59,12 @@ class Training:
     @property
     def plan(self) -> dict[str, Any]:
         """What was asked for; empty where it cannot be read."""
-        try:
-            return dict(json.loads((self.folder / "plan.json").read_text()))
-        except (OSError, ValueError):
-            return {}
+        return dict(read_json(self.folder / "plan.json") or {})
 
     @property
     def problem(self) -> str:
         """Why it failed; empty where it did not."""
-        try:
-            return str(json.loads((self.folder / "problem.json").read_text()))
-        except (OSError, ValueError):
-            return ""
+        return str(read_json(self.folder / "problem.json") or "")
 
     @property
     def log(self) -> Path:

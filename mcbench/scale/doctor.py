@@ -17,9 +17,9 @@ from packaging.specifiers import SpecifierSet
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, usage
 from mcbench.evaluator.isolation import in_words
+from mcbench.files import version_of
 from mcbench.runs.config import Config
 from mcbench.runs.presets import PROFILES
-from mcbench.runs.provenance import version_of
 from mcbench.runs.resolve import resolve
 from mcbench.scale.estimate import ADAM_BYTES, estimate, gib, way_out, where_it_fits
 from mcbench.scale.machine import GIB, Machine, gpu_here, processor_here

@@ -12,9 +12,6 @@ INPUT = (
     "-----Input-----\n\nThe first line contains an integer t, the number of test cases.\n\n"
     "-----Output-----\n\nFor each test case print one integer."
 )
-GUARANTEE = (
-    "It is guaranteed that the answer exists for all tests and fits into a signed 64-bit integer."
-)
 ROWS = "\n".join("YES" if n % 3 else "NO" for n in range(60))
 
 # (rule, whether it is right to act on it, statement)
@@ -25,9 +22,6 @@ STATEMENTS = (
     ("other_language", True, f"Implement the class below in C++ and test it. {BODY}"),
     ("other_language", True, f"Write a program in Haskell. {BODY}"),
     ("other_language", True, f"Write a complete program in Java that solves this. {BODY}"),
-    ("essay", False, f"Polycarp wants to write a letter to each of his friends. {BODY}"),
-    ("essay", False, f"It is easy to prove that this always ends. {BODY}"),
-    ("repeated_paragraph", False, f"{BODY}\n\n{GUARANTEE}\n\n{INPUT}\n\n{GUARANTEE}"),
     ("repetitive", False, f"{BODY}\n\n{INPUT}\n\n-----Sample-----\n\n{ROWS}"),
     ("repetitive", False, "Print print or input. " + BODY),
     ("repetitive", True, "Read the number and print the number. " * 12),
@@ -42,8 +36,6 @@ STATEMENTS = (
     ("damaged", True, BODY.replace("e", "\ufffd")),
     ("damaged", False, f"{BODY} For example: ♠ ♥ ♦ ♣ are the suits."),
     ("image", False, f"[image]\n\n{BODY}\n\n{INPUT}"),
-    ("no_task", False, "n\n\nThe answer modulo 7 for the sequence 1, 2, 4, 8 and so on up to n."),
-    ("user_interface", False, f"A web page shows n numbers. {BODY}"),
     ("length", False, "Write a python function to count the vowels of a text."),
     ("length", True, "Add them."),
     ("special_judge", True, f"{BODY} If there are multiple answers, print any of them."),

@@ -206,7 +206,7 @@ def test_the_documented_configuration_is_one(tmp_path):
             "{name: x, out: y, filter: {min_tests: 0}}",
             "filter: min_tests must be greater than 0, got 0",
         ),
-        ("{name: x, out: y, dedup: {threshold: 2}}", "dedup: 0 < threshold_same_tests"),
+        ("{name: x, out: y, dedup: {threshold: 2}}", "dedup: threshold must be at most 1"),
         (
             "{name: x, out: y, verify: {repeats: 0}}",
             "verify: repeats must be greater than 0",

@@ -199,18 +199,11 @@ def test_kodcode(tmp_path):
 @pytest.mark.parametrize(
     ("test", "reason"),
     [
-        ("import pytest\nfrom solution import f\ndef test_a():\n pytest.warns(f)", "pytest.warns"),
-        ("from solution import f\ndef test_a(tmp_path):\n    assert f(tmp_path)", "tmp_path"),
         ("from solution import f\ndef test_a(:", "no Python"),
         ("from solution import f\nassert f()", "no usable test"),
-        ("from solution import f\nimport io, contextlib\ndef test_a():\n    out = io.StringIO()\n"
-         "    with contextlib.redirect_stdout(out):\n        f()\n    assert out.getvalue()",
-         "reach into the solution"),
-        ("from solution import f\nfrom unittest.mock import patch\n@patch('builtins.print')\n"
-         "def test_a():\n    f()", "reach into the solution"),
     ],
-)  # fmt: skip
-def test_kodcode_refuses_tests_that_need_more_than_python(tmp_path, test, reason):
+)
+def test_kodcode_refuses_what_is_no_test(tmp_path, test, reason):
     path = jsonl(tmp_path / "k.jsonl", published.kodcode(test=test))
     records, [rejected] = read("kodcode", path)
     assert not records
@@ -240,32 +233,23 @@ def test_kodcode_keeps_a_module_that_needs_pytest_whole(tmp_path):
     assert [result.verdicts for result in results] == [["AC"], ["WA"]]
 
 
-@pytest.mark.parametrize(
-    ("imports", "line", "reached"),
-    [
-        ("from unittest.mock import patch as p", "p('builtins.print')", "unittest.mock.patch"),
-        ("import unittest.mock", "unittest.mock.patch('os.getcwd')", "unittest.mock.patch"),
-        ("from unittest import mock as m", "m.patch.object(f, 'x')", "unittest.mock.patch"),
-        ("from contextlib import redirect_stderr as r", "r(None)", "contextlib.redirect_stderr"),
-        ("from sys import stdout as out", "out.flush()", "sys.stdout"),
-        ("import builtins", "builtins.input = lambda: '3'", "builtins.input"),
-        ("", "__builtins__.input = lambda: '3'", "builtins.input"),
-        ("import time as t", "t.sleep = print", "time.sleep"),
-        ("import sys", "sys.stderr = None", "sys.stderr"),
-        ("import os", "os.environ['HOME'] = ''", "os.environ"),
-        ("import random", "setattr(random, 'random', f)", "random"),
-        ("import sys", "assert f(1).patch == 2", ""),
-        ("", "t = f(1); t.patch(2); t.stdout = 3; setattr(t, 'x', 1)", ""),
-        ("import random", "random.seed(1); print(random.random())", ""),
-        ("import sys", "print(f(), file=sys.stderr)", ""),
-    ],
-)
-def test_kodcode_refuses_what_replaces_what_a_solution_calls(tmp_path, imports, line, reached):
-    test = f"from solution import f\n{imports}\ndef test_a():\n    {line}\n    assert f()"
-    path = jsonl(tmp_path / "k.jsonl", published.kodcode(test=test))
-    _, rejected = read("kodcode", path)
-    told = [f"its tests reach into the solution ({reached})"] if reached else []
-    assert [one.detail for one in rejected] == told
+def test_kodcode_references_fail_tests_that_reach_into_them(tmp_path):
+    """So that the verification drops them: programs run in processes of their own."""
+    tests = (
+        "import pytest\nfrom solution import f\ndef test_a():\n pytest.warns(f)",
+        "from solution import f\ndef test_a(tmp_path):\n    assert f(tmp_path)",
+        "from solution import f\nimport io, contextlib\ndef test_a():\n    out = io.StringIO()\n"
+        "    with contextlib.redirect_stdout(out):\n        f()\n    assert out.getvalue()",
+        "from solution import f\nimport builtins\ndef test_a():\n"
+        "    builtins.input = lambda: '3'\n    assert f() == '3'",
+    )
+    rows = (published.kodcode(question_id=str(n), test=test) for n, test in enumerate(tests))
+    path = jsonl(tmp_path / "k.jsonl", *rows)
+    records, _ = read("kodcode", path)
+    code = "def f(*_):\n    print(1)\n    return input()"
+    with Evaluator(workers=1) as evaluator:
+        results = evaluator.evaluate([record.submission(code) for record in records])
+    assert [result.passed for result in results] == [False] * 4
 
 
 def test_humaneval(tmp_path):

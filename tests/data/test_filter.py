@@ -80,14 +80,10 @@ def test_several_answers_without_a_checker_are_flagged():
     assert filtered(given, drop=("special_judge",))[0] is None
 
 
-def test_rules_that_are_often_wrong_flag():
-    for change, rule in (
-        ({"statement": f"{BASE.statement}\n\n" * 2}, "repeated_paragraph"),
-        ({"flags": ("image_removed",)}, "image"),
-    ):
-        record, log = filtered(replace(BASE, **change))
-        assert [(e.rule, e.action) for e in log] == [(rule, "flag")]
-        assert rule in record.flags
+def test_a_rule_that_is_often_wrong_flags():
+    record, log = filtered(replace(BASE, flags=("image_removed",)))
+    assert [(e.rule, e.action) for e in log] == [("image", "flag")]
+    assert "image" in record.flags
 
 
 def test_each_assertion_counts_as_a_test():

@@ -50,7 +50,6 @@ def test_verification_finds_what_was_planted(tmp_path):
     found = {s.stage: s for s in score(pool, built.out)}["verify"]
     assert (found.planted, found.found, found.wrong) == (21, 21, 0)
     assert all(r.test_strength >= 0.4 for r in iter_dataset(built.out))
-    assert built.verify_share > 0.5
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig
 
+from mcbench.data.benchmarks import open_benchmark
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
@@ -22,7 +23,7 @@ from mcbench.files import read_lines
 from mcbench.runs import evaluate as module
 from mcbench.runs import sampling
 from mcbench.runs.evaluate import evaluate, select_problems
-from mcbench.runs.problems import load_problems, open_benchmark
+from mcbench.runs.problems import load_problems
 from mcbench.runs.sampling import (
     Policy,
     load_model,

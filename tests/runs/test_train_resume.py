@@ -125,7 +125,7 @@ def test_a_base_evaluation_that_is_damaged_or_of_other_code_is_made_anew(
     again.parent.mkdir()
     again.write_text({"damaged": kept.read_text()[:-9], "empty": "[]"}.get(stale, "no look at it"))
     if stale == "of other code":
-        monkeypatch.setattr("mcbench.runs.train.evaluation_code", lambda: "another")
+        monkeypatch.setattr("mcbench.runs.held_out.evaluation_code", lambda: "another")
     other = train(resolve("tiny", "grpo_plus", tiny_settings, steps=2), tmp_path, lambda line: None)
     assert read_run(run.path).eval_lines[:2] == read_run(other.path).eval_lines[:2]
     assert (again.read_text() == kept.read_text()) == (stale != "of other code")

@@ -119,7 +119,7 @@ def pairs(inputs: Any, outputs: Any, where: str) -> list[tuple[Any, Any]]:
 # APPS, TACO and DeepCoder -------------------------------------------------------------------------
 
 
-def _taco(row: Row, reader: RowReader) -> Row:
+def lists_row(row: Row, reader: RowReader) -> Row:
     tests = parse_json(row.get("input_output"), "input_output")
     number = column(row, "problem_id|id")
     return {
@@ -129,46 +129,7 @@ def _taco(row: Row, reader: RowReader) -> Row:
     }
 
 
-_TESTING_UTIL_S = 4.0  # TIMEOUT in testing_util.py, by which APPS, TACO and others judge
-_APPS_COLUMNS = {
-    "statement": "question", "references": "solutions", "starter_code": "starter_code",
-    "url": "url", "difficulty": "difficulty",
-}  # fmt: skip
-
-APPS = Adapter(
-    name="apps",
-    about="APPS (https://huggingface.co/datasets/codeparrot/apps)",
-    repo="codeparrot/apps",
-    licence="MIT",
-    time_limit_s=_TESTING_UTIL_S,
-    subsets={"train": ("train.jsonl",), "test": ("test.jsonl",)},
-    needs=("question", "input_output"),
-    columns=_APPS_COLUMNS,
-    reads=("problem_id", "id"),
-    tests=_taco,
-)
-TACO = Adapter(
-    name="taco",
-    about="TACO, contest problems (https://huggingface.co/datasets/BAAI/TACO)",
-    repo="BAAI/TACO",
-    licence="Apache-2.0",
-    time_limit_s=_TESTING_UTIL_S,
-    # The second pattern is that of the copy on BAAI's own DataHub, which `datasets` saved.
-    subsets={
-        part: (f"ALL/{part}-*.parquet", f"{part}/data-*.arrow") for part in ("train", "test")
-    },
-    needs=("question", "input_output"),
-    columns={
-        **_APPS_COLUMNS, "time_limit_s": "time_limit", "memory_limit_mb": "memory_limit",
-        "date": "date", "tags": "tags",
-    },
-    metadata={"name": "name", "platform": "source", "pictures": "picture_num"},
-    reads=("skill_types",),
-    tests=_taco,
-)  # fmt: skip
-
-
-def _deepcoder(row: Row, reader: RowReader) -> Row:
+def deepcoder_row(row: Row, reader: RowReader) -> Row:
     tests = row.get("tests")
     tests = parse_json(tests, "tests") if isinstance(tests, str) else tests
     first = object_or_none(tests[0]) if isinstance(tests, list) and tests else {}
@@ -183,34 +144,10 @@ def _deepcoder(row: Row, reader: RowReader) -> Row:
     }
 
 
-_DEEPCODER = "https://huggingface.co/datasets/agentica-org/DeepCoder-Preview-Dataset"
-
-DEEPCODER = Adapter(
-    name="deepcoder",
-    about=f"DeepCoder's training set ({_DEEPCODER})",
-    repo="agentica-org/DeepCoder-Preview-Dataset",
-    licence="MIT",
-    time_limit_s=6.0,  # LiveCodeBench's, which judged it
-    subsets={
-        "taco": ("taco/train-*.parquet",),
-        "primeintellect": ("primeintellect/train-*.parquet",),
-        "lcbv5": ("lcbv5/train-*.parquet",),
-        "lcbv5-test": ("lcbv5/test-*.parquet",),
-        "codeforces": ("codeforces/test-*.parquet",),
-    },
-    needs=("problem", "tests"),
-    columns={
-        "statement": "problem", "references": "solutions", "starter_code": "starter_code",
-    },
-    reads=("metadata",),
-    tests=_deepcoder,
-)  # fmt: skip
-
-
 # open-r1 ------------------------------------------------------------------------------------------
 
 
-def _verifiable(row: Row, reader: RowReader) -> Row:
+def verifiable_row(row: Row, reader: RowReader) -> Row:
     info = row.get("verification_info")
     info = parse_json(info, "verification_info") if isinstance(info, str) else info
     if not isinstance(info, dict):
@@ -221,25 +158,6 @@ def _verifiable(row: Row, reader: RowReader) -> Row:
     where = "verification_info.test_cases"
     return {"fn_name": add_tests(reader, info.get("test_cases"), where)}
 
-
-_VERIFIABLE = "https://huggingface.co/datasets/open-r1/verifiable-coding-problems-python"
-
-VERIFIABLE = Adapter(
-    name="verifiable-coding-problems",
-    about=f"open-r1's Python problems of PrimeIntellect's set ({_VERIFIABLE})",
-    repo="open-r1/verifiable-coding-problems-python",
-    time_limit_s=_TESTING_UTIL_S,
-    subsets={"train": ("data/train-*.parquet",)},
-    needs=("problem_statement|problem|prompt", "verification_info"),
-    columns={
-        "id": "problem_id", "statement": "problem_statement|problem|prompt",
-        "references": "gold_standard_solution", "time_limit_s": "metadata.time_limit",
-        "memory_limit_mb": "metadata.memory_limit", "url": "metadata.problem_url",
-        "difficulty": "metadata.difficulty",
-    },
-    metadata={"platform": "source", "id_in_source": "in_source_id"},
-    tests=_verifiable,
-)  # fmt: skip
 
 # Codeforces ratings; 1200 and 1900 are where its divisions of contestants begin.
 EASY_BELOW, HARD_FROM = 1200, 1900
@@ -252,7 +170,7 @@ def level_of_rating(rating: Any) -> str:
     return "easy" if rating < EASY_BELOW else "hard" if rating >= HARD_FROM else "medium"
 
 
-def _codeforces(row: Row, reader: RowReader) -> Row:
+def codeforces_row(row: Row, reader: RowReader) -> Row:
     """Interactive problems and those that read files are refused."""
     if row.get("interaction_format"):
         told = "interactive: its answers depend on a dialogue with the judge"
@@ -315,33 +233,6 @@ def _codeforces_page(row: Row) -> str:
     return "\n\n".join([*parts, *examples, *headed["note"]])
 
 
-CODEFORCES = Adapter(
-    name="codeforces",
-    about="open-r1's Codeforces problems (https://huggingface.co/datasets/open-r1/codeforces)",
-    repo="open-r1/codeforces",
-    licence="CC-BY-4.0",
-    subsets={
-        "train": ("data/train-*.parquet",),
-        "test": ("data/test-*.parquet",),
-        "verifiable": ("verifiable/train-*.parquet",),
-        "verifiable-test": ("verifiable/test-*.parquet",),
-    },
-    needs=("id", "description", "official_tests", "input_mode"),
-    columns={
-        "id": "id", "time_limit_s": "time_limit", "memory_limit_mb": "memory_limit", "tags": "tags",
-    },
-    metadata={
-        "title": "title", "rating": "rating", "contest": "contest_name",
-        "tests_complete": "official_tests_complete",
-    },
-    reads=(
-        "input_format", "output_format", "interaction_format", "note", "examples", "contest_start",
-        "generated_checker", "generated_tests",
-    ),
-    tests=_codeforces,
-)  # fmt: skip
-
-
 # CodeContests -------------------------------------------------------------------------------------
 
 # The set's own numbers.
@@ -350,7 +241,7 @@ _PYTHON3 = 3
 _CONTEST_LEVELS = {1: "easy", 2: "medium", 3: "hard", 4: "hard", 5: "hard"}
 
 
-def _contests(row: Row, reader: RowReader) -> Row:
+def contests_row(row: Row, reader: RowReader) -> Row:
     """The tests that the set's authors generated come last."""
     if row.get("input_file") or row.get("output_file"):
         raise Unusable("unsupported", "reads or writes files")
@@ -371,23 +262,6 @@ def _contests(row: Row, reader: RowReader) -> Row:
         or _CONTEST_LEVELS.get(row.get("difficulty") or 0, ""),
         "metadata": {"platform": platform, "rating": rating},
     }
-
-
-CODE_CONTESTS = Adapter(
-    name="codecontests",
-    about="DeepMind's CodeContests (https://huggingface.co/datasets/deepmind/code_contests)",
-    repo="deepmind/code_contests",
-    licence="CC-BY-4.0",
-    subsets={part: (f"data/{part}-*.parquet",) for part in ("train", "valid", "test")},
-    needs=("description", "public_tests", "private_tests"),
-    columns={"statement": "description", "tags": "cf_tags"},
-    metadata={"name": "name", "source_difficulty": "difficulty"},
-    reads=(
-        "generated_tests", "source", "solutions", "cf_rating", "time_limit", "memory_limit_bytes",
-        "input_file", "output_file",
-    ),
-    tests=_contests,
-)  # fmt: skip
 
 
 # Any rows -----------------------------------------------------------------------------------------

@@ -5,11 +5,10 @@ DeepCoder's.
 
 from __future__ import annotations
 
-from mcbench.data.collect.adapter import Adapter, RowReader, column, text_field
+from mcbench.data.collect.adapter import RowReader, column, text_field
 from mcbench.data.collect.decode import Unusable, parse_json, type_name, unpack_pickled_json
 from mcbench.data.collect.listed import Row, add_functional
 
-_FILES = ("test.jsonl", *(f"test{n}.jsonl" for n in range(2, 7)))
 # Problems that its ERRATA.md names; their scores count all the same, as on the leaderboard.
 _ERRATA = {
     "errata_several_answers": (
@@ -24,7 +23,7 @@ _ERRATA = {
 }
 
 
-def _livecodebench(row: Row, reader: RowReader) -> Row:
+def livecodebench_row(row: Row, reader: RowReader) -> Row:
     """All tests together, the public ones first."""
     columns = ("public_test_cases", "private_test_cases")
     tests = [test for name in columns for test in _tests_of(row, name)]
@@ -53,27 +52,3 @@ def _tests_of(row: Row, name: str) -> list[Row]:
     if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
         raise Unusable("malformed", f"{name} should hold a list of objects")
     return tests
-
-
-LIVECODEBENCH = Adapter(
-    name="livecodebench",
-    about="LiveCodeBench (https://huggingface.co/datasets/livecodebench/code_generation_lite)",
-    repo="livecodebench/code_generation_lite",
-    licence="CC",
-    time_limit_s=6.0,  # its own runner's
-    subsets={  # release n is the union of the first n files
-        "release_v6": _FILES,
-        **{f"release_v{n}": _FILES[:n] for n in range(1, 6)},
-        **{f"v{n}": (_FILES[n - 1],) for n in range(1, 7)},
-    },
-    needs=(
-        "question_title", "question_content", "platform", "question_id", "contest_date",
-        "starter_code", "difficulty", "public_test_cases", "private_test_cases", "metadata",
-    ),
-    columns={
-        "id": "question_id", "statement": "question_content", "starter_code": "starter_code",
-        "date": "contest_date", "difficulty": "difficulty",
-    },
-    metadata={"title": "question_title", "platform": "platform", "contest": "contest_id"},
-    tests=_livecodebench,
-)  # fmt: skip

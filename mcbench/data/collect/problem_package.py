@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcbench.data.audit import shorten
-from mcbench.data.collect.adapter import Adapter, RowReader
+from mcbench.data.collect.adapter import RowReader
 from mcbench.data.collect.decode import (
     MB,
     TEST_MB,
@@ -32,7 +32,7 @@ _SAMPLE_MB = 0.01
 _NO_ANSWER_FILE = {"interactive", "multi-pass", "submit-answer"}
 
 
-def _tests(row: dict[str, Any], reader: RowReader) -> dict[str, Any]:
+def package_row(row: dict[str, Any], reader: RowReader) -> dict[str, Any]:
     """A package of type pass-fail, or scoring where full points count as passing."""
     package = _Package(row["folder"], row["root"])
     settings = _yaml(package, package.folder / "problem.yaml")
@@ -292,12 +292,3 @@ def _read(package: _Package, path: Path, limit_mb: float) -> str:
         return path.read_bytes().decode()
     except UnicodeDecodeError:
         raise Unusable("malformed", f"{path.name} is not UTF-8") from None
-
-
-PROBLEM_PACKAGE = Adapter(
-    name="problem-package",
-    about="Kattis/ICPC packages in a folder (https://www.kattis.com/problem-package-format)",
-    subsets={"": ()},
-    tests=_tests,
-    time_limit_s=10.0,  # a judge derives it from the slowest solution, often of another language
-)

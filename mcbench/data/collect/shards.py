@@ -13,18 +13,16 @@ import pyarrow.parquet as pq
 from mcbench.data.audit import Ledger
 from mcbench.data.collect.decode import MB
 from mcbench.data.collect.source import Item, OpenSource, Source, first_only
-from mcbench.data.pipeline import Outcome, Shard, code_version, load_shard, store_shard
+from mcbench.data.pipeline import Outcome, Shard, code_of_stages, load_shard, store_shard
 from mcbench.data.schema import Problem, Rejected
 from mcbench.errors import UserError
 from mcbench.files import digest
 
 STAGE = "collect"
-ROWS, TEXT_MB = 1000, 16  # a shard ends at either; the second bounds memory where tests are large
+# A shard ends at either: a build that was killed verifies at most so many problems again, and where
+# tests are large memory is bounded.
+ROWS, TEXT_MB = 128, 16
 _LARGEST_MB = 64  # of a problem in memory
-
-_MODULES = tuple(
-    f"mcbench.data.collect.{path.stem}" for path in sorted(Path(__file__).parent.glob("[a-z]*.py"))
-)
 
 
 def collect(sources: Sequence[Source], cache: Path, *, progress: bool = False) -> list[Shard]:
@@ -112,8 +110,7 @@ def _outcome(batch: Iterable[Item]) -> Outcome:
 
 def _shards(source: OpenSource, cache: Path, seen: set[str], progress: bool) -> Iterator[Shard]:
     """The shards of one source; ``seen`` are the ids that sources before it took."""
-    version = code_version(_MODULES, ())
-    base = cache / STAGE / digest([version, source.identity, *sorted(seen)])
+    base = cache / STAGE / digest([code_of_stages(), source.identity, *sorted(seen)])
     number = start = 0
     while shard := load_shard(base / f"{number:05}"):
         seen.update(pq.read_table(shard.path, columns=["id"])["id"].to_pylist())

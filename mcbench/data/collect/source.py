@@ -14,32 +14,14 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 from mcbench.data.audit import shorten
 from mcbench.data.collect.adapter import Adapter, RowReader
 from mcbench.data.collect.decode import MB, Unusable
-from mcbench.data.collect.evalplus import HUMANEVAL_PLUS, MBPP_PLUS
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
-from mcbench.data.collect.functions import HUMANEVAL, KODCODE, LEETCODE, MBPP
-from mcbench.data.collect.listed import (
-    APPS,
-    CODE_CONTESTS,
-    CODEFORCES,
-    DEEPCODER,
-    TACO,
-    VERIFIABLE,
-    MappedField,
-    TestKey,
-    mapping_adapter,
-)
-from mcbench.data.collect.livecodebench import LIVECODEBENCH
-from mcbench.data.collect.problem_package import PROBLEM_PACKAGE
+from mcbench.data.collect.listed import MappedField, TestKey, mapping_adapter
+from mcbench.data.collect.published import ADAPTERS, PROBLEM_PACKAGE
 from mcbench.data.collect.rows import Disappeared, Row, check_columns, package_folders, read_rows
 from mcbench.data.schema import Difficulty, Problem, Rejected
 from mcbench.errors import UserError, unknown
 from mcbench.settings import Settings
 
-_ALL = (
-    *(DEEPCODER, TACO, APPS, CODE_CONTESTS, CODEFORCES, VERIFIABLE, LEETCODE, LIVECODEBENCH),
-    *(KODCODE, HUMANEVAL, MBPP, HUMANEVAL_PLUS, MBPP_PLUS, PROBLEM_PACKAGE),
-)
-ADAPTERS: dict[str, Adapter] = {adapter.name: adapter for adapter in _ALL}
 MAPPING = "mapping"
 _OTHER_LAYOUT = (
     "The published set has it ({}): check that this is that set, name a revision with the old "
