@@ -73,6 +73,7 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         self._check_clip_and_kl()
         self._check_temperature()
         self._check_stages()
+        self._check_generation_kwargs()
         self._check_limit()
         self._check_rivals()
         self._check_credit()
@@ -226,6 +227,13 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             )
         if self.soft_overlong and self.length_stages is not None:
             raise UserError("soft_overlong is for one limit; leave out length_stages")
+        without_it = {
+            "advantage_rule='pass_at_k', which counts right answers": self.advantage_rule,
+            "token_credit='feedback', which reads no reward": self.token_credit,
+        }
+        for option, value in without_it.items():
+            if self.soft_overlong and repr(value) in option:
+                raise UserError(f"soft_overlong is a reward without an effect beside {option}")
         if self.soft_overlong_weight != 1 and not self.soft_overlong:
             raise UserError("soft_overlong_weight weighs soft_overlong, which is off; set both")
 
@@ -271,7 +279,11 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
                 f"token_credit={self.token_credit!r} would undo the conditional mask; set "
                 "truncation_mask='none' (recipe grpo_plus)"
             )
-        own = [f"token_credit={self.token_credit!r}"] if self.token_credit in CRITICISED else []
+        own = [f"token_credit={self.token_credit!r}"] if self.token_credit in OWN_CREDIT else []
+        if own and self.kl_target is not None:
+            raise UserError(
+                f"{own[0]} has advantages of its own, which the KL of kl_target is no part of"
+            )
         for option in [*own, *([] if self.kl_target is None else ["kl_target"])]:
             if self.advantage_rule != "group":
                 raise UserError(f"{option} has advantages of its own: no advantage_rule")
@@ -307,7 +319,16 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             self.length_stages = [[start, int(value)] for start, value in self.length_points]
             if self.length_stages[0][0] == 0:
                 self.max_completion_length = self.length_stages[0][1]
-        generation_kwargs = self.generation_kwargs or {}
+
+    def _check_generation_kwargs(self) -> None:
+        generation_kwargs: Any = self.generation_kwargs or {}
+        for key in ("num_return_sequences", "n"):
+            if generation_kwargs.get(key) not in (None, 1):
+                raise UserError(
+                    f"generation_kwargs sets {key!r}; the responses to a prompt are num_generations"
+                )
+        if self.sample_unfinished and generation_kwargs.get("num_beams") not in (None, 1):
+            raise UserError("sample_unfinished has no beams: drop num_beams of generation_kwargs")
         for option, key in (
             ("temperature_stages", "temperature"),
             ("temperature_target_diversity", "temperature"),
