@@ -69,6 +69,8 @@ def idle_settings(
         )
 
 
+# Losses whose denominators count responses and no tokens.
+_OF_RESPONSES = ("dr_grpo", "grpo", "luspo", "sapo")
 _ONLY_UPDATE = (
     "the only update of a generation is of the policy that sampled it, so that all ratios are 1 "
     "(several: steps_per_generation above gradient_accumulation_steps)"
@@ -87,6 +89,23 @@ def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str
         ("mask_ratio", "mask_when", "masked_lose", "repeat_rule"): (
             args.truncation_mask == "conditional",
             f"truncation_mask is {args.truncation_mask!r}, not 'conditional'",
+        ),
+        ("truncation_mask",): (
+            not (args.truncation_mask == "conditional" and args.mask_ratio == 0),
+            "mask_ratio is 0, so that no response is masked",
+        ),
+        ("masked_lose",): (
+            args.truncation_mask != "conditional"
+            or args.loss_type not in _OF_RESPONSES
+            or bool(args.beta or args.entropy_coef or adaptive)
+            or args.top_entropy_quantile < 1,
+            f"loss_type {args.loss_type!r} counts a response without tokens too, and there is no "
+            "KL term and no entropy",
+        ),
+        ("drop_above",): (args.drop_above != 1, "no share of right responses is above 1"),
+        ("kl_estimator", "use_bias_correction_kl"): (
+            args.kl_target is None,
+            "kl_target takes the KL from the reward, and the loss has no such term",
         ),
         ("token_share",): (args.token_rule != "none", "token_rule is 'none'"),
         ("imitate_from",): (args.imitate == "own", f"imitate is {args.imitate!r}, not 'own'"),

@@ -1,5 +1,6 @@
 """TRL's ``GRPOConfig`` with the options of MicroCoder-GRPO, and what is refused of both."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,14 @@ _AGGREGATION = "multi_objective_aggregation"
 def _points(stages: list[Any] | str | None) -> list[list[Any]]:
     assert not isinstance(stages, str)  # __post_init__ has parsed the text
     return stages or []
+
+
+def _are_rising_steps(steps: Any) -> bool:
+    if not isinstance(steps, (list, tuple)) or not steps:
+        return False
+    if any(isinstance(one, bool) or not isinstance(one, int) for one in steps):
+        return False
+    return steps[0] > 0 and all(low < high for low, high in itertools.pairwise(steps))
 
 
 @dataclass
@@ -143,7 +152,7 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             raise UserError(f"record_columns must be a list of names, got {self.record_columns!r}")
 
     def _check_mask(self) -> None:
-        if self.incorrect_threshold >= self.correct_threshold:
+        if not self.incorrect_threshold < self.correct_threshold:  # nor is that so of NaN
             raise UserError(
                 f"incorrect_threshold ({self.incorrect_threshold}) must be below correct_threshold "
                 f"({self.correct_threshold})"
@@ -180,6 +189,12 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             raise UserError(f"{' and '.join(several)} both set the temperature; give one")
         if several in ([], ["temperature_stages"]):
             return
+        steps = self.temperature_restore
+        if steps is not None and not _are_rising_steps(steps):
+            raise UserError(
+                f"temperature_restore is a list of rising steps above 0, such as [40, 80], got "
+                f"{steps!r}"
+            )
         if self.temperature_probe_prompts < 1 or self.temperature_probe_prompts % self.world_size:
             raise UserError(
                 f"temperature_probe_prompts must be a positive multiple of the {self.world_size} "
@@ -269,6 +284,11 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             raise UserError("staleness_mixed draws from 0 to staleness, which is not above 0")
         if self.staleness and self.dynamic_sampling:
             raise UserError("staleness does not go with dynamic_sampling, which samples anew")
+        if self.substitute_flat == 1:
+            raise UserError(
+                "substitute_flat=1 skips every step, as never more than all groups are good; the "
+                "share must be below 1"
+            )
         if self.substitute_flat is not None and (self.beta or self.truncation_mask != "none"):
             raise UserError("substitute_flat goes without KL term (beta=0) and truncation_mask")
 

@@ -8,6 +8,7 @@ the method that ``trainer.py`` names:
    would repeat that of the first epoch. A checkpoint inside a generated batch holds what is left of
    it, which TRL's does not (``resume.py``). A reference model that is synchronised
    (``sync_ref_model``) and the place in a streamed data set are not in a checkpoint, which is said.
+   An adapter beside its copy for the KL term is loaded; transformers would load the copy alone.
 5. **FSDP2**: the processes generate in step; weights are divided again before they are sent to
    vLLM; in bf16 gradients are reduced and log-probabilities returned in float32; a reference model
    that only the first process has loaded is refused.
@@ -489,6 +490,15 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         if resume_from_checkpoint is not None:
             self.resume.go_on(resume_from_checkpoint)
         return prepared
+
+    def _load_from_checkpoint(self, checkpoint: str, model: Any = None) -> None:
+        super()._load_from_checkpoint(checkpoint, model)
+        adapted = self.accelerator.unwrap_model(self.model if model is None else model)
+        trained = Path(checkpoint, "adapter_config.json").is_file()
+        if trained and "ref" in getattr(adapted, "peft_config", ()):
+            # Beside TRL's copy of a continued adapter, in a folder of its own, transformers has
+            # loaded that copy alone, and the training would begin again from it.
+            adapted.load_adapter(checkpoint, adapted.active_adapter, is_trainable=True)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

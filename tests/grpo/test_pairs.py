@@ -69,6 +69,7 @@ MORE = {
     "staleness": [-1],
 }
 OPTIONS = [*VALUES.items(), *((name, value) for name, all_ in MORE.items() for value in all_)]
+MASK = {"truncation_mask": "conditional", "mask_ratio": 1.0, "repeat_rule": "none"}
 # These say what they are of, and every recipe has them, with a KL term or without.
 SAYS_SO = {"kl_estimator", "use_bias_correction_kl"}
 SAME = {"truncation_mask", "mask_truncated_completions"}  # two names of one thing, which is refused
@@ -143,6 +144,10 @@ def acts_beside(option, other):
         ("use_bias_correction_kl", False, {"beta": 0.5}, True),
         ("clip_ratio_c", 1.201, {}, True),
         ("imitate_from", 3, {}, False),
+        ("masked_lose", "loss", MASK | {"loss_type": "grpo"}, False),
+        ("masked_lose", "loss", MASK | {"loss_type": "dapo"}, True),
+        ("truncation_mask", "conditional", {"mask_ratio": 0.0}, False),
+        ("drop_above", 1.0, {"remove_unused_columns": False}, False),
         ("substitute_flat", 0.1, {"dynamic_sampling": 60, "remove_unused_columns": False}, False),
         ("token_rule", "kl_cov", {"steps_per_generation": 1, "epsilon": 1.0,
          "epsilon_high": 1000.0}, False),
