@@ -58,6 +58,10 @@ def set_up(trainer: MicroCoderGRPOTrainer) -> None:
         getattr(rows, "column_names", None) or ()
     ):
         raise UserError("drop_above knows prompts by the set's column problem_id; add one")
+    if args.imitate == "reference" and "problem_id" not in (
+        getattr(rows, "column_names", None) or ()
+    ):
+        raise UserError("imitate='reference' knows answers by the set's column problem_id; add one")
     if args.substitute_flat is not None:
         trainer.add_callback(_SkipUpdates(trainer))
 
@@ -342,7 +346,7 @@ class StaleWeights:
         self.trainer, self.staleness = trainer, args.staleness
         self._before: list[dict[str, Tensor]] = []  # the oldest first
         known = args.sample_unfinished and trainer.scores_what_it_samples
-        if args.bf16 or args.fp16 or not known:
+        if trainer.in_half_precision or not known:
             raise UserError(
                 "staleness needs sample_unfinished=True, float32 and no sampling that changes "
                 "log-probabilities (penalties, top_p beside a KL term): else those of the policy "

@@ -12,7 +12,7 @@ from torch import Tensor
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.options import CLIPPED_LOSSES
-from mcbench.grpo.sampling import stop_texts
+from mcbench.grpo.sampling import ends_without_token
 from mcbench.grpo.truncation import sampled_from
 
 # Fields of a model's generation_config that do not change what is sampled.
@@ -51,6 +51,12 @@ def idle_settings(
             f"the weighted sum of {', '.join(reward_names)} decides which responses are correct; "
             "name the one that should with correctness_reward"
         )
+    if args.advantage_rule == "pass_at_k" and named and len(reward_names) > 1:
+        others = [name for name in reward_names if name != named]
+        yield (
+            f"no effect of the rewards {', '.join(others)}: advantage_rule='pass_at_k' counts "
+            f"right answers, by {named}"
+        )
     for names, (acts, why) in _acting(args).items():
         changed = [name for name in names if getattr(args, name) != _default(name)]
         if changed and not acts:
@@ -63,18 +69,50 @@ def idle_settings(
         )
 
 
+# Losses whose denominators count responses and no tokens.
+_OF_RESPONSES = ("dr_grpo", "grpo", "luspo", "sapo")
+_ONLY_UPDATE = (
+    "the only update of a generation is of the policy that sampled it, so that all ratios are 1 "
+    "(several: steps_per_generation above gradient_accumulation_steps)"
+)
+
+
 def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str]]:
     """Settings that act under a condition alone: whether it holds, and why it does not."""
     measured = (args.temperature_target_diversity, args.temperature_target_entropy)
     clipped = (*CLIPPED_LOSSES, "luspo")
     aggregation = args.multi_objective_aggregation
     several = args.gradient_accumulation_steps % args.passes_per_generation != 0
+    corrected = args.use_vllm or bool(args.sampler_noise)
+    adaptive = args.use_adaptive_entropy
     return {
         ("mask_ratio", "mask_when", "masked_lose", "repeat_rule"): (
             args.truncation_mask == "conditional",
             f"truncation_mask is {args.truncation_mask!r}, not 'conditional'",
         ),
+        ("truncation_mask",): (
+            not (args.truncation_mask == "conditional" and args.mask_ratio == 0),
+            "mask_ratio is 0, so that no response is masked",
+        ),
+        ("masked_lose",): (
+            args.truncation_mask != "conditional"
+            or args.loss_type not in _OF_RESPONSES
+            or bool(args.beta or args.entropy_coef or adaptive)
+            or args.top_entropy_quantile < 1,
+            f"loss_type {args.loss_type!r} counts a response without tokens too, and there is no "
+            "KL term and no entropy",
+        ),
+        ("drop_above",): (args.drop_above != 1, "no share of right responses is above 1"),
+        ("kl_estimator", "use_bias_correction_kl"): (
+            args.kl_target is None,
+            "kl_target takes the KL from the reward, and the loss has no such term",
+        ),
         ("token_share",): (args.token_rule != "none", "token_rule is 'none'"),
+        ("imitate_from",): (args.imitate == "own", f"imitate is {args.imitate!r}, not 'own'"),
+        ("substitute_flat",): (
+            not args.dynamic_sampling,
+            "dynamic_sampling leaves no group that fares alike",
+        ),
         ("pass_k",): (
             args.advantage_rule == "pass_at_k",
             f"advantage_rule is {args.advantage_rule!r}, not 'pass_at_k'",
@@ -101,8 +139,42 @@ def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str
         ),
         ("epsilon", "epsilon_high", "clip_ratio_c", "importance_sampling_level"): (
             several or args.use_vllm,
-            "the only update of a generation is of the policy that sampled it, so that all ratios "
-            "are 1 (several: steps_per_generation above gradient_accumulation_steps)",
+            _ONLY_UPDATE,
+        ),
+        ("token_rule",): (
+            args.token_rule != "kl_cov" or several or args.use_vllm,
+            f"the penalty of 'kl_cov' is on ratios, and {_ONLY_UPDATE}",
+        ),
+        # TRL's own.
+        ("off_policy_mask_threshold",): (several or corrected, _ONLY_UPDATE),
+        ("delta",): (
+            args.loss_type in clipped and (several or args.use_vllm),
+            f"it bounds ratios of the losses {', '.join(clipped)}, and either loss_type "
+            f"{args.loss_type!r} is none of them or {_ONLY_UPDATE}",
+        ),
+        ("sapo_temperature_neg", "sapo_temperature_pos"): (
+            args.loss_type == "sapo",
+            f"loss_type is {args.loss_type!r}, not 'sapo'",
+        ),
+        ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"): (
+            args.loss_type == "vespo",
+            f"loss_type is {args.loss_type!r}, not 'vespo'",
+        ),
+        ("entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"): (
+            adaptive,
+            "use_adaptive_entropy is off",
+        ),
+        ("ref_model_mixup_alpha", "ref_model_sync_steps"): (
+            args.sync_ref_model,
+            "sync_ref_model is off",
+        ),
+        (
+            "vllm_importance_sampling_mode",
+            "vllm_importance_sampling_clip_max",
+            "vllm_importance_sampling_clip_min",
+        ): (
+            corrected and args.vllm_importance_sampling_correction,
+            "no log-probabilities of another sampler are corrected",
         ),
     }
 
@@ -138,6 +210,8 @@ def changed_sampling(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]) -
         for name, value in given.items()
         if name not in _HARMLESS | _KNOWN and value and not (value == 1 and name in ones)
     }
+    if settings.get("do_sample") is False:  # the likeliest token always
+        own["do_sample"] = False
     return own | dict(inherited)
 
 
@@ -175,11 +249,35 @@ def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]
             "without, so that ratios and a KL term are of another policy than the one that "
             "sampled; leave such settings out"
         )
-    for name in stop_texts(given):
+    if args.use_vllm and args.vllm_mode == "colocate" and given.get("seed") is not None:
+        yield (
+            "generation_kwargs['seed'] gives all responses to a prompt the same random numbers, "
+            "and so the same tokens; leave it out: the trainer's seed is the engine's"
+        )
+    for name in ends_without_token(given):
         yield (
             f"generation_kwargs[{name!r}] ends responses without an end token, so that TRL counts "
             "them as cut (clipped_ratio, mask_truncated_completions), and padding after them as "
             "part of them; end them with a token (eos_token_id)"
+        )
+
+
+def unread_data(trainer: Any) -> Iterator[str]:
+    """One sentence for each thing of the training set that is not read as it seems meant."""
+    rows = trainer.train_dataset
+    known = getattr(rows, "column_names", None)
+    asked = set(trainer.args.record_columns) - set(_default("record_columns"))
+    if known and trainer.rollout_func is None and (missing := sorted(asked - {*known})):
+        yield (
+            f"record_columns names {', '.join(missing)}, and the training set has the columns "
+            f"{', '.join(known)}"
+        )
+    first = rows[0].get("prompt") if hasattr(rows, "__getitem__") and len(rows) else None
+    if isinstance(first, list) and first and first[-1].get("role") == "assistant":
+        yield (
+            "a prompt ends with a message of the assistant: TRL has the template end it and "
+            "begin another one, which does not continue it; put what is to be continued into the "
+            "chat template, or give prompts as text"
         )
 
 

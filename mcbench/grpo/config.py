@@ -1,5 +1,6 @@
 """TRL's ``GRPOConfig`` with the options of MicroCoder-GRPO, and what is refused of both."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,14 @@ def _points(stages: list[Any] | str | None) -> list[list[Any]]:
     return stages or []
 
 
+def _are_rising_steps(steps: Any) -> bool:
+    if not isinstance(steps, (list, tuple)) or not steps:
+        return False
+    if any(isinstance(one, bool) or not isinstance(one, int) for one in steps):
+        return False
+    return steps[0] > 0 and all(low < high for low, high in itertools.pairwise(steps))
+
+
 @dataclass
 class MicroCoderGRPOConfig(Options, GRPOConfig):
     """``GRPOConfig`` with the MicroCoder options; with all of them off the trainer equals TRL's.
@@ -73,6 +82,7 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         self._check_clip_and_kl()
         self._check_temperature()
         self._check_stages()
+        self._check_generation_kwargs()
         self._check_limit()
         self._check_rivals()
         self._check_credit()
@@ -142,7 +152,7 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             raise UserError(f"record_columns must be a list of names, got {self.record_columns!r}")
 
     def _check_mask(self) -> None:
-        if self.incorrect_threshold >= self.correct_threshold:
+        if not self.incorrect_threshold < self.correct_threshold:  # nor is that so of NaN
             raise UserError(
                 f"incorrect_threshold ({self.incorrect_threshold}) must be below correct_threshold "
                 f"({self.correct_threshold})"
@@ -179,6 +189,12 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             raise UserError(f"{' and '.join(several)} both set the temperature; give one")
         if several in ([], ["temperature_stages"]):
             return
+        steps = self.temperature_restore
+        if steps is not None and not _are_rising_steps(steps):
+            raise UserError(
+                f"temperature_restore is a list of rising steps above 0, such as [40, 80], got "
+                f"{steps!r}"
+            )
         if self.temperature_probe_prompts < 1 or self.temperature_probe_prompts % self.world_size:
             raise UserError(
                 f"temperature_probe_prompts must be a positive multiple of the {self.world_size} "
@@ -226,6 +242,13 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             )
         if self.soft_overlong and self.length_stages is not None:
             raise UserError("soft_overlong is for one limit; leave out length_stages")
+        without_it = {
+            "advantage_rule='pass_at_k', which counts right answers": self.advantage_rule,
+            "token_credit='feedback', which reads no reward": self.token_credit,
+        }
+        for option, value in without_it.items():
+            if self.soft_overlong and repr(value) in option:
+                raise UserError(f"soft_overlong is a reward without an effect beside {option}")
         if self.soft_overlong_weight != 1 and not self.soft_overlong:
             raise UserError("soft_overlong_weight weighs soft_overlong, which is off; set both")
 
@@ -261,6 +284,11 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             raise UserError("staleness_mixed draws from 0 to staleness, which is not above 0")
         if self.staleness and self.dynamic_sampling:
             raise UserError("staleness does not go with dynamic_sampling, which samples anew")
+        if self.substitute_flat == 1:
+            raise UserError(
+                "substitute_flat=1 skips every step, as never more than all groups are good; the "
+                "share must be below 1"
+            )
         if self.substitute_flat is not None and (self.beta or self.truncation_mask != "none"):
             raise UserError("substitute_flat goes without KL term (beta=0) and truncation_mask")
 
@@ -271,7 +299,11 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
                 f"token_credit={self.token_credit!r} would undo the conditional mask; set "
                 "truncation_mask='none' (recipe grpo_plus)"
             )
-        own = [f"token_credit={self.token_credit!r}"] if self.token_credit in CRITICISED else []
+        own = [f"token_credit={self.token_credit!r}"] if self.token_credit in OWN_CREDIT else []
+        if own and self.kl_target is not None:
+            raise UserError(
+                f"{own[0]} has advantages of its own, which the KL of kl_target is no part of"
+            )
         for option in [*own, *([] if self.kl_target is None else ["kl_target"])]:
             if self.advantage_rule != "group":
                 raise UserError(f"{option} has advantages of its own: no advantage_rule")
@@ -307,7 +339,16 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             self.length_stages = [[start, int(value)] for start, value in self.length_points]
             if self.length_stages[0][0] == 0:
                 self.max_completion_length = self.length_stages[0][1]
-        generation_kwargs = self.generation_kwargs or {}
+
+    def _check_generation_kwargs(self) -> None:
+        generation_kwargs: Any = self.generation_kwargs or {}
+        for key in ("num_return_sequences", "n"):
+            if generation_kwargs.get(key) not in (None, 1):
+                raise UserError(
+                    f"generation_kwargs sets {key!r}; the responses to a prompt are num_generations"
+                )
+        if self.sample_unfinished and generation_kwargs.get("num_beams") not in (None, 1):
+            raise UserError("sample_unfinished has no beams: drop num_beams of generation_kwargs")
         for option, key in (
             ("temperature_stages", "temperature"),
             ("temperature_target_diversity", "temperature"),

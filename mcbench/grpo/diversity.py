@@ -95,7 +95,7 @@ def program_key(source: str | None) -> int:
 
 
 _FENCE = re.compile(r"^```[^\n`]*\n", re.MULTILINE)
-_END_OF_FENCE = re.compile(r"^```[ \t]*$", re.MULTILINE)
+_END_OF_FENCE = re.compile(r"^```[ \t\r]*$", re.MULTILINE)
 
 
 def last_code_block(response: str) -> str | None:

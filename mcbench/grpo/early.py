@@ -84,11 +84,10 @@ class Leaving:
 
 
 def responses(trainer: RepairedGRPOTrainer, rows: Sequence[dict[str, Any]]) -> list[Rollout]:
-    """G responses to each of this process's rows, groups in a row; nothing is scored or logged.
-    Every process must call, each with as many rows.
+    """A response to each of this process's rows; nothing is scored or logged. Every process must
+    call, each with as many rows.
     """
-    size = int(trainer.num_generations)
-    return _until(RESPONSES, trainer, [dict(row) for row in rows for _ in range(size)])
+    return _until(RESPONSES, trainer, [dict(row) for row in rows])
 
 
 def scored(trainer: RepairedGRPOTrainer, rows: list[dict[str, Any]]) -> list[Rollout]:

@@ -59,11 +59,13 @@ class Fence:
             for row, known in pairs
         ]
 
-    def leave_out(self, ids: Sequence[Sequence[int]], mask: Tensor) -> None:
-        """Sets the (B, T) ``mask`` to 0 at the end tokens that follow a closed fence."""
+    def chosen(self, ids: Sequence[Sequence[int]], mask: Tensor) -> Tensor:
+        """Like the (B, T) ``mask``: 0 at the end tokens that follow a closed fence, else 1."""
+        found = torch.ones_like(mask)
         for row, response in enumerate(ids):
             if response[-1] == self.end and self.closed(response[:-1]):
-                mask[row, len(response) - 1] = 0
+                found[row, len(response) - 1] = 0
+        return found
 
 
 class EndAtFence(LogitsProcessor):

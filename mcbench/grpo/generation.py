@@ -17,6 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from mcbench.grpo.sampling import limit_after
+
 if TYPE_CHECKING:
     from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
@@ -38,7 +40,7 @@ class GenerationBatch:
     advantages: NDArray[np.float64]  # after the mask
     group: NDArray[np.int64]
     temperature: float
-    max_completion_length: int | None  # None: without a limit
+    max_completion_length: int | None  # the limit that cuts; None: without one
     columns: dict[str, list[Any]] = field(
         default_factory=dict
     )  # dataset columns and log_extra columns
@@ -93,7 +95,7 @@ def generated(
     return GenerationBatch(
         step=trainer.state.global_step,
         temperature=trainer.temperature,
-        max_completion_length=trainer.max_completion_length,
+        max_completion_length=limit_after(trainer, 0) or None,
         lengths=lengths,
         group=np.arange(count)
         // (trainer.num_generations if trainer.training else trainer.num_generations_eval),
@@ -153,8 +155,8 @@ _NO_TEXT = ("role", "name", "tool_call_id", "tool_calls", "content")
 
 def completion_text(completion: Any) -> str:
     """The text of a completion, plain or conversational: of each message first the texts beside its
-    content (``reasoning_content``, ``thinking``, or whatever a template calls them), then content
-    and tool calls.
+    content (``reasoning_content``, ``thinking``, or whatever a template calls them), then content,
+    of which blocks of text are text, and tool calls.
     """
     if isinstance(completion, str):
         return completion
@@ -163,12 +165,18 @@ def completion_text(completion: Any) -> str:
         for message in completion
         for part in (
             *(text for name, text in message.items() if name not in _NO_TEXT),
-            message.get("content"),
+            *_blocks(message.get("content")),
             *(message.get("tool_calls") or ()),
         )
         if part
     ]
     return "\n".join(p if isinstance(p, str) else json.dumps(p, default=str) for p in parts)
+
+
+def _blocks(content: Any) -> list[Any]:
+    """The parts of a message's content."""
+    parts = content if isinstance(content, list) else [content]
+    return [one["text"] if isinstance(one, dict) and "text" in one else one for one in parts]
 
 
 def _as_arrays(value: Any) -> Any:

@@ -76,7 +76,10 @@ def _remember(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> None:
     size, kept = int(trainer.num_generations), trainer.checkpoint_state.setdefault("own", {})
     right = trainer.correctness_rewards() >= trainer.args.correct_threshold
     for place in right.nonzero().flatten().tolist():
-        name = trainer.batch_rows[place]["problem_id"]
+        row, own = trainer.batch_rows[place], (trainer.sampled_mask or {place: [1]})[place]
+        if not all(own):
+            raise UserError("imitate='own' is for responses of one turn, without tools")
+        name = str(row.get("problem_id", row["prompt"]))
         seen = output["prompt_mask"][place].bool()
         kept.pop(name, None)
         kept[name] = output["prompt_ids"][place][seen].tolist(), trainer.sampled_ids[place]

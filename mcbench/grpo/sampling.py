@@ -32,9 +32,12 @@ def stop_tokens(generation_kwargs: Any, known: Collection[int]) -> list[int]:
     return [token for token in dict.fromkeys(found) if token not in known]
 
 
-def stop_texts(generation_kwargs: Any) -> list[str]:
-    """Names of the ``generation_kwargs`` that end a response by its text, with no token for it."""
-    return [name for name in ("stop_strings", "stop") if (generation_kwargs or {}).get(name)]
+def ends_without_token(generation_kwargs: Any) -> list[str]:
+    """Names of the ``generation_kwargs`` that end a response by its text or by the clock, with no
+    token for it.
+    """
+    given: Mapping[str, Any] = generation_kwargs or {}
+    return [name for name in ("stop_strings", "stop", "max_time") if given.get(name)]
 
 
 def without_empty(
@@ -57,7 +60,9 @@ def filling(
     @functools.wraps(rollout_func)
     def filled(*args: Any, **kwargs: Any) -> Any:
         found = rollout_func(*args, **kwargs)
-        given = found.get("completion_ids", ())
+        given = [_plain(row) for row in found.get("completion_ids", ())]
+        if given:  # as what generate returns is given on: neither tensors nor arrays
+            found = {**found, "completion_ids": given}
         ids, log_probs = fill(given, found.get("logprobs"))
         if all(len(row) for row in given):
             return found
@@ -67,6 +72,10 @@ def filling(
         return found
 
     return filled
+
+
+def _plain(ids: Any) -> list[int]:
+    return list(ids.tolist() if hasattr(ids, "tolist") else ids)
 
 
 def one_turn(trainer: RepairedGRPOTrainer, respond: Callable[[], Any]) -> tuple[Any, Any]:
@@ -104,10 +113,17 @@ def one_turn(trainer: RepairedGRPOTrainer, respond: Callable[[], Any]) -> tuple[
 
 
 def limits(trainer: RepairedGRPOTrainer) -> list[int]:
-    """The tokens that each of a trainer's responses was allowed."""
-    if trainer.rollout_func is not None and trainer.turns:
-        # Of several turns: the budget is of the policy's own tokens, and what was not cut ends in
-        # EOS.
+    """The tokens that each of a trainer's responses was allowed; 0 where whatever has no end token
+    was cut.
+    """
+    rollout, args = trainer.rollout_func is not None, trainer.args
+    # Of several turns: the budget is of the policy's own tokens. An engine has limits of its own,
+    # such as the model's context.
+    if (
+        trainer.turns
+        if rollout
+        else trainer.use_vllm and not ends_without_token(args.generation_kwargs)
+    ):
         return [0] * len(trainer.sampled_after)
     return [limit_after(trainer, tokens) for tokens in trainer.sampled_after]
 

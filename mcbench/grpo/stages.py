@@ -112,6 +112,14 @@ class Stages:
         chosen = self.trainer.checkpoint_state.get("temperature_choice")
         return Choice(**chosen) if chosen else None
 
+    def say_undecided(self) -> None:
+        """Says so where what follows is sampled before a temperature has been chosen."""
+        if self._chooses and self.choice is None:
+            logger.warning(
+                "sampled at temperature %g: another one is chosen where training begins "
+                "(eval_on_start=True evaluates at that)", self.trainer.temperature,
+            )  # fmt: skip
+
     def _chosen(self) -> Choice:
         """T(D), or by entropy: chosen before the first update, then kept."""
         if self.choice is not None:
@@ -256,9 +264,12 @@ class Stages:
         return rows
 
     def _sample(self, rows: Sequence[dict[str, Any]]) -> list[Rollout]:
-        """G responses to each prompt, sampled by as many at a time as a training batch has."""
-        trainer = self.trainer
+        """G responses to each prompt, sampled by as many at a time as a training batch has in this
+        process; by whole groups where it has one, and where an engine samples.
+        """
+        trainer, group = self.trainer, int(self.trainer.num_generations)
         size = trainer.args.per_device_train_batch_size * (trainer.args.steps_per_generation or 1)
-        each = max(1, size // trainer.num_generations)
-        parts = [rows[start : start + each] for start in range(0, len(rows), each)]
-        return [one for part in parts for one in trainer.sample(part)]
+        if size >= group or trainer.use_vllm:
+            size = max(1, size // group) * group
+        every = [row for row in rows for _ in range(group)]
+        return [one for part in grouped(every, size) for one in trainer.sample(part)]

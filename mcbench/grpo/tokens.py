@@ -320,7 +320,7 @@ def _with_kl_reward(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> d
     if "old_per_token_logps" not in output:
         raise UserError("kl_target needs several updates a generation")
     gaps = output["old_per_token_logps"] - output["ref_per_token_logps"]
-    kl = trainer.gather((gaps * output["completion_mask"]).sum(dim=1))
+    kl = trainer.gather((gaps * loss_mask(output)).sum(dim=1))
     beta = trainer.checkpoint_state.setdefault("beta", trainer.args.beta)
     rewards = trainer.total_rewards().to(kl.device) - beta * kl
     none = torch.zeros_like(rewards, dtype=torch.bool)

@@ -42,13 +42,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from mcbench.errors import unknown
+from mcbench.errors import UserError, unknown
 from mcbench.grpo import advantages, batches, imitation, masking, tokens
 from mcbench.grpo.checks import (
     idle_settings,
     inherited_settings,
     other_distributions,
+    unread_data,
     unusual_rewards,
 )
 from mcbench.grpo.config import MicroCoderGRPOConfig
@@ -63,6 +65,7 @@ from mcbench.grpo.metrics import (
     time_metrics,
 )
 from mcbench.grpo.recipes import PAPER
+from mcbench.grpo.sampling import limit_after
 from mcbench.grpo.stages import Stages
 from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
@@ -157,7 +160,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         output = super()._generate_and_score_completions(inputs)  # o_i, r_i and A_i by TRL
         own = self.gather(output["advantages"])
         unmasked = self.advantages(own) if self.training else own
-        truncated, repeating = self._endings(output["completion_ids"])
+        truncated, repeating = self._endings()
         rewards = self.correctness_rewards()
         read = masking.correctness(
             rewards, self.args.correct_threshold, self.args.incorrect_threshold
@@ -198,13 +201,14 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         """Puts temperature and length limit of the current step in force."""
         self.stages.enter()
 
-    def _endings(self, completion_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """(B,) truncated, and (B,) truncated and ending in a repetition."""
-        truncated = self.truncated().to(completion_ids.device)
-        lengths = torch.tensor([len(row) for row in self.sampled_ids], device=truncated.device)
+    def _endings(self) -> tuple[Tensor, Tensor]:
+        """(B,) truncated, and (B,) truncated and ending in a repetition of the policy's tokens."""
+        truncated = self.truncated()
+        own = [torch.tensor(ids, dtype=torch.long) for ids in self.own_ids()]
         repeating = masking.repeats(
-            completion_ids,
-            torch.where(truncated, lengths, 0),  # the rule is only asked of truncated responses
+            pad_sequence(own, batch_first=True),
+            # The rule is only asked of truncated responses.
+            torch.where(truncated, torch.tensor([len(ids) for ids in own]), 0),
             self.args.repeat_window,
             self.args.repeat_rule,
         )
@@ -220,7 +224,13 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         if self.stale is None or not self.model.training or self.leaving is not None:
             return super()._generate(prompts)  # what is measured is measured on the policy
         with self.stale.in_force():
-            return super()._generate(prompts)
+            result = super()._generate(prompts)
+        if self.trace is None:  # TRL would take the policy's of now
+            raise UserError(
+                "staleness: the log-probabilities of whole responses by what sampled them are not "
+                "known of tools' users and of this rollout_func"
+            )
+        return result
 
     def advantages(self, found: Tensor) -> Tensor:
         """(B,) the advantages that Eq. 2 masks, given TRL's."""
@@ -284,16 +294,17 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         metric_key_prefix: str = "eval",
     ) -> Any:
         self._evaluated = []
+        self.stages.say_undecided()
         output: Any = super().evaluation_loop(
             dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
         )
-        if self.compute_metrics is not None:
-            rows = dataloader.dataset
+        if self.compute_metrics is not None and self._evaluated:
+            rows, prefix = dataloader.dataset, f"{metric_key_prefix}_"
             # Several processes get the first rows again where the last batch would not be full.
             count = len(rows) * self.num_generations_eval if hasattr(rows, "__len__") else None
             found = self.compute_metrics(joined(self._evaluated, count))
             output.metrics.update(
-                {f"{metric_key_prefix}_{name}": float(value) for name, value in found.items()}
+                {prefix + name.removeprefix(prefix): float(one) for name, one in found.items()}
             )
         self._evaluated = []
         return output
@@ -304,9 +315,15 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         names = self.reward_func_names
         if self.args.correctness_reward not in (None, *names):
             raise unknown("correctness_reward", self.args.correctness_reward, names)
+        if self.deciding_reward is not None and names.count(self.deciding_reward) > 1:
+            raise UserError(
+                f"several reward functions are called {self.deciding_reward!r}, and one of them is "
+                "to decide correctness; give each a __name__ of its own"
+            )
         for text in (
-            *idle_settings(self.args, self.max_completion_length, names),
+            *idle_settings(self.args, limit_after(self, 0), names),
             *other_distributions(self.args, inherited_settings(self)),
+            *unread_data(self),
         ):
             logger.warning(text)
 

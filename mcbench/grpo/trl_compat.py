@@ -8,6 +8,7 @@ the method that ``trainer.py`` names:
    would repeat that of the first epoch. A checkpoint inside a generated batch holds what is left of
    it, which TRL's does not (``resume.py``). A reference model that is synchronised
    (``sync_ref_model``) and the place in a streamed data set are not in a checkpoint, which is said.
+   An adapter beside its copy for the KL term is loaded; transformers would load the copy alone.
 5. **FSDP2**: the processes generate in step; weights are divided again before they are sent to
    vLLM; in bf16 gradients are reduced and log-probabilities returned in float32 (``fsdp2.py``); a
    reference model that only the first process has loaded is refused.
@@ -190,8 +191,8 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         if replayed is not None:
             self.seconds = replayed.seconds
         if self.fence is not None:
-            self.fence.leave_out(self.sampled_ids, output["completion_mask"])
-            output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
+            chosen = self.fence.chosen(self.sampled_ids, output["completion_mask"])
+            self.keep_in_loss(output, chosen)
         if self.args.sampler_noise and not self.use_vllm:
             correction.correct_noisy_sampler(output, self.noise, self.args)
         if self.training:
@@ -237,6 +238,12 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
         respond = super()._generate_single_turn
+        empty = [place for place, ids in enumerate(prompt_ids) if not len(ids)]
+        if empty:
+            raise UserError(
+                f"{len(empty)} of {len(prompt_ids)} prompts have no token (the first is number "
+                f"{empty[0]} of its batch), and nothing can follow them; leave such rows out"
+            )
         return sampling.one_turn(self, lambda: respond(prompt_ids, *args, **kwargs))
 
     def without_empty(self, ids: Sequence[Any], log_probs: Any) -> tuple[list[Any], Any]:
@@ -281,10 +288,19 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
 
     # -- ends
 
+    def own_ids(self) -> list[list[int]]:
+        """This process's responses without the tokens of tools."""
+        if self.sampled_mask is None:
+            return self.sampled_ids
+        pairs = zip(self.sampled_ids, self.sampled_mask, strict=True)
+        return [[one for one, own in zip(*pair, strict=True) if own] for pair in pairs]
+
     def truncated(self) -> Tensor:
         """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
         ends = set(self.eos_token_ids)
-        if self.rollout_func is not None or sampling.stop_texts(self.args.generation_kwargs):
+        if self.rollout_func is not None or sampling.ends_without_token(
+            self.args.generation_kwargs
+        ):
             ends.add(self._tokenizer.pad_token_id)  # which may follow an end that no token marks
         return is_truncated(self.sampled_ids, ends, sampling.limits(self))
 
@@ -383,8 +399,9 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
         inputs = dict(inputs)  # what is changed is changed for this pass: the batch serves others
         ratio = inputs.get("importance_sampling_ratio")
-        if ratio is not None and not self.use_vllm:  # else TRL multiplies the loss by it
-            # The losses that TRL multiplies are proportional to the advantage of the token.
+        if ratio is not None and not self.use_vllm and self.loss_type != "vespo":
+            # TRL multiplies the loss by it where vLLM samples, but for vespo, whose weights hold
+            # it. Those losses are proportional to the advantage of the token.
             inputs["advantages"] = inputs["advantages"].unsqueeze(1) * ratio
         self._scored = inputs
         try:
@@ -421,10 +438,16 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         sampler drew from another distribution.
         """
         args = self.args
-        if self.trace is None or args.bf16 or args.fp16 or not self.scores_what_it_samples:
+        if self.trace is None or self.in_half_precision or not self.scores_what_it_samples:
             return
         if args.gradient_accumulation_steps % args.passes_per_generation:
             self._old_log_probs = self.trace.log_probs
+
+    @property
+    def in_half_precision(self) -> bool:
+        """Whether anything is computed in 16 bits: by autocast, or because weights have them."""
+        mixed = self.args.bf16 or self.args.fp16
+        return mixed or any(weight.itemsize < 4 for weight in self.model.parameters())
 
     def sampler_log_probs(self, output: dict[str, Any]) -> Tensor | None:
         """(B, T) of the sampled tokens by what sampled them; None where it did not say."""
@@ -466,6 +489,15 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         if resume_from_checkpoint is not None:
             self.resume.go_on(resume_from_checkpoint)
         return prepared
+
+    def _load_from_checkpoint(self, checkpoint: str, model: Any = None) -> None:
+        super()._load_from_checkpoint(checkpoint, model)
+        adapted = self.accelerator.unwrap_model(self.model if model is None else model)
+        trained = Path(checkpoint, "adapter_config.json").is_file()
+        if trained and "ref" in getattr(adapted, "peft_config", ()):
+            # Beside TRL's copy of a continued adapter, in a folder of its own, transformers has
+            # loaded that copy alone, and the training would begin again from it.
+            adapted.load_adapter(checkpoint, adapted.active_adapter, is_trainable=True)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

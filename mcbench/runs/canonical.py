@@ -136,6 +136,7 @@ def _idle(config: Config, said: Mapping[str, Any]) -> set[str]:
         ("pass_k",): said["advantage_rule"] == "pass_at_k",
         ("kl_estimator",): bool(said["beta"]),
         ("soft_overlong_weight",): bool(said["soft_overlong"]),
+        ("imitate_from",): said["imitate"] == "own",
         ("temperature_grid", "temperature_probe_prompts"): config.measures_temperature,
     }
     return {name for names, does in acts.items() if not does for name in names}

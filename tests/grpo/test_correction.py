@@ -118,6 +118,19 @@ def test_the_factors_are_those_that_trl_multiplies_its_loss_by(make_trainer):
     torch.testing.assert_close(ours, theirs)
 
 
+def test_vespo_s_weights_hold_the_factors_and_its_advantages_do_not(make_trainer, monkeypatch):
+    seen, theirs = [], GRPOTrainer._compute_loss
+
+    def spy(trainer, model, inputs):
+        seen.append((inputs["advantages"].dim(), "importance_sampling_ratio" in inputs))
+        return theirs(trainer, model, inputs)
+
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", spy)
+    options = {"sampler_noise": 0.3, "steps_per_generation": 2, "max_steps": 2}
+    make_trainer(loss_type="vespo", **options).train()
+    assert seen == [(1, True)] * 2
+
+
 def test_noise_needs_the_policys_log_probabilities(make_trainer):
     with pytest.raises(UserError, match="several updates follow a generation"):
         make_trainer(sampler_noise=0.5, max_steps=1).train()

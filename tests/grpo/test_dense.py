@@ -247,6 +247,18 @@ def test_one_coefficient_for_all_processes_from_the_mean_of_all(make_trainer):
     assert trainer.checkpoint_state["beta"] == pytest.approx(wanted)
 
 
+def test_the_kl_is_of_the_policy_s_own_tokens(make_trainer):
+    trainer = make_trainer(beta=0.1, kl_target=4.0, steps_per_generation=2, num_generations=2)
+    trainer.training, trainer.rewards = True, torch.zeros(2, 1)
+    ones = torch.ones(2, 4)
+    output = {
+        "old_per_token_logps": ones, "ref_per_token_logps": ones * 0, "completion_mask": ones,
+        "tool_mask": torch.tensor([[1, 0, 0, 1]] * 2), "advantages": torch.zeros(2),
+    }  # fmt: skip
+    trainer.as_trained(output)
+    assert trainer._metrics["train"]["task/kl_a_response"] == [2]
+
+
 def test_a_reward_that_tells_nothing_is_refused(make_trainer):
     with pytest.raises(UserError, match="tells outcomes and lines"):
         make_trainer(token_credit="blame").train()
@@ -260,6 +272,9 @@ def test_a_reward_that_tells_nothing_is_refused(make_trainer):
         ({"token_credit": "blame", "loss_type": "cispo", "epsilon_high": 5.0}, "one of the losses"),
         ({"token_credit": "blame", "truncation_mask": "conditional"}, "undo the conditional mask"),
         ({"token_credit": "critic", "advantage_rule": "uncut"}, "advantages of its own"),
+        ({"token_credit": "feedback", "advantage_rule": "uncut"}, "advantages of its own"),
+        ({"token_credit": "feedback", "scale_rewards": "none"}, "advantages of its own"),
+        ({"token_credit": "blame", "kl_target": 1.0, "beta": 0.1}, "no part of"),
         ({"token_credit": "executed", "sampler_noise": 0.1}, "sampler_noise"),
         ({"staleness": 1, "dynamic_sampling": 2}, "samples anew"),
     ],

@@ -13,12 +13,12 @@ from trl import GRPOConfig, GRPOTrainer
 
 from mcbench.errors import UserError
 from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
-from mcbench.grpo.diversity import program_key
+from mcbench.grpo.diversity import last_code_block, program_key
 from mcbench.grpo.generation import completion_text
 from mcbench.grpo.sampling import limit_after, limits
 
 from . import table
-from .conftest import letter_reward, make_dataset, make_model, make_tokenizer
+from .conftest import letter_reward, logged, make_dataset, make_model, make_tokenizer
 from .test_continuous_batching import SMALL_CACHE
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +118,18 @@ def test_the_mask_knows_the_limit_that_cut_a_response(make_trainer, allowed, cut
         max_steps=1,
     ).train()
     assert records[0].masked.all() == records[0].truncated.all() == cut
+
+
+def test_records_and_what_is_said_know_that_limit(make_trainer, caplog):
+    records = []
+    trainer = make_trainer(
+        trainer={"on_generation": records.append}, generation_kwargs={"max_new_tokens": 4},
+        truncation_mask="conditional", repeat_window=4, max_steps=1,
+    )  # fmt: skip
+    assert "never applies: it needs 8 tokens, responses have at most 4" in caplog.text
+    trainer.train()
+    assert records[0].max_completion_length == 4
+    assert logged(trainer, "length/max_allowed") == [4]
 
 
 def test_vllms_cache_limits_a_response_too(make_trainer):
@@ -252,6 +264,12 @@ def test_a_completion_shows_its_tool_calls():
     said = [{"role": "assistant", "content": "now", "tool_calls": [call]}]
     assert completion_text(said).startswith("now\n{")
     assert '"count"' in completion_text(said)
+
+
+def test_blocks_of_text_are_text():
+    blocks = [{"type": "text", "text": "```python\r\nx = 1\r\n```"}]
+    text = completion_text([{"role": "assistant", "content": blocks}])
+    assert last_code_block(text) == "x = 1\r\n"
 
 
 def test_generation_outside_of_a_batch(make_trainer):

@@ -104,6 +104,13 @@ def test_metrics_are_computed_of_all_responses_of_an_evaluation(make_trainer):
     assert trainer.state.best_metric == measured["eval_right"] == batch.rewards.mean()
 
 
+def test_metrics_may_have_the_prefix_and_may_be_none(make_trainer):
+    parts = {"eval_dataset": make_dataset(2), "compute_metrics": lambda batch: {"eval_n": 8}}
+    trainer = make_trainer(trainer=parts)
+    assert trainer.evaluate()["eval_n"] == 8
+    assert "eval_eval_n" not in trainer.evaluate()
+
+
 def test_programs_and_conversations(make_trainer):
     tokenizer_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     records = []

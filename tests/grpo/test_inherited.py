@@ -2,17 +2,28 @@
 something else than what was sampled, or of nothing.
 """
 
+import math
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
 import torch
+from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 
 from mcbench.errors import UserError
 from mcbench.grpo import MicroCoderGRPOTrainer
+from mcbench.grpo.checks import other_distributions
 
-from .conftest import EOS, PAD, letter_reward, logged, make_dataset, make_model
+from .conftest import (
+    EOS,
+    PAD,
+    letter_reward,
+    logged,
+    make_dataset,
+    make_model,
+    make_tokenizer,
+)
 
 STOP = 7
 
@@ -159,6 +170,57 @@ def test_a_response_without_a_token_leaves_the_loss_of_the_others(make_trainer):
     assert not torch.equal(one, filled)  # a token that is in the loss's normaliser
 
 
+def test_a_prompt_without_a_token_is_refused(make_trainer):
+    rows = Dataset.from_dict({"prompt": ["a", "", "b", "c"]})
+    trainer = make_trainer(trainer={"train_dataset": rows}, per_device_train_batch_size=16)
+    with pytest.raises(UserError, match="4 of 16 prompts have no token"):
+        trainer.train()
+
+
+def test_a_rollout_function_may_return_tensors(make_trainer):
+    """A tensor is in no set of end tokens, whatever its value."""
+    batches, ids = [], [[3, EOS], [3, 4, 5], [EOS], [3, 4, EOS]]
+
+    def answer(prompts, trainer):
+        asked = trainer.processing_class(text=prompts)["input_ids"]
+        return {
+            "prompt_ids": asked,
+            "completion_ids": list(map(torch.tensor, ids)),
+            "logprobs": None,
+        }
+
+    parts = {"rollout_func": answer, "on_generation": batches.append}
+    make_trainer(trainer=parts, max_completion_length=3, max_steps=1).train()
+    assert batches[0].truncated.tolist() == [False, True, False, False]
+
+
+def test_whatever_an_engine_leaves_without_an_end_was_cut(make_trainer):
+    """By the model's context, say, which is no setting of the trainer."""
+    trainer = make_trainer(max_completion_length=9)
+    trainer.sampled_ids, trainer.sampled_after = [[3, 4], [3, EOS]], [5, 5]
+    assert trainer.truncated().tolist() == [False, False]
+    trainer.use_vllm = True
+    assert trainer.truncated().tolist() == [True, False]
+    trainer.args.generation_kwargs = {"stop": ["b"]}
+    assert trainer.truncated().tolist() == [False, False]
+
+
+def test_of_several_turns_the_policy_s_own_tokens_repeat(make_trainer):
+    rows = [[3, 9, 9, 9, 9, 4, 9, 9, 9, 9, 5], [3, 4, 9, 9, 3, 4, 9, 9, 3, 4]]
+    masks = [[1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1], [1, 1, 0, 0, 1, 1, 0, 0, 1, 1]]
+    batches = []
+
+    def turns(prompts, trainer):
+        asked = trainer.processing_class(text=prompts)["input_ids"]
+        return {
+            "prompt_ids": asked, "completion_ids": rows * 2, "env_mask": masks * 2, "logprobs": None
+        }  # fmt: skip
+
+    parts = {"rollout_func": turns, "on_generation": batches.append}
+    make_trainer(trainer=parts, repeat_window=2, max_steps=1).train()
+    assert batches[0].repeating.tolist() == [False, True] * 2
+
+
 # Nothing, or something else, is trained -----------------------------------------------------------
 
 
@@ -189,6 +251,8 @@ def test_a_frozen_adapter_is_refused(make_trainer, tmp_path, beta):
         ({"generation_kwargs": {"temperature": 0.3}}, "at temperature 0.3 and log-probabilities"),
         ({"generation_kwargs": {"repetition_penalty": 1.2}}, "with repetition_penalty=1.2 and"),
         ({"repetition_penalty": 1.05}, "with repetition_penalty=1.05 and"),
+        ({"generation_kwargs": {"do_sample": False}}, "sampled with do_sample=False and"),
+        ({"generation_kwargs": {"max_time": 9.0}}, "'max_time'] ends responses without"),
         ({"generation_kwargs": {"stop_strings": ["b"]}}, "'stop_strings'] ends responses without"),
         ({"generation_kwargs": {"temperature": 1.0, "top_k": -1}, "top_p": 1.0}, None),
         ({}, None),
@@ -200,6 +264,28 @@ def test_another_distribution_than_the_log_probabilities_is_said(
     make_trainer(**options)
     assert (message or "") in caplog.text
     assert bool(caplog.text) == (message is not None)
+
+
+def test_the_same_random_numbers_for_every_response_are_said(config):
+    args = config(generation_kwargs={"seed": 1})
+    assert [*other_distributions(args, {})] == []
+    args.use_vllm, args.vllm_mode = True, "colocate"
+    assert ["'seed'] gives all responses" in told for told in other_distributions(args, {})] == [
+        True
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"generation_kwargs": {"num_return_sequences": 2}}, "to a prompt are num_generations"),
+        ({"generation_kwargs": {"n": 4}}, "sets 'n'"),
+        ({"generation_kwargs": {"num_beams": 2}, "sample_unfinished": True}, "has no beams"),
+    ],
+)
+def test_other_numbers_of_responses_are_refused(config, options, message):
+    with pytest.raises(UserError, match=message):
+        config(**options)
 
 
 def test_the_sampler_s_log_probabilities_are_not_taken_for_those_of_another_temperature(config):
@@ -239,6 +325,43 @@ def test_other_responses_leave_the_sampling_as_it_was(make_trainer, use_vllm):
     trainer.respond([[2, 3]], 4, 0.5)
     assert seen == [(1.5, 0.9, 7), (0.5, 1.0, 4)]
     assert (vars(engine), trainer.generation_kwargs) == before
+
+
+def test_data_that_are_not_read_as_they_seem_meant_are_said(make_trainer, caplog):
+    template = "{% for m in messages %}{{ m.content }} {% endfor %}"
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = template
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    rows = Dataset.from_dict({"prompt": [said] * 4})
+    make_trainer(trainer={"train_dataset": rows, "processing_class": tokenizer})
+    assert "ends with a message of the assistant: TRL has the template end it" in caplog.text
+    make_trainer(record_columns=["problem"])
+    assert (
+        "record_columns names problem, and the training set has the columns prompt," in caplog.text
+    )
+
+
+def test_the_reward_that_decides_has_a_name_of_its_own(make_trainer):
+    two = {"reward_funcs": [lambda **_: [0.0] * 4, lambda **_: [1.0] * 4]}
+    make_trainer(trainer=two)
+    with pytest.raises(UserError, match="several reward functions are called '<lambda>'"):
+        make_trainer(trainer=two, correctness_reward="<lambda>")
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "cispo", "sapo", "vespo"])
+def test_unlikely_tokens_that_leave_the_loss_leave_it_finite(make_trainer, loss_type):
+    """TRL scores them as padding, with 0: a ratio of exp(0 - old), which no mask makes finite."""
+    trainer = make_trainer(
+        trainer={"reward_funcs": lambda completions, **_: [0.0, 0, 1, 0, 0, 0, 0, 1]},
+        loss_type=loss_type, epsilon_high=5.0, beta=0.01, temperature=0.02, max_steps=2,
+        steps_per_generation=2, max_completion_length=4, truncation_mask="conditional",
+        mask_ratio=1.0, repeat_rule="none", masked_lose="loss",
+    )  # fmt: skip
+    answering(trainer, [[3, 4, 5, 6], [9, 8, 7, 6], [3, EOS], [5, EOS]] * 2).train()
+    old = torch.cat([one["old_per_token_logps"] for one in trainer._buffered_inputs])
+    assert old.min() < -100
+    for name in ("loss", "grad_norm"):
+        assert all(map(math.isfinite, logged(trainer, name)))
 
 
 # A trainer without its constructor, as TRL's own tests make one -----------------------------------

@@ -6,7 +6,7 @@ import shutil
 import pandas as pd
 import pytest
 import torch
-from peft import LoraConfig
+from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import TrainerCallback
 
 from mcbench.errors import UserError
@@ -141,6 +141,22 @@ def test_a_run_killed_after_every_step_is_the_uninterrupted_one(make_trainer, tm
         checkpoint = str(tmp_path / f"checkpoint-{step}")
     assert trainer.state.global_step == 5
     assert_same_run(trainer, straight)
+
+
+def test_a_continued_adapter_is_resumed_and_not_its_copy(make_trainer, tmp_path):
+    """A KL term has a frozen copy of it beside it, in a folder of the checkpoint."""
+    peft = LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM", init_lora_weights=False)
+    get_peft_model(make_model(), peft).save_pretrained(tmp_path / "before")
+
+    def continued(**changes):
+        adapted = PeftModel.from_pretrained(make_model(), tmp_path / "before", is_trainable=True)
+        return make_trainer(trainer={"model": adapted}, beta=0.1, max_steps=3, **changes)
+
+    whole = continued(save_strategy="steps", save_steps=1)
+    whole.train()
+    resumed = continued()
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert_same_run(resumed, whole)
 
 
 def test_what_a_batch_logged_is_not_lost_before_its_line(make_trainer, tmp_path):

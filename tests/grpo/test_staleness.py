@@ -7,6 +7,8 @@ import torch
 
 from mcbench.errors import UserError
 
+from .conftest import make_model
+
 
 @pytest.mark.parametrize(
     ("staleness", "used"), [(1, [0, 0, 1, 2]), (2, [0, 0, 0, 1]), (-1, [0] * 4)]
@@ -37,6 +39,24 @@ def test_one_update_a_generation_has_no_ratio_to_what_sampled(make_trainer: Any)
         make_trainer(staleness=1, sample_unfinished=True)
 
 
+def test_a_rollout_function_does_not_tell_what_sampled(make_trainer: Any) -> None:
+    def answer(prompts: Any, trainer: Any) -> dict[str, Any]:
+        asked = trainer.processing_class(text=prompts)["input_ids"]
+        return {"prompt_ids": asked, "completion_ids": [[3, 0]] * len(asked), "logprobs": None}
+
+    trainer = make_trainer(
+        trainer={"rollout_func": answer},
+        staleness=1,
+        sample_unfinished=True,
+        steps_per_generation=2,
+    )
+    with pytest.raises(UserError, match="by what sampled them are not known"):
+        trainer.train()
+
+
 def test_half_precision_cannot_know_what_sampled(make_trainer: Any) -> None:
     with pytest.raises(UserError, match="sample_unfinished=True, float32"):
         make_trainer(staleness=1, sample_unfinished=False)
+    parts = {"model": make_model().to(torch.bfloat16)}  # whatever the trainer's settings say
+    with pytest.raises(UserError, match="sample_unfinished=True, float32"):
+        make_trainer(trainer=parts, staleness=1, sample_unfinished=True, steps_per_generation=2)

@@ -7,7 +7,7 @@ from transformers import Qwen3ForCausalLM, TrainerCallback
 from mcbench.errors import UserError
 from mcbench.grpo.temperature import generation_period, parse_stages, select_temperature
 
-from .conftest import WORDS, make_model
+from .conftest import WORDS, make_dataset, make_model
 
 STAGES = [(0, 0.7), (2, 1.3), (4, 0.5)]
 
@@ -159,6 +159,25 @@ def test_measured_diversity_rises_with_temperature(make_trainer):
     assert torch.equal(before, torch.get_rng_state())
     with pytest.raises(UserError, match="greater than 0"):
         trainer.stages.measure_diversity([0.0])
+
+
+def test_as_many_responses_are_sampled_at_once_as_in_training(make_trainer):
+    """A process whose batch is less than a group, as one of several is."""
+    trainer = make_trainer(per_device_train_batch_size=4, temperature_probe_prompts=2)
+    trainer.args.per_device_train_batch_size, rows = 3, []
+    generate = trainer.model.generate
+    trainer.model.generate = lambda input_ids, **given: (
+        rows.append(len(input_ids)) or generate(input_ids, **given)
+    )
+    trainer.stages.measure_diversity([1.0])
+    assert rows == [3, 3, 2]
+
+
+def test_an_evaluation_before_the_choice_is_said(make_trainer, caplog):
+    parts = {"eval_dataset": make_dataset(1)}
+    options = {"temperature_target_diversity": 0.5, "temperature_probe_prompts": 2}
+    make_trainer(trainer=parts, **options).evaluate()
+    assert "sampled at temperature 1: another one is chosen where training begins" in caplog.text
 
 
 def test_chosen_temperature_is_used_and_kept_with_the_checkpoint(make_trainer, tmp_path):

@@ -48,6 +48,8 @@ def test_what_the_trainer_does_anyway_need_not_be_said(recipe, name):
         ("grpo_plus", {"pass_k": 2, "token_share": 0.1}, {}),
         ("grpo_plus", {"advantage_rule": "uncut", "pass_k": 2}, {"advantage_rule": "uncut"}),
         ("grpo_plus", {"temperature_grid": [0.5], "temperature_probe_prompts": 8}, {}),
+        ("grpo_plus", {"imitate_from": 3}, {}),
+        ("grpo_plus", {"imitate": "reference", "imitate_from": 3}, {"imitate": "reference"}),
         ("grpo_plus", {"kl_estimator": "k3", "use_bias_correction_kl": True}, {}),
         ("grpo_plus", {"small_eval_limit": 7, "enable_thinking": True}, {}),
         ("grpo_plus", {"temperature": 0.5, "temperature_stages": "0:0.6,50%:1"},
