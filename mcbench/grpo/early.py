@@ -88,7 +88,12 @@ def responses(trainer: RepairedGRPOTrainer, rows: Sequence[dict[str, Any]]) -> l
     Every process must call, each with as many rows.
     """
     size = int(trainer.num_generations)
-    return _until(RESPONSES, trainer, [dict(row) for row in rows for _ in range(size)])
+    return sampled(trainer, [dict(row) for row in rows for _ in range(size)])
+
+
+def sampled(trainer: RepairedGRPOTrainer, rows: list[dict[str, Any]]) -> list[Rollout]:
+    """A response to each of this process's rows; nothing is scored or logged."""
+    return _until(RESPONSES, trainer, rows)
 
 
 def scored(trainer: RepairedGRPOTrainer, rows: list[dict[str, Any]]) -> list[Rollout]:
@@ -160,3 +165,20 @@ class Replay:
         """One thing of each; None where no response has it."""
         found = [of(one) for one in self.rollouts]
         return None if all(one is None for one in found) else found
+
+
+def put(
+    trainer: RepairedGRPOTrainer,
+    kept: Sequence[Rollout],
+    rewards: Tensor,
+    seconds: Mapping[str, float],
+    own: slice = slice(None),
+) -> list[dict[str, Any]]:
+    """Puts responses of all processes in the place of those that TRL's step would sample; returns
+    their rows, of which this process has ``own``.
+    """
+    columns = sorted({name for one in kept for name in one.logged})
+    trainer.logged = {name: [one.logged.get(name) for one in kept[own]] for name in columns}
+    trainer._pending_extra_logs.update({k: list(values) for k, values in trainer.logged.items()})
+    trainer.replay = Replay(kept[own], rewards, seconds)
+    return [one.row for one in kept[own]]

@@ -54,6 +54,16 @@ _REPAIR: dict[str, Any] = {
     "steps": 96,
     "eval_every": 24,
 }
+# Two of 18 prompts pose problems, whose 16 responses have a group of attempts each.
+_SELF_PLAY: dict[str, Any] = {
+    **_REPAIR,
+    "model": "nano-self-play",
+    "train_set": "self-play:train",
+    "test_set": "self-play:test",
+    "train_batch_size": 18,
+    "steps": 144,
+    "eval_every": 36,
+}
 EARLIER_MODELS = {"nano-traced": "ec7940fb6994afc0", "nano-untraced": "5f44f8935226f169"}
 """Digests of base models that other ones have replaced, which earlier runs are known by."""
 _TRACES: dict[str, Any] = {**_NANO, "model": "nano-traced", "steps": 96, "eval_every": 24}
@@ -235,6 +245,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "nano-stress": {**_STEADY, "learning_rate": 3e-4},  # notebook 10: rises, then falls
     "nano-clip": _CLIP,
     "nano-repair": _REPAIR,
+    "nano-self-play": _SELF_PLAY,
     "nano-branches": _BRANCHES,
     "nano-traces": _TRACES,
     "nano-turns": _TURNS,
