@@ -19,7 +19,7 @@ batch, and its own where there is none.
 "idle", where all groups solve their own problems as well, which leaves as many attempts, and as
 many tokens in the loss, to fixed problems.
 
-Shapes: B = P·G responses of the one process, in dataset order; those that solve come first.
+Shapes: B = P·G responses of the one process, in dataset order; those that pose come first.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def batch(trainer: MicroCoderGRPOTrainer, rows: list[dict[str, Any]]) -> list[di
         scores = torch.full_like(scores, float("nan"))
     took = dict(trainer.seconds)
     took["generate_s"] = took.get("generate_s", 0.0) + seconds
-    return early.put(trainer, [*solvers, *posers], torch.cat([trainer.rewards, scores]), took)
+    return early.put(trainer, [*posers, *solvers], torch.cat([scores, trainer.rewards]), took)
 
 
 def _shares(trainer: MicroCoderGRPOTrainer, places: Sequence[int | None]) -> dict[int, float]:

@@ -91,12 +91,12 @@ def trained(make_trainer, how, **changes):
 
 
 @pytest.mark.parametrize("how", ["trained", "unrewarded", "idle"])
-def test_groups_that_solve_come_first_and_those_that_pose_last(make_trainer, how):
+def test_groups_that_pose_come_first_and_those_that_solve_last(make_trainer, how):
     trainer, batches, reward = trained(make_trainer, how)
     trainer.train()
     (batch,) = batches
     ids, rewards = batch.columns["problem_id"], batch.rewards
-    solving, posing = ids[:32], ids[32:]
+    posing, solving = ids[:8], ids[8:]
     assert reward.scored == solving  # once
     assert all(one.startswith("ask p") for one in posing)
     assert len(set(posing)) == 8
@@ -104,13 +104,13 @@ def test_groups_that_solve_come_first_and_those_that_pose_last(make_trainer, how
     prompts = {"ask": " a", "pos": "a b c"}
     assert all(p.endswith(prompts.get(n[:3], "")) for p, n in zip(batch.prompts, ids, strict=True))
     verdicts = batch.columns["verdicts"]
-    assert set(verdicts[:32]) == {"AC"}
-    valid = [one == "AC" for one in verdicts[32:]]
-    assert set(verdicts[32:]) <= {"AC", "no"}
+    assert set(verdicts[8:]) == {"AC"}
+    valid = [one == "AC" for one in verdicts[:8]]
+    assert set(verdicts[:8]) <= {"AC", "no"}
     places = [one.removeprefix("ask ") for one in posing]
     told = logged(trainer, "task/posed_valid")
     assert told == [pytest.approx(sum(valid) / 8)]
-    assert logged(trainer, "task/passed") == [pytest.approx(rewards[:32].mean())]
+    assert logged(trainer, "task/passed") == [pytest.approx(rewards[8:].mean())]
     if how == "idle":
         assert solving[::4] == places
     else:
@@ -120,12 +120,12 @@ def test_groups_that_solve_come_first_and_those_that_pose_last(make_trainer, how
         for place, name in enumerate(places):
             of = [r for r, n in zip(rewards, ids, strict=True) if n == f"posed {name}"]
             wanted = posing_reward(valid[place], sum(of) / len(of) if of else None)
-            assert rewards[32 + place] == pytest.approx(wanted)
-        assert logged(trainer, "task/posing_reward") == [pytest.approx(rewards[32:].mean())]
-        assert batch.advantages[32:].any()
+            assert rewards[place] == pytest.approx(wanted)
+        assert logged(trainer, "task/posing_reward") == [pytest.approx(rewards[:8].mean())]
+        assert batch.advantages[:8].any()
     else:
-        assert all(math.isnan(one) for one in rewards[32:])
-        assert not batch.advantages[32:].any()
+        assert all(math.isnan(one) for one in rewards[:8])
+        assert not batch.advantages[:8].any()
     assert [len(row) for row in batch.log_probs] == batch.lengths.tolist()
 
 

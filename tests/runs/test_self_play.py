@@ -37,7 +37,7 @@ def test_killed_it_resumes_to_the_same_record(tmp_path):
     record = read_run(whole.path)
     first = record.completions(1)
     posing = first["problem_id"].str.startswith("self-play/break/")
-    assert posing.tolist() == [False] * 8 + [True] * 4
+    assert posing.tolist() == [True] * 4 + [False] * 8
     assert first["prompt"][posing].str.startswith("Break the code.").all()
     assert first["prompt"][~posing].str.startswith("Fix the bug.").all()
     assert {"task/posed_valid", "task/passed"} <= set(record.steps)
