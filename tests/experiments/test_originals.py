@@ -40,7 +40,7 @@ def test_an_arm_of_the_originals_trains(arm, tmp_path):
         arms[arm]["dynamic_sampling"] = 60  # so few responses seldom differ
     if "self_play" in own:
         arms[arm] |= {"train_batch_size": 10, "ppo_mini_batch_size": 5, "per_device_batch_size": 20}
-    settings = {k: v for k, v in SMALL.items() if k not in own}
+    settings = {k: v for k, v in SMALL.items() if k not in arms[arm]}
     planned = planned_runs(NAMES[arm], None, [0], None, arms, settings, cells=({},))[0]
     found = read_run(train(planned.config, tmp_path, lambda line: None).path)
     for name in SHOWN[arm]:
