@@ -1,14 +1,16 @@
 """What the base models of mcbench/worlds can do before any arm is trained, and which bugs the base
 of `repair` never fixes in 16 attempts.
 
-    python benchmarks/landscape.py [branches] [recipes] [repair] [traces] [turns] [search] [tab]
+    python benchmarks/landscape.py [TASK ...]
 
 Prints pass@1 of each base by kind (it should lie between 5 and 60 %) and what the task tells
-beside; for `repair` it also writes mcbench/worlds/repair_unsolved.json, which the curriculum reads.
+beside; for `self-play` what becomes of the base's injections; for `repair` it also writes
+mcbench/worlds/repair_unsolved.json, which the curriculum reads.
 """
 
 import random
 import sys
+from collections import Counter
 from functools import partial
 from statistics import mean
 
@@ -18,7 +20,7 @@ from mcbench.runs.evaluate import evaluate
 from mcbench.runs.problems import load_problems, model_digest
 from mcbench.runs.sampling import load_policy
 from mcbench.runs.scores import cells_of
-from mcbench.worlds import search, task_of
+from mcbench.worlds import search, self_play, task_of
 from mcbench.worlds.base import run_programs
 from mcbench.worlds.nano import model_path
 from mcbench.worlds.repair import UNSOLVED
@@ -27,6 +29,7 @@ BASES = {
     "branches": (("nano-branches", "branches:test", 40),),
     "recipes": (("nano-s2", "nano-balanced:test", 96),),
     "repair": (("nano-repair", "repair:test", 64),),
+    "self-play": (("nano-self-play", "self-play:test", 64),),
     "traces": (
         ("nano-traced", "traces:test", 96),
         ("nano-traced", "nano:test", 96),
@@ -57,6 +60,8 @@ def main() -> None:
                 print(f"{model} on {name}: {found.pass_at_1:.1%} {kinds} {told}", flush=True)
         if "search" in (sys.argv[1:] or BASES):
             searches(evaluator)
+        if "self-play" in (sys.argv[1:] or BASES):
+            injections(evaluator)
         if "repair" in (sys.argv[1:] or BASES):
             unsolved(evaluator)
 
@@ -86,6 +91,21 @@ def searches(evaluator: Evaluator) -> None:
         scores = [search.score(*one) for one in zip(found, problems, strict=True)]
         told = {part: round(mean(one[part] for one in scores), 4) for part in scores[0]}
         print(f"{name}: {told}, solves {mean(map(float, solved)):.1%}")
+
+
+def injections(evaluator: Evaluator) -> None:
+    """What becomes of the base's bugs in the programs that are trained on."""
+    problems = load_problems("self-play:train")
+    asked = [self_play.asked(problem) for problem in problems]
+    policy = load_policy("nano-self-play", batch_size=1024)
+    prompts = [problem.statement for problem in asked]
+    texts = policy.texts(policy.respond(prompts, ATTEMPTS, 64, 1.0, 7, None))
+    every = [problem for problem in problems for _ in range(ATTEMPTS)]
+    made = self_play.posed(every, texts, evaluator)
+    print(Counter(judged.verdict for _, judged in made).most_common())
+    bugs = {one.statement for one, _ in made if one is not None}
+    mutants = {one.statement for one in load_problems("self-play-mutants:train")}
+    print(f"{len(bugs)} different bugs, of which {len(bugs & mutants)} are mutants")
 
 
 def unsolved(evaluator: Evaluator) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from mcbench.claims import CLAIMS, protocol, round_2
 from mcbench.claims.claim import Claim
 from mcbench.claims.margins import MARGINS
-from mcbench.experiments.experiments import ROUND_2, planned_runs
+from mcbench.experiments.experiments import EXPERIMENTS, REGISTERED, ROUND_2, planned_runs
 from mcbench.grpo.recipes import RECIPES
 
 ROOT = Path(__file__).parents[1]
@@ -106,6 +106,19 @@ def blocks() -> str:
     return "\n".join([heads, *rows, f"| all | | | {len(seen)} |"])
 
 
+def registered() -> str:
+    """What is registered since, and how many runs that is."""
+    rows = []
+    for name in REGISTERED:
+        one, runs = EXPERIMENTS[name], [run.config for run in planned_runs(name)]
+        steps = ", ".join(map(str, sorted({config.steps for config in runs})))
+        count = len({config.run_id for config in runs})
+        told = f"{', '.join(one.profiles)} | {', '.join(one.arms)}"
+        rows.append(f"| `{name}` | {told} | {count} | {steps} |")
+    heads = "| `mcbench sweep` | profile | arms | runs | updates |\n|---|---|---|---|---|"
+    return "\n".join([heads, *rows])
+
+
 def not_testable() -> str:
     """What the nano world cannot decide."""
     rows = [f"| {name} | {why} |" for name, why in round_2.NOT_TESTABLE.items()]
@@ -146,6 +159,7 @@ TABLES = {
     "hypotheses": hypotheses,
     "beside": beside,
     "blocks": blocks,
+    "registered": registered,
     "not testable": not_testable,
     "power": power,
     "margins": margins,

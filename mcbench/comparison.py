@@ -20,8 +20,10 @@ from typing import Any
 import pandas as pd
 from IPython import get_ipython
 
-from mcbench.errors import UserError
+from mcbench.claims import claims_of
+from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import Arms
+from mcbench.experiments.experiments import EXPERIMENTS, REGISTERED
 from mcbench.experiments.study import Study, missing_runs, planned_study, run_study
 from mcbench.report import display
 from mcbench.report.claims import claim_sections, our_sections
@@ -90,7 +92,13 @@ class Comparison(Study):
             display.show(Panel("", missing=f"Nothing is recorded at {self.profile}."), fold=fold)
             return
         blocks = [block_of(self.sources, name) for name in names or (*PANELS, "coverage")]
-        display.show(*blocks, prefix=slug(self.profile), fold=fold)
+        display.show(*blocks, prefix=self._prefix, fold=fold)
+
+    @property
+    def _prefix(self) -> str:
+        """What the ids of figures begin with: another comparison may share the page."""
+        beside = self.name in REGISTERED
+        return slug(f"{self.name}-{self.profile}" if beside else self.profile)
 
     def claims(self, fold: str = "") -> None:
         """Show every claim and question with its parts, intervals and reasons."""
@@ -218,4 +226,44 @@ def compare(
         use_records=use_records, workers=workers, fresh=fresh,
         address=address, launch=launch, train=train, apart=watched,
     )  # fmt: skip
+    return _compared(study)
+
+
+def _compared(study: Study) -> Comparison:
     return Comparison(**{one.name: getattr(study, one.name) for one in fields(study)})
+
+
+def show_registered(
+    name: str, *panels: str, runs_dir: str | Path = "runs", use_records: bool = True
+) -> None:
+    """Show panels and claims of an experiment that the protocol registers since round 1, from the
+    runs that are there; where there are none, in a line that it is not trained yet.
+
+    Args:
+        name: of the experiment.
+        panels: as of :meth:`Comparison.show`.
+        runs_dir, use_records: where runs are looked for, as for :func:`compare`.
+
+    Raises:
+        UserError: it is not registered, or no such panel.
+    """
+    if name not in REGISTERED:
+        raise unknown("registered experiment", name, REGISTERED)
+    experiment, claims = EXPERIMENTS[name], [one.id for one in claims_of(name)]
+    settings = experiment.cells[0] if experiment.cells else None
+    found = [
+        _compared(
+            run_study(
+                None, name, profile, experiment.seeds, None, settings, in_project(runs_dir),
+                use_records, progress=lambda line: None, train=False,
+            )
+        )
+        for profile in experiment.profiles
+    ]  # fmt: skip
+    if nothing_recorded(found):
+        told = f"{', '.join(claims)}: registered, not trained yet (mcbench sweep {name})."
+        display.show(Panel("", missing=told))
+        return
+    for one in found:
+        one.show(*panels, fold=f"{experiment.title}, at {one.profile}")
+    found[0].with_beside(*found[1:]).claims(fold=f"{', '.join(claims)}, with what differs")

@@ -22,8 +22,8 @@ rivals' or ours rests on them."""
 ROUND_2_SEEDS, ROUND_2_EVALUATOR = tuple(range(40, 64)), tuple(range(40, 76))
 """Of round 2, fixed before its runs: of every arm, and of the two evaluators."""
 RETRAINED = tuple(range(50, 55))
-"""Of the arms that were trained again with their originals' functions; round 2's have other
-settings, so that no run is in both."""
+"""Of the arms that are trained again with their originals' functions, and of self-play; round 2's
+have other settings, so that no run is in both."""
 FIRST_ROUND = tuple(range(5))
 BEGAN = 1795334400  # 2026-11-22 08:00 UTC: after the first round's runs, before the protocol's
 PROTOCOL, ELSEWHERE = "protocol", "seeds of the protocol"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mcbench.claims.protocol import SEEDS
+from mcbench.claims.protocol import RETRAINED, SEEDS
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.runs.config import Config
@@ -121,6 +121,8 @@ ROUND_2 = {name: one for name, one in _ALL.items() if one.round == 2}
 """The blocks of round 2 in the order in which they are trained; :mod:`mcbench.claims.round_2` has
 what they decide. They are no part of :data:`EXPERIMENTS`, whose pages and records are round 1's.
 """
+REGISTERED = tuple(name for name, one in EXPERIMENTS.items() if one.seeds == RETRAINED)
+"""Those that docs/protocol.md registers since round 1, on fresh seeds."""
 ARMS: Mapping[str, Arms] = {name: one.arms for name, one in EXPERIMENTS.items()}
 """Of each experiment."""
 

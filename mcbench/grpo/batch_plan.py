@@ -94,3 +94,18 @@ class BatchPlan:
 def _near(value: int, unit: int) -> str:
     below = value // unit * unit
     return f"{below} or {below + unit}" if below else str(unit)
+
+
+def posing_groups(groups: int, size: int) -> int:
+    """How many of ``groups`` groups of ``size`` responses pose.
+
+    Raises:
+        UserError: each posed problem would not have a group of attempts.
+    """
+    posing, left = divmod(groups, 1 + size)
+    if left:
+        raise UserError(
+            f"self_play needs 1 + num_generations = {1 + size} prompts in a batch, or a multiple "
+            f"of it: one poses for every {size} that solve; got {groups}"
+        )
+    return posing

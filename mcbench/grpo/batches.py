@@ -12,6 +12,8 @@ Off by default, each an option of the same trainer:
 - **Polaris** (An et al. 2025; ``replace_bad_samples`` in ``ray_trainer.py``): groups that fare
   alike are replaced by copies of the others of their batch, none of them twice where there are
   enough, and where too few are left the whole step is skipped (``substitute_flat``).
+- **Self-play SWE-RL** (Wei et al. 2025): some groups pose the problems that the others solve
+  (``self_play``, :mod:`.self_play`).
 - **Asynchronous training**: the policy of some generations before samples (``staleness``,
   :class:`StaleWeights`); SkyRL bounds a mixture of lags by 4 (``staleness_mixed``).
 
@@ -31,7 +33,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from mcbench.errors import UserError
-from mcbench.grpo import early
+from mcbench.grpo import early, self_play
 from mcbench.grpo.correction import loss_mask
 from mcbench.grpo.masking import uniform_draws
 
@@ -62,6 +64,8 @@ def set_up(trainer: MicroCoderGRPOTrainer) -> None:
         getattr(rows, "column_names", None) or ()
     ):
         raise UserError("imitate='reference' knows answers by the set's column problem_id; add one")
+    if args.self_play != "none":
+        self_play.set_up(trainer)
     if args.substitute_flat is not None:
         trainer.add_callback(_SkipUpdates(trainer))
 
@@ -73,6 +77,8 @@ def batch(trainer: MicroCoderGRPOTrainer, rows: list[dict[str, Any]]) -> list[di
         rows = _without_solved(trainer, rows)
     if trainer.args.dynamic_sampling:
         rows = _with_signal(trainer, rows)
+    if trainer.args.self_play != "none":
+        rows = self_play.batch(trainer, rows)
     return rows
 
 
@@ -162,11 +168,7 @@ def _with_signal(
     kept = [one for batch, its in those for one in sampled[batch][0][its]]
     scores = torch.cat([sampled[batch][1][its] for batch, its in those])
     trainer.log_of_batch({"dynamic/groups_sampled": float(len(sampled))})
-    columns = sorted({name for one in kept for name in one.logged})
-    trainer.logged = {name: [one.logged.get(name) for one in kept[own]] for name in columns}
-    trainer._pending_extra_logs.update({k: list(values) for k, values in trainer.logged.items()})
-    trainer.replay = early.Replay(kept[own], scores, took)
-    return [one.row for one in kept[own]]
+    return early.put(trainer, kept, scores, took, own)
 
 
 def _not_solved(trainer: MicroCoderGRPOTrainer, wanted: int) -> Sequence[int]:

@@ -8,6 +8,7 @@ from typing import Any
 from trl import GRPOConfig
 
 from mcbench.errors import UserError, unknown
+from mcbench.grpo.batch_plan import posing_groups
 from mcbench.grpo.correction import MODES
 from mcbench.grpo.options import ABOUT, CLIPPED_LOSSES, DEFAULTS, About, Options
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
@@ -86,6 +87,7 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         self._check_limit()
         self._check_rivals()
         self._check_credit()
+        self._check_self_play()
         self._check_columns()
 
     @property
@@ -313,8 +315,21 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         if self.imitate != "none" and (self.world_size > 1 or self.use_liger_kernel):
             raise UserError("imitate is for one process, without the Liger kernel")
 
+    def _check_self_play(self) -> None:
+        if self.self_play == "none":
+            return
+        others = ("dynamic_sampling", "drop_above", "substitute_flat", "staleness")
+        for name in others:
+            if getattr(self, name) not in (None, 0):
+                raise UserError(f"self_play makes batches of its own: no {name}")
+        if self.world_size > 1:
+            raise UserError("self_play is for one process, which sees whole groups")
+        size = self.num_generations or 1
+        posing_groups((self.generation_batch_size or 0) // size, size)
+
     def _check_columns(self) -> None:
-        for name, off in (("drop_above", None), ("dynamic_sampling", 0)):
+        columns = ("drop_above", None), ("dynamic_sampling", 0), ("self_play", "none")
+        for name, off in columns:
             if getattr(self, name) != off and self.remove_unused_columns:
                 raise UserError(
                     f"{name} puts whole rows of the training set in the place of others; set "

@@ -159,3 +159,20 @@ class Replay:
         """One thing of each; None where no response has it."""
         found = [of(one) for one in self.rollouts]
         return None if all(one is None for one in found) else found
+
+
+def put(
+    trainer: RepairedGRPOTrainer,
+    kept: Sequence[Rollout],
+    rewards: Tensor,
+    seconds: Mapping[str, float],
+    own: slice = slice(None),
+) -> list[dict[str, Any]]:
+    """Puts responses of all processes in the place of those that TRL's step would sample; returns
+    their rows, of which this process has ``own``.
+    """
+    columns = sorted({name for one in kept for name in one.logged})
+    trainer.logged = {name: [one.logged.get(name) for one in kept[own]] for name in columns}
+    trainer._pending_extra_logs.update({k: list(values) for k, values in trainer.logged.items()})
+    trainer.replay = Replay(kept[own], rewards, seconds)
+    return [one.row for one in kept[own]]

@@ -20,6 +20,7 @@ KL_ESTIMATORS = ("k3_clamped", "k3")
 # Of published rivals; what they mean is in advantages.py and tokens.py.
 ADVANTAGE_RULES = ("group", "uncut", "pass_at_k")
 TOKEN_RULES = ("none", "clip_cov", "kl_cov")
+SELF_PLAY = ("none", "trained", "unrewarded", "idle")
 TOKEN_CREDITS = ("none", "critic", "blame", "executed", "feedback")
 # Losses of TRL's that are clipped below and above.
 CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
@@ -189,6 +190,14 @@ class Options:
         "more than so many batches are an error.",
         family="batch",
         low=0,
+    )
+    self_play: str = option(
+        "none",
+        "Self-play SWE-RL: one prompt in 1 + num_generations poses problems for the others, see "
+        "self_play.py: 'trained', 'unrewarded' (it has no reward), or 'idle' (what it poses is not "
+        "used either).",
+        family="batch",
+        among=SELF_PLAY,
     )
     token_credit: str = option(
         "none",

@@ -42,6 +42,11 @@ SYSTEMS = (
         ("S2", "S3", "S4", "S5", "S6"),
     ),
     System(
+        "Self-play SWE-RL",
+        "one model writes bugs and fixes them; bugs that are just fixed are worth most",
+        ("S7", "S8"),
+    ),
+    System(
         "CWM",
         "a base trained to predict what programs do, frame by frame, before reinforcement",
         ("X1", "X2", "X3", "X4"),

@@ -141,6 +141,10 @@ _MEASURES = {
     "passed": "responses that pass (share)",
     "killed": "written tests that show the bug (share)",
     "fixed": "bugs fixed (share)",
+    "posed_valid": "injections that are valid bugs (share)",
+    "posed_solved": "attempts that fix an injected bug (share)",
+    "posed_mixed": "injected bugs that some attempts fix (share)",
+    "posing_reward": "reward of an injection",
 }
 
 

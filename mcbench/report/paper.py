@@ -38,6 +38,7 @@ OTHERS = {
     "SRPO": "https://arxiv.org/abs/2504.14286",
     "SWE-RL": "https://arxiv.org/abs/2502.18449",
     "SWE-grep": "https://cognition.ai/blog/swe-grep",
+    "Self-play SWE-RL": "https://arxiv.org/abs/2512.18552",
     "SkyRL": "https://arxiv.org/abs/2511.16108",
     "Skywork-OR1": "https://arxiv.org/abs/2505.22312",
     "StepCoder": "https://arxiv.org/abs/2402.01391",

@@ -16,11 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcbench.data.schema import Problem
-from mcbench.worlds import code, dense, repair, search, tab, traces, turns
+from mcbench.worlds import code, dense, repair, search, self_play, tab, traces, turns
 from mcbench.worlds.base import TESTS, Judged, Task
 from mcbench.worlds.reward import TaskReward, means
 
-_ALL = (code.TASK, dense.TASK, repair.TASK, traces.TASK, turns.TASK, search.TASK, tab.TASK)
+_ALL = (
+    *(code.TASK, dense.TASK, repair.TASK, self_play.TASK, traces.TASK, turns.TASK),
+    *(search.TASK, tab.TASK),
+)
 TASKS = {one.name: one for one in _ALL}
 TASK_SETS = {name: task for task in TASKS.values() for name in task.sets}
 

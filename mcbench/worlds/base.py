@@ -51,6 +51,20 @@ Summary = Callable[[Sequence[Problem], Sequence[Sequence[str]], Any], dict[str, 
 """``summary(problems, responses to each, evaluator)``: what an evaluation tells beside pass@1."""
 
 
+@dataclass(frozen=True)
+class Poser:
+    """How a model poses problems of a task that it then solves (self-play).
+
+    ``asked(problem)`` is what who poses is shown in the place of a problem, as a problem whose
+    statement is the prompt. ``posed(problems, responses, evaluator)`` is the problem that each
+    response poses, None where it is not valid, and what became of the response: ``passed`` says
+    whether it is, None where our own infrastructure failed.
+    """
+
+    asked: Callable[[Problem], Problem]
+    posed: Callable[[Sequence[Problem], Sequence[str], Any], list[tuple[Problem | None, Judged]]]
+
+
 PASS_AT_1 = "pass@1"
 RIGHT_AT, WRONG_AT = 1.0, 0.0
 """The reward from which on a response is right, and that up to which it is wrong, unless a task
@@ -70,7 +84,7 @@ class Task:
     played in, and ``feedback`` what may be told in them. ``measure`` is what pages call the share
     of held-out responses that passed. ``thresholds`` are of the rewards that have other ones than
     :data:`RIGHT_AT` and :data:`WRONG_AT`. ``answer`` gives a right response, without its end token,
-    where the task has one.
+    where the task has one. ``poser`` is how a model poses its problems.
     """
 
     name: str
@@ -85,6 +99,7 @@ class Task:
     measure: str = PASS_AT_1
     thresholds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     answer: Callable[[Problem], str] | None = None
+    poser: Poser | None = None
 
     def thresholds_of(self, reward: str) -> tuple[float, float]:
         """From which value of a reward on a response is right, and up to which it is wrong."""

@@ -15,7 +15,7 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mcbench.errors import unknown
-from mcbench.worlds import branches, repair, search, tab, traces, turns
+from mcbench.worlds import branches, repair, search, self_play, tab, traces, turns
 from mcbench.worlds.corpus import LOOPING, MODERN, OLD, Style, demonstrations
 from mcbench.worlds.nano import model_path
 from mcbench.worlds.tokenizer import load_tokenizer
@@ -68,6 +68,7 @@ BUILDS = {
         **{**_FROM_S2, "steps": 150}, corpus=branches.demonstrations, phrases=branches.PHRASES
     ),
     "nano-repair": Build(**_FROM_S2, corpus=repair.demonstrations, phrases=repair.PHRASES),
+    "nano-self-play": Build(**_FROM_S2, corpus=self_play.demonstrations, phrases=self_play.PHRASES),
     "nano-traced": Build(**_LONGER, corpus=traces.demonstrations, phrases=traces.PHRASES),
     "nano-untraced": Build(**_LONGER, corpus=traces.untraced, phrases=traces.PHRASES),
     "nano-turns": Build(**_FROM_S2, corpus=turns.demonstrations),

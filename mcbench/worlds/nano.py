@@ -16,6 +16,7 @@ MODEL_NAMES = (
     "nano-old",
     "nano-branches",
     "nano-repair",
+    "nano-self-play",
     "nano-traced",
     "nano-untraced",
     "nano-turns",

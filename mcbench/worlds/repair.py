@@ -328,11 +328,21 @@ def _agrees(program: str, test: dict[str, Any]) -> bool:
         return False
 
 
-def prompt(task: described.Described, buggy: str, kind: str) -> str:
-    """What is asked: the role, the steps, the program with the bug."""
+def drawn_bug(rng: random.Random, split: Split) -> tuple[described.Described, str, Problem] | None:
+    """A pipeline, its program with a bug, and its problem; None where its tests see no bug."""
+    task = draw_task(rng, split)
+    buggy, _ = with_bug(rng, task)
+    problem = described_problem(task, rng)
+    if problem is None or all(_agrees(buggy, test) for test in problem.tests):
+        return None
+    return task, buggy, problem
+
+
+def prompt(task: described.Described, program: str, said: str) -> str:
+    """What is asked: what is ``said`` of the role, the steps, the program."""
     _, _, steps = task.statement().partition("\nSteps: ")
-    return f"{TASKS_SAID[kind]}\nSteps: " + steps.replace(
-        "\nAnswer:\n", f"\nCode:\n### {PATH}\n{buggy}Answer:\n"
+    return f"{said}\nSteps: " + steps.replace(
+        "\nAnswer:\n", f"\nCode:\n### {PATH}\n{program}Answer:\n"
     )
 
 
@@ -349,12 +359,11 @@ def load(name: str) -> tuple[Problem, ...]:
     found: list[Problem] = []
     seen: set[str] = set()
     while len(seen) < SIZES[split]:
-        task = draw_task(rng, split)
-        buggy, _ = with_bug(rng, task)
-        problem = described_problem(task, rng)
-        if problem is None or all(_agrees(buggy, test) for test in problem.tests):
+        drawn = drawn_bug(rng, split)
+        if drawn is None:
             continue
-        if (said := prompt(task, buggy, FIX)) in seen:
+        task, buggy, problem = drawn
+        if (said := prompt(task, buggy, TASKS_SAID[FIX])) in seen:
             continue
         seen.add(said)
         bug = f"{problem.id.rpartition('/')[2]}-{len(seen)}"
@@ -365,7 +374,7 @@ def load(name: str) -> tuple[Problem, ...]:
                     problem,
                     id=name,
                     pass_rate=0.0 if name in never else None,
-                    statement=prompt(task, buggy, role),
+                    statement=prompt(task, buggy, TASKS_SAID[role]),
                     kind=role,
                     source="repair",
                     metadata={**problem.metadata, "bug": bug, "buggy": buggy},
@@ -423,9 +432,9 @@ def demonstrations(seed: int) -> Iterator[tuple[str, str]]:
         task = draw_task(rng, "train")
         buggy, place = with_bug(rng, task)
         if rng.random() < 0.5:
-            yield prompt(task, buggy, FIX), fixing(rng, task, buggy, place)
+            yield prompt(task, buggy, TASKS_SAID[FIX]), fixing(rng, task, buggy, place)
         else:
-            yield prompt(task, buggy, WRITE), writing(rng, task)
+            yield prompt(task, buggy, TASKS_SAID[WRITE]), writing(rng, task)
 
 
 TASK = Task(

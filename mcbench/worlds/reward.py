@@ -39,6 +39,37 @@ class TaskReward:
             raise UserError(f"the task {self.task.name!r} has no answers that could be imitated")
         return self.task.answer(self.problems[problem_id])
 
+    @property
+    def can_pose(self) -> bool:
+        """Whether the task has problems that a model poses."""
+        return self.task.poser is not None
+
+    def asked(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The row of who poses, in the place of a problem's."""
+        assert self.task.poser is not None
+        return self._row(row, self.task.poser.asked(self.problems[row["problem_id"]]))
+
+    def posed(
+        self, rows: Sequence[Mapping[str, Any]], completions: Sequence[Any]
+    ) -> list[tuple[dict[str, Any] | None, Judged]]:
+        """What each completion poses in the place of the problem of a row: a row that can be
+        answered from now on, None where it is not valid; and what became of the completion.
+        """
+        assert self.task.poser is not None
+        problems = [self.problems[row["problem_id"]] for row in rows]
+        found = self.task.poser.posed(problems, list(map(text_of, completions)), self.evaluator)
+        self.problems |= {one.id: one for one, _ in found if one is not None}
+        return [
+            (None if one is None else self._row(row, one), judged)
+            for row, (one, judged) in zip(rows, found, strict=True)
+        ]
+
+    @staticmethod
+    def _row(row: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
+        if not isinstance(row["prompt"], str):
+            raise UserError("problems that a model poses are plain texts: prompt_style=plain")
+        return {**row, **problem.to_row()}
+
     def __call__(
         self,
         prompts: Sequence[Any],

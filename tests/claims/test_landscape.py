@@ -16,7 +16,7 @@ LOGGED = (
     *(f"eval/{name}" for name in ("selected", "single", "frames")),
     *(f"eval/{name}" for name in ("switch", "regret_25", "regret_drifted", "f05")),
     *(f"task/{name}" for name in ("runtime_error", "ast_match", "data_flow_match", "passed")),
-    *("task/critic_auroc", "entropy/all_responses"),
+    *("task/critic_auroc", "task/posing_reward", "task/posed_valid", "entropy/all_responses"),
 )
 # By claim: what arms end at above the base, by kind; and what evaluations tell.
 EFFECTS = {
@@ -56,6 +56,8 @@ AGAIN = {
 EFFECTS |= {new: EFFECTS[old] for new, old in AGAIN.items()}
 EFFECTS |= {
     "F6": {"stale_mixed": EVERY},
+    "S7": {"self_play": {"fix": 20}},
+    "S8": {"self_play": {"task/posing_reward": 20, "task/posed_valid": 20}},
     "F7": {"sdpo": EVERY},
     "W11": {"dynamic": EVERY},
     "W12": {"clip_cov": {**EVERY, "entropy/all_responses": 20}},

@@ -1,14 +1,21 @@
 """The ten-line ablation: trained, drawn, kept as a page; the same through papermill."""
 
 import json
+from functools import partial
 
 import nbformat
+import numpy as np
 import pytest
+from fake_runs import make_curves, make_record
 
 from mcbench import compare
 from mcbench.cli import main
+from mcbench.comparison import show_registered
 from mcbench.errors import UserError
+from mcbench.experiments.experiments import planned_runs
 from mcbench.experiments.notebook import run_notebook
+from mcbench.runs.compact import write_compact
+from mcbench.runs.place import RECORDS
 
 ARMS = {"mine": {"mask_ratio": 0.5, "temperature": 1.2}, "microcoder": {}}
 CELL = """\
@@ -98,3 +105,20 @@ def test_a_wrong_call_is_one_sentence_before_anything_is_trained(arguments, mess
 def test_an_unknown_figure_is_one_sentence(study):
     with pytest.raises(UserError, match="unknown panel 'acuracy'; did you mean accuracy"):
         study.show("acuracy")
+
+
+def test_what_is_registered_is_shown_once_it_is_trained(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(RECORDS, str(tmp_path))
+    shown = partial(show_registered, "traces_originals", "accuracy", runs_dir=tmp_path / "runs")
+    shown()
+    told = "X3, X4: registered, not trained yet (mcbench sweep traces_originals)."
+    assert capsys.readouterr().out.strip(": \n") == told
+    for one in planned_runs("traces_originals"):
+        curves = make_curves(one.config, np.random.default_rng(one.config.seed))
+        write_compact(make_record(curves, one.config), tmp_path, samples=False)
+    shown()
+    told = capsys.readouterr().out
+    assert "not trained" not in told
+    assert all(words in told for words in ("Accuracy", "X3", "X4"))
+    with pytest.raises(UserError, match="unknown registered experiment 'rivals'"):
+        show_registered("rivals")

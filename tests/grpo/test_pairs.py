@@ -15,6 +15,7 @@ VALUES = {
     "length_stages": [[0, 8], [4, 12]],
     "num_iterations": 2,
     "dynamic_sampling": 2,
+    "self_play": "idle",
     "drop_above": 0.9,
     "substitute_flat": 0.3,
     "staleness": 1,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mcbench.errors import UserError
-from mcbench.experiments.experiments import EXPERIMENTS, planned_runs, planned_together
+from mcbench.experiments.experiments import EXPERIMENTS, REGISTERED, planned_runs, planned_together
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
 from mcbench.grpo.masking import correctness
 from mcbench.grpo.metrics import group_metrics
@@ -61,8 +61,7 @@ def test_the_arms_of_all_experiments_give_exactly_the_committed_records():
     untrained |= {
         one.config.run_id for one in planned_runs("results", later, range(5), arms=["grpo"])
     }
-    registered = [name for name in EXPERIMENTS if name.endswith("_originals")]  # no run yet
-    untrained |= {one.config.run_id for one in planned_together(registered)}
+    untrained |= {one.config.run_id for one in planned_together(REGISTERED)}  # no run yet
     seeds = {"code_evaluator": 5, "data_quality": 5, "truncation_mask": 5}
     three = ("cross_model", "batch_size", "kl_and_clip", "context_length", "temperature")
     seeds |= {**dict.fromkeys(three, 3), "results": 5}
