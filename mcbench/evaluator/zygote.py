@@ -284,6 +284,7 @@ def become(
                 given = encoding.loads(read_all(files[1]))
             elif role == "test":  # the submission's process must not read it: it holds the answers
                 given = json.loads(read_all(files[1]))
+                sys.path.remove(os.environ["HOME"])  # where the submission may write modules
             streams = choose_streams(role, kind, files, ends)
             isolation.hide_files(layers)
             place_descriptors(streams, setup_write)
