@@ -36,7 +36,6 @@ MEMORY_SLACK = 512 << 20
 SECCOMP = "system call filter (seccomp)"
 LANDLOCK = "file filter (Landlock)"
 MEMORY_FILES = "files in memory"
-HANDLES = "process handles (pidfd)"
 USER = "unprivileged user"
 NETWORK, IPC, PIDS, ROOT = "network namespace", "ipc namespace", "pid namespace", "own root"
 _USERS = 1_000_000, 1 << 24  # the first number for users of sandboxes, and how many there are
@@ -85,20 +84,10 @@ class Layers:
         self.own_pages = 0, 0, 0  # of the zygote, see `usage.pages`
         self._last_pid = -1  # sets the number that the next process follows on
         self.ruleset = -1  # of Landlock, for each child to put on
-        # What serves instead of these is in `portable`.
-        for name, make, argument in (
-            (MEMORY_FILES, "memfd_create", "attempt"),
-            (HANDLES, "pidfd_open", os.getpid()),
-        ):
-            try:
-                os.close(getattr(os, make)(argument))
-            except (OSError, AttributeError) as error:
-                self.missing[name] = str(error)
-
-    @property
-    def handles(self) -> bool:
-        """Whether there are process handles."""
-        return HANDLES not in self.missing
+        try:
+            os.close(os.memfd_create("attempt"))
+        except (OSError, AttributeError) as error:  # what serves instead is in `portable`
+            self.missing[MEMORY_FILES] = str(error)
 
     @property
     def together(self) -> bool:
@@ -338,6 +327,22 @@ def kill_everything(layers: Layers, children: list[int], ended: dict[int, Any]) 
             os.kill(-1, signal.SIGKILL)
     else:
         portable.kill_groups(children, ended)
+
+
+def kill_descendants() -> None:
+    """Kill all that descends from this process, of which it has become the parent."""
+    for _ in range(_KILL_ATTEMPTS):
+        below = usage.descendants()
+        if not below:
+            return
+        portable.kill_groups(below, {})
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        signal.sigtimedwait({signal.SIGCHLD}, _KILL_SECONDS)
+
+
+_KILL_ATTEMPTS, _KILL_SECONDS = 100, 0.05  # for what forks meanwhile, or takes time to end
 
 
 def reap_orphans(layers: Layers) -> None:

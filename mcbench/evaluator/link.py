@@ -217,12 +217,12 @@ class Link:
             self.left[frame] = frame.f_lasti
 
     def _was_handled(self, error: BaseException) -> bool:
-        """Whether Python code has handled it: the outermost frame that has a handler went on.
+        """Whether Python code has handled it: the outermost frame that it reached went on.
 
-        Where C code clears an exception, all such frames were ended by it: where it was raised
-        (after a `with`), or where one that the handlers are not for is raised again. The loop
-        `async for` and much of the library (`heapq.merge`, `collections.abc`) are Python code that
-        takes it for the end of the data; a task keeps what its coroutine raised.
+        Where C code clears an exception, it has ended that frame before: where it was raised (after
+        a `with`), or where one that the handlers are not for is raised again. Much of the library
+        (`heapq.merge`, `collections.abc`) is Python code that takes it for the end of the data, as
+        `async for` does; a task keeps what its coroutine raised.
         """
         trace = error.__traceback__
         if trace is None:  # who handled it has removed that
@@ -230,21 +230,14 @@ class Link:
         import dis  # rarely needed, and loaded it would make every fork dearer
 
         frame, code = trace.tb_frame, trace.tb_frame.f_code
-        if code.co_flags & _COROUTINE and not isinstance(error, StopAsyncIteration):
-            return True
+        if isinstance(error, StopAsyncIteration) or code.co_flags & _COROUTINE:
+            return not isinstance(error, StopAsyncIteration)
         end = self.left.get(frame, -2)
         again = {(dis.opmap["RERAISE"], level) for level in range(3)}
         again.add((dis.opmap["RAISE_VARARGS"], 0))  # a bare `raise`
         through = end == trace.tb_lasti or (*code.co_code[end : end + 2],) in again
-        handlers = [
-            code.co_code[entry.target]
-            for entry in vars(dis)["_parse_exception_table"](code)
-            if entry.start <= trace.tb_lasti < entry.end
-        ]
-        loops = handlers == [dis.opmap["END_ASYNC_FOR"]]
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
-        protocol = module in sys.stdlib_module_names and module not in _HANDLERS
-        return bool(handlers) and not (through or loops or protocol)
+        return not through and (module not in sys.stdlib_module_names or module in _HANDLERS)
 
     def answer(self, question: list[Any]) -> None:
         """Do what the other end asked for."""

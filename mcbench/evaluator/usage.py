@@ -197,11 +197,11 @@ class Meter:
         """The test's processes."""
         if self.layers.world:
             return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-        return [*self.children, *_others(self.children)]
+        return [*self.children, *(set(descendants()) - set(self.children))]
 
 
-def _others(children: "list[int]") -> "list[int]":
-    """What descends from this process beside its children: orphans become children of it."""
+def descendants() -> "list[int]":
+    """What descends from this process, of which orphans become children: not all of very many."""
     found: list[int] = []
     queue = [os.getpid()]
     while queue and len(found) <= _PROCESSES:
@@ -212,7 +212,7 @@ def _others(children: "list[int]") -> "list[int]":
                     below = list(map(int, file.read().split()))
                 found += below
                 queue += below
-    return [pid for pid in found if pid not in children]
+    return found
 
 
 def pages(statm: str) -> "tuple[int, int, int]":

@@ -25,6 +25,7 @@ import fcntl
 import gc
 import importlib
 import json
+import select
 import signal
 import socket
 import sys
@@ -37,7 +38,7 @@ from typing import Any, NoReturn
 for _name in ("mcbench", "mcbench.evaluator"):
     sys.modules[_name] = ModuleType(_name)
     sys.modules[_name].__path__ = [os.path.dirname(os.path.abspath(__file__))]
-from mcbench.evaluator import child, encoding, isolation, link, portable, usage
+from mcbench.evaluator import child, encoding, isolation, link, portable, unit_tests, usage
 
 if sys.argv[2:3] == ["comparing"]:
     from mcbench.evaluator import compare
@@ -45,7 +46,7 @@ if sys.argv[2:3] == ["comparing"]:
 for _name in [name for name in sys.modules if name.startswith("mcbench")]:
     del sys.modules[_name]
 
-POLL_MS = 20  # how often a running child is inspected
+POLL_S = 0.02  # how often a running child is inspected
 PARENT_POLL_S = 0.5
 FILES = 5  # program, input, stdout, stderr, result
 # What a program of our own user may send us by mistake; against SIGKILL and SIGSTOP nothing helps.
@@ -56,7 +57,8 @@ def main() -> None:
     """Set up the supervisor and the zygote."""
     control = reserve_descriptors(int(sys.argv[1]))
     flavour = sys.argv[2]
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray's workers have blocked some
+    # Ray's workers have blocked some. The end of a child is waited for with a time limit.
+    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGCHLD})
     sys.path += sys.argv[3:]
     isolation.default_thread_stack()
     layers = isolation.Layers()
@@ -65,33 +67,30 @@ def main() -> None:
     if not layers.world:
         layers.scratch.make_folder()
     isolation.protect_self()
-    lifeline = portable.Lifeline()
     zygote_pid = os.fork()
     if zygote_pid == 0:
         isolation.die_with_parent()
         os.setpgid(0, 0)
-        os.close(lifeline.reader)
         isolation.protect_self()
         isolation.enter_file_system(layers)
-        Zygote(control, layers, lifeline).serve(flavour)
+        Zygote(control, layers).serve(flavour)
         os._exit(0)
     control.close()
-    os.close(lifeline.writer)
-    supervise(zygote_pid, layers, lifeline)
+    supervise(zygote_pid, layers)
 
 
-def supervise(zygote_pid: int, layers: isolation.Layers, lifeline: portable.Lifeline) -> NoReturn:
+def supervise(zygote_pid: int, layers: isolation.Layers) -> NoReturn:
     """Wait for the zygote; kill it when the evaluator's process is gone."""
-    while not lifeline.broken(PARENT_POLL_S):
+    ended: portable.Ended = {}
+    while not portable.reap(zygote_pid, ended, os.WNOHANG):
         if os.getppid() != layers.evaluator_pid:
+            os.kill(zygote_pid, signal.SIGKILL)
+            portable.reap(zygote_pid, ended)
             break
-    # The end of init is the end of its namespace. Without one, sweep what was re-parented to us.
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(zygote_pid, signal.SIGKILL)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(zygote_pid, 0)
+        signal.sigtimedwait({signal.SIGCHLD}, PARENT_POLL_S)
+    # The end of init is the end of its namespace. Without one, what it leaves becomes ours.
     if not layers.world:
-        isolation.kill_everything(layers, lifeline.running, {})
+        isolation.kill_descendants()
     layers.scratch.remove()
     if layers.group is not None:
         layers.group.remove()
@@ -116,12 +115,9 @@ class EvaluatorGoneError(OSError):
 class Zygote:
     """Runs one test after another, as the evaluator asks for them."""
 
-    def __init__(
-        self, control: socket.socket, layers: isolation.Layers, lifeline: portable.Lifeline
-    ) -> None:
+    def __init__(self, control: socket.socket, layers: isolation.Layers) -> None:
         self.control = control
         self.layers = layers
-        self.lifeline = lifeline
         self.filling: list[bytes] = []
 
     def serve(self, flavour: str) -> None:
@@ -134,9 +130,11 @@ class Zygote:
         child.prepare()
         isolation.put_on_filters(layers)
         isolation.confine_zygote(layers)
-        if flavour == "numpy":
-            with contextlib.suppress(ImportError):  # then it is missing for the submission, too
+        with contextlib.suppress(ImportError):  # then it is missing for what is run, too
+            if flavour == "numpy":
                 importlib.import_module("numpy")
+            elif flavour == "pytest":
+                unit_tests.warm_up()
         os.register_at_fork = _register_at_fork  # nothing more is loaded here
         os.register_at_fork(after_in_child=forked)
         gc.collect()
@@ -163,7 +161,7 @@ class Zygote:
                 try:
                     isolation.clean_scratch(layers)
                 finally:  # where that fails, this process has had its day, but not for nothing
-                    channel.send(outcome | {"id": request["id"]})
+                    channel.send(outcome)
         except OSError:  # the evaluator is gone, or will notice that we are
             pass
         finally:
@@ -191,8 +189,6 @@ class Zygote:
                 if pid == 0:
                     become(role, request, files, ends, setup_write, self.layers)
                 pids.append(pid)
-            if not self.layers.world:
-                self.lifeline.tell(pids)
             for end in ends:
                 end.close()  # so that either process sees the other's end
             meter = usage.Meter(self.layers, pids)
@@ -203,8 +199,6 @@ class Zygote:
                 for process in pids:
                     portable.reap(process, ended)
                 isolation.reap_orphans(self.layers)
-                if not self.layers.world:
-                    self.lifeline.tell([])
             wall_s = time.monotonic() - started
             os.close(setup_write)
             setup_write = -1
@@ -231,30 +225,30 @@ class Zygote:
         """Wait until the child ends (None) or exceeds a limit ("time", "wall", "memory") or has
         too much to be looked at ("crowded").
         """
-        child_watch = portable.ChildWatch(pid, self.control, self.layers.handles, ended)
-        try:
-            wall_s = request["wall_s"]
-            deadline = child_watch.started + wall_s
-            while True:
-                happened = child_watch.wait(POLL_MS)
-                if happened == "ended":
-                    return None
-                if happened == "hang-up":
-                    raise EvaluatorGoneError
-                cpu_s, memory = meter.look()
-                if cpu_s > request["cpu_s"]:
-                    return "time"
-                if memory > request["memory_bytes"]:
-                    return "memory"
-                if meter.crowded:
-                    return "crowded"
-                if time.monotonic() > deadline:
-                    allowed_s = min(wall_s + meter.waited(), portable.MOST_WALL * wall_s)
-                    deadline = child_watch.started + allowed_s
-                    if time.monotonic() > deadline:
-                        return "wall"
-        finally:
-            child_watch.close()
+        hang_up = select.poll()
+        hang_up.register(self.control, 0)
+        wall_s = request["wall_s"]
+        started = time.monotonic()
+        deadline, next_look = started + wall_s, started + POLL_S
+        while not portable.reap(pid, ended, os.WNOHANG):
+            signal.sigtimedwait({signal.SIGCHLD}, POLL_S)
+            if (now := time.monotonic()) < next_look:  # a process of the test has ended
+                continue
+            next_look = now + POLL_S
+            if hang_up.poll(0):
+                raise EvaluatorGoneError
+            cpu_s, memory = meter.look()
+            if cpu_s > request["cpu_s"]:
+                return "time"
+            if memory > request["memory_bytes"]:
+                return "memory"
+            if meter.crowded:
+                return "crowded"
+            if now > deadline:
+                deadline = started + min(wall_s + meter.waited(), portable.MOST_WALL * wall_s)
+                if now > deadline:
+                    return "wall"
+        return None
 
 
 def become(
@@ -289,6 +283,7 @@ def become(
             isolation.hide_files(layers)
             place_descriptors(streams, setup_write)
             os.setsid()
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             for number in () if layers.world else DEAF_TO:
                 signal.signal(number, signal.SIG_DFL)
             isolation.confine_child(layers, request, role == "test" or kind == "compare")

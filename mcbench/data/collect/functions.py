@@ -12,7 +12,7 @@ from typing import Any
 from mcbench.data.collect.adapter import Adapter, RowReader, text_field
 from mcbench.data.collect.decode import Unusable, names, object_or_none, type_name
 from mcbench.data.programs import parsed
-from mcbench.evaluator.unit_tests import PYTEST_NAMES
+from mcbench.evaluator.unit_tests import NOT_AVAILABLE
 
 Row = dict[str, Any]
 
@@ -177,7 +177,7 @@ def _looked_through(body: list[ast.stmt], tests: list[ast.FunctionDef]) -> bool:
         raise Unusable("unsupported", f"its tests reach into the solution ({sorted(inner)[0]})")
     of_pytest = {name.split(".")[1] for name in used if name.startswith("pytest.")}
     arguments = {arg.arg for test in tests for arg in (*test.args.args, *test.args.kwonlyargs)}
-    lacking = [f"pytest.{name}" for name in sorted(of_pytest - PYTEST_NAMES)]
+    lacking = [f"pytest.{name}" for name in sorted(of_pytest & NOT_AVAILABLE)]
     if lacking := lacking or [f"the fixture {name}" for name in sorted(arguments & _FIXTURES)]:
         raise Unusable("unsupported", f"its tests need {lacking[0]}")
     return bool(of_pytest or arguments) or any(isinstance(node, ast.ClassDef) for node in body)
