@@ -16,7 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from mcbench.evaluator.compare import Comparison
-from mcbench.evaluator.pool import Job, read_all, size_of
+from mcbench.evaluator.pool import Job, size_of
+from mcbench.evaluator.portable import read_all
 from mcbench.evaluator.submission import Checker, CheckerProgram, StdioTest, TestResult
 
 

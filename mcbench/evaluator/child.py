@@ -114,9 +114,7 @@ def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
         except TypeError as error:
             raise TypeError(f"cannot compare {error}") from None
         os.ftruncate(RESULT, 0)
-        offset = 0
-        while offset < len(data):
-            offset += os.pwrite(RESULT, data[offset:], offset)
+        portable.write_all(RESULT, data)
 
     return _run(define_and_call, code)
 

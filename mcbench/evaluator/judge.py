@@ -31,7 +31,8 @@ from mcbench.evaluator.compare import (
     has_real_numbers,
 )
 from mcbench.evaluator.link import ENDED_EARLY
-from mcbench.evaluator.pool import COMPARING, Job, read_all, size_of
+from mcbench.evaluator.pool import COMPARING, Job, size_of
+from mcbench.evaluator.portable import read_all
 from mcbench.evaluator.rule_sets import RuleSet
 from mcbench.evaluator.submission import (
     AssertTest,
@@ -178,20 +179,22 @@ def _answered(
     if by_function:
         if rule_set.name == "microcoder" and isinstance(test.checker, CheckerProgram):
             return check(job, test, ran, run)
-        found = None if is_text else _compared_apart(test, written, [], job, run)
+        found = None if is_text else _compared_apart(test, written, None, job, run)
         if found is None or found.accepted:
             found = _by_function(test, read_all(written), rule_set)
         return result_of(test, ran, written, found)
     expected = _as_written(test)
-    tried = [rules_of(test, real) for real in (False, True)[: 1 + _is_real(submission, test)]]
+    rules = rules_of(test)
+    if not rules.stated_tolerance and _is_real(submission, test):
+        rules = replace(rules, real=True)
     if expected is None:
         found = Comparison(None, "no function can return the expected value")
     elif size == len(expected) and read_all(written) == expected:
         found = Comparison("exact")
     elif is_text and size <= _SHORT and not test.any_order:
-        found = compare.compare_written(read_all(written), test.expected, tried, is_text)
+        found = compare.compare_written(read_all(written), test.expected, rules, is_text)
     else:
-        found = _compared_apart(test, written, tried, job, run)
+        found = _compared_apart(test, written, rules, job, run)
     return result_of(test, ran, written, found)
 
 
@@ -222,10 +225,9 @@ def _as_written(test: StdioTest | CallTest) -> bytes | None:
     return _encoded(test.expected)
 
 
-def rules_of(test: StdioTest | CallTest, real: bool = False) -> Rules:
+def rules_of(test: StdioTest | CallTest) -> Rules:
     """The options of a test that a comparison knows."""
-    options = {name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)}
-    return Rules(**options, real=real)
+    return Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
 
 
 def _is_real(submission: Submission, test: StdioTest | CallTest) -> bool:
@@ -264,17 +266,17 @@ def _by_function(test: StdioTest | CallTest, data: bytes, rule_set: RuleSet) -> 
 
 
 def _compared_apart(
-    test: StdioTest | CallTest, written: int, tried: list[Rules], job: Job, run: Run
+    test: StdioTest | CallTest, written: int, rules: Rules | None, job: Job, run: Run
 ) -> Comparison:
     """Compare in a process of its own, which gets the file as it is; without rules, decode it.
 
     Where that fails, the expected answer is compared with itself: if it fails there too, that is
     the problem's fault; else the answer was made to take too much.
     """
-    own = _as_written(test) or b"" if tried else b""
-    asked = json.dumps([isinstance(test, StdioTest), [asdict(rules) for rules in tried]])
+    own = (rules and _as_written(test)) or b""
+    asked = json.dumps([isinstance(test, StdioTest), rules and asdict(rules)])
     data = asked.encode() + b"\n" + own
-    cpu_s = (_CPU_S if tried else _DECODING_S) + _CPU_S_PER_MIB * len(data) / 2**20
+    cpu_s = (_CPU_S if rules else _DECODING_S) + _CPU_S_PER_MIB * len(data) / 2**20
     request = {
         "kind": "compare",
         "cpu_s": cpu_s,
@@ -295,7 +297,7 @@ def _compared_apart(
     found = ask(written)
     if not found.fault:
         return found
-    if tried and (again := ask(own)).fault:
+    if rules and (again := ask(own)).fault:
         return replace(again, reason=f"of the expected one, too, {found.reason}")
     return replace(found, fault=False)
 

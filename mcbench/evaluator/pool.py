@@ -64,7 +64,7 @@ class Job:
                 self.files.append(os.dup(content))
             else:
                 self.files.append(portable.memory_file(name))
-                write_all(self.files[-1], content)
+                portable.write_all(self.files[-1], content)
         for name in ("stdout", "stderr", "result"):
             self.files.append(portable.memory_file(name))
 
@@ -103,18 +103,6 @@ class Job:
 def size_of(descriptor: int) -> int:
     """Bytes in a file."""
     return os.fstat(descriptor).st_size
-
-
-def read_all(descriptor: int) -> bytes:
-    """The whole content of a file."""
-    return os.pread(descriptor, size_of(descriptor), 0)
-
-
-def write_all(descriptor: int, content: bytes) -> None:
-    """Write from the start of a file."""
-    done = 0
-    while done < len(content):
-        done += os.pwrite(descriptor, memoryview(content)[done:], done)
 
 
 @dataclass(eq=False)

@@ -34,6 +34,18 @@ def memory_file(name: str) -> int:
     return descriptor
 
 
+def read_all(descriptor: int) -> bytes:
+    """The whole content of a file."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write from the start of a file."""
+    done = 0
+    while done < len(content):
+        done += os.pwrite(descriptor, memoryview(content)[done:], done)
+
+
 def limit(which: int, value: int, hard: "int | None" = None) -> None:
     """Lower both limits of a resource, as far as they are not lower already.
 

@@ -270,14 +270,14 @@ def become(
     try:
         try:
             kind = request["kind"]
-            program = b"" if kind == "compare" else read_all(files[0])
+            program = b"" if kind == "compare" else portable.read_all(files[0])
             given: Any = None
             if kind == "compare":
-                given = read_all(files[1])
+                given = portable.read_all(files[1])
             elif kind == "call":
-                given = encoding.loads(read_all(files[1]))
+                given = encoding.loads(portable.read_all(files[1]))
             elif role == "test":  # the submission's process must not read it: it holds the answers
-                given = json.loads(read_all(files[1]))
+                given = json.loads(portable.read_all(files[1]))
                 sys.path.remove(os.environ["HOME"])  # where the submission may write modules
             streams = choose_streams(role, kind, files, ends)
             isolation.hide_files(layers)
@@ -295,7 +295,7 @@ def become(
         if role == "test":
             link.run_test(given)
         elif kind == "compare":
-            found = compare.run_comparison(read_all(link.RESULT), given)
+            found = compare.run_comparison(portable.read_all(link.RESULT), given)
             os.pwrite(child.RESULT, found, 0)
             status = 0
         elif kind == "stdio":
@@ -341,11 +341,6 @@ def reserve_descriptors(control: int) -> socket.socket:
     while os.dup(child.STDIN) < link.RESULT:
         pass
     return socket.socket(fileno=moved)
-
-
-def read_all(descriptor: int) -> bytes:
-    """The whole content of a file."""
-    return os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)
 
 
 if __name__ == "__main__":

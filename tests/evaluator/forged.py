@@ -14,7 +14,8 @@ from fractions import Fraction
 from mcbench.evaluator import CallTest, StdioTest, Submission
 from mcbench.evaluator.encoding import dumps
 from mcbench.evaluator.judge import job_for, judge
-from mcbench.evaluator.pool import Job, write_all
+from mcbench.evaluator.pool import Job
+from mcbench.evaluator.portable import write_all
 from mcbench.evaluator.rule_sets import rule_set
 
 MOST = 15 << 20  # what a program may return is 16 MiB

@@ -104,7 +104,7 @@ def test_the_prompts_helpers_are_not_the_submissions(evaluator):
 
 @pytest.mark.parametrize("imported", ["csv", "unittest", "asyncio", "numpy", "uuid", "helper"])
 def test_modules_that_the_submission_writes_are_not_the_tests(imported, evaluator):
-    forging = "import os\nos.pwrite(4, b'[\"AC\", \"\"]', 0)\nos._exit(0)\n"
+    forging = 'import os\nos.pwrite(4, b\'["AC", ""]\', 0)\nos._exit(0)\n'
     code = f"open('{imported}.py', 'w').write({forging!r})\ndef f(a): return 0"
     verdict, _ = verdict_of(evaluator, code, f"f(0)\nimport {imported}\nassert f(1) == 2")
     assert verdict == ("IE" if imported == "helper" else "WA")
