@@ -8,7 +8,6 @@ recorded in `Layers`, which the zygote reports to the evaluator.
 # ruff: noqa: PTH123
 
 import contextlib
-import ctypes
 import functools
 import os
 import resource
@@ -123,15 +122,6 @@ class Layers:
             self.missing |= dict.fromkeys(names, str(error))
         else:
             self.granted += names
-
-
-def default_thread_stack() -> None:
-    """Give threads an ordinary stack: their default would be the main thread's large one."""
-    attributes = ctypes.create_string_buffer(64)
-    with contextlib.suppress(OSError, AttributeError):
-        libc.call("pthread_attr_init", attributes)
-        libc.call("pthread_attr_setstacksize", attributes, ctypes.c_size_t(THREAD_STACK))
-        libc.call("pthread_setattr_default_np", attributes)
 
 
 def enter_namespaces(layers: Layers) -> None:

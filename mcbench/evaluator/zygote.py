@@ -29,6 +29,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 from types import ModuleType
 from typing import Any, NoReturn
@@ -60,7 +61,7 @@ def main() -> None:
     # Ray's workers have blocked some. The end of a child is waited for with a time limit.
     signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGCHLD})
     sys.path += sys.argv[3:]
-    isolation.default_thread_stack()
+    threading.stack_size(isolation.THREAD_STACK)  # the default is the main thread's large one
     layers = isolation.Layers()
     layers.open_totals()
     isolation.enter_namespaces(layers)
@@ -164,8 +165,6 @@ class Zygote:
                     channel.send(outcome)
         except OSError:  # the evaluator is gone, or will notice that we are
             pass
-        finally:
-            layers.scratch.remove()
 
     def run_test(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Fork, wait, clean up: how the test ended and what it used.

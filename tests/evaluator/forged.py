@@ -208,12 +208,12 @@ FAMILIES: dict[str, tuple[bytes, Callable[[int], bytes], bytes]] = {
     "set of datetimes": (
         b'["s",',
         lambda size: b",".join(
-            b'["v","datetime",%d,1,1,1,1,1,1,["v","timezone",["v","timedelta",0,%d,0]],0]' % (i, i)
-            for i in range(1, size // 80)
+            b'["v","datetime","%04d-01-01T01:01:01+01:%02d",0]' % (i % 9999 + 1, i % 60)
+            for i in range(size // 50)
         ),
         b"]",
     ),
-    "datetimes": (b'["l",', _repeated(b'["v","datetime",1,1,1,1,1,1,1,null,0]'), b"]"),
+    "datetimes": (b'["l",', _repeated(b'["v","datetime","0001-01-01T01:01:01",0]'), b"]"),
     "digits": (b"", lambda size: b"9" * size, b""),
     "digits of a float": (b"", lambda size: b"9" * size, b".5"),
     "long integers": (b'["l",', _repeated(b"9" * 4000), b"]"),
