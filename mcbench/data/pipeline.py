@@ -13,6 +13,7 @@ import importlib
 import json
 import multiprocessing
 import os
+import platform
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -46,7 +47,7 @@ class Stage:
 
     The code that decides the outcome is part of the cache key: the source of its module and of
     those whose functions and classes this uses, of ``modules``, which run in other processes (of a
-    package, all of its files), and the versions of ``libraries``. Subclasses hold their
+    package, all of its files), and the versions of ``libraries`` and Python. Subclasses hold their
     configuration in fields that JSON can write.
     """
 
@@ -123,7 +124,7 @@ class Shard:
 @cache
 def code_version(modules: tuple[str, ...], libraries: tuple[str, ...]) -> str:
     """Hash of the source of ``modules``, of this machinery and of the modules of mcbench whose
-    functions and classes these use, and the libraries' versions.
+    functions and classes these use, and the versions of the libraries and of Python.
     """
     found: set[str] = set()
     waiting = [__name__, *modules]
@@ -137,7 +138,8 @@ def code_version(modules: tuple[str, ...], libraries: tuple[str, ...]) -> str:
         for folder in getattr(sys.modules[name], "__path__", ()):
             files |= set(map(str, Path(folder).glob("*.py")))
     versions = [f"{name} {metadata.version(name)}" for name in ("pyarrow", *libraries)]
-    return digest([*(Path(file).read_bytes() for file in sorted(files)), *versions])
+    python = platform.python_version()
+    return digest([*(Path(file).read_bytes() for file in sorted(files)), *versions, python])
 
 
 def _module_of(value: Any) -> str:

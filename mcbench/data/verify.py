@@ -89,6 +89,7 @@ class Verify(BatchStage):
 
     name: ClassVar[str] = "verify"
     modules: ClassVar[tuple[str, ...]] = ("mcbench.evaluator",)  # limits are verdicts, too
+    libraries: ClassVar[tuple[str, ...]] = ("numpy", "pytest")  # that programs and tests run in
     in_workers: ClassVar[bool] = False
     batch_rows: ClassVar[int | None] = 64
 

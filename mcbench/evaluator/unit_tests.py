@@ -141,6 +141,10 @@ class _Plugin:
     def pytest_exception_interact(self, call: Any) -> None:
         self.error = self.error or call.excinfo.value
 
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.error = UnsupportedError(f"pytest cannot collect it: {report.longreprtext}")
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
             self.told = report.longreprtext
