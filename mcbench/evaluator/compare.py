@@ -473,8 +473,11 @@ def compare_written(data: bytes, expected: Any, rules: Rules | None, text: bool)
     try:
         actual = encoding.loads(data)
     except ValueError:
-        return Comparison(None, "the returned value is damaged")
+        return DAMAGED
     return compare_values(expected, actual, rules) if rules else Comparison("decoded")
+
+
+DAMAGED = Comparison(None, "the returned value is damaged")
 
 
 def as_text(data: bytes) -> str:

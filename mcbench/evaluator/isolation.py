@@ -29,9 +29,6 @@ MAX_FILES = 256
 # not memory use. The limit proper is on resident memory and enforced by the zygote.
 ADDRESS_SLACK = 1 << 30
 THREAD_STACK = 8 << 20
-# Of a sandbox beyond a test's limit, where a control group caps it: the zygote, the scratch
-# directory, the three outputs, what the kernel holds for it.
-MEMORY_SLACK = 512 << 20
 SECCOMP = "system call filter (seccomp)"
 LANDLOCK = "file filter (Landlock)"
 MEMORY_FILES = "files in memory"
@@ -249,8 +246,7 @@ def confine_zygote(layers: Layers) -> None:
     if layers.group is not None:
         try:
             layers.group.join()
-            layers.group.limit(usage.PROCESSES, 2 * MAX_PROCESSES)
-            layers.granted += [usage.BY_GROUP.format(kind) for kind in layers.group.counts]
+            layers.granted.append(usage.BY_GROUP)
         except OSError:
             layers.group = None
     portable.limit(resource.RLIMIT_CORE, 0)

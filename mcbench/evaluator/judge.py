@@ -258,7 +258,10 @@ def result_of(
 def _by_function(test: StdioTest | CallTest, data: bytes, rule_set: RuleSet) -> Comparison:
     """By the checker, or by another evaluator's rules: in this process."""
     is_text = isinstance(test, StdioTest)
-    value: Any = compare.as_text(data) if is_text else encoding.loads(data)
+    try:
+        value: Any = compare.as_text(data) if is_text else encoding.loads(data)
+    except ValueError:  # more digits than this process reads
+        return compare.DAMAGED
     if rule_set.name != "microcoder":
         return rule_set.compare(test.expected, value, is_text)
     assert callable(test.checker)

@@ -179,10 +179,6 @@ class Zygote:
             pids: list[int] = []
             ended: portable.Ended = {}
             self.layers.count_processes_anew()
-            if self.layers.group is not None:
-                self.layers.group.limit(
-                    usage.MEMORY, request["memory_bytes"] + isolation.MEMORY_SLACK
-                )
             for role in ("submission", "test") if ends else ("submission",):
                 pid = os.fork()
                 if pid == 0:
