@@ -7,7 +7,7 @@ anything else that is derived from a builtin type is reduced to it. Nothing is e
 `mcbench.evaluator.link` adds what only two processes that can ask each other need.
 
 What was encoded may be forged: to decode it can take any time (keys of one hash) and much memory.
-Where that counts, the caller does it in a process with limits.
+Where that counts, the caller does it in a process with limits, or asks for `plain` values only.
 """
 
 import json
@@ -49,14 +49,17 @@ def dumps(value: object, other: Other | None = None, items_of: ItemsOf | None = 
         raise TypeError("a deeply nested value") from None
 
 
-def loads(data: bytes, other_of: OtherOf | None = None) -> object:
+def loads(data: bytes, other_of: OtherOf | None = None, plain: bool = False) -> object:
     """Decode what `dumps` wrote; the data is untrusted. ``other_of`` decodes what ``other`` made.
 
+    With ``plain`` there are scalars, lists, tuples and dicts whose keys stand for themselves, which
+    take time and memory in proportion to the bytes whatever these are.
+
     Raises:
-        ValueError: anything that `dumps` cannot have written.
+        ValueError: anything that `dumps` cannot have written, or that is not plain.
     """
     try:
-        return _Unpacker(other_of).unpack(json.loads(data))
+        return _Unpacker(other_of, plain).unpack(json.loads(data))
     except (TypeError, AttributeError, LookupError, RecursionError, ArithmeticError) as error:
         raise ValueError(f"not an encoded value ({error})") from None
 
@@ -139,8 +142,9 @@ def _pack_scalar(value: Any) -> object:
 
 
 class _Unpacker:
-    def __init__(self, other_of: OtherOf | None) -> None:
+    def __init__(self, other_of: OtherOf | None, plain: bool) -> None:
         self.other_of = other_of
+        self.plain = plain
 
     def unpack(self, item: Any) -> Any:
         if not isinstance(item, list):
@@ -148,9 +152,13 @@ class _Unpacker:
                 raise ValueError("a bare JSON object is no encoded value")
             return item
         tag, rest = item[0], item[1:]
+        if self.plain and tag in _NEED_HASHES:
+            raise ValueError(f"not plain: {tag!r}")
         if tag in _TYPE_OF:
             return _TYPE_OF[tag](self.unpacked(rest))
         if tag == "d":
+            if self.plain and not all(_is_plain_key(key) for key, _ in rest):
+                raise ValueError("not plain: keys whose hashes may have been chosen")
             return {self.unpack(key): self.unpack(value) for key, value in rest}
         if tag in _SCALARS:
             (text,) = rest
@@ -175,6 +183,12 @@ class _Unpacker:
 
 
 _NOT_PLAIN = {list, dict}
+_NEED_HASHES = ("s", "z", "v")  # or are values of the library
+
+
+def _is_plain_key(key: Any) -> bool:
+    """Text, whose hash is random, or a number of which few have the same."""
+    return not isinstance(key, list) and not (isinstance(key, int) and abs(key) >= _INT_BOUND)
 
 
 def _not_finite(text: str) -> float:

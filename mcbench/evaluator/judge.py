@@ -1,7 +1,7 @@
 """From a test to what the sandbox gets to know of it, and from what it reports to a verdict.
 
 This is the trusted side. Here is accepted what equals the expected output byte by byte, and
-compared what is a short text; all else, which may have been forged to take time or memory, is
+compared what is small and plain; all else, which may have been forged to take time or memory, is
 compared by a further job, in a sandbox that only does that.
 """
 
@@ -156,7 +156,8 @@ _SHOWN = 80  # characters of a line of the program, in a message
 
 # What a program wrote, and may have forged --------------------------------------------------------
 
-_SHORT = 16 << 10  # bytes of text that are compared here
+_SMALL = 16 << 10  # bytes that are compared here
+_FEW = 500  # brackets in them, and so levels
 # Of a process that compares, beside what it has for each MiB of the expected answer.
 _CPU_S, _DECODING_S, _CPU_S_PER_MIB = 2.0, 0.5, 4.0
 _MEMORY, _MEMORY_PER_BYTE = 512 << 20, 64
@@ -176,26 +177,44 @@ def _answered(
     by_function = rule_set.name != "microcoder" or test.checker is not None
     if size > _most_bytes(test, by_function):
         return replace(ran, verdict="WA", message=f"{size} bytes, far more than an answer has")
-    if by_function:
-        if rule_set.name == "microcoder" and isinstance(test.checker, CheckerProgram):
-            return check(job, test, ran, run)
-        found = None if is_text else _compared_apart(test, written, None, job, run)
-        if found is None or found.accepted:
+    if not by_function:
+        found = _by_rules(submission, test, job, written, run)
+    elif rule_set.name == "microcoder" and isinstance(test.checker, CheckerProgram):
+        return check(job, test, ran, run)
+    else:
+        found = Comparison("decoded")
+        if not (is_text or _is_plain(written, size)):
+            found = _compared_apart(test, written, None, job, run)
+        if found.accepted:
             found = _by_function(test, read_all(written), rule_set)
-        return result_of(test, ran, written, found)
-    expected = _as_written(test)
+    return result_of(test, ran, written, found)
+
+
+def _by_rules(
+    submission: Submission, test: StdioTest | CallTest, job: Job, written: int, run: Run
+) -> Comparison:
+    is_text, size, expected = isinstance(test, StdioTest), size_of(written), _as_written(test)
+    if expected is None:
+        return Comparison(None, "no function can return the expected value")
+    if size == len(expected) and read_all(written) == expected:
+        return Comparison("exact")
     rules = rules_of(test)
     if not rules.stated_tolerance and _is_real(submission, test):
         rules = replace(rules, real=True)
-    if expected is None:
-        found = Comparison(None, "no function can return the expected value")
-    elif size == len(expected) and read_all(written) == expected:
-        found = Comparison("exact")
-    elif is_text and size <= _SHORT and not test.any_order:
-        found = compare.compare_written(read_all(written), test.expected, rules, is_text)
-    else:
-        found = _compared_apart(test, written, rules, job, run)
-    return result_of(test, ran, written, found)
+    if not test.any_order and (size <= _SMALL if is_text else _is_plain(written, size)):
+        return compare.compare_written(read_all(written), test.expected, rules, is_text)
+    return _compared_apart(test, written, rules, job, run)
+
+
+def _is_plain(written: int, size: int) -> bool:
+    """Whether a value is so small and simple that it can be decoded here, whatever it is."""
+    if size > _SMALL or (data := read_all(written)).count(b"[") > _FEW:
+        return False
+    try:
+        encoding.loads(data, plain=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _most_bytes(test: StdioTest | CallTest, by_function: bool) -> float:

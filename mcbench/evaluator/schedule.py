@@ -63,7 +63,11 @@ class LocalSandboxes:
             UserError: an argument of a test cannot be sent.
         """
         call = _Call(submissions, early_exit, self.output_bytes, self.rule_set, cancelled)
-        side_by_side([partial(slot.work, call) for slot in self._slots], cancelled)
+        # A second thread prepares and judges while the test of the first one runs; near the end it
+        # would only wait in line.
+        least = 0, 2 * len(self._slots)
+        tasks = [partial(slot.work, call, waiting) for waiting in least for slot in self._slots]
+        side_by_side(tasks, cancelled)
         return [call.result(index) for index in range(len(submissions))]
 
     def close(self) -> None:
@@ -143,10 +147,11 @@ class _Slot:
 
     def __init__(self, worker: Worker) -> None:
         self.workers = {worker.flavour: worker}
+        self.running = threading.Lock()
 
-    def work(self, call: _Call) -> None:
-        """Judge tests until there are none left, or the call is cancelled."""
-        while place := call.next():
+    def work(self, call: _Call, least: int) -> None:
+        """Judge tests while more than ``least`` wait, and the call is not cancelled."""
+        while len(call.waiting) > least and (place := call.next()):
             index, number = place
             submission = call.submissions[index]
             job = job_for(submission, number, call.output_bytes, _flavour(submission, number))
@@ -163,20 +168,23 @@ class _Slot:
 
     def _run(self, job: Job, cancelled: threading.Event) -> dict[str, Any]:
         """How a job ended; it is repeated where that was our own failure."""
-        worker = self.workers.setdefault(job.flavour, Worker(job.flavour))
-        if not worker.running:
-            worker.restart()
-        for _ in range(_ATTEMPTS):
-            try:
-                outcome = worker.run(job, cancelled)
-            except OSError:
+        with self.running:
+            if cancelled.is_set():
+                raise CancelledError
+            worker = self.workers.setdefault(job.flavour, Worker(job.flavour))
+            if not worker.running:
                 worker.restart()
-                outcome = {"failure": "the sandbox process died"}
-            except CancelledError:
-                worker.restart()  # the zygote is mid-test
-                raise
-            if "failure" not in outcome:
-                return outcome
+            for _ in range(_ATTEMPTS):
+                try:
+                    outcome = worker.run(job, cancelled)
+                except OSError:
+                    worker.restart()
+                    outcome = {"failure": "the sandbox process died"}
+                except CancelledError:
+                    worker.restart()  # the zygote is mid-test
+                    raise
+                if "failure" not in outcome:
+                    return outcome
         raise _FailedError(outcome["failure"])
 
 
