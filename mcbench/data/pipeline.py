@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import platform
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -112,12 +113,13 @@ class Shard:
 
 def code_of_stages() -> str:
     """Hash of what decides the outcome of any stage beside its configuration."""
-    return code_version(("data", "evaluator"), _LIBRARIES)  # limits of the sandbox are verdicts
+    # Limits of the sandbox are verdicts, and so is what programs and tests run in.
+    return digest([platform.python_version(), code_version(("data", "evaluator"), _LIBRARIES)])
 
 
 _LIBRARIES = (
     "datasketch", "ftfy", "markdownify", "numpy", "pandas", "py3langid", "pyarrow", "pylatexenc",
-    "scipy",
+    "pytest", "scipy",
 )  # fmt: skip
 
 

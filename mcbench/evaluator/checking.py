@@ -10,11 +10,14 @@ import inspect
 import json
 import os
 import re
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 from mcbench.evaluator.compare import Comparison
 from mcbench.evaluator.pool import Job, size_of
+from mcbench.evaluator.portable import read_all
 from mcbench.evaluator.submission import Checker, CheckerProgram, StdioTest, TestResult
 
 
@@ -99,13 +102,29 @@ _real.flush()
 """
 
 
-def check_job(job: Job, test: StdioTest, ran: TestResult) -> Job:
-    """The run of the checker on what ``job``'s program printed; ``ran`` is how that went."""
-    stdout = job.outputs().stdout  # no longer than an answer can be: `judge` has looked
-    return _job(job, "check", test, os.pread(stdout, size_of(stdout), 0), ran)
+def check(job: Job, test: StdioTest, ran: TestResult, run: Callable[[Job], Any]) -> TestResult:
+    """The verdict of a test's checker on what ``job``'s program printed; ``ran`` is how that went.
+
+    One that fails is run again, on the expected answer: if it fails there, it is the problem's
+    fault, IE. An empty expected answer is a stand-in, on which any checker may fail; then only one
+    that lacks a module or a name is at fault.
+    """
+    # No longer than an answer can be: `judge` has looked.
+    decided = _decision(job, test, read_all(job.stdout), run)
+    if decided == "right":
+        return replace(ran, strategy="checker")
+    if decided == "wrong":
+        return replace(ran, verdict="WA", message="the checker refused")
+    failed = replace(ran, verdict="WA", message=f"the checker failed on the answer: {decided}")
+    if test.expected.strip() or _LACKING.match(decided):
+        expected = test.expected.encode("utf-8", "surrogateescape")
+        if _decision(job, test, expected, run) not in ("right", "wrong"):
+            return replace(failed, verdict="IE", message=f"the problem's own: {failed.message}")
+    return failed
 
 
-def _job(job: Job, stage: str, test: StdioTest, printed: bytes, ran: TestResult) -> Job:
+def _decision(job: Job, test: StdioTest, printed: bytes, run: Callable[[Job], Any]) -> str:
+    """That of a checker, "right" or "wrong"; or how it failed."""
     checker = test.checker
     assert isinstance(checker, CheckerProgram)
     given = {
@@ -123,34 +142,15 @@ def _job(job: Job, stage: str, test: StdioTest, printed: bytes, ran: TestResult)
         "output_bytes": job.request["output_bytes"],
     }
     data = json.dumps(given).encode() + b"\n" + printed
-    return Job(job.key, request, _HARNESS.encode(), data, job.flavour, stage, ran)
-
-
-def checked(job: Job, outcome: dict[str, Any], test: StdioTest) -> TestResult | Job:
-    """The verdict on the program, from how its checker ended.
-
-    One that fails is run again, on the expected answer: if it fails there, it is the problem's
-    fault, IE. An empty expected answer is a stand-in, on which any checker may fail; then only one
-    that lacks a module or a name is at fault.
-    """
-    assert job.ran is not None
-    ended_well = outcome["status"] == 0 and not outcome["stopped"]
-    if job.stage == "check again":
-        if ended_well:
-            return job.ran
-        return replace(job.ran, verdict="IE", message=f"the problem's own: {job.ran.message}")
-    stdout = job.outputs().stdout
-    last = os.pread(stdout, _WORD, max(0, size_of(stdout) - _WORD))
-    said = last.decode("utf-8", "replace").split()[-1:]
-    if ended_well and said == ["right"]:
-        return replace(job.ran, strategy="checker")
-    if ended_well and said == ["wrong"]:
-        return replace(job.ran, verdict="WA", message="the checker refused")
-    error = job.outputs().last_line() or f"it used too much {outcome['stopped']}"
-    failed = replace(job.ran, verdict="WA", message=f"the checker failed on the answer: {error}")
-    if not test.expected.strip() and not _LACKING.match(error):
-        return failed
-    return _job(job, "check again", test, test.expected.encode("utf-8", "surrogateescape"), failed)
+    with closing(Job(request, _HARNESS.encode(), data, job.flavour)) as checking:
+        outcome = run(checking)
+        size = size_of(checking.stdout)
+        said = os.pread(checking.stdout, _WORD, max(0, size - _WORD)).decode("utf-8", "replace")
+        decided = said.split()[-1:]
+        if outcome["status"] == 0 and not outcome["stopped"] and decided in (["right"], ["wrong"]):
+            return decided[0]
+        used_up = outcome["stopped"] and f"it used too much {outcome['stopped']}"
+        return checking.last_line() or used_up or "it came to no decision"
 
 
 _LACKING = re.compile("(ModuleNotFound|Import|Name)Error")

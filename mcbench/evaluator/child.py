@@ -8,6 +8,7 @@ import __future__
 
 import atexit
 import builtins
+import functools
 import gc
 import io
 import os
@@ -95,9 +96,12 @@ def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
 
     def define_and_call() -> None:
         sys.setrecursionlimit(leetcode.RECURSION_LIMIT)
-        bound = _enter("solution", code)
+        bound, name = _enter("solution", code), call["fn_name"]
+        given = functools.partial(bound[name]) if callable(bound.get(name)) else None
+        if given:  # the program can use it, and is seen to have none of its own
+            bound[name] = given
         _define(code, bound)
-        function = _resolve(bound, call["fn_name"], code)
+        function = _resolve(bound, name, given)
         args[:] = leetcode.with_nodes(function, args, bound)
         value = function(*args)
         if isinstance(value, (CoroutineType, AsyncGeneratorType)):
@@ -110,9 +114,7 @@ def run_call(code: bytes, call: dict[str, Any], args: list[Any]) -> int:
         except TypeError as error:
             raise TypeError(f"cannot compare {error}") from None
         os.ftruncate(RESULT, 0)
-        offset = 0
-        while offset < len(data):
-            offset += os.pwrite(RESULT, data[offset:], offset)
+        portable.write_all(RESULT, data)
 
     return _run(define_and_call, code)
 
@@ -195,26 +197,14 @@ def _define(code: bytes, names: dict[str, Any]) -> None:
             futures = compiled.co_flags & _FUTURES
 
 
-def _resolve(bound: dict[str, Any], fn_name: str, code: bytes) -> Callable[..., Any]:
+def _resolve(bound: dict[str, Any], fn_name: str, given: Any) -> Callable[..., Any]:
     solution = bound.get("Solution")
     if isinstance(solution, type) and hasattr(solution, fn_name):
         return getattr(solution(), fn_name)
     function = bound.get(fn_name)
-    if callable(function) and (function is not _names.get(fn_name) or _binds(code, fn_name)):
+    if callable(function) and function is not given:
         return function
     raise NameError(f"neither class Solution nor the module defines {fn_name!r}")
-
-
-def _binds(code: bytes, name: str) -> bool:
-    """Whether the program itself binds a name that is imported for it as well."""
-    import symtable  # rarely needed
-
-    program = code.partition(b"\0")[2].decode("utf-8", "replace")
-    table = symtable.symtable(program, "main.py", "exec")
-    if name not in table.get_identifiers():
-        return False
-    symbol = table.lookup(name)
-    return symbol.is_assigned() or symbol.is_imported()
 
 
 def _run(body: Callable[[], None], code: bytes) -> int:

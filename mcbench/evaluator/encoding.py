@@ -208,19 +208,12 @@ _SCALARS: dict[Any, Callable[[Any], Any]] = {
 # Values of the library ---------------------------------------------------------------------------
 
 
-def _time_parts(value: Any) -> tuple[Any, ...] | None:
-    if type(value.tzinfo) not in _ZONE:
-        return None
-    return value.hour, value.minute, value.second, value.microsecond, value.tzinfo, value.fold
+def _clock_parts(value: Any) -> tuple[Any, ...] | None:
+    return (value.isoformat(), value.fold) if type(value.tzinfo) in (_NONE, timezone) else None
 
 
-def _datetime_parts(value: datetime) -> tuple[Any, ...] | None:
-    clock = _time_parts(value)
-    return clock and (value.year, value.month, value.day, *clock)
-
-
-def _folded(kind: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *parts: kind(*parts[:-1], fold=parts[-1])
+def _from_clock(kind: Any) -> Callable[..., Any]:
+    return lambda text, fold: kind.fromisoformat(text).replace(fold=fold)
 
 
 _FACTORIES = {kind.__name__: kind for kind in (list, int, set, dict, str, float, tuple, bool)}
@@ -238,15 +231,13 @@ def _defaultdict(factory: str | None, items: dict[Any, Any]) -> Any:
 
 
 _NONE = type(None)
-_ZONE = (_NONE, timezone)
-_CLOCK = (*[int] * 4, _ZONE, int)
 # Type: name, its parts (None where it has no encoding), their types, what makes it of these.
 _LIBRARY: dict[type, tuple[str, Callable[[Any], Any], tuple[Any, ...], Callable[..., Any]]] = {
     Fraction: ("Fraction", attrgetter("numerator", "denominator"), (int, int), Fraction),
     Decimal: ("Decimal", lambda v: (str(v),), (str,), Decimal),
-    date: ("date", attrgetter("year", "month", "day"), (int,) * 3, date),
-    datetime: ("datetime", _datetime_parts, (*[int] * 3, *_CLOCK), _folded(datetime)),
-    time: ("time", _time_parts, _CLOCK, _folded(time)),
+    date: ("date", lambda v: (v.isoformat(),), (str,), date.fromisoformat),
+    datetime: ("datetime", _clock_parts, (str, int), _from_clock(datetime)),
+    time: ("time", _clock_parts, (str, int), _from_clock(time)),
     timedelta: ("timedelta", attrgetter("days", "seconds", "microseconds"), (int,) * 3, timedelta),
     timezone: ("timezone", lambda v: (v.utcoffset(None),), (timedelta,), timezone),
     deque: ("deque", lambda v: (list(v), v.maxlen), (list, (int, _NONE)), deque),

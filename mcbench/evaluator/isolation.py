@@ -8,7 +8,6 @@ recorded in `Layers`, which the zygote reports to the evaluator.
 # ruff: noqa: PTH123
 
 import contextlib
-import ctypes
 import functools
 import os
 import resource
@@ -30,13 +29,9 @@ MAX_FILES = 256
 # not memory use. The limit proper is on resident memory and enforced by the zygote.
 ADDRESS_SLACK = 1 << 30
 THREAD_STACK = 8 << 20
-# Of a sandbox beyond a test's limit, where a control group caps it: the zygote, the scratch
-# directory, the three outputs, what the kernel holds for it.
-MEMORY_SLACK = 512 << 20
 SECCOMP = "system call filter (seccomp)"
 LANDLOCK = "file filter (Landlock)"
 MEMORY_FILES = "files in memory"
-HANDLES = "process handles (pidfd)"
 USER = "unprivileged user"
 NETWORK, IPC, PIDS, ROOT = "network namespace", "ipc namespace", "pid namespace", "own root"
 _USERS = 1_000_000, 1 << 24  # the first number for users of sandboxes, and how many there are
@@ -85,20 +80,10 @@ class Layers:
         self.own_pages = 0, 0, 0  # of the zygote, see `usage.pages`
         self._last_pid = -1  # sets the number that the next process follows on
         self.ruleset = -1  # of Landlock, for each child to put on
-        # What serves instead of these is in `portable`.
-        for name, make, argument in (
-            (MEMORY_FILES, "memfd_create", "attempt"),
-            (HANDLES, "pidfd_open", os.getpid()),
-        ):
-            try:
-                os.close(getattr(os, make)(argument))
-            except (OSError, AttributeError) as error:
-                self.missing[name] = str(error)
-
-    @property
-    def handles(self) -> bool:
-        """Whether there are process handles."""
-        return HANDLES not in self.missing
+        try:
+            os.close(os.memfd_create("attempt"))
+        except (OSError, AttributeError) as error:  # what serves instead is in `portable`
+            self.missing[MEMORY_FILES] = str(error)
 
     @property
     def together(self) -> bool:
@@ -134,15 +119,6 @@ class Layers:
             self.missing |= dict.fromkeys(names, str(error))
         else:
             self.granted += names
-
-
-def default_thread_stack() -> None:
-    """Give threads an ordinary stack: their default would be the main thread's large one."""
-    attributes = ctypes.create_string_buffer(64)
-    with contextlib.suppress(OSError, AttributeError):
-        libc.call("pthread_attr_init", attributes)
-        libc.call("pthread_attr_setstacksize", attributes, ctypes.c_size_t(THREAD_STACK))
-        libc.call("pthread_setattr_default_np", attributes)
 
 
 def enter_namespaces(layers: Layers) -> None:
@@ -270,8 +246,7 @@ def confine_zygote(layers: Layers) -> None:
     if layers.group is not None:
         try:
             layers.group.join()
-            layers.group.limit(usage.PROCESSES, 2 * MAX_PROCESSES)
-            layers.granted += [usage.BY_GROUP.format(kind) for kind in layers.group.counts]
+            layers.granted.append(usage.BY_GROUP)
         except OSError:
             layers.group = None
     portable.limit(resource.RLIMIT_CORE, 0)
@@ -338,6 +313,22 @@ def kill_everything(layers: Layers, children: list[int], ended: dict[int, Any]) 
             os.kill(-1, signal.SIGKILL)
     else:
         portable.kill_groups(children, ended)
+
+
+def kill_descendants() -> None:
+    """Kill all that descends from this process, of which it has become the parent."""
+    for _ in range(_KILL_ATTEMPTS):
+        below = usage.descendants()
+        if not below:
+            return
+        portable.kill_groups(below, {})
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        signal.sigtimedwait({signal.SIGCHLD}, _KILL_SECONDS)
+
+
+_KILL_ATTEMPTS, _KILL_SECONDS = 100, 0.05  # for what forks meanwhile, or takes time to end
 
 
 def reap_orphans(layers: Layers) -> None:

@@ -116,8 +116,7 @@ class Link:
         self.remotes: Any = weakref.WeakValueDictionary()
         self.mirrors: dict[int, type] = {}
         self.questions = 0
-        self.looked_up = False  # whether it has shown us a value of its own
-        self.missing: set[str] = set()  # names that neither it nor the test has
+        self.looked_up = False  # whether it has shown us a value of its own, or lacks a name
         self.broken: SubmissionEndedError | None = None
         self.ends: list[Exception] = []  # that C code may swallow, until seen to be handled
         self.left: dict[types.FrameType, int] = {}  # where frames have ended since these
@@ -196,6 +195,22 @@ class Link:
                 case _:
                     raise self._break(_DAMAGED)
 
+    def look_up(self, name: str) -> Any:
+        """A global name of the submission's.
+
+        Raises:
+            KeyError: it has none such.
+        """
+        asked = self.questions
+        try:
+            value = self.ask("global", name)
+        except KeyError:
+            self.looked_up = True
+            raise KeyError(name) from None
+        self.questions = asked
+        self.looked_up |= type(value) is not remote.Remote  # a class of Python's own is used here
+        return value
+
     def insist_on_handling(self) -> None:
         """What the submission raised has met a handler, and not ended the test's iteration.
 
@@ -217,12 +232,12 @@ class Link:
             self.left[frame] = frame.f_lasti
 
     def _was_handled(self, error: BaseException) -> bool:
-        """Whether Python code has handled it: the outermost frame that has a handler went on.
+        """Whether Python code has handled it: the outermost frame that it reached went on.
 
-        Where C code clears an exception, all such frames were ended by it: where it was raised
-        (after a `with`), or where one that the handlers are not for is raised again. The loop
-        `async for` and much of the library (`heapq.merge`, `collections.abc`) are Python code that
-        takes it for the end of the data; a task keeps what its coroutine raised.
+        Where C code clears an exception, it has ended that frame before: where it was raised (after
+        a `with`), or where one that the handlers are not for is raised again. Much of the library
+        (`heapq.merge`, `collections.abc`) is Python code that takes it for the end of the data, as
+        `async for` does; a task keeps what its coroutine raised.
         """
         trace = error.__traceback__
         if trace is None:  # who handled it has removed that
@@ -230,21 +245,14 @@ class Link:
         import dis  # rarely needed, and loaded it would make every fork dearer
 
         frame, code = trace.tb_frame, trace.tb_frame.f_code
-        if code.co_flags & _COROUTINE and not isinstance(error, StopAsyncIteration):
-            return True
+        if isinstance(error, StopAsyncIteration) or code.co_flags & _COROUTINE:
+            return not isinstance(error, StopAsyncIteration)
         end = self.left.get(frame, -2)
         again = {(dis.opmap["RERAISE"], level) for level in range(3)}
         again.add((dis.opmap["RAISE_VARARGS"], 0))  # a bare `raise`
         through = end == trace.tb_lasti or (*code.co_code[end : end + 2],) in again
-        handlers = [
-            code.co_code[entry.target]
-            for entry in vars(dis)["_parse_exception_table"](code)
-            if entry.start <= trace.tb_lasti < entry.end
-        ]
-        loops = handlers == [dis.opmap["END_ASYNC_FOR"]]
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
-        protocol = module in sys.stdlib_module_names and module not in _HANDLERS
-        return bool(handlers) and not (through or loops or protocol)
+        return not through and (module not in sys.stdlib_module_names or module in _HANDLERS)
 
     def answer(self, question: list[Any]) -> None:
         """Do what the other end asked for."""
@@ -332,10 +340,9 @@ _CHANGEABLE = (list, dict, set, collections.deque, bytearray)
 
 def serve(names: dict[str, Any]) -> None:
     """In the submission's process: answer until the test's process is gone."""
+    _OPERATIONS["global"] = names.__getitem__
     link = Link(lambda operation, _: operation in _OPERATIONS, trusting=True)
     try:
-        wanted = link.receive()[0]
-        link.send({name: names[name] for name in wanted if name in names})
         while True:
             _, *question = link.receive()
             link.answer(question)
@@ -370,7 +377,7 @@ def _verdict_on(error: BaseException, link: Link) -> str:
         return "RE"
     if isinstance(error, (ModuleNotFoundError, unit_tests.UnsupportedError)):
         return "IE"
-    if not (link.questions or link.looked_up or link.missing):
+    if not (link.questions or link.looked_up):
         return "IE"
     return "WA" if isinstance(error, AssertionError) else "RE"
 
@@ -381,25 +388,19 @@ def _run(test: dict[str, Any], link: Link) -> None:
     setup, code = (ast.parse(test[part].removeprefix("\ufeff")) for part in ("setup", "code"))
     entry_point = test["entry_point"]
     unit_tests.prepare(test["setup"] + test["code"])
-    names: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
-    wanted, modules, needed = _names_in([*ast.walk(setup), *ast.walk(code)])
-    # What Python itself has is never asked of the submission.
-    names |= {module: __import__(module) for module in modules if module != entry_point}
-    wanted -= names.keys() | vars(builtins).keys()
-    link.send(sorted(wanted | ({entry_point} if entry_point else set())))
-    found = link.receive()[0]
-    if not isinstance(found, dict):
-        raise link._break(_DAMAGED)
-    if entry_point and entry_point not in found:
-        raise link._break(f"the submission does not define {entry_point!r}")
-    # A class of Python's own, as a value, is used here.
-    link.looked_up = any(type(value) is not remote.Remote for value in found.values())
-    link.missing = (needed & wanted) - found.keys()
-    names |= {name: value for name, value in found.items() if name in wanted}
-    vars(sys.modules.setdefault(_SOLUTION, types.ModuleType(_SOLUTION))).update(found)
+    nodes = [*ast.walk(setup), *ast.walk(code)]
+    attributes = (node.value for node in nodes if isinstance(node, ast.Attribute))
+    modules = {value.id for value in attributes if isinstance(value, ast.Name)}
+    names: dict[str, Any] = {"__name__": "__main__"}
+    names["__builtins__"] = _Further(link, names, modules & sys.stdlib_module_names - {entry_point})
+    sys.modules[_SOLUTION] = _Solution(link)
+    try:
+        found = entry_point and link.look_up(entry_point)
+    except KeyError:
+        raise link._break(f"the submission does not define {entry_point!r}") from None
     exec(compile(setup, "setup", "exec", dont_inherit=True), names)
     if entry_point:
-        names[entry_point] = names["candidate"] = found[entry_point]
+        names[entry_point] = names["candidate"] = found
         _keep_apart(code, entry_point)
     ended = None
     try:
@@ -413,40 +414,37 @@ def _run(test: dict[str, Any], link: Link) -> None:
         raise ended
 
 
+class _Further(dict[str, Any]):
+    """What a test's names are looked up in that are none of its own: Python's, modules of the
+    library that it uses without an import, the submission's.
+    """
+
+    def __init__(self, link: Link, names: dict[str, Any], modules: set[str]) -> None:
+        super().__init__(vars(builtins))
+        self.link, self.names, self.modules = link, names, modules
+
+    def __missing__(self, name: str) -> Any:
+        known = __import__(name) if name in self.modules else self.link.look_up(name)
+        return self.names.setdefault(name, known)
+
+
 _SOLUTION = "solution"  # the module that tests import the submission as
+
+
+class _Solution(types.ModuleType):
+    def __init__(self, link: Link) -> None:
+        super().__init__(_SOLUTION)
+        vars(self).update(_link=link, __all__=())  # any name is found without an import
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] != "__":
+            with contextlib.suppress(KeyError):
+                return self._link.look_up(name)
+        raise AttributeError(f"module {_SOLUTION!r} has no attribute {name!r}")
+
+
 _FUNCTIONS = ("FunctionDef", "AsyncFunctionDef")
 _DEFINITIONS = (*_FUNCTIONS, "ClassDef")
-
-
-def _names_in(nodes: list[Any]) -> tuple[set[str], set[str], set[str]]:
-    """All names that a test uses; those that are modules; those that it does not bind itself."""
-    names, dotted, aliases = set(), [], {_SOLUTION}
-    bound, imported = set(), set()
-    for node in nodes:
-        match type(node).__name__:
-            case "Name":
-                names.add(node.id)
-                if type(node.ctx).__name__ != "Load":
-                    bound.add(node.id)
-            case "Attribute" if hasattr(node.value, "id"):
-                dotted.append((node.value.id, node.attr))
-            case "ImportFrom" if node.module == _SOLUTION:
-                imported |= {alias.name for alias in node.names} - {"*"}
-            case "Import" | "ImportFrom":
-                bound |= {(a.asname or a.name).partition(".")[0] for a in node.names}
-                aliases |= {a.asname for a in node.names if a.name == _SOLUTION and a.asname}
-            case "arg":
-                bound.add(node.arg)
-            case "FunctionDef" | "AsyncFunctionDef" | "ClassDef" | "ExceptHandler":
-                bound.add(node.name)
-    texts = {getattr(node, "value", "") for node in nodes if type(node).__name__ == "Constant"}
-    by_text = names & {"getattr", "hasattr", "importlib"} and {_SOLUTION} & (names | texts)
-    imported |= {attribute for name, attribute in dotted if name in aliases or by_text}
-    imported |= {
-        text for text in texts if by_text and isinstance(text, str) and text.isidentifier()
-    }
-    modules = {name for name, _ in dotted} & sys.stdlib_module_names
-    return names | imported, modules, (names - bound) | imported
 
 
 def _keep_apart(code: Any, entry_point: str) -> None:

@@ -74,35 +74,22 @@ def _candidates(ours: _Group, theirs: _Group, match: Match, near: Near) -> list[
 
 def _all_paired(candidates: list[list[int]]) -> bool:
     """Whether each of ours gets a place of its own: bipartite matching by augmenting paths."""
-    place_of: dict[int, int] = {}
     owner: dict[int, int] = {}
-    for start in range(len(candidates)):
-        reached: dict[int, int] = {}  # place: by whose wish
-        queue = [start]
-        free = None
-        for own in queue:  # grows
-            for place in candidates[own]:
-                if place not in reached:
-                    reached[place] = own
-                    queue += [owner[place]] if place in owner else []
-            free = next((place for place in candidates[own] if place not in owner), None)
-            if free is not None:
-                break
-        if free is None:
-            return False
-        while free is not None:  # who gives a place up takes the one that it was reached from
-            own = reached[free]
-            owner[free] = own
-            before = place_of.get(own)
-            place_of[own], free = free, before
-    return True
+
+    def finds_place(own: int, tried: set[int]) -> bool:
+        for place in candidates[own]:
+            if place not in tried:
+                tried.add(place)
+                if place not in owner or finds_place(owner[place], tried):
+                    owner[place] = own
+                    return True
+        return False
+
+    return all(finds_place(own, set()) for own in range(len(candidates)))
 
 
 def _run(numbers: list[float], wanted: float, near: Near) -> range:
     """The places in sorted numbers of those near to the wanted one."""
-    first = last = bisect_left(numbers, wanted)
-    while first > 0 and near(wanted, numbers[first - 1]):
-        first -= 1
-    while last < len(numbers) and near(wanted, numbers[last]):
-        last += 1
+    first = bisect_left(numbers, True, key=lambda n: n >= wanted or near(wanted, n))
+    last = bisect_left(numbers, True, key=lambda n: n > wanted and not near(wanted, n))
     return range(first, last)

@@ -1,4 +1,4 @@
-"""The evaluator's side of a zygote: start it, talk to it without blocking, replace it."""
+"""The evaluator's side of a zygote: start it, have it run a job, replace it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any
 
 from mcbench.evaluator import portable
 from mcbench.evaluator.isolation import in_words
-from mcbench.evaluator.submission import TestResult
 
 _log = logging.getLogger(__name__)
 _ZYGOTE = Path(__file__).with_name("zygote.py")
@@ -30,75 +29,70 @@ _STACK_BYTES = 1 << 30
 _START_SECONDS = 30.0
 _START_ATTEMPTS = 5
 _GRACE_SECONDS = 10.0  # beyond a test's longest time, before the zygote itself counts as dead
+_POLL_SECONDS = 0.25
 
 _STDERR_KEPT = 4096
 COMPARING = "comparing"  # the flavour of workers that run no program
 
 _said: set[str] = set()
+_starting = threading.Lock()  # whose limit on the stack is this process's
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """The files that a program wrote to. Nothing is read before its size was seen."""
-
-    stdout: int
-    stderr: int
-    result: int
-
-    @property
-    def largest(self) -> int:
-        """Bytes in the largest of them."""
-        return max(map(size_of, (self.stdout, self.stderr, self.result)))
-
-    def last_error(self) -> str:
-        """The end of standard error."""
-        start = max(0, size_of(self.stderr) - _STDERR_KEPT)
-        return os.pread(self.stderr, _STDERR_KEPT, start).decode("utf-8", "replace")
-
-    def last_line(self) -> str:
-        """Of standard error."""
-        return self.last_error().strip().rsplit("\n", 1)[-1][:300]
-
-
-def size_of(descriptor: int) -> int:
-    """Bytes in a file."""
-    return os.fstat(descriptor).st_size
+class CancelledError(Exception):
+    """The call was given up while a job ran."""
 
 
 @dataclass
 class Job:
-    """One test on its way: ``key`` is the scheduler's, ``request`` its description.
+    """One run in a sandbox: ``request`` describes it.
 
     Program, input and outputs are nameless files that both sides hold, in memory where there are
     such; only their descriptors and ``request`` pass through the socket.
     """
 
-    key: tuple[int, int]
     request: dict[str, Any]
-    code: bytes
+    code: bytes | int  # a number is the descriptor of a file that is there
     data: bytes
     flavour: str = "plain"  # of the worker that is to run it
-    stage: str = "run"  # of the judgement: what follows is a comparison or a checker's run
-    ran: TestResult | None = None  # of a later stage: how the program itself went
-    written: int = -1  # of a comparison: the file that the program wrote, instead of code
-    failures: int = 0
-    deadline: float = 0.0
     files: list[int] = field(default_factory=list)
 
     def open(self) -> None:
-        """Fresh files, also for a repeated test: the first run may have written to all of them."""
+        """Fresh files, also for a repeated run: the first may have written to all of them."""
         self.close()
-        if self.written >= 0:
-            self.files.append(os.dup(self.written))
-        for name, content in (("code", self.code), ("input", self.data))[self.written >= 0 :]:
-            self.files.append(portable.memory_file(name))
-            write_all(self.files[-1], content)
+        for name, content in (("code", self.code), ("input", self.data)):
+            if isinstance(content, int):
+                self.files.append(os.dup(content))
+            else:
+                self.files.append(portable.memory_file(name))
+                portable.write_all(self.files[-1], content)
         for name in ("stdout", "stderr", "result"):
             self.files.append(portable.memory_file(name))
 
-    def outputs(self) -> Outputs:
-        """What the test wrote; to be read before `close`."""
-        return Outputs(*self.files[2:])
+    # What was written is to be read before `close`, and nothing before its size was seen.
+
+    @property
+    def stdout(self) -> int:
+        """The file that standard output went to."""
+        return self.files[2]
+
+    @property
+    def result(self) -> int:
+        """The file for what a function returned, a test or a comparison has found."""
+        return self.files[4]
+
+    @property
+    def largest(self) -> int:
+        """Bytes in the largest of the files written to."""
+        return max(map(size_of, self.files[2:]))
+
+    def last_error(self) -> str:
+        """The end of standard error."""
+        start = max(0, size_of(self.files[3]) - _STDERR_KEPT)
+        return os.pread(self.files[3], _STDERR_KEPT, start).decode("utf-8", "replace")
+
+    def last_line(self) -> str:
+        """Of standard error."""
+        return self.last_error().strip().rsplit("\n", 1)[-1][:300]
 
     def close(self) -> None:
         """Let go of the files. Idempotent."""
@@ -106,26 +100,21 @@ class Job:
             os.close(self.files.pop())
 
 
-def write_all(descriptor: int, content: bytes) -> None:
-    """Write from the start of a file."""
-    done = 0
-    while done < len(content):
-        done += os.pwrite(descriptor, memoryview(content)[done:], done)
+def size_of(descriptor: int) -> int:
+    """Bytes in a file."""
+    return os.fstat(descriptor).st_size
 
 
 @dataclass(eq=False)
 class Worker:
-    """A zygote and the jobs it was given, in order.
+    """A zygote, which runs one job at a time.
 
     ``flavour`` is what the zygote has loaded: "plain" for the usual modules of the standard
-    library, "numpy" for numpy as well, where it is installed, COMPARING for what compares answers
-    and runs no program.
-
-    A job that is not at the head has not been started: when the zygote dies it is innocent.
+    library, "numpy" or "pytest" for that as well, COMPARING for what compares answers and runs no
+    program.
     """
 
     flavour: str = "plain"
-    jobs: deque[Job] = field(default_factory=deque)
     layers: dict[str, Any] = field(default_factory=dict)
     running: bool = False  # a zygote was started and not stopped since
     _process: subprocess.Popen[bytes] = field(init=False)
@@ -133,9 +122,12 @@ class Worker:
     _zygote_pid: int = 0  # where it is not in a pid namespace of its own
 
     def start(self) -> None:
-        """Start the zygote; `finish_start` waits until it is ready, so that several start at once.
+        """Start the zygote, and wait for its greeting, which names the isolation layers it got.
 
         The environment is emptied: it may hold secrets, and hashing must not depend on it.
+
+        Raises:
+            RuntimeError: the zygote did not come up.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         command = [sys.executable, "-I", "-S", "-B", str(_ZYGOTE), str(theirs.fileno())]
@@ -158,14 +150,7 @@ class Worker:
             )
         self._channel = portable.Channel(ours)
         self.running = True
-
-    def finish_start(self) -> None:
-        """Wait for the zygote's greeting, which names the isolation layers it got.
-
-        Raises:
-            RuntimeError: the zygote did not come up.
-        """
-        self._channel.socket.settimeout(_START_SECONDS)
+        ours.settimeout(_START_SECONDS)
         greeting = None
         with contextlib.suppress(OSError):
             greeting = self._channel.receive()
@@ -175,7 +160,7 @@ class Worker:
         self.layers = greeting[0]
         self._zygote_pid = self.layers.pop("pid")
         _say(self.layers)
-        self._channel.socket.setblocking(False)
+        ours.settimeout(_POLL_SECONDS)
 
     def restart(self) -> None:
         """Replace the zygote.
@@ -183,71 +168,42 @@ class Worker:
         Raises:
             RuntimeError: none came up in several attempts.
         """
+        self.stop()
         for _ in range(_START_ATTEMPTS - 1):
             with contextlib.suppress(RuntimeError):
-                return self._start_anew()
-        return self._start_anew()
-
-    def _start_anew(self) -> None:
-        self.stop()
-        self.start()
-        self.finish_start()
+                return self.start()
+        return self.start()
 
     @property
     def pid(self) -> int:
         """Process id of the zygote's supervisor."""
         return self._process.pid
 
-    def fileno(self) -> int:
-        """The control socket, for a selector."""
-        return self._channel.socket.fileno()
-
-    def give(self, job: Job) -> None:
-        """Hand over one more job.
+    def run(self, job: Job, cancelled: threading.Event) -> dict[str, Any]:
+        """Have a job run: how it ended. Its files hold then what it has written.
 
         Raises:
-            OSError: the zygote is gone.
+            OSError: the zygote is gone, or overdue; it is to be replaced.
+            CancelledError: so was the call; the zygote still runs the job.
         """
-        self.jobs.append(job)
-        if len(self.jobs) == 1:
-            self._start_clock()
         job.open()
-        self._channel.send({**job.request, "id": job.key}, job.files)
-
-    def read(self) -> tuple[list[tuple[Job, dict[str, Any]]], bool]:
-        """The outcomes that have arrived, each with its job; whether the zygote is still there.
-
-        One that was killed with jobs unread resets the connection: what it said before counts.
-        """
-        outcomes: list[tuple[Job, dict[str, Any]]] = []
-        try:
-            while received := self._channel.receive():
-                outcome = received[0]
-                if not self.jobs or list(self.jobs[0].key) != outcome.get("id"):
-                    return outcomes, False  # it belongs to no job
-                outcomes.append((self.jobs.popleft(), outcome))
-                self._start_clock()
-        except BlockingIOError:
-            return outcomes, True
-        except (OSError, ValueError):
-            pass
-        return outcomes, False
-
-    def _start_clock(self) -> None:
-        if self.jobs:
-            head = self.jobs[0]
-            longest = portable.MOST_WALL * head.request["wall_s"]
-            head.deadline = time.monotonic() + longest + _GRACE_SECONDS
-
-    @property
-    def overdue(self) -> bool:
-        """Whether the zygote missed the deadline of the job it runs."""
-        return bool(self.jobs) and time.monotonic() > self.jobs[0].deadline
-
-    def _kill_zygote(self) -> None:
-        if self._zygote_pid:  # the supervisor's child, so the number is still its own
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._zygote_pid, signal.SIGKILL)
+        self._channel.send(job.request, job.files)
+        longest = portable.MOST_WALL * job.request["wall_s"] + _GRACE_SECONDS
+        deadline = time.monotonic() + longest
+        while True:
+            try:
+                received = self._channel.receive()
+            except TimeoutError:
+                if cancelled.is_set():
+                    raise CancelledError from None
+                if time.monotonic() > deadline:
+                    raise
+            except ValueError as error:
+                raise OSError(f"not a message: {error}") from None
+            else:
+                if received is None:
+                    raise OSError("the sandbox process is gone")
+                return received[0]
 
     def stop(self) -> None:
         """Kill the zygote and everything below it. Idempotent."""
@@ -262,9 +218,11 @@ class Worker:
                 except subprocess.TimeoutExpired:
                     kill()
             self._process.wait()
-        for job in self.jobs:
-            job.close()
-        self.jobs.clear()
+
+    def _kill_zygote(self) -> None:
+        if self._zygote_pid:  # the supervisor's child, so the number is still its own
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._zygote_pid, signal.SIGKILL)
 
 
 def _say(layers: dict[str, Any]) -> None:
@@ -274,22 +232,6 @@ def _say(layers: dict[str, Any]) -> None:
         _log.warning("sandboxes: %s", in_words(layers["granted"], layers["missing"]))
 
 
-def started(workers: list[Worker]) -> list[Worker]:
-    """Start workers side by side; all or none.
-
-    Raises:
-        RuntimeError: one did not come up.
-    """
-    with contextlib.ExitStack() as stack:
-        for worker in workers:
-            stack.callback(worker.stop)
-            worker.start()
-        for worker in workers:
-            worker.finish_start()
-        stack.pop_all()
-    return workers
-
-
 def _package_folders() -> list[str]:
     """Where installed packages are; not what path files add, such as this project's own folder."""
     return list(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))
@@ -297,12 +239,13 @@ def _package_folders() -> list[str]:
 
 @contextlib.contextmanager
 def _large_stack() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
-    wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
-    try:
-        yield
-    finally:
+    with _starting:
+        soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+        wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+            resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))

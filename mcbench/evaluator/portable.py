@@ -4,24 +4,18 @@ Standard library only: the zygote loads this file. Each feature is tried, and wh
 (often by a container's filter) done in a way that works everywhere.
 """
 
-import collections
 import contextlib
 import json
 import os
 import resource
-import select
 import signal
 import socket
-import struct
-import time
 from typing import Any
 
 MAX_PACKET = 1 << 16
 SHARED_USER_PROCESSES = 512  # beyond those the user has, where the limit counts all of them
 # A test that waits for a processor does not use up its wall time, but ends after so many times it.
 MOST_WALL = 5
-_PIDS = struct.Struct("=2i")
-_SHORTEST_POLL_MS, _POLLS = 1, 8
 
 
 def memory_file(name: str) -> int:
@@ -38,6 +32,18 @@ def memory_file(name: str) -> int:
     os.unlink(path)  # noqa: PTH108
     os.fchmod(descriptor, 0o666)  # a sandbox's user may open it as /dev/stdin
     return descriptor
+
+
+def read_all(descriptor: int) -> bytes:
+    """The whole content of a file."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write from the start of a file."""
+    done = 0
+    while done < len(content):
+        done += os.pwrite(descriptor, memoryview(content)[done:], done)
 
 
 def limit(which: int, value: int, hard: "int | None" = None) -> None:
@@ -98,39 +104,6 @@ def in_fork(action: Any) -> None:
 Ended = dict[int, tuple[int, Any]]  # status and resource usage by process id
 
 
-class ChildWatch:
-    """Waits for a child, and for the hang-up of the control socket, at the same time.
-
-    Without ``handles`` (pidfd) it asks again and again: each time after an eighth of the time that
-    has passed, so that a short test waits little and a long one costs little.
-    """
-
-    def __init__(self, pid: int, control: socket.socket, handles: bool, ended: Ended) -> None:
-        self.pid = pid
-        self.ended = ended
-        self.started = time.monotonic()
-        self.poller = select.poll()
-        self.poller.register(control, 0)
-        self.handle = os.pidfd_open(pid) if handles else -1
-        if handles:
-            self.poller.register(self.handle, select.POLLIN)
-
-    def wait(self, milliseconds: int) -> "str | None":
-        """What happened first: "ended", "hang-up" or, within the time, nothing."""
-        if self.handle < 0:
-            passed = int((time.monotonic() - self.started) * 1000)
-            milliseconds = min(milliseconds, max(_SHORTEST_POLL_MS, passed // _POLLS))
-        ready = [descriptor for descriptor, _ in self.poller.poll(milliseconds)]
-        if self.handle in ready or (self.handle < 0 and reap(self.pid, self.ended, os.WNOHANG)):
-            return "ended"
-        return "hang-up" if ready else None
-
-    def close(self) -> None:
-        """Let go of the handle."""
-        if self.handle >= 0:
-            os.close(self.handle)
-
-
 def reap(pid: int, ended: Ended, options: int = 0) -> bool:
     """Take note of a child's end, once; whether it has ended."""
     if pid not in ended:
@@ -155,46 +128,20 @@ def kill_groups(pids: "list[int]", ended: Ended) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-class Lifeline:
-    """A pipe from the zygote to its supervisor: it closes when the zygote ends, however it does.
-
-    The zygote writes which tests it runs, for a supervisor that has no other way to find them. Its
-    children close their copy before they run a submission.
-    """
-
-    def __init__(self) -> None:
-        self.reader, self.writer = os.pipe()
-        os.set_blocking(self.writer, False)
-        self.running: list[int] = []
-
-    def tell(self, pids: "list[int]") -> None:
-        """In the zygote: these tests run now."""
-        with contextlib.suppress(OSError):  # no supervisor: the evaluator's end is seen anyway
-            os.write(self.writer, _PIDS.pack(*[*pids, 0, 0][:2]))
-
-    def broken(self, seconds: float) -> bool:
-        """In the supervisor: whether the zygote ended within that time."""
-        if not select.select([self.reader], [], [], seconds)[0]:
-            return False
-        if data := os.read(self.reader, 512 * _PIDS.size):
-            self.running = [pid for pid in _PIDS.unpack(data[-_PIDS.size :]) if pid]
-        return not data
-
-
 # Messages ---------------------------------------------------------------------------------------
 
 
 class Channel:
-    """JSON messages, each with a fixed number of descriptors, over a stream socket.
+    """JSON messages in turn, each with a fixed number of descriptors, over a stream socket.
 
     A message is a line. (Packet sockets, which would need no lines, are not everywhere.)
     """
 
     def __init__(self, connection: socket.socket, files: int = 0) -> None:
         self.socket = connection
-        self._files = files
-        self._data = b""
-        self._received: collections.deque[int] = collections.deque()
+        self._most = 2 * files
+        self._data = b""  # of a message that has not come in whole
+        self._received: list[int] = []
 
     def send(self, message: "dict[str, Any]", files: "list[int] | None" = None) -> None:
         """Send one message.
@@ -212,14 +159,15 @@ class Channel:
         """The next message with its descriptors; None when the other end was closed.
 
         Raises:
-            BlockingIOError: none has arrived, on a socket that does not wait.
+            TimeoutError: none has arrived within the socket's time.
             ValueError: what arrived is no message.
         """
-        while b"\n" not in self._data:
-            part, files, _, _ = socket.recv_fds(self.socket, MAX_PACKET, 2 * self._files)
+        while not self._data.endswith(b"\n"):
+            part, files, _, _ = socket.recv_fds(self.socket, MAX_PACKET, self._most)
             if not part:
                 return None
             self._data += part
             self._received += files
-        line, _, self._data = self._data.partition(b"\n")
-        return json.loads(line), [self._received.popleft() for _ in range(self._files)]
+        data, files = self._data, self._received
+        self._data, self._received = b"", []
+        return json.loads(data), files

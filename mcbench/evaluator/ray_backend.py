@@ -1,9 +1,8 @@
 """The evaluator's sandboxes on the machines of a Ray cluster: ``Evaluator(backend="ray")``.
 
-Each actor has one sandbox. Submissions travel to it in small chunks, of which
-an actor has two at most, the one it judges and the next: that hides the way there and back, keeps
-the load even, and bounds what is under way. As on one machine, expected outputs reach the actor
-but no sandboxed process.
+Each actor has one sandbox, and a thread here that feeds it. Submissions travel to it in small
+chunks, which keeps the load even and bounds what is under way. As on one machine, expected outputs
+reach the actor but no sandboxed process.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mcbench.errors import UserError
-from mcbench.evaluator.schedule import LocalSandboxes
+from mcbench.evaluator.schedule import LocalSandboxes, side_by_side
 from mcbench.evaluator.submission import Result, Submission, TestResult
 from mcbench.ray_session import ray_session
 
-_DEPTH = 2  # chunks an actor has at a time
 _MOST = 16  # submissions in a chunk
 _CHUNKS_EACH = 8  # for an even load, an actor gets about that many, if there are enough
 _MAX_LOSSES = 2  # actors that a submission may bring down before it is given up
@@ -37,8 +36,6 @@ class _Actor:
 
     handle: Any
     starting: Any
-    chunks: dict[Any, list[int]] = field(default_factory=dict)
-    """Under way, by the reference to the results; the first one is being judged."""
 
 
 class RaySandboxes:
@@ -62,9 +59,11 @@ class RaySandboxes:
             self._ray = stack.enter_context(ray_session(address, workers))
             stack.callback(self._end_actors)
             self._class = self._ray.remote(SandboxActor)
-            for _ in range(workers):
-                self._start()
-            self._wait_for(workers)
+            self._actors = [self._started() for _ in range(workers)]
+            deadline = time.monotonic() + _START_SECONDS
+            while not all(self._is_up(actor) for actor in self._actors):
+                if time.monotonic() > deadline:
+                    raise self._too_few()
             self._stack = stack.pop_all()
 
     def close(self) -> None:
@@ -77,118 +76,78 @@ class RaySandboxes:
         """The results in the order of ``submissions``; incomplete ones if the call is cancelled.
 
         Raises:
-            UserError: a submission holds what cannot be sent to another machine.
-            RuntimeError: an actor could not start its sandbox, or no actor could be started.
+            UserError: a submission holds what cannot be sent to another machine, or no actor could
+                be started in place of lost ones.
+            RuntimeError: an actor could not start its sandbox.
         """
         self._calls += 1
-        call = _Call(submissions, early_exit, self._calls, len(self._actors))
-        try:
-            while not cancelled.is_set():
-                self._feed(call)
-                if not call.waiting and not any(actor.chunks for actor in self._actors):
-                    break
-                self._advance(call)
-        finally:
-            self._abandon(call)
+        call = _Call(submissions, early_exit, self._calls, len(self._actors), cancelled)
+        places = range(len(self._actors))
+        side_by_side([partial(self._work, place, call) for place in places], cancelled)
+        if call.waiting and not cancelled.is_set():
+            raise self._too_few()
         return [result or Result(()) for result in call.results]
 
-    @property
-    def _up(self) -> list[_Actor]:
-        return [actor for actor in self._actors if actor.starting is None]
+    def _work(self, place: int, call: _Call) -> None:
+        """Have an actor judge until nothing waits."""
+        deadline = time.monotonic() + _START_SECONDS
+        while call.waiting and not call.cancelled.is_set() and time.monotonic() < deadline:
+            if self._is_up(self._actors[place]) and (chunk := call.next()):
+                self._judge(place, call, chunk)
+                deadline = time.monotonic() + _START_SECONDS
 
-    def _feed(self, call: _Call) -> None:
-        for depth in range(1, _DEPTH + 1):
-            for actor in self._up:
-                if call.waiting and len(actor.chunks) < depth:
-                    chunk = call.waiting.popleft()
-                    programs = [call.submissions[index] for index in chunk]
-                    try:
-                        reference = actor.handle.evaluate.remote(
-                            call.number, programs, call.early_exit
-                        )
-                    except (TypeError, RecursionError) as error:
-                        raise UserError(
-                            f"a submission cannot be sent to another machine: {error}"
-                        ) from error
-                    actor.chunks[reference] = chunk
-
-    def _advance(self, call: _Call) -> None:
-        if not self._up:
-            self._wait_for(1)
-            return
-        for actor, reference in self._answers(self._actors, _POLL_SECONDS):
-            if reference is actor.starting:
-                self._joined(actor)
-            else:
-                self._take(call, actor, reference)
-
-    def _answers(self, actors: Sequence[_Actor], seconds: float) -> list[tuple[_Actor, Any]]:
-        """An answer that has come within the time, if one has, and whose it is."""
-        awaited = {
-            reference: (actor, reference)
-            for actor in actors
-            for reference in (actor.chunks if actor.starting is None else [actor.starting])
-        }
-        ready, _ = self._ray.wait(list(awaited), num_returns=1, timeout=seconds)
-        return [awaited[reference] for reference in ready]
-
-    def _take(self, call: _Call, actor: _Actor, reference: Any) -> None:
+    def _judge(self, place: int, call: _Call, chunk: list[int]) -> None:
+        actor = self._actors[place].handle
+        programs = [call.submissions[index] for index in chunk]
         try:
+            reference = actor.evaluate.remote(call.number, programs, call.early_exit)
+        except (TypeError, RecursionError) as error:
+            raise UserError(f"a submission cannot be sent to another machine: {error}") from error
+        try:
+            while not self._ray.wait([reference], timeout=_POLL_SECONDS)[0]:
+                if call.cancelled.is_set():
+                    self._ray.get(actor.cancel.remote(call.number))
             results = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
             raise RuntimeError(f"an evaluator actor failed: {error.cause}") from error
-        except self._ray.exceptions.RayError:
-            # Lost, and replaced; only what it was judging is suspected of having brought it down.
-            for position, chunk in enumerate(actor.chunks.values()):
-                call.repeat(chunk, suspected=position == 0)
-            self._actors.remove(actor)
-            self._kill(actor)
-            self._start()
-            return
-        for index, result in zip(actor.chunks.pop(reference), results, strict=True):
-            call.results[index] = result
+        except self._ray.exceptions.RayError:  # lost
+            self._kill(self._actors[place])
+            self._actors[place] = self._started()
+            call.repeat(chunk)
+        else:
+            for index, result in zip(chunk, results, strict=True):
+                call.results[index] = result
 
-    def _abandon(self, call: _Call) -> None:
-        """Have the actors stop what they still judge of a call, and wait until they have."""
-        for actor in self._actors:
-            asked = [actor.handle.cancel.remote(call.number)] if actor.chunks else []
-            for reference in (*asked, *actor.chunks):
-                with contextlib.suppress(self._ray.exceptions.RayError):
-                    self._ray.get(reference)
-            actor.chunks.clear()
-
-    def _start(self) -> None:
+    def _started(self) -> _Actor:
         handle = self._class.options(
-            num_cpus=1, max_concurrency=_DEPTH + 1, max_restarts=0, scheduling_strategy="SPREAD"
+            num_cpus=1, max_concurrency=2, max_restarts=0, scheduling_strategy="SPREAD"
         ).remote(*self._settings)
-        self._actors.append(_Actor(handle, handle.isolation.remote()))
+        return _Actor(handle, handle.isolation.remote())
 
-    def _joined(self, actor: _Actor) -> None:
-        try:
-            self.isolation = self._ray.get(actor.starting)
-        except self._ray.exceptions.RayActorError as error:
-            self._actors.remove(actor)
-            cause = str(error).strip().splitlines()[-1]
-            raise RuntimeError(f"an evaluator actor could not be started: {cause}") from error
-        actor.starting = None
+    def _is_up(self, actor: _Actor) -> bool:
+        """Whether an actor can judge; waits for it a moment."""
+        if actor.starting is not None:
+            if not self._ray.wait([actor.starting], timeout=_POLL_SECONDS)[0]:
+                return False
+            try:
+                self.isolation = self._ray.get(actor.starting)
+            except self._ray.exceptions.RayActorError as error:
+                cause = str(error).strip().splitlines()[-1]
+                raise RuntimeError(f"an evaluator actor could not be started: {cause}") from error
+            actor.starting = None
+        return True
 
-    def _wait_for(self, count: int) -> None:
-        """Wait until ``count`` actors can judge."""
-        deadline = time.monotonic() + _START_SECONDS
-        while len(self._up) < count:
-            starting = [actor for actor in self._actors if actor.starting is not None]
-            for actor, _ in self._answers(starting, 1.0):
-                self._joined(actor)
-            if time.monotonic() > deadline:
-                free = self._ray.available_resources().get("CPU", 0)
-                raise UserError(
-                    f"only {len(self._up)} of {count} evaluator actors were up within "
-                    f"{_START_SECONDS:g} s; each takes one CPU of the Ray cluster, of which "
-                    f"{free:g} are free"
-                )
+    def _too_few(self) -> UserError:
+        up = sum(self._is_up(actor) for actor in self._actors)
+        free = self._ray.available_resources().get("CPU", 0)
+        return UserError(
+            f"only {up} of {len(self._actors)} evaluator actors were up within "
+            f"{_START_SECONDS:g} s; each takes one CPU of the Ray cluster, of which {free:g} are "
+            "free"
+        )
 
     def _end_actors(self) -> None:
-        closing = [actor.handle.close.remote() for actor in self._up]
+        closing = [actor.handle.close.remote() for actor in self._actors if not actor.starting]
         if closing:
             self._ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_SECONDS)
         for actor in self._actors:
@@ -203,20 +162,25 @@ class _Call:
     """One call of `RaySandboxes.evaluate`: what waits and what came of it."""
 
     def __init__(
-        self, submissions: Sequence[Submission], early_exit: bool, number: int, actors: int
-    ) -> None:
+        self, submissions: Sequence[Submission], early_exit: bool, number: int, actors: int,
+        cancelled: threading.Event,
+    ) -> None:  # fmt: skip
         self.submissions = submissions
         self.early_exit = early_exit
         self.number = number
+        self.cancelled = cancelled
         self.results: list[Result | None] = [None] * len(submissions)
         self.waiting: deque[list[int]] = deque(_chunks(len(submissions), actors))
         self._losses: dict[int, int] = {}
 
-    def repeat(self, chunk: list[int], suspected: bool) -> None:
-        """Judge a lost chunk again: a suspected one piece by piece, to find what is to blame."""
-        if not suspected:
-            self.waiting.appendleft(chunk)
-            return
+    def next(self) -> list[int] | None:
+        """The chunk that is to be judged next; None if another thread has got it."""
+        with contextlib.suppress(IndexError):
+            return self.waiting.popleft()
+        return None
+
+    def repeat(self, chunk: list[int]) -> None:
+        """Judge a lost chunk again, piece by piece, to find what is to blame."""
         for index in chunk:
             self._losses[index] = self._losses.get(index, 0) + 1
             if self._losses[index] <= _MAX_LOSSES:

@@ -3,32 +3,29 @@
 The life of one test: `judge.job_for` puts program and input (never the expected output) into files
 in memory; a worker's zygote forks a child, which runs the program under limits and writes to
 further such files; the zygote reports how it ended (status, time, memory); `judge.judge` turns that
-and the written output into a verdict, or into a further job that finds it.
+and the written output into a verdict, and has a further job run where that is to find it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
-import selectors
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator.judge import job_for, judge
-from mcbench.evaluator.pool import Job, Worker, started
-from mcbench.evaluator.rule_sets import rule_set
-from mcbench.evaluator.submission import Result, Submission, TestResult
+from mcbench.evaluator.pool import CancelledError, Job, Worker
+from mcbench.evaluator.rule_sets import RuleSet, rule_set
+from mcbench.evaluator.submission import AssertTest, Result, Submission, TestResult
 
-_MAX_FAILURES = 2  # a test whose run failed through no fault of its own is repeated once
+_ATTEMPTS = 2  # a job whose run failed through no fault of its own is repeated once
 _NUMPY = re.compile(r"\b(numpy|scipy|pandas)\b")
-
-
-def _names_numpy(given: Submission) -> bool:
-    return any(map(_NUMPY.search, (given.code, given.preamble)))
+_FOR_PYTEST = re.compile(r"\bpytest\b|^\s*(async )?def test|^class Test|TestCase\b", re.MULTILINE)
 
 
 class LocalSandboxes:
@@ -44,8 +41,13 @@ class LocalSandboxes:
             raise UserError(f"the evaluator's sandboxes need Linux, this is {sys.platform}")
         self.output_bytes = output_limit_mb << 20
         self.rule_set = rule_set(rules)
-        self.workers = started([Worker() for _ in range(count)])
-        self._slots = [_Slot({"plain": worker}) for worker in self.workers]
+        self.workers = [Worker() for _ in range(count)]
+        self._slots = [_Slot(worker) for worker in self.workers]
+        try:
+            side_by_side([worker.start for worker in self.workers], threading.Event())
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def isolation(self) -> dict[str, Any]:
@@ -60,9 +62,13 @@ class LocalSandboxes:
         Raises:
             UserError: an argument of a test cannot be sent.
         """
-        schedule = _Schedule(self, submissions, early_exit)
-        schedule.run(self._slots, cancelled)
-        return [schedule.result(index) for index in range(len(submissions))]
+        call = _Call(submissions, early_exit, self.output_bytes, self.rule_set, cancelled)
+        # A second thread prepares and judges while the test of the first one runs; near the end it
+        # would only wait in line.
+        least = 0, 2 * len(self._slots)
+        tasks = [partial(slot.work, call, waiting) for waiting in least for slot in self._slots]
+        side_by_side(tasks, cancelled)
+        return [call.result(index) for index in range(len(submissions))]
 
     def close(self) -> None:
         """End the sandboxes."""
@@ -71,38 +77,38 @@ class LocalSandboxes:
                 worker.stop()
 
 
-class _Slot:
-    """A place where one job runs at a time: a worker of each flavour, started when it is needed."""
+def side_by_side(tasks: Sequence[Callable[[], None]], cancelled: threading.Event) -> None:
+    """Do each task in a thread; ``cancelled`` is set when one fails or this thread is interrupted.
 
-    def __init__(self, workers: dict[str, Worker]) -> None:
-        self.workers = workers
+    Raises:
+        Exception: that of a task.
+    """
+    with ThreadPoolExecutor(len(tasks)) as threads:
+        try:
+            working = [threads.submit(task) for task in tasks]
+            wait(working, return_when=FIRST_EXCEPTION)
+            failed = [done for done in working if done.done() and done.exception()]
+        except BaseException:
+            cancelled.set()
+            raise
+        if failed:
+            cancelled.set()
+    for done in working:
+        done.result()
 
-    @property
-    def load(self) -> int:
-        """Jobs given and not yet finished."""
-        return sum(len(worker.jobs) for worker in self.workers.values())
 
-    def takes(self, flavour: str) -> bool:
-        """Whether a further job of that kind would wait behind, not run beside, the present one."""
-        worker = self.workers.get(flavour)
-        return self.load == (len(worker.jobs) if worker else 0)
-
-
-def _workers(slots: Sequence[_Slot]) -> list[Worker]:
-    return [worker for slot in slots for worker in slot.workers.values()]
-
-
-class _Schedule:
+class _Call:
     """One call of `LocalSandboxes.evaluate`."""
 
     def __init__(
-        self, sandboxes: LocalSandboxes, submissions: Sequence[Submission], early_exit: bool
-    ) -> None:
+        self, submissions: Sequence[Submission], early_exit: bool, output_bytes: int,
+        rules: RuleSet, cancelled: threading.Event,
+    ) -> None:  # fmt: skip
         self.submissions = submissions
         self.early_exit = early_exit
-        self.output_bytes = sandboxes.output_bytes
-        self.rule_set = sandboxes.rule_set
-        self.flavours = ["numpy" if _names_numpy(given) else "plain" for given in submissions]
+        self.output_bytes = output_bytes
+        self.rules = rules
+        self.cancelled = cancelled
         self.results: list[dict[int, TestResult]] = [{} for _ in submissions]
         # First tests of all, then second tests of all: one submission full of endless loops
         # delays the others little, and early exit saves most.
@@ -113,125 +119,83 @@ class _Schedule:
             for index, given in enumerate(submissions)
             if number < len(given.tests)
         )
-        self.retries: deque[Job] = deque()
-        self.further: deque[Job] = deque()  # comparisons, and runs of problems' own checkers
 
-    def run(self, slots: Sequence[_Slot], cancelled: threading.Event) -> None:
-        """Feed the workers until every test is judged, or the call is cancelled."""
-        with selectors.DefaultSelector() as selector:
-            for worker in _workers(slots):
-                if worker.running:
-                    selector.register(worker, selectors.EVENT_READ, worker)
-                else:  # an earlier call failed to start it
-                    self._restart(worker, selector)
+    def next(self) -> tuple[int, int] | None:
+        """Submission and test that are to be judged next."""
+        while not self.cancelled.is_set():
             try:
-                while not cancelled.is_set():
-                    self._feed(slots, selector)
-                    if not any(slot.load for slot in slots):
-                        return
-                    self._advance(_workers(slots), selector)
-            finally:
-                # Interrupted or cancelled: the zygotes are mid-test, so they are replaced.
-                for worker in _workers(slots):
-                    if worker.jobs:
-                        self._restart(worker, selector)
+                index, number = self.waiting.popleft()
+            except IndexError:
+                break
+            judged = list(self.results[index].values())
+            if not (self.early_exit and any(test.verdict != "AC" for test in judged)):
+                return index, number
+        return None
 
     def result(self, index: int) -> Result:
-        """The result of one submission; with early exit, up to its first failure."""
-        judged = self.results[index]
-        tests = []
+        """Of one submission, as far as its tests were judged."""
+        judged, tests = self.results[index], []
         for number in range(len(self.submissions[index].tests)):
             tests.append(judged.get(number, TestResult("IE", message="the test was not run")))
             if self.early_exit and tests[-1].verdict != "AC":
                 break
         return Result(tuple(tests))
 
-    def _feed(self, slots: Sequence[_Slot], selector: selectors.BaseSelector) -> None:
-        # A second job per slot hides the round trip; near the end it would only wait in line.
-        for depth in (1, 2):
-            for slot in slots:
-                while slot.load < depth:
-                    if depth == 2 and len(self.waiting) <= 2 * len(slots):
-                        break
-                    job = self._next_job(slot)
-                    if job is None:
-                        break
-                    if job.flavour not in slot.workers:
-                        self._start(job.flavour, slots, selector)
-                    worker = slot.workers[job.flavour]
-                    try:
-                        worker.give(job)
-                    except OSError:
-                        self._replace(worker, selector)
 
-    def _next_job(self, slot: _Slot) -> Job | None:
-        if self.retries:
-            return self.retries.popleft() if slot.load == 0 else None
-        if self.further and slot.takes(self.further[0].flavour):
-            return self.further.popleft()
-        while self.waiting:
-            index, number = self.waiting[0]
-            judged = self.results[index]
-            if self.early_exit and any(test.verdict != "AC" for test in judged.values()):
-                self.waiting.popleft()
-            elif slot.takes(flavour := self.flavours[index]):
-                self.waiting.popleft()
-                given = self.submissions[index]
-                return job_for((index, number), given, self.output_bytes, flavour)
-            else:
-                return None
-        return None
+class _Slot:
+    """A place where one job runs at a time: a worker of each flavour, started when it is needed."""
 
-    def _advance(self, workers: Sequence[Worker], selector: selectors.BaseSelector) -> None:
-        for key, _ in selector.select(timeout=0.25):
-            worker = key.data
-            outcomes, alive = worker.read()
-            for job, outcome in outcomes:
-                self._record(job, outcome)
-            if not alive:
-                self._replace(worker, selector)
-        for worker in workers:
-            if worker.overdue:
-                self._replace(worker, selector)
+    def __init__(self, worker: Worker) -> None:
+        self.workers = {worker.flavour: worker}
+        self.running = threading.Lock()
 
-    def _record(self, job: Job, outcome: dict[str, Any]) -> None:
-        if "failure" in outcome:
-            job.close()
-            self._failed(job, outcome["failure"])
-            return
-        index, number = job.key
-        found = judge(self.submissions[index], job, outcome, self.rule_set)
-        if isinstance(found, Job):
-            self.further.append(found)
-        else:
-            self.results[index][number] = found
-        job.close()
+    def work(self, call: _Call, least: int) -> None:
+        """Judge tests while more than ``least`` wait, and the call is not cancelled."""
+        while len(call.waiting) > least and (place := call.next()):
+            index, number = place
+            submission = call.submissions[index]
+            job = job_for(submission, number, call.output_bytes, _flavour(submission, number))
+            try:
+                run = partial(self._run, cancelled=call.cancelled)
+                found = judge(submission, number, job, run, call.rules)
+            except _FailedError as error:
+                found = TestResult("IE", message=str(error))
+            except CancelledError:
+                return
+            finally:
+                job.close()
+            call.results[index][number] = found
 
-    def _failed(self, job: Job, reason: str) -> None:
-        job.failures += 1
-        if job.failures < _MAX_FAILURES:
-            self.retries.append(job)
-        else:
-            index, number = job.key
-            self.results[index][number] = TestResult("IE", message=reason)
+    def _run(self, job: Job, cancelled: threading.Event) -> dict[str, Any]:
+        """How a job ended; it is repeated where that was our own failure."""
+        with self.running:
+            if cancelled.is_set():
+                raise CancelledError
+            worker = self.workers.setdefault(job.flavour, Worker(job.flavour))
+            if not worker.running:
+                worker.restart()
+            for _ in range(_ATTEMPTS):
+                try:
+                    outcome = worker.run(job, cancelled)
+                except OSError:
+                    worker.restart()
+                    outcome = {"failure": "the sandbox process died"}
+                except CancelledError:
+                    worker.restart()  # the zygote is mid-test
+                    raise
+                if "failure" not in outcome:
+                    return outcome
+        raise _FailedError(outcome["failure"])
 
-    def _start(
-        self, flavour: str, slots: Sequence[_Slot], selector: selectors.BaseSelector
-    ) -> None:
-        for slot, worker in zip(slots, started([Worker(flavour) for _ in slots]), strict=True):
-            slot.workers[flavour] = worker
-            selector.register(worker, selectors.EVENT_READ, worker)
 
-    def _replace(self, worker: Worker, selector: selectors.BaseSelector) -> None:
-        """The zygote died: repeat what it was given, and count it against what it was running."""
-        jobs = list(worker.jobs)
-        self._restart(worker, selector)
-        self.retries.extend(jobs[1:])
-        if jobs:
-            self._failed(jobs[0], "the sandbox process died")
+def _flavour(submission: Submission, number: int) -> str:
+    """What a worker is to have loaded for a test."""
+    test = submission.tests[number]
+    if isinstance(test, AssertTest) and _FOR_PYTEST.search(test.code):
+        return "pytest"
+    program = submission.code, submission.preamble
+    return "numpy" if any(map(_NUMPY.search, program)) else "plain"
 
-    def _restart(self, worker: Worker, selector: selectors.BaseSelector) -> None:
-        with contextlib.suppress(KeyError, ValueError):
-            selector.unregister(worker)
-        worker.restart()
-        selector.register(worker, selectors.EVENT_READ, worker)
+
+class _FailedError(Exception):
+    """No run of a job came to an end."""

@@ -6,7 +6,7 @@ the machine grants a control group (version 2), the group's own total of CPU tim
 which no process can leave.
 """
 # Plain string paths: pathlib would cost every start and every test.
-# ruff: noqa: PTH102, PTH106, PTH110, PTH116, PTH119, PTH120, PTH123, PTH208
+# ruff: noqa: PTH102, PTH106, PTH110, PTH116, PTH119, PTH123, PTH208
 
 import contextlib
 import os
@@ -14,8 +14,7 @@ import re
 import resource
 from typing import Any
 
-CPU, MEMORY, PROCESSES = "CPU time", "memory", "processes"
-BY_GROUP = "control group for {}"  # the name of a layer; without it the sum of processes counts
+BY_GROUP = "control group for CPU time"  # a layer; without it the sum of processes counts
 _MUCH = 16 << 20  # address space that may hide shared memory
 # What belongs to no process or is held for it by the kernel, and what it takes long to look at: a
 # test that has more of it uses too much memory.
@@ -29,11 +28,8 @@ _PREFIX = "mcbench-"
 
 
 class Group:
-    """A control group around a sandbox: the first place where one can be made.
-
-    That is below the group we are in, or below one that this one is in. Only where the controllers
-    are enabled there, memory and the number of processes are limited as a whole; nobody's settings
-    are changed. CPU time is counted in any group.
+    """A control group around a sandbox, below the one we are in: it counts the CPU time of all
+    processes that were ever in it. Nobody's settings are changed.
     """
 
     def __init__(self, mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> None:
@@ -48,27 +44,18 @@ class Group:
             names = [line[3:].strip() for line in file if line.startswith("0::")]
         if not points or not names:
             raise OSError("no control groups (version 2)")
-        parent = _parent(points[0], names[0])
+        parent = (points[0] + names[0]).rstrip("/")
         _sweep(parent)
         self.path = f"{parent}/{_PREFIX}{os.getpid()}"
         os.mkdir(self.path)
-        # Opened before the file system of the sandbox is made read-only.
+        # Opened before the sandbox has its own view of the file system.
         self._parent = os.open(parent, os.O_PATH | os.O_CLOEXEC)
-        self._most: dict[str, int] = {}
         try:
-            self._members = self._open("cgroup.procs", os.O_WRONLY)
-            self._time = self._open("cpu.stat", os.O_RDONLY)
+            self._members = os.open(f"{self.path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+            self._time = os.open(f"{self.path}/cpu.stat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self.remove()
             raise
-        for kind, name in ((MEMORY, "memory.max"), (PROCESSES, "pids.max")):
-            with contextlib.suppress(OSError):
-                self._most[kind] = self._open(name, os.O_WRONLY)
-        self.counts = [CPU, *self._most]
-        self._limits: dict[str, int] = {}
-
-    def _open(self, name: str, flags: int) -> int:
-        return os.open(f"{self.path}/{name}", flags | os.O_CLOEXEC)
 
     def join(self) -> None:
         """Put this process, and what it will fork, into it.
@@ -77,13 +64,6 @@ class Group:
             OSError: the system refuses it.
         """
         os.write(self._members, b"0")
-
-    def limit(self, kind: str, value: int) -> None:
-        """Limit the whole group, where that is granted."""
-        if kind in self._most and self._limits.get(kind) != value:
-            self._limits[kind] = value
-            with contextlib.suppress(OSError):
-                os.pwrite(self._most[kind], str(value).encode(), 0)
 
     def cpu_time(self) -> float:
         """Seconds that all processes have used that were ever in it."""
@@ -94,22 +74,6 @@ class Group:
         """Once all have ended; best effort."""
         with contextlib.suppress(OSError):
             os.rmdir(os.path.basename(self.path), dir_fd=self._parent)
-
-
-def _parent(point: str, name: str) -> str:
-    """The innermost group with both controllers below which one can be made, or just one at all."""
-    place, possible = (point + name).rstrip("/"), []
-    while len(place) >= len(point.rstrip("/")):
-        if os.access(place, os.W_OK | os.X_OK):
-            possible.append(place)
-        place = os.path.dirname(place)
-    if not possible:
-        raise OSError("no control group may be made here")
-    for place in possible:
-        with contextlib.suppress(OSError), open(f"{place}/cgroup.subtree_control") as file:
-            if {"memory", "pids"} <= set(file.read().split()):
-                return place
-    return possible[0]
 
 
 def _sweep(parent: str) -> None:
@@ -197,11 +161,11 @@ class Meter:
         """The test's processes."""
         if self.layers.world:
             return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-        return [*self.children, *_others(self.children)]
+        return [*self.children, *(set(descendants()) - set(self.children))]
 
 
-def _others(children: "list[int]") -> "list[int]":
-    """What descends from this process beside its children: orphans become children of it."""
+def descendants() -> "list[int]":
+    """What descends from this process, of which orphans become children: not all of very many."""
     found: list[int] = []
     queue = [os.getpid()]
     while queue and len(found) <= _PROCESSES:
@@ -212,7 +176,7 @@ def _others(children: "list[int]") -> "list[int]":
                     below = list(map(int, file.read().split()))
                 found += below
                 queue += below
-    return [pid for pid in found if pid not in children]
+    return found
 
 
 def pages(statm: str) -> "tuple[int, int, int]":

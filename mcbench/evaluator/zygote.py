@@ -25,9 +25,11 @@ import fcntl
 import gc
 import importlib
 import json
+import select
 import signal
 import socket
 import sys
+import threading
 import time
 from types import ModuleType
 from typing import Any, NoReturn
@@ -37,7 +39,7 @@ from typing import Any, NoReturn
 for _name in ("mcbench", "mcbench.evaluator"):
     sys.modules[_name] = ModuleType(_name)
     sys.modules[_name].__path__ = [os.path.dirname(os.path.abspath(__file__))]
-from mcbench.evaluator import child, encoding, isolation, link, portable, usage
+from mcbench.evaluator import child, encoding, isolation, link, portable, unit_tests, usage
 
 if sys.argv[2:3] == ["comparing"]:
     from mcbench.evaluator import compare
@@ -45,7 +47,7 @@ if sys.argv[2:3] == ["comparing"]:
 for _name in [name for name in sys.modules if name.startswith("mcbench")]:
     del sys.modules[_name]
 
-POLL_MS = 20  # how often a running child is inspected
+POLL_S = 0.02  # how often a running child is inspected
 PARENT_POLL_S = 0.5
 FILES = 5  # program, input, stdout, stderr, result
 # What a program of our own user may send us by mistake; against SIGKILL and SIGSTOP nothing helps.
@@ -56,42 +58,40 @@ def main() -> None:
     """Set up the supervisor and the zygote."""
     control = reserve_descriptors(int(sys.argv[1]))
     flavour = sys.argv[2]
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # Ray's workers have blocked some
+    # Ray's workers have blocked some. The end of a child is waited for with a time limit.
+    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGCHLD})
     sys.path += sys.argv[3:]
-    isolation.default_thread_stack()
+    threading.stack_size(isolation.THREAD_STACK)  # the default is the main thread's large one
     layers = isolation.Layers()
     layers.open_totals()
     isolation.enter_namespaces(layers)
     if not layers.world:
         layers.scratch.make_folder()
     isolation.protect_self()
-    lifeline = portable.Lifeline()
     zygote_pid = os.fork()
     if zygote_pid == 0:
         isolation.die_with_parent()
         os.setpgid(0, 0)
-        os.close(lifeline.reader)
         isolation.protect_self()
         isolation.enter_file_system(layers)
-        Zygote(control, layers, lifeline).serve(flavour)
+        Zygote(control, layers).serve(flavour)
         os._exit(0)
     control.close()
-    os.close(lifeline.writer)
-    supervise(zygote_pid, layers, lifeline)
+    supervise(zygote_pid, layers)
 
 
-def supervise(zygote_pid: int, layers: isolation.Layers, lifeline: portable.Lifeline) -> NoReturn:
+def supervise(zygote_pid: int, layers: isolation.Layers) -> NoReturn:
     """Wait for the zygote; kill it when the evaluator's process is gone."""
-    while not lifeline.broken(PARENT_POLL_S):
+    ended: portable.Ended = {}
+    while not portable.reap(zygote_pid, ended, os.WNOHANG):
         if os.getppid() != layers.evaluator_pid:
+            os.kill(zygote_pid, signal.SIGKILL)
+            portable.reap(zygote_pid, ended)
             break
-    # The end of init is the end of its namespace. Without one, sweep what was re-parented to us.
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(zygote_pid, signal.SIGKILL)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(zygote_pid, 0)
+        signal.sigtimedwait({signal.SIGCHLD}, PARENT_POLL_S)
+    # The end of init is the end of its namespace. Without one, what it leaves becomes ours.
     if not layers.world:
-        isolation.kill_everything(layers, lifeline.running, {})
+        isolation.kill_descendants()
     layers.scratch.remove()
     if layers.group is not None:
         layers.group.remove()
@@ -116,12 +116,9 @@ class EvaluatorGoneError(OSError):
 class Zygote:
     """Runs one test after another, as the evaluator asks for them."""
 
-    def __init__(
-        self, control: socket.socket, layers: isolation.Layers, lifeline: portable.Lifeline
-    ) -> None:
+    def __init__(self, control: socket.socket, layers: isolation.Layers) -> None:
         self.control = control
         self.layers = layers
-        self.lifeline = lifeline
         self.filling: list[bytes] = []
 
     def serve(self, flavour: str) -> None:
@@ -134,9 +131,11 @@ class Zygote:
         child.prepare()
         isolation.put_on_filters(layers)
         isolation.confine_zygote(layers)
-        if flavour == "numpy":
-            with contextlib.suppress(ImportError):  # then it is missing for the submission, too
+        with contextlib.suppress(ImportError):  # then it is missing for what is run, too
+            if flavour == "numpy":
                 importlib.import_module("numpy")
+            elif flavour == "pytest":
+                unit_tests.warm_up()
         os.register_at_fork = _register_at_fork  # nothing more is loaded here
         os.register_at_fork(after_in_child=forked)
         gc.collect()
@@ -163,11 +162,9 @@ class Zygote:
                 try:
                     isolation.clean_scratch(layers)
                 finally:  # where that fails, this process has had its day, but not for nothing
-                    channel.send(outcome | {"id": request["id"]})
+                    channel.send(outcome)
         except OSError:  # the evaluator is gone, or will notice that we are
             pass
-        finally:
-            layers.scratch.remove()
 
     def run_test(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Fork, wait, clean up: how the test ended and what it used.
@@ -182,17 +179,11 @@ class Zygote:
             pids: list[int] = []
             ended: portable.Ended = {}
             self.layers.count_processes_anew()
-            if self.layers.group is not None:
-                self.layers.group.limit(
-                    usage.MEMORY, request["memory_bytes"] + isolation.MEMORY_SLACK
-                )
             for role in ("submission", "test") if ends else ("submission",):
                 pid = os.fork()
                 if pid == 0:
                     become(role, request, files, ends, setup_write, self.layers)
                 pids.append(pid)
-            if not self.layers.world:
-                self.lifeline.tell(pids)
             for end in ends:
                 end.close()  # so that either process sees the other's end
             meter = usage.Meter(self.layers, pids)
@@ -203,8 +194,6 @@ class Zygote:
                 for process in pids:
                     portable.reap(process, ended)
                 isolation.reap_orphans(self.layers)
-                if not self.layers.world:
-                    self.lifeline.tell([])
             wall_s = time.monotonic() - started
             os.close(setup_write)
             setup_write = -1
@@ -231,30 +220,30 @@ class Zygote:
         """Wait until the child ends (None) or exceeds a limit ("time", "wall", "memory") or has
         too much to be looked at ("crowded").
         """
-        child_watch = portable.ChildWatch(pid, self.control, self.layers.handles, ended)
-        try:
-            wall_s = request["wall_s"]
-            deadline = child_watch.started + wall_s
-            while True:
-                happened = child_watch.wait(POLL_MS)
-                if happened == "ended":
-                    return None
-                if happened == "hang-up":
-                    raise EvaluatorGoneError
-                cpu_s, memory = meter.look()
-                if cpu_s > request["cpu_s"]:
-                    return "time"
-                if memory > request["memory_bytes"]:
-                    return "memory"
-                if meter.crowded:
-                    return "crowded"
-                if time.monotonic() > deadline:
-                    allowed_s = min(wall_s + meter.waited(), portable.MOST_WALL * wall_s)
-                    deadline = child_watch.started + allowed_s
-                    if time.monotonic() > deadline:
-                        return "wall"
-        finally:
-            child_watch.close()
+        hang_up = select.poll()
+        hang_up.register(self.control, 0)
+        wall_s = request["wall_s"]
+        started = time.monotonic()
+        deadline, next_look = started + wall_s, started + POLL_S
+        while not portable.reap(pid, ended, os.WNOHANG):
+            signal.sigtimedwait({signal.SIGCHLD}, POLL_S)
+            if (now := time.monotonic()) < next_look:  # a process of the test has ended
+                continue
+            next_look = now + POLL_S
+            if hang_up.poll(0):
+                raise EvaluatorGoneError
+            cpu_s, memory = meter.look()
+            if cpu_s > request["cpu_s"]:
+                return "time"
+            if memory > request["memory_bytes"]:
+                return "memory"
+            if meter.crowded:
+                return "crowded"
+            if now > deadline:
+                deadline = started + min(wall_s + meter.waited(), portable.MOST_WALL * wall_s)
+                if now > deadline:
+                    return "wall"
+        return None
 
 
 def become(
@@ -276,18 +265,20 @@ def become(
     try:
         try:
             kind = request["kind"]
-            program = b"" if kind == "compare" else read_all(files[0])
+            program = b"" if kind == "compare" else portable.read_all(files[0])
             given: Any = None
             if kind == "compare":
-                given = read_all(files[1])
+                given = portable.read_all(files[1])
             elif kind == "call":
-                given = encoding.loads(read_all(files[1]))
+                given = encoding.loads(portable.read_all(files[1]))
             elif role == "test":  # the submission's process must not read it: it holds the answers
-                given = json.loads(read_all(files[1]))
+                given = json.loads(portable.read_all(files[1]))
+                sys.path.remove(os.environ["HOME"])  # where the submission may write modules
             streams = choose_streams(role, kind, files, ends)
             isolation.hide_files(layers)
             place_descriptors(streams, setup_write)
             os.setsid()
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             for number in () if layers.world else DEAF_TO:
                 signal.signal(number, signal.SIG_DFL)
             isolation.confine_child(layers, request, role == "test" or kind == "compare")
@@ -299,7 +290,7 @@ def become(
         if role == "test":
             link.run_test(given)
         elif kind == "compare":
-            found = compare.run_comparison(read_all(link.RESULT), given)
+            found = compare.run_comparison(portable.read_all(link.RESULT), given)
             os.pwrite(child.RESULT, found, 0)
             status = 0
         elif kind == "stdio":
@@ -345,11 +336,6 @@ def reserve_descriptors(control: int) -> socket.socket:
     while os.dup(child.STDIN) < link.RESULT:
         pass
     return socket.socket(fileno=moved)
-
-
-def read_all(descriptor: int) -> bytes:
-    """The whole content of a file."""
-    return os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """The machinery of stages: what is computed again, what a kill leaves, what workers give."""
 
 import json
+import platform
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +23,7 @@ from mcbench.data.pipeline import (
     store_shard,
 )
 from mcbench.data.storage import decode, read_problems
+from mcbench.data.verify import Verify
 from mcbench.errors import UserError
 from mcbench.files import code_version
 
@@ -89,6 +92,21 @@ def test_stages_over_shards(tmp_path, workers):
     first, *others = [r for s in pipeline.run(KeepSmallest(), even) for r in read_problems(s.path)]
     assert (first.id, first.flags, first.difficulty) == ("t/0", ("first",), "easy")
     assert [r.id for r in others] == ["t/2"]
+
+
+@pytest.mark.parametrize("changed", ["python", "numpy", "pytest"])
+def test_a_verdict_is_as_old_as_what_runs_the_programs(monkeypatch, changed):
+    def key():
+        code_version.cache_clear()
+        return Verify(judge=None).key
+
+    known, before = metadata.version, key()
+    monkeypatch.setattr(metadata, "version", lambda name: known(name) + "!" * (name == changed))
+    if changed == "python":
+        monkeypatch.setattr(platform, "python_version", lambda: "3.99")
+    assert key() != before
+    monkeypatch.undo()
+    code_version.cache_clear()
 
 
 def test_dropped_records_are_quoted(tmp_path):

@@ -27,7 +27,6 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes root")
 
 CALLS = {
     "memfd_create": (319, 279),
-    "pidfd_open": (434, 434),
     "unshare": (272, 97),
     "landlock_create_ruleset": (444, 444),
     "prctl": (157, 167),

@@ -102,6 +102,14 @@ def test_the_prompts_helpers_are_not_the_submissions(evaluator):
     assert verdict_of(evaluator, "def root(a): return a", test, **settings)[0] == "AC"
 
 
+@pytest.mark.parametrize("imported", ["csv", "unittest", "asyncio", "numpy", "uuid", "helper"])
+def test_modules_that_the_submission_writes_are_not_the_tests(imported, evaluator):
+    forging = 'import os\nos.pwrite(4, b\'["AC", ""]\', 0)\nos._exit(0)\n'
+    code = f"open('{imported}.py', 'w').write({forging!r})\ndef f(a): return 0"
+    verdict, _ = verdict_of(evaluator, code, f"f(0)\nimport {imported}\nassert f(1) == 2")
+    assert verdict == ("IE" if imported == "helper" else "WA")
+
+
 def test_a_test_that_asks_nothing_judges_nothing(evaluator):
     verdict, message = verdict_of(evaluator, "def f(a): return 2", "assert True")
     assert verdict == "IE"

@@ -34,6 +34,11 @@ FAULTS = [
     ("x = [][0]\nassert f(1) == 1", "IndexError: list index out of range (x = [][0])"),
     ("def test_f(capsys): assert f(1) == 1", "the fixture 'capsys' is not available"),
     ("import pytest\ndef test_f():\n  with pytest.warns(Warning): f(1)", "pytest.warns is not"),
+    (
+        "import pytest\nf(1)\n@pytest.mark.parametrize('a, b', [1])\n"
+        "def test_f(a, b): assert f(a) == b",
+        "pytest cannot collect it: test.py::test_f: in",
+    ),
 ]
 
 

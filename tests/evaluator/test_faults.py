@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import random
-import select
 import signal
 import socket
 import subprocess
@@ -19,8 +18,6 @@ import mcbench.evaluator
 from benchmarks.suite import ATTACKS
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator, StdioTest, Submission
-from mcbench.evaluator.judge import job_for
-from mcbench.evaluator.pool import Worker, started
 from tests.evaluator.processes import (
     alive,
     descendants,
@@ -79,23 +76,6 @@ def test_killed_sandboxes_lose_and_fake_nothing(level):
         assert kills >= 3, "killed sandboxes were not replaced"
         sandboxes = [found - others for found in levels(os.getpid())[:2]]
     assert eventually(lambda: not alive(set.union(*sandboxes)))
-
-
-def test_what_a_zygote_said_before_it_was_killed_counts():
-    # A closed socket with jobs unread in it resets the connection, after what was written to it.
-    (worker,) = started([Worker()])
-    try:
-        for number, submission in enumerate([doubling(None), ENDLESS, ENDLESS]):
-            worker.give(job_for((number, 0), submission, 1 << 20))
-        assert select.select([worker], [], [], 30)[0]
-        zygotes = levels(worker.pid)[0]
-        kill(zygotes)
-        assert eventually(lambda: not alive(zygotes))
-        outcomes, there = worker.read()
-    finally:
-        worker.stop()
-    assert [job.key for job, _ in outcomes] == [(0, 0)]
-    assert not there
 
 
 def test_a_killed_program_has_itself_ended(evaluator):

@@ -24,7 +24,6 @@ pytestmark = on_linux
 WORLD = {"pid namespace", "own root"}
 MISSING = {  # by refused calls: the layers that are then named
     ("memfd_create",): {"files in memory"},
-    ("pidfd_open",): {"process handles (pidfd)"},
     ("mount",): WORLD,
     ("pivot_root",): WORLD,
     ("unshare",): WORLD | {"network namespace", "ipc namespace"},

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.suite.reader import blocks
 from mcbench.evaluator import StdioTest, Submission
-from mcbench.evaluator.usage import BY_GROUP, CPU, Group, _parent
+from mcbench.evaluator.usage import BY_GROUP, Group
 from tests.evaluator.machines import run
 from tests.evaluator.processes import eventually
 
@@ -77,7 +77,7 @@ def test_time_of_children_nobody_waits_for(evaluator):
 
 
 def test_a_group_counts_the_shortest_children(group, evaluator):
-    assert BY_GROUP.format(CPU) in evaluator.isolation["granted"]
+    assert BY_GROUP in evaluator.isolation["granted"]
     code = UNWAITED.format(count=400, each=0.005)
     test = evaluator.evaluate([Submission(code, [StdioTest("", "")], 1.0)])[0].tests[0]
     assert test.verdict == "TLE"
@@ -94,16 +94,6 @@ def test_a_group_counts_all_that_was_ever_in_it_and_goes(group):
     assert eventually(lambda: group.cpu_time() - before > 0.1)
     assert Path(group.path).is_dir()
     assert eventually(lambda: (group.remove(), not Path(group.path).exists())[1])
-
-
-def test_a_group_is_made_where_the_controllers_are_enabled(tmp_path):
-    own = tmp_path / "slice" / "scope"
-    own.mkdir(parents=True)
-    for folder, enabled in ((own, ""), (own.parent, "cpu memory pids\n"), (tmp_path, "cpu\n")):
-        (folder / "cgroup.subtree_control").write_text(enabled)
-    assert _parent(str(tmp_path), "/slice/scope") == str(own.parent)
-    (own.parent / "cgroup.subtree_control").write_text("cpu\n")
-    assert _parent(str(tmp_path), "/slice/scope") == str(own)
 
 
 def test_no_group_is_a_reason(tmp_path):

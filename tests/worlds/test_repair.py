@@ -164,7 +164,7 @@ class Spy:
     def evaluate(self, submissions, early_exit=False):
         for one in submissions:
             for i in range(len(one.tests)):
-                job = job_for((0, i), one, 1 << 16)
+                job = job_for(one, i, 1 << 16)
                 self.sent += [job.code.decode(), job.data.decode(), repr(job.request)]
         return self.evaluator.evaluate(submissions, early_exit=early_exit)
 
