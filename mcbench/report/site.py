@@ -17,7 +17,7 @@ from mcbench.claims import read_measurements
 from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.notebook import NotebookFailedError, run_notebook
+from mcbench.experiments.notebook import NotebookFailedError, read_notebook, run_notebook
 from mcbench.experiments.study import OWN, Study, named_by_settings, studies
 from mcbench.files import write_atomic
 from mcbench.report import ends
@@ -25,18 +25,18 @@ from mcbench.report.any_runs import notebook_of
 from mcbench.report.claims import (
     all_results,
     results_on,
-    story,
     summary_lines,
     summary_section,
     verdicts,
 )
-from mcbench.report.export import STOPPED, page_of, read_notebook
+from mcbench.report.export import STOPPED, page_of
 from mcbench.report.head import nothing_recorded
 from mcbench.report.landscape import landscape_section
 from mcbench.report.page import Ends, Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
 from mcbench.report.served import show_link
 from mcbench.report.sources import Sources
+from mcbench.report.story import story
 from mcbench.report.style import KNOWN
 from mcbench.runs.compact import read_compact
 from mcbench.runs.place import RECORDS, in_project

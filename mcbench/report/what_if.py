@@ -25,8 +25,7 @@ from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.temperature import select_temperature
 from mcbench.nano import MODEL_NAMES, model_path
 from mcbench.report.explain import Generation, raw_advantages, weighed
-from mcbench.report.own_panels import grid_values
-from mcbench.report.spread import chosen_temperatures
+from mcbench.report.spread import chosen_temperatures, grid_values
 from mcbench.report.style import arm_styles, spoken
 from mcbench.tasks import TASK_SETS, TASKS
 

@@ -14,17 +14,11 @@ from mcbench.experiments.study import Study, studies
 from mcbench.files import json_or_text
 from mcbench.report import site
 from mcbench.report.base import Figure
-from mcbench.report.claims import (
-    main_claim,
-    results_on,
-    states_sentence,
-    story,
-    summary_lines,
-    summary_section,
-)
+from mcbench.report.claims import results_on, summary_lines, summary_section
 from mcbench.report.encode import figure_spec
 from mcbench.report.page import Link, Page, Table, build_index
 from mcbench.report.provenance import provenance
+from mcbench.report.story import main_claim, states_sentence, story
 from mcbench.runs.compact import write_compact
 
 from .made import head_for, planned_records
