@@ -12,6 +12,7 @@ import socket
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -91,6 +92,11 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
         file.write(line.encode())
         file.flush()
         os.fsync(file.fileno())
+
+
+def rows_beside(module: str, name: str) -> dict[str, Any]:
+    """A table of this package, a TOML file beside the module that reads it."""
+    return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

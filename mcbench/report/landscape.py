@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
 from mcbench.claims import CLAIMS
+from mcbench.files import rows_beside
 from mcbench.report.claims import Results, numbers, place_of
 from mcbench.report.page import Link, Section, Table
 from mcbench.report.paper import OTHERS
@@ -34,9 +33,7 @@ class System:
 
 SYSTEMS = tuple(
     System(**{**row, "claims": tuple(row["claims"])})
-    for row in tomllib.loads(Path(__file__).with_name("systems.toml").read_text(encoding="utf-8"))[
-        "system"
-    ]
+    for row in rows_beside(__file__, "systems.toml")["system"]
 )
 
 

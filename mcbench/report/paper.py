@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from mcbench.files import rows_beside
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,7 @@ class Reference:
     y: tuple[float, ...]
 
 
-_READ: dict[str, Any] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+_READ: dict[str, Any] = rows_beside(__file__, "paper.toml")
 PAPER: Mapping[str, str] = _READ["paper"]
 OTHERS: Mapping[str, str] = _READ["others"]
 """Where other papers are, by how a claim's source begins."""

@@ -60,7 +60,7 @@ def save(page: Page, path: str | Path, single_file: bool = False) -> Path:
     shared = (path.parent / PLOTLY).is_file() and not single_file
     place = Place(INDEX) if shared and (path.parent / INDEX).is_file() else None
     written = write_page(page, path, PLOTLY if shared else None, place)
-    unfinished(path).unlink(missing_ok=True)
+    unfinished_page(path).unlink(missing_ok=True)
     show_link(written)
     return written
 
@@ -86,7 +86,7 @@ def as_single_file(page: Path, output: Path) -> Path:
     return output.resolve()
 
 
-def unfinished(report: Path) -> Path:
+def unfinished_page(report: Path) -> Path:
     """Where the page of a notebook lies that has not come to writing ``report``."""
     return report.with_name(f"{report.stem}.unfinished.html")
 
@@ -117,7 +117,7 @@ def notebook_page(
     target = Path(output) if output else path.with_suffix(".html")
     source = os.path.relpath(path.resolve(), target.resolve().parent)
     page = page_of(read, path.stem, source, reason)
-    return save(page, unfinished(target) if page.kicker == STOPPED else target, single_file)
+    return save(page, unfinished_page(target) if page.kicker == STOPPED else target, single_file)
 
 
 # A folder of reports -----------------------------------------------------------------------------

@@ -7,11 +7,11 @@ is the second cue, for print and for those who see no hue at all.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
+
+from mcbench.files import rows_beside
 
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#8A9099"
@@ -49,9 +49,7 @@ class ArmStyle:
 
 KNOWN: dict[str, ArmStyle] = {
     arm: ArmStyle(label, _COLORS[color], dash)
-    for arm, (label, color, dash) in tomllib.loads(
-        Path(__file__).with_name("arms.toml").read_text(encoding="utf-8")
-    ).items()
+    for arm, (label, color, dash) in rows_beside(__file__, "arms.toml").items()
 }
 """The arms of the experiments, rows of ``arms.toml``."""
 # After Okabe and Ito's those of Paul Tol's muted scheme that are unlike them.

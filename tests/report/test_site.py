@@ -185,7 +185,7 @@ def test_a_page_says_first_what_became_of_the_paper_s_main_claim_where_it_is_abo
 
 def test_the_first_screen_counts_the_claims_of_what_stands_beside() -> None:
     turns, search = (recorded(name, range(30, 32)) for name in ("multi_turn", "retrieval"))
-    alone, both = (claims_counted(turns), claims_counted(turns, search=search))
+    alone, both = (claims_counted(turns), claims_counted(turns, beside={"search": search}))
     assert (alone, both) == (2, 4)
 
 
