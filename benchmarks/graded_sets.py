@@ -19,6 +19,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from scipy.stats import spearmanr
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.noisy_pool import noisy_pool, pool_config
-from benchmarks.planted import TRUTH, Pool, score
+from benchmarks.planted import TRUTH, Pool, Score, score
 from mcbench.data.build import Built, build
 from mcbench.data.config import STAGES
 from mcbench.data.difficulty import Calibration, DifficultyConfig
@@ -37,7 +38,6 @@ from mcbench.data.report import examples
 from mcbench.data.schema import Difficulty, Problem
 from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
-from mcbench.experiments.data_record import BOUNDS, DataRecord, Score
 from mcbench.runs.evaluate import select_problems
 from mcbench.runs.say import Say, say
 from mcbench.worlds.graded import LEVELS, grades, pool_problems
@@ -47,6 +47,42 @@ SET_SIZE = 176
 """Problems of a set: 11 generations of 16."""
 ATTEMPTS = 16
 LABELS: dict[str, Difficulty] = {"harder": "hard", "easier": "easy"}
+
+
+BOUNDS = {"induced": (0.25, 0.4375), "described": (0.5, 0.75)}
+"""By kind: the pass rate below which a problem is hard, and that from which it is easy."""
+
+
+@dataclass(frozen=True)
+class DataRecord:
+    """What the pipeline made of the noisy pool; kept as JSON beside the runs' records.
+
+    ``planted``: defect -> how many, and the stage that has to act. ``funnel``: the stages' rows of
+    the manifest. ``scores``: seed of the planting -> precision and recall per stage; the sets come
+    from seed 0. ``dropped``: examples, each with the defect that was planted in it. ``passes``:
+    "pool" (what was verified) and levels -> passes of ``attempts`` -> problems. ``kinds``: level ->
+    kind of problem -> problems. ``trained``: level -> how many of the problems just selected are in
+    the committed set that runs train on. ``base``: as in :class:`mcbench.worlds.graded.Grades`.
+    ``prediction``: kind of problem -> how well the pass rates of every second problem, which
+    calibrated nothing, are predicted (``check_prediction`` there).
+    """
+
+    pool: int
+    planted: dict[str, list[Any]]
+    funnel: list[dict[str, Any]]
+    scores: dict[str, tuple[Score, ...]]
+    dropped: list[dict[str, str]]
+    attempts: int
+    passes: dict[str, list[int]]
+    kinds: dict[str, dict[str, int]]
+    trained: dict[str, int]
+    base: dict[str, dict[str, float]]
+    prediction: dict[str, dict[str, Any]]
+
+    def write(self, path: Path) -> None:
+        """As JSON; the same record, the same bytes."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
 
 
 def build_sets(

@@ -20,7 +20,6 @@ from mcbench.data.config import STAGES
 from mcbench.data.schema import Problem
 from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError, unknown
-from mcbench.experiments.data_record import Score
 
 _TRUTH = (
     ("process", "repair", "mojibake html noise spaces"),
@@ -289,6 +288,26 @@ def content(record: Problem) -> str:
 
 
 # Precision and recall -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Score:
+    """How one stage did: ``found`` of ``planted`` defects, and ``wrong`` ones it saw elsewhere."""
+
+    stage: str
+    planted: int
+    found: int
+    wrong: int
+
+    @property
+    def precision(self) -> float:
+        """Found / all that the stage acted on; 1 where it did nothing."""
+        return self.found / (self.found + self.wrong) if self.found + self.wrong else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Found / planted; 1 where nothing was planted."""
+        return self.found / self.planted if self.planted else 1.0
 
 
 def score(pool: Pool, out: Path) -> list[Score]:

@@ -21,6 +21,8 @@ import pandas as pd
 from IPython import get_ipython
 
 from mcbench.claims import claims_of
+from mcbench.claims.curves import run_curves
+from mcbench.claims.evidence import Evidence
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import Arms
 from mcbench.experiments.experiments import EXPERIMENTS, REGISTERED
@@ -28,15 +30,15 @@ from mcbench.experiments.study import Study, missing_runs, planned_study, run_st
 from mcbench.report import display
 from mcbench.report.claims import claim_sections, our_sections
 from mcbench.report.dashboard.live_page import show_live
-from mcbench.report.experiment import block_of, frame, paper_table
+from mcbench.report.experiment import COVERAGE, block_of, frame, papers_numbers
 from mcbench.report.head import head_of, nothing_recorded
-from mcbench.report.page import Panel, Table, slug
+from mcbench.report.page import Head, Panel, Table, Tile, slug
 from mcbench.report.panels import PANELS
 from mcbench.report.provenance import provenance
 from mcbench.report.samples import samples_of
 from mcbench.report.served import page_likely
 from mcbench.report.site import write_comparison
-from mcbench.report.sources import Sources, arms_of
+from mcbench.report.sources import Sources, arms_of, labels_of
 from mcbench.report.style import spoken
 from mcbench.runs.place import committed_records, in_project
 
@@ -46,24 +48,47 @@ class Comparison(Study):
     """A :class:`mcbench.experiments.study.Study` that can be looked at and kept.
 
     ``curves``, ``evaluations`` and ``responses`` are its tidy frames, ``verdicts()`` the claims
-    that its arms suffice for. ``beside`` holds what some experiments measure beside runs (see
-    :class:`mcbench.report.sources.Sources`), ``others`` the same arms at other sizes.
+    that its arms suffice for. ``beside`` holds further comparisons by name, ``others`` the same
+    arms at other sizes; ``first`` is what the first screen begins with.
     """
 
-    beside: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Comparison] = field(default_factory=dict)
     others: Sequence[Comparison] = ()
+    first: Head = field(default_factory=Head)
 
-    def with_beside(self, *others: Comparison, **records: Any) -> Comparison:
-        """The same with ``data``, ``suite`` or studies by name to show beside it, and with other
+    def with_beside(self, *others: Comparison, **named: Comparison) -> Comparison:
+        """The same with comparisons by name beside it, whose runs and claims count, and with other
         sizes, whose claims count where this one decides nothing.
         """
-        found = {**self.beside, **records}
+        found = {**self.beside, **named}
         return replace(self, beside=found, others=[*self.others, *others])
+
+    def with_first(
+        self, finding: str = "", lead: str = "", tiles: Sequence[Tile] = ()
+    ) -> Comparison:
+        """The same with a finding, a sentence on what it rests on, and numbers that its first
+        screen begins with.
+        """
+        return replace(self, first=Head(finding, lead=lead, tiles=tiles))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The arms' names for people, as all figures have them."""
+        return labels_of(self)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The finished runs as claims read them: curves by arm, aligned by seed and problem."""
+        curves = {
+            arm: {one.seed: run_curves(one) for one in runs if one.state == "finished"}
+            for arm, runs in self.arms.items()
+        }
+        return Evidence({arm: runs for arm, runs in curves.items() if runs})
 
     @property
     def sources(self) -> Sources:
         """What panels and the first screen are drawn from."""
-        return Sources([self, *self.others], self, **self.beside)
+        return Sources([self, *self.others], self, self.beside, self.first)
 
     def verdicts(self) -> pd.DataFrame:
         """As :meth:`Study.verdicts` gives them, with the names of arms for people."""
@@ -91,7 +116,7 @@ class Comparison(Study):
         if nothing_recorded([self]):
             display.show(Panel("", missing=f"Nothing is recorded at {self.profile}."), fold=fold)
             return
-        blocks = [block_of(self.sources, name) for name in names or (*PANELS, "coverage")]
+        blocks = [block_of(self.sources, name) for name in names or (*PANELS, COVERAGE)]
         display.show(*blocks, prefix=self._prefix, fold=fold)
 
     @property
@@ -108,14 +133,9 @@ class Comparison(Study):
     def samples(self, fold: str = "") -> None:
         """Show responses, which a page has in a browser of its own; those of other sizes folded."""
         sources = self.sources
-        shown = [
-            (size, slug(study.profile), arms)  # as its figures are called
-            for (size, arms), study in zip(sources.sizes.items(), sources.studies, strict=True)
-        ]
-        if search := self.beside.get("search"):
-            shown.append(("search", f"{slug(self.profile)}-search", arms_of(search)))
-        for place, (size, prefix, arms) in enumerate(shown):
-            if (found := samples_of(size, prefix, arms)) is not None:
+        sizes = zip(sources.sizes.items(), sources.studies, strict=True)
+        for place, ((size, arms), study) in enumerate(sizes):
+            if (found := samples_of(size, slug(study.profile), arms)) is not None:
                 display.show(found, fold=found.title if place else fold)
 
     def provenance(self, fold: str = "") -> None:
@@ -123,13 +143,12 @@ class Comparison(Study):
         sources = self.sources
         if nothing_recorded(sources.studies):
             return
-        named = {name: arms_of(one) for name in ("timing", "correction", "search")
-                 if (one := self.beside.get(name))}  # fmt: skip
+        named = {name: arms_of(one) for name, one in self.beside.items()}
         display.show(provenance({**sources.sizes, **named}), fold=fold)
 
     def paper(self, fold: str = "") -> None:
         """Show what the paper reports: arm, measure, value; read by eye where it is a figure."""
-        display.show(Table(paper_table(self.name)), fold=fold)
+        display.show(Table(papers_numbers(self.name)), fold=fold)
 
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> tuple[dict[str, Any], Any]:
         shown = display.head_output(head_of(self.sources))

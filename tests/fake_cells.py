@@ -1,13 +1,17 @@
 """Runs of a grid of conditions, with effects that can be worked out by hand."""
 
+from typing import Any
+
 import numpy as np
+from cells import run_cells
 from fake_runs import KINDS, LEVELS, PROBLEMS, make_record
 
 from mcbench.claims.curves import PassRates, RunCurves
 from mcbench.claims.protocol import MAP_SEEDS
+from mcbench.errors import UserError
 from mcbench.experiments.experiments import grid, planned_runs
-from mcbench.experiments.where import NAME, Where, cells_of
 
+NAME = "where_it_holds"
 ARMS = {"none": {"recipe": "grpo_plus"}, "all": {"recipe": "deepcoder"}}
 
 
@@ -16,9 +20,15 @@ def plan(rates=(2e-4,), limits=("100%",), diagonal=None, seeds=MAP_SEEDS):
     return planned_runs(NAME, None, seeds, None, ARMS, cells=grid(rates, limits, diagonal))
 
 
-def where_of(*grid, counted=lambda record: True) -> Where:
-    """The cells of :func:`records`, or of some of them."""
-    return cells_of(plan(*grid), filter(counted, records(gains, *grid)))
+NUMBERS = ("cell-04-2", "cell-04-3", "cell-04-4", "cell-04-5")
+SHOWN = ("cell-08", "cell-08-2", "cell-08-3", "cell-06", "cell-06-2", "curves", "origin")
+
+
+def maps_of(*grid, counted=lambda record: True) -> tuple[dict[str, Any], list[Any]]:
+    """What the cells of notebook 12 make of :func:`records`, or of some of them, and show."""
+    found = list(filter(counted, records(gains, *grid)))
+    given = {"arms": ARMS, "planned": plan(*grid), "records": found, "UserError": UserError}
+    return run_cells("12_where_it_holds", *NUMBERS, *SHOWN, **given)
 
 
 def records(share, rates=(2e-4,), limits=("100%",), diagonal=None, seeds=MAP_SEEDS):

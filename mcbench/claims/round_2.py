@@ -18,11 +18,9 @@ the smaller of the two p-values needs no correction within a hypothesis.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +40,7 @@ from mcbench.claims.rules import (
 )
 from mcbench.claims.statistics import Estimate, Statistic, holm
 from mcbench.errors import UserError
+from mcbench.files import rows_beside
 
 if TYPE_CHECKING:
     from mcbench.runs.store import RunRecord
@@ -118,7 +117,7 @@ def _rows(table: str) -> tuple[Hypothesis, ...]:
     return tuple(found)
 
 
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TABLES = rows_beside(__file__, "round_2.toml")
 HYPOTHESES = _rows("hypotheses")
 BESIDE = _rows("beside")
 """Measured and told with their intervals; no part of the family, and decide nothing."""

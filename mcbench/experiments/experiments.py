@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from mcbench.claims.protocol import RETRAINED, SEEDS
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import Arms, arm_config, check_arms
+from mcbench.files import rows_beside
 from mcbench.runs.config import Config
 from mcbench.scale.sweep import PlannedRun
 
@@ -111,10 +110,7 @@ def _experiment(name: str, row: dict[str, Any]) -> Experiment:
 
 
 _ALL = {
-    name: _experiment(name, row)
-    for name, row in tomllib.loads(
-        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    ).items()
+    name: _experiment(name, row) for name, row in rows_beside(__file__, "experiments.toml").items()
 }
 EXPERIMENTS = {name: one for name, one in _ALL.items() if one.round == 1}
 ROUND_2 = {name: one for name, one in _ALL.items() if one.round == 2}

@@ -34,20 +34,29 @@ class Parameters(dict[str, Any]):
     kinds: Mapping[str, str] = {}
 
 
+def read_notebook(path: str | Path) -> Any:
+    """A notebook as nbformat has it.
+
+    Raises:
+        UserError: there is none.
+    """
+    import nbformat
+
+    try:
+        return nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise UserError(f"notebook {path} does not exist") from None
+    except Exception as error:  # nbformat raises several unrelated types for a damaged file
+        raise UserError(f"{path} is not a notebook: {error}") from error
+
+
 def notebook_parameters(path: str | Path) -> Parameters:
     """The notebook's ``parameters`` cell.
 
     Raises:
         UserError: no such notebook, no cell tagged ``parameters``, or a default that is no literal.
     """
-    import nbformat
-
-    if not Path(path).is_file():
-        raise UserError(f"notebook {path} does not exist")
-    try:
-        notebook = nbformat.read(path, as_version=4)
-    except Exception as error:  # nbformat raises several unrelated types for a damaged file
-        raise UserError(f"{path} is not a notebook: {error}") from error
+    notebook = read_notebook(path)
     cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
     if not cells:
         raise UserError(f"notebook {path} has no cell tagged 'parameters'")

@@ -1,7 +1,7 @@
 """Run records as figures, tables and self-contained HTML pages; the live dashboard.
 
-Everything but the dashboard is a pure function of run records: the same records give the same
-bytes.
+Everything but the dashboard, and :mod:`.explain`, which trains a generation, is a pure function of
+run records: the same records give the same bytes.
 """
 
 from __future__ import annotations

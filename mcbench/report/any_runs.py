@@ -11,9 +11,8 @@ from typing import Any
 
 from mcbench.report.claims import claim_sections, our_sections
 from mcbench.report.display import Output, cell_outputs, head_output, outputs_of
-from mcbench.report.experiment import block_of
+from mcbench.report.experiment import COVERAGE, TABLES, block_of
 from mcbench.report.head import head_of
-from mcbench.report.own_panels import TABLES, own_panels
 from mcbench.report.page import Panel, slug
 from mcbench.report.panels import PANELS, SECTIONS
 from mcbench.report.provenance import provenance
@@ -53,13 +52,8 @@ def notebook_of(sources: Sources, call: str) -> Any:
         several = f": {size}" if len(sources.studies) > 1 else ""
         for section in SECTIONS:
             _panels(made, f"{section}{several}", section, sources.at(study), slug(size))
-    own = [name for name in own_panels(sources.study.name) if name not in PANELS]
-    if alone := [name for name in own if name not in (*TABLES, "coverage")]:
-        made.prose("## Of this experiment alone")
-        made.show(sources, alone)
-    if tables := [name for name in own if name in TABLES]:
-        made.prose(f"## Table 1\n\n{TABLE}")
-        made.show(sources, tables)
+    made.prose(f"## Table 1\n\n{TABLE}")
+    made.show(sources, list(TABLES))
     found = [samples_of(size, slug(size), arms) for size, arms in sources.sizes.items()]
     if any(found):
         made.prose("## Responses")
@@ -97,7 +91,7 @@ class _Cells:
 def _panels(made: _Cells, title: str, section: str, sources: Sources, prefix: str) -> None:
     """The shared panels of a section, those without anything to show in a sentence."""
     names = [name for name, kind in PANELS.items() if kind.section == section]
-    names += ["coverage"] if section == SECTIONS[0] else []
+    names += [COVERAGE] if section == SECTIONS[0] else []
     blocks = {name: block_of(sources, name) for name in names}
     empty = {
         name: one.title for name, one in blocks.items() if isinstance(one, Panel) and one.is_empty

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mcbench.report.page import Panel
-from mcbench.report.series import Record, comparable, eval_lengths, evaluations
-from mcbench.report.sources import Sources
+from mcbench.report.series import Arms, Record, comparable, eval_lengths, evaluations
 from mcbench.report.style import arm_styles
 from mcbench.runs.scores import mean_pass_at
 
@@ -66,13 +65,13 @@ def _of_run(record: Record, length: int, kept: tuple[object, ...] | None) -> Rea
     return reach(whole["per_problem"].iloc[0], whole["per_problem"].iloc[-1])
 
 
-def coverage(sources: Sources) -> Panel:
+def coverage(arms: Arms) -> Panel:
     """By arm and length, mean over seeds: pass@k, and which problems an arm gains and loses."""
     rows = []
-    for length in eval_lengths(sources.arms):
-        kept, _ = comparable(sources.arms, length)
-        for arm, style in arm_styles(sources.arms).items():
-            runs = [one for r in sources.arms[arm] if (one := _of_run(r, length, kept))]
+    for length in eval_lengths(arms):
+        kept, _ = comparable(arms, length)
+        for arm, style in arm_styles(arms).items():
+            runs = [one for r in arms[arm] if (one := _of_run(r, length, kept))]
             if runs:
                 k = min(one.k for one in runs)
                 rows.append(

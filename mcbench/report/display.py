@@ -92,7 +92,8 @@ def _html(fragment: str, told: str, **about: Any) -> Output:
 
 def _panel(panel: Panel, prefix: str) -> list[Output]:
     """Its heading and prose, its figures, what is missing, its numbers."""
-    made = [_html(str(macro("panel_top")(panel)), panel.title, panel=panel.title)]
+    top, heading = str(macro("panel_top")(panel)), {"panel": panel.title} if panel.title else {}
+    made = [_html(top, panel.title, **heading)] if panel.title or panel.prose else []
     made += [_figure(panel, plot, prefix) for plot in panel.plots]
     if panel.missing:
         made.append(_html(str(macro("missing")(panel.missing)), f"{panel.title}: {panel.missing}"))

@@ -1,35 +1,46 @@
-"""The panels of a study, and the numbers behind them, by name.
-
-:mod:`mcbench.report.panels` and :mod:`mcbench.report.own_panels` draw them.
+"""The panels of a study, and the numbers behind them, by name: those of
+:mod:`mcbench.report.panels`, coverage and Table 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 
-from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.study import OWN
 from mcbench.report import paper
 from mcbench.report.base import add_reference, role_of
+from mcbench.report.coverage import coverage
 from mcbench.report.figures import LINES
-from mcbench.report.own_panels import own_panels
 from mcbench.report.page import Panel
 from mcbench.report.panels import panel
 from mcbench.report.sources import Sources
-from mcbench.report.table import ScoreTable
+from mcbench.report.table import ScoreTable, paper_table, results_table
+
+
+def _table_one(sources: Sources) -> Panel | ScoreTable:
+    made = results_table(sources.sizes)
+    return made or Panel("These runs", missing="Not recorded: an evaluation.")
+
+
+COVERAGE = "coverage"
+TABLES: dict[str, Callable[[Sources], Panel | ScoreTable]] = {
+    "table-1": _table_one,
+    "table-1-paper": lambda sources: paper_table(),  # the same whatever the runs are
+}
 
 
 def block_of(sources: Sources, name: str) -> Panel | ScoreTable:
-    """A panel of the study in view, shared or the experiment's own, with the paper's curves.
+    """A panel of the study in view, with the paper's curves; Table 1 is of all studies.
 
     Raises:
         UserError: no such panel; the message names those there are.
     """
-    study = sources.study
-    own = own_panels(study.name if study.name in EXPERIMENTS else OWN)
-    if name in own:
-        return own[name](sources)
-    made = panel(name, sources.arms, also=own)
+    if name in TABLES:
+        return TABLES[name](sources)
+    if name == COVERAGE:
+        return coverage(sources.arms)
+    made = panel(name, sources.arms, also=(COVERAGE, *TABLES))
     _add_papers_curves(made, sources)
     return made
 
@@ -76,7 +87,7 @@ def frame(sources: Sources, name: str) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True).dropna(subset=["y"]).reset_index(drop=True)
 
 
-def paper_table(experiment: str) -> pd.DataFrame:
+def papers_numbers(experiment: str) -> pd.DataFrame:
     """What the paper reports for an experiment, read by eye where it is a figure."""
     rows = paper.NUMBERS.get(experiment, ())
     return pd.DataFrame(rows, columns=["Arm", "Measure", "The paper"])

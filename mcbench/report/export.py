@@ -14,7 +14,6 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -39,22 +38,6 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
 _LEFT_OUT = {"runs_dir", "train", "workers", "fresh"}  # of the command that makes a page again
-
-
-def read_notebook(path: str | Path) -> Any:
-    """A notebook as nbformat has it.
-
-    Raises:
-        UserError: there is none.
-    """
-    import nbformat
-
-    try:
-        return nbformat.read(path, as_version=4)
-    except FileNotFoundError:
-        raise UserError(f"there is no notebook {path}") from None
-    except Exception as error:  # nbformat raises several unrelated types for a damaged file
-        raise UserError(f"{path} is not a notebook: {error}") from error
 
 
 def page_of(notebook: Any, name: str = "", source: str = "", reason: str = "") -> Page:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mcbench.errors import unknown
+from mcbench.files import rows_beside
 from mcbench.report.base import SMOOTHING, STACKED, Figure, compare, new_figure
 from mcbench.report.series import (
     Arms,
@@ -45,60 +46,9 @@ class Line:
     smoothed: bool = True
 
 
-def _share(column: str, title: str, y_title: str, hover: str = "%{y:.1f} %") -> Line:
-    """A share in percent, on an axis from 0."""
-    return Line(column, title, y_title, 100, hover, from_zero=True)
-
-
-def _setting(column: str, title: str, y_title: str, hover: str) -> Line:
-    return Line(column, title, y_title, hover=hover, smoothed=False)
-
-
+LINES = {name: Line(**row) for name, row in rows_beside(__file__, "lines.toml").items()}
+"""By name, rows of ``lines.toml``."""
 _TOKENS = "%{y:.0f} tokens"
-LINES = {
-    "reward": Line("reward", "Training reward", "Responses passing (%)", 100, "%{y:.1f} %"),
-    "alarm-gap": _share(
-        "alarm/gap", "Rewarded, but failing harder tests", "Gap of the two judgements (%)"
-    ),
-    "length": Line(
-        "completions/mean_length", "Response length", "Mean length (tokens)", hover=_TOKENS
-    ),
-    "truncated": _share("completions/clipped_ratio", "Truncated responses", "Cut at the limit (%)"),
-    "masked": _share("mask/share", "Masked responses", "Advantage set to 0 (%)", "%{y:.2f} %"),
-    **{
-        f"distinct-{n}": Line(
-            f"diversity/distinct_{n}",
-            f"Distinct-{n}",
-            f"Unique {f'{n}-grams' if n > 1 else 'tokens'} (share of all)",
-            hover="%{y:.3f}",
-        )
-        for n in (1, 2, 3, 4)
-    },
-    "self-bleu": Line(
-        "diversity/self_bleu", "Self-BLEU", "Self-BLEU (lower: more varied)", hover="%{y:.3f}"
-    ),
-    "unique-programs": Line(
-        "diversity/unique_programs",
-        "Unique programs",
-        "Distinct programs (share of responses)",
-        hover="%{y:.3f}",
-    ),
-    "entropy": Line("entropy", "Token entropy", "Entropy (nats per token)", hover="%{y:.3f} nats"),
-    **{
-        f"clip-{side}": _share(
-            f"clip_ratio/{side}_mean", f"Clipped {where}", "Tokens clipped (%)", "%{y:.2f} %"
-        )
-        for side, where in (("low", "below 1 − ε_low"), ("high", "above 1 + ε_high"))
-    },
-    "kl": Line("kl", "KL to the untrained model", "KL (nats per token)"),
-    "gradient-norm": Line("grad_norm", "Gradient norm", "L2 norm before clipping"),
-    "learning-rate": _setting("learning_rate", "Learning rate", "Learning rate", "%{y:.2e}"),
-    "temperature": _setting("temperature", "Sampling temperature", "Temperature T", "%{y:.2f}"),
-    "max-length": _setting(
-        "length/max_allowed", "Length limit", "Maximum response length (tokens)", _TOKENS
-    ),
-}
-DIVERSITY = ("distinct-4", "distinct-1", "distinct-2", "distinct-3", "self-bleu", "unique-programs")
 
 
 def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> Figure:

@@ -7,26 +7,15 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from mcbench.claims.protocol import of_first_round
-from mcbench.experiments.data_record import NAMES, REQUIRED
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study
-from mcbench.report import claims, ends
-from mcbench.report.evaluator_panels import (
-    OURS,
-    THEIRS,
-    judge_name,
-    misjudged,
-    suite_sentence,
-)
-from mcbench.report.page import NANO_NOTE, Head, Tile
+from mcbench.report import claims, ends, story
+from mcbench.report.page import NANO_NOTE, Head
 from mcbench.report.provenance import settings
 from mcbench.report.series import Arms, unfinished_runs
-from mcbench.report.sources import Sources, drawn_as
-from mcbench.report.style import KNOWN, arm_styles
+from mcbench.report.sources import Sources, drawn_as, labels_of
+from mcbench.report.style import arm_styles
 from mcbench.runs.alarm import WATCHED, exploded, warning
-from mcbench.worlds.saturated import measured
-
-SATURATED = "nano-saturated:train"
 
 
 def head_of(sources: Sources) -> Head:
@@ -35,15 +24,15 @@ def head_of(sources: Sources) -> Head:
     if nothing_recorded(sources.studies):
         return Head("Nothing is recorded of these arms yet.")
     sizes = sources.sizes
-    beside = [one for one in (sources.timing, sources.correction, sources.search) if one]
+    beside = sources.beside.values()
     shown = [*every, *(record for study in beside for record in study.records)]
     nano = all(record.config.model.startswith("nano") for record in shown)
     length = ends.first_length(sources.arms)
     came_out = finding(sources)
     return Head(
         finding=came_out,
-        summary=claims.states_sentence(sources.results) or came_out.split("\n")[0],
-        tiles=[*_data_tiles(sources), *_suite_tiles(sources)],
+        summary=story.states_sentence(sources.results) or came_out.split("\n")[0],
+        tiles=sources.first.tiles,
         ends=None if length is None else ends.chart(sources.arms, length),
         verdicts=claims.verdicts(sources.results),
         lead=lead(sources),
@@ -52,7 +41,7 @@ def head_of(sources: Sources) -> Head:
             *filter(None, map(unfinished_runs, sizes.values())),
             *_in_one(_at_each(sizes, [_alarms(arms) for arms in sizes.values()])),
         ],
-        papers=claims.papers_of(sources.results),
+        papers=story.papers_of(sources.results),
         settings={arm: ends.settings_of(runs) for arm, runs in sources.arms.items()},
         equal=list(_at_each(sizes, [_duplicates(study) for study in sources.studies])),
     )
@@ -74,15 +63,13 @@ def finding(sources: Sources) -> str:
     """What came out, a line each: the paper's main claim where it is about it, claims that are
     decided, where arms end, how many are open, and what was asked by us.
     """
-    arms, told, results = sources.arms, [], sources.results
-    if sources.suite is not None:
-        told.append(suite_sentence(sources.suite))
-    told += [claims.main_claim(results), *claims.decided_sentences(results)]
+    arms, results = sources.arms, sources.results
+    told = [sources.first.finding, story.main_claim(results), *story.decided_sentences(results)]
     if (length := ends.first_length(arms)) is not None:
         papers, ours = _whose(sources.study, arms)
         known = EXPERIMENTS.get(sources.study.name)
         told.append(ends.finding(papers, length, ours, known.proposed if known else ""))
-    told += [claims.states_sentence(results), claims.asked_sentence(results)]
+    told += [story.states_sentence(results), story.asked_sentence(results)]
     return "\n".join(filter(None, told))
 
 
@@ -98,9 +85,7 @@ def _whose(study: Study, arms: Arms) -> tuple[Arms, Arms]:
 def lead(sources: Sources) -> str:
     """On how much the first screen rests, and what is missing."""
     study = sources.study
-    told = _of_sets(sources) if sources.data is not None else []
-    told.append(_counts(sources))
-    told.append(first_round(study))
+    told = [sources.first.lead, _counts(sources), first_round(study)]
     if absent := [arm for arm in _asked(study) if arm not in ends.finished(study.arms)]:
         labels = arm_styles(drawn_as(study, arm) for arm in absent).values()
         told.append(f"Without a finished run: {', '.join(style.label for style in labels)}.")
@@ -111,24 +96,6 @@ def first_round(study: Study) -> str:
     """Says so where all runs of an experiment are of the first round; else empty."""
     told = "These are runs of the first round (seeds 0 to 4), before the protocol."
     return told if study.name in EXPERIMENTS and of_first_round(study.records) else ""
-
-
-def _of_sets(sources: Sources) -> list[str]:
-    """What the pipeline made, and what the easier arm trained on where that is another set."""
-    record = sources.data
-    assert record is not None  # asked for where there is one
-    rates = [f"{100 * record.base[level]['pass@1']:.0f} %" for level in NAMES]
-    told = [
-        f"The pipeline turned a pool of {record.pool} problems into a harder and an easier set of "
-        f"{sum(record.passes['harder'])} problems, of which the base model solves {rates[0]} and "
-        f"{rates[1]}."
-    ]
-    if _saturated(sources):
-        told.append(
-            f"The easier arm trains on another set, {SATURATED}, of which its base model solves "
-            f"{100 * measured()['pass@1']:.0f} %."
-        )
-    return told
 
 
 def _asked(study: Study) -> list[str]:
@@ -150,45 +117,6 @@ def _counts(sources: Sources) -> str:
     each = " each" if len(arms) > 1 else ""
     runs = ends.plural(sum(map(len, arms.values())), "run")
     return f"{size}: {ends.plural(len(arms), 'arm')} with {many}{each}, {runs}."
-
-
-def _data_tiles(sources: Sources) -> list[Tile]:
-    """What the base solves of either set, and the pipeline at its worst."""
-    record = sources.data
-    if record is None:
-        return []
-    styles, made = arm_styles(NAMES.values()), []
-    for level, name in NAMES.items():
-        rate, count, of = record.base[level]["pass@1"], sum(record.passes[level]), ""
-        if level == "easier" and _saturated(sources):
-            rate, count, of = measured()["pass@1"], len(measured()["ids"]), f" of {SATURATED}"
-        title, under = f"Base pass@1, {name.lower()}", f"{count} problems{of}"
-        made.append(Tile(title, f"{100 * rate:.1f}", "%", under, styles[name]))
-    scores = [one for found in record.scores.values() for one in found]
-    lowest = min(min(one.precision, one.recall) for one in scores)
-    under = f"required: {REQUIRED:g}"
-    return [*made, Tile("Lowest precision or recall", f"{lowest:.3f}", "", under)]
-
-
-def _saturated(sources: Sources) -> bool:
-    """Whether the easier arm trained on no set of the pipeline's, but on the saturated one."""
-    runs = sources.arms.get(NAMES["easier"], ())
-    return {record.config.train_set for record in runs} == {SATURATED}
-
-
-def _suite_tiles(sources: Sources) -> list[Tile]:
-    if sources.suite is None:
-        return []
-    table = misjudged(sources.suite).set_index("judge")
-    made = []
-    for judge, arm in (("microcoder", OURS), ("livecodebench", THEIRS)):
-        if judge in table.index:
-            row = table.loc[judge]
-            share = 100 * row["rejected"] / max(1, row["right"])
-            under = f"and {row['accepted']} of {row['wrong']} wrong accepted"
-            name = f"Right refused, {judge_name(judge)}"
-            made.append(Tile(name, f"{share:.1f}", "%", under, KNOWN[arm]))
-    return made
 
 
 def _in_one(told: Iterable[str]) -> list[str]:
@@ -221,11 +149,7 @@ _CHOOSES = {"temperature_target_diversity", "temperature_target_entropy", "tempe
 
 def _duplicates(study: Study) -> list[str]:
     """A sentence for each arm that is the same computation as an earlier one, and why it is."""
-    label = {
-        arm: arm_styles([name])[name].label
-        for arm, name in ((arm, drawn_as(study, arm)) for arm in study.arms)
-    }
-    told = []
+    label, told = labels_of(study), []
     for arm, other in study.duplicates.items():
         ours, theirs = (settings(study.arms[one][0].config) for one in (arm, other))
         apart = [name for name in ours if ours[name] != theirs[name]]

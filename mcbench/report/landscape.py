@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from mcbench.claims import CLAIMS
+from mcbench.files import rows_beside
 from mcbench.report.claims import Results, numbers, place_of
 from mcbench.report.page import Link, Section, Table
 from mcbench.report.paper import OTHERS
@@ -30,79 +31,9 @@ class System:
         return Link(url.removeprefix("https://"), url) if url else self.source
 
 
-SYSTEMS = (
-    System(
-        "SWE-RL",
-        "patches rewarded by their similarity to the true one, without running anything",
-        ("S1",),
-    ),
-    System(
-        "Kimi-Dev",
-        "one model fixes bugs and writes tests; a curriculum; tests choose the patch",
-        ("S2", "S3", "S4", "S5", "S6"),
-    ),
-    System(
-        "Self-play SWE-RL",
-        "one model writes bugs and fixes them; bugs that are just fixed are worth most",
-        ("S7", "S8"),
-    ),
-    System(
-        "CWM",
-        "a base trained to predict what programs do, frame by frame, before reinforcement",
-        ("X1", "X2", "X3", "X4"),
-    ),
-    System("CodeRL", "four outcomes, credited to tokens by a critic", ("V1", "V6")),
-    System("RLTF", "blame on the line that broke", ("V2", "V7")),
-    System("PPOCoder", "likeness to the reference, adaptive KL", ("V3", "V4", "V8", "V9")),
-    System("StepCoder", "prefixes that shrink, unexecuted lines masked", ("V5",)),
-    System(
-        "DeepCoder",
-        "difficulty filter, cut answers masked, growing limit",
-        ("W1", "W6"),
-        source="Luo et al. 2025",
-    ),
-    System(
-        "Polaris",
-        "T by diversity, solved prompts and flat groups replaced",
-        ("W2", "W7"),
-        source="An et al. 2025",
-    ),
-    System("SRPO", "long searches first; history resampling", ("W3", "W8")),
-    System("DAPO", "dynamic sampling, soft overlong punishment", ("W4", "W9", "W11")),
-    System("Clip-Cov", "no gradient for a few tokens of high covariance", ("W12",)),
-    System(
-        "MicroCoder-GRPO",
-        "the paper's own recipe beside them",
-        ("W5", "W10"),
-        source="arXiv 2603.07777",
-    ),
-    System(
-        "RLEF",
-        "three attempts at a program, each told which public test the last one failed",
-        ("F1", "F5"),
-    ),
-    System(
-        "SDPO",
-        "what is said of a failed attempt is distilled into the policy, token by token",
-        ("F7",),
-        source="Hübotter et al. 2026",
-    ),
-    System(
-        "SkyRL",
-        "asynchronous rollouts: episodes sampled by weights that are some generations old",
-        ("F2", "F6"),
-    ),
-    System(
-        "SWE-grep",
-        "a sub-agent that finds files and lines in few turns of parallel searches",
-        ("F3", "F4"),
-    ),
-    System(
-        "Cursor Tab",
-        "suggest or stay silent, learned from what users accept",
-        ("A1", "A2", "A3", "A4", "A5"),
-        source="cursor.com/blog/tab-rl",
-    ),
+SYSTEMS = tuple(
+    System(**{**row, "claims": tuple(row["claims"])})
+    for row in rows_beside(__file__, "systems.toml")["system"]
 )
 
 

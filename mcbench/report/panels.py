@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mcbench.errors import unknown
+from mcbench.files import rows_beside
 from mcbench.report import figures, spread
 from mcbench.report.base import ROLES, SMOOTHING, Figure, role_of
 from mcbench.report.page import Panel, Plot
@@ -160,162 +162,32 @@ def _time(arms: Arms, smoothing: int) -> list[Plot]:
     return [Plot("time", "Seconds per update by part", figures.time_split(arms))]
 
 
-_DISTRIBUTIONS = (
-    "how lengths and advantages of the responses are distributed; runs made before this was logged "
-    "show it only where their responses are stored"
-)
+_DRAWN: Mapping[str, Draw] = {
+    "accuracy": _accuracy,
+    "task": _task,
+    "lengths": _each_arm("spread", figures.length_spread, limited=True),
+    "outcome": _each_arm("outcome", spread.length_by_outcome, limited=True),
+    "length-reward": _length_against_reward,
+    "mask-rules": _each_arm("rules", partial(figures.shares, figures.MASK_RULES, "Responses (%)")),
+    "correction": _each_arm(
+        "correction", partial(figures.shares, figures.WEIGHTS, "Weight left (%)")
+    ),
+    "groups": _each_arm("groups", figures.group_outcomes),
+    "advantages": _advantages,
+    "d-of-t": _temperature,
+    "time": _time,
+}
+"""What draws the panels that are more than lines."""
+
+
+def _kind(name: str, lines: Sequence[str] = (), **row: Any) -> PanelKind:
+    return PanelKind(draw=_lines(*lines) if lines else _DRAWN[name], **row)
+
 
 PANELS: dict[str, PanelKind] = {
-    "accuracy": PanelKind(
-        "Learning",
-        "Accuracy",
-        "Held-out problems, several attempts each, all tests must pass. The first point is the "
-        "model before training.",
-        _accuracy,
-        "an evaluation",
-    ),
-    "reward": PanelKind(
-        "Learning",
-        "Reward and response length",
-        "Reward is the share of sampled responses that pass every test, on training problems and "
-        "at the training temperature.",
-        _lines("reward", "length"),
-    ),
-    "alarm": PanelKind(
-        "Learning",
-        "Hacking alarm",
-        "A share of the responses is judged a second time, on tests that the reward does not see "
-        "and within half the limits. The gap is the share that is rewarded and fails then: a "
-        "policy that learns to please its tests, and not to solve its problems, widens it.",
-        _lines("alarm-gap"),
-        quiet=True,
-    ),
-    "task": PanelKind(
-        "Learning",
-        "What the task tells",
-        "Means over responses of what judged them beside the reward: in training, and held out.",
-        _task,
-        quiet=True,
-    ),
-    "lengths": PanelKind(
-        "Length",
-        "Lengths",
-        "Band: 10th to 90th percentile; solid: median; dashed: mean of right responses; dotted: "
-        "mean of wrong ones; the horizontal line is the limit.",
-        _each_arm("spread", figures.length_spread, limited=True),
-    ),
-    "outcome": PanelKind(
-        "Length",
-        "Lengths, right and wrong apart",
-        "Solid: median of right responses; dashed: of wrong ones; bands: 10th to 90th percentile "
-        "of either. Where wrong responses are the longer ones, the model is still searching when "
-        "it is cut.",
-        _each_arm("outcome", spread.length_by_outcome, limited=True),
-        _DISTRIBUTIONS,
-    ),
-    "length-reward": PanelKind(
-        "Length",
-        "Length against reward",
-        "Does a longer response pass more often, and does training change that? Responses are "
-        f"grouped by length; groups with fewer than {spread.FEWEST} responses of a seed are left "
-        "out. Below, the lengths of right responses at the step chosen in the bar above.",
-        _length_against_reward,
-        _DISTRIBUTIONS,
-        staged=False,
-    ),
-    "mask": PanelKind(
-        "Truncation and mask",
-        "Truncation and mask",
-        "Left: responses that reached the limit. Right: responses whose advantage was set to zero "
-        "because they were cut, wrong, not repeating, and drawn with probability rho.",
-        _lines("truncated", "masked"),
-    ),
-    "mask-rules": PanelKind(
-        "Truncation and mask",
-        "Which rule catches how many",
-        "Of all responses: cut at the limit; of those, wrong, right, or not wrong, and not "
-        "repeating themselves (the three readings of the mask's condition); cut and repeating; "
-        "and masked after the draw.",
-        _each_arm("rules", partial(figures.shares, figures.MASK_RULES, "Responses (%)")),
-        "the mask's conditions",
-    ),
-    "correction": PanelKind(
-        "Truncation and mask",
-        "What the correction for the sampler leaves",
-        "The loss of a response is multiplied by how its probability here differs from vLLM's. "
-        "Mean factor by length of the response: where the longest quarter falls below the "
-        "others, long responses are being removed by rounding.",
-        _each_arm("correction", partial(figures.shares, figures.WEIGHTS, "Weight left (%)")),
-        "the correction, which acts only where vLLM samples",
-    ),
-    "diversity": PanelKind(
-        "Diversity",
-        "Diversity",
-        "How much one prompt's responses differ. The paper reads lasting loss of diversity as the "
-        "sign that accuracy will fall next.",
-        _lines(*figures.DIVERSITY),
-    ),
-    "policy": PanelKind(
-        "Policy",
-        "Entropy and clipping",
-        "Entropy of the policy on its own samples, and the share of tokens where the clip cut the "
-        "update off. A higher upper bound leaves rare tokens more room to grow.",
-        _lines("entropy", "clip-low", "clip-high"),
-    ),
-    "kl": PanelKind(
-        "Policy",
-        "KL",
-        "Distance from the untrained model, in the arms that have a KL term in their loss.",
-        _lines("kl"),
-        "KL, which is measured only where it is part of the loss",
-    ),
-    "optimizer": PanelKind(
-        "Policy",
-        "Optimizer",
-        "The gradient's norm before clipping, and the learning rate.",
-        _lines("gradient-norm", "learning-rate"),
-    ),
-    "groups": PanelKind(
-        "Groups and advantages",
-        "Group outcomes",
-        "Dark: prompts whose responses all pass; middle: some pass; light: none does. Only the "
-        "middle ones carry a gradient.",
-        _each_arm("groups", figures.group_outcomes),
-    ),
-    "advantages": PanelKind(
-        "Groups and advantages",
-        "Advantages",
-        "Brighter: more responses at that advantage. The row at 0 holds groups that are all alike, "
-        "and what the mask spares. Below, all arms at the step chosen in the bar above.",
-        _advantages,
-        _DISTRIBUTIONS,
-        staged=False,
-    ),
-    "d-of-t": PanelKind(
-        "Temperature and context",
-        "D(T)",
-        "Diversity (Distinct-4) of the model before training by sampling temperature, as measured "
-        "to choose the temperature.",
-        _temperature,
-        "D(T), which is measured only by arms that choose their temperature by it",
-        staged=False,
-    ),
-    "stages": PanelKind(
-        "Temperature and context",
-        "Temperature and length limit",
-        "What was set, step by step. Where an arm changes either, its stages are shown as a strip "
-        "above every figure over training.",
-        _lines("temperature", "max-length"),
-    ),
-    "time": PanelKind(
-        "Time",
-        "Time",
-        "Mean seconds per optimizer update: sampling responses, running their programs, and the "
-        "rest (forward, backward, optimizer, log).",
-        _time,
-        staged=False,
-    ),
+    name: _kind(name, **row) for name, row in rows_beside(__file__, "panels.toml").items()
 }
+"""By name in the order of a page, rows of ``panels.toml``."""
 SECTIONS = tuple(dict.fromkeys(kind.section for kind in PANELS.values()))
 
 

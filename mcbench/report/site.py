@@ -17,7 +17,7 @@ from mcbench.claims import read_measurements
 from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.notebook import NotebookFailedError, run_notebook
+from mcbench.experiments.notebook import NotebookFailedError, read_notebook, run_notebook
 from mcbench.experiments.study import OWN, Study, named_by_settings, studies
 from mcbench.files import write_atomic
 from mcbench.report import ends
@@ -25,18 +25,18 @@ from mcbench.report.any_runs import notebook_of
 from mcbench.report.claims import (
     all_results,
     results_on,
-    story,
     summary_lines,
     summary_section,
     verdicts,
 )
-from mcbench.report.export import STOPPED, page_of, read_notebook
+from mcbench.report.export import STOPPED, page_of
 from mcbench.report.head import nothing_recorded
 from mcbench.report.landscape import landscape_section
 from mcbench.report.page import Ends, Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
 from mcbench.report.served import show_link
 from mcbench.report.sources import Sources
+from mcbench.report.story import story
 from mcbench.report.style import KNOWN
 from mcbench.runs.compact import read_compact
 from mcbench.runs.place import RECORDS, in_project
@@ -60,7 +60,7 @@ def save(page: Page, path: str | Path, single_file: bool = False) -> Path:
     shared = (path.parent / PLOTLY).is_file() and not single_file
     place = Place(INDEX) if shared and (path.parent / INDEX).is_file() else None
     written = write_page(page, path, PLOTLY if shared else None, place)
-    unfinished(path).unlink(missing_ok=True)
+    unfinished_page(path).unlink(missing_ok=True)
     show_link(written)
     return written
 
@@ -86,7 +86,7 @@ def as_single_file(page: Path, output: Path) -> Path:
     return output.resolve()
 
 
-def unfinished(report: Path) -> Path:
+def unfinished_page(report: Path) -> Path:
     """Where the page of a notebook lies that has not come to writing ``report``."""
     return report.with_name(f"{report.stem}.unfinished.html")
 
@@ -117,7 +117,7 @@ def notebook_page(
     target = Path(output) if output else path.with_suffix(".html")
     source = os.path.relpath(path.resolve(), target.resolve().parent)
     page = page_of(read, path.stem, source, reason)
-    return save(page, unfinished(target) if page.kicker == STOPPED else target, single_file)
+    return save(page, unfinished_page(target) if page.kicker == STOPPED else target, single_file)
 
 
 # A folder of reports -----------------------------------------------------------------------------

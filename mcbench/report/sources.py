@@ -1,21 +1,18 @@
-"""What the panels of a page are drawn from: studies of one experiment, and records beside them."""
+"""What the panels of a page are drawn from: studies of one experiment, and others beside them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mcbench.claims import Result
-from mcbench.claims.curves import run_curves
-from mcbench.claims.evidence import Evidence
-from mcbench.claims.measurements import SuiteRecord
-from mcbench.experiments.data_record import DataRecord
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, results_of
 from mcbench.grpo.recipes import RECIPES
+from mcbench.report.page import Head
 from mcbench.report.series import Arms, seed_of, size_names
-from mcbench.report.style import KNOWN, OWN_ARM
+from mcbench.report.style import KNOWN, OWN_ARM, arm_styles
 from mcbench.runs.store import RunRecord
 
 
@@ -36,6 +33,13 @@ def arms_of(study: Study) -> dict[str, list[RunRecord]]:
     }
 
 
+def labels_of(study: Study) -> dict[str, str]:
+    """The names for people of the arms of a study, as all figures have them."""
+    drawn = {arm: drawn_as(study, arm) for arm in study.arms}
+    styles = arm_styles(drawn.values())
+    return {arm: styles[name].label for arm, name in drawn.items()}
+
+
 @dataclass(frozen=True)
 class Sources:
     """What a page is made from.
@@ -43,20 +47,14 @@ class Sources:
     Attributes:
         studies: of one experiment, one a size of model.
         study: the one that a panel is drawn of.
-        data: what the data pipeline did (``data_quality``).
-        suite: the labelled suite under each judge (``code_evaluator``).
-        timing: the runs that timed the evaluators (``code_evaluator``).
-        correction: the runs with a noisy sampler (``truncation_mask``, ``context_length``).
-        search: the runs of the sub-agent that searches (``multi_turn``).
+        beside: further comparisons by name, such as runs of a noisy sampler; their claims count.
+        first: with what the first screen begins: its finding, lead and tiles.
     """
 
     studies: Sequence[Study]
     study: Study
-    data: DataRecord | None = None
-    suite: SuiteRecord | None = None
-    timing: Study | None = None
-    correction: Study | None = None
-    search: Study | None = None
+    beside: Mapping[str, Study] = field(default_factory=dict)
+    first: Head = field(default_factory=Head)
 
     def at(self, study: Study) -> Sources:
         """The same with another size in view."""
@@ -70,17 +68,8 @@ class Sources:
     @property
     def results(self) -> dict[str, Result]:
         """Of the claims about the studies, and about what is shown beside them."""
-        every = [self.studies, *([one] for one in (self.correction, self.search) if one)]
+        every = [self.studies, *([one] for one in self.beside.values())]
         return {name: result for found in every for name, result in results_of(found).items()}
-
-    @property
-    def evidence(self) -> Evidence:
-        """The curves of the finished runs, aligned by seed and problem."""
-        curves = {
-            arm: {one.seed: run_curves(one) for one in runs if one.state == "finished"}
-            for arm, runs in arms_of(self.study).items()
-        }
-        return Evidence({arm: runs for arm, runs in curves.items() if runs})
 
     @property
     def sizes(self) -> dict[str, Arms]:

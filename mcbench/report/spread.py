@@ -20,7 +20,7 @@ from mcbench.report.base import (
     new_figure,
 )
 from mcbench.report.figures import add_spread, with_limit
-from mcbench.report.paper import D_OF_T
+from mcbench.report.paper import CURVES
 from mcbench.report.series import (
     Arms,
     Curve,
@@ -196,6 +196,15 @@ def chosen_temperatures(arms: Arms) -> Measured:
     return found
 
 
+def grid_values(rows: Sequence[Mapping[str, Any]], column: str, scale: float = 1) -> Measured:
+    """A measured column of the rows of checkpoints over temperature, a curve a checkpoint."""
+    found: dict[str, dict[int, dict[float, float]]] = {}
+    for row in sorted(rows, key=lambda row: (row["step"], row["seed"], row["temperature"])):
+        seeds = found.setdefault(f"after {row['step']} steps", {})
+        seeds.setdefault(row["seed"], {})[row["temperature"]] = scale * row[column]
+    return found
+
+
 def over_temperature(
     measured: Measured,
     y_title: str = "Distinct-4",
@@ -214,7 +223,7 @@ def over_temperature(
         if curve := make_curve(name, runs):
             add_curve(figure, curve, styles[name], markers=True, hover="%{y:.3f}")
     if paper:
-        add_reference(figure, D_OF_T)
+        add_reference(figure, *CURVES["d_of_t"])
     return figure
 
 

@@ -179,20 +179,23 @@ def results_table(sizes: Mapping[str, Arms]) -> ScoreTable | None:
 # The paper's -------------------------------------------------------------------------------------
 
 
+ARMS = ("grpo", "grpo_plus", "microcoder")
+
+
 def paper_table() -> ScoreTable:
     """The paper's Table 1 in the same shape."""
-    styles = arm_styles(("grpo", "grpo_plus", "microcoder"))
+    styles = arm_styles(ARMS)
     untrained = [
-        Row(f"{paper.MODELS[size]} ({length})", _cells(values))
-        for (size, length), values in paper.NOT_TRAINED.items()
+        Row(f"{paper.MODELS[size]} ({length})", _cells(rows["not_trained"]))
+        for (size, length), rows in paper.TABLE_1.items()
     ]
     blocks = [
         Rows(
             f"{size}, train on 4K, test on {length}",
-            [Row(styles[arm].label, _cells(values)) for arm, values in rows.items()],
-            Row("Δ", _cells(paper.DELTA[size, length])),
+            [Row(styles[arm].label, _cells(rows[arm])) for arm in ARMS],
+            Row("Δ", _cells(rows["delta"])),
         )
-        for (size, length), rows in paper.TRAINED.items()
+        for (size, length), rows in paper.TABLE_1.items()
     ]
     return ScoreTable(
         "The paper: Table 1, percent, as printed; bold by us.",
@@ -201,8 +204,8 @@ def paper_table() -> ScoreTable:
     )
 
 
-def _cells(values: paper.Values) -> Cells:
-    columns = [(source, level) for source in paper.SOURCES for level in LEVELS]
+def _cells(values: Sequence[float], sources: Sequence[str] = paper.SOURCES) -> Cells:
+    columns = [(source, level) for source in sources for level in LEVELS]
     return dict(zip(columns, values, strict=True))
 
 
@@ -210,13 +213,12 @@ def paper_rows() -> dict[str, Cells]:
     """The paper's Table 1 before training and after MicroCoder-GRPO, as rows of one evaluation's
     text table (:func:`mcbench.runs.scores.table_text`).
     """
-    rows = {}
-    for (size, length), values in paper.NOT_TRAINED.items():
-        rows[f"paper: {paper.MODELS[size]}, {length}"] = values
-        trained = paper.TRAINED[size, length]["microcoder"]
-        rows[f"paper: {size} MicroCoder-GRPO, {length}"] = trained
-    names = {"AtCoder": "atcoder", "LeetCode": "leetcode"}  # as the benchmark calls its platforms
+    names = ("atcoder", "leetcode", "LiveCodeBench")  # as the benchmark calls its platforms
     return {
-        label: {(names.get(source, source), level): v for (source, level), v in _cells(row).items()}
-        for label, row in rows.items()
+        f"paper: {name}, {length}": _cells(row, names)
+        for (size, length), rows in paper.TABLE_1.items()
+        for name, row in (
+            (paper.MODELS[size], rows["not_trained"]),
+            (f"{size} MicroCoder-GRPO", rows["microcoder"]),
+        )
     }

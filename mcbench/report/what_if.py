@@ -24,8 +24,7 @@ from mcbench.experiments.study import Study
 from mcbench.grpo.generation import GenerationBatch
 from mcbench.grpo.temperature import select_temperature
 from mcbench.report.explain import Generation, raw_advantages, weighed
-from mcbench.report.own_panels import grid_values
-from mcbench.report.spread import chosen_temperatures
+from mcbench.report.spread import chosen_temperatures, grid_values
 from mcbench.report.style import arm_styles, spoken
 from mcbench.worlds import TASK_SETS, TASKS
 from mcbench.worlds.nano import MODEL_NAMES, model_path

@@ -1,6 +1,7 @@
 """The harder and the easier set, and what the pipeline's record says."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,11 @@ from benchmarks.graded_sets import make_record
 from benchmarks.noisy_pool import DEFECTS, noisy_pool, sound
 from benchmarks.planted import TRUTH
 from mcbench.errors import UserError
-from mcbench.experiments.data_record import DATA_FILE, DataRecord, data_record
 from mcbench.runs.problems import load_problems
 from mcbench.worlds.graded import grades, load_graded, pool_problems
 
+DATA_FILE = "data_quality.json"
 COMMITTED = Path(__file__).parents[2] / "reports" / "records" / DATA_FILE
-
-
-def record_of_committed() -> DataRecord:
-    return DataRecord.read(COMMITTED)
 
 
 def test_both_sets_are_of_one_size_and_kind_and_neither_holds_a_test_problem() -> None:
@@ -56,7 +53,9 @@ def test_the_pipeline_says_what_it_did(tmp_path: Path) -> None:
     lines: list[str] = []
     record = make_record(tmp_path, 160, lines.append)
     record.write(tmp_path / DATA_FILE)
-    assert DataRecord.read(tmp_path / DATA_FILE) == record
+    written = json.loads((tmp_path / DATA_FILE).read_text())
+    assert written == json.loads(json.dumps(asdict(record)))
+    assert written.keys() == json.loads(COMMITTED.read_text()).keys()  # as notebook 05 reads it
     sizes = {level: sum(record.passes[level]) for level in ("harder", "easier")}
     assert sizes["harder"] == sizes["easier"] >= 4
     assert all(s.recall >= 0.9 and s.precision >= 0.9 for s in record.scores["0"])
@@ -72,19 +71,7 @@ def test_the_pipeline_says_what_it_did(tmp_path: Path) -> None:
 
 
 def test_the_committed_record_is_of_the_committed_sets_and_meets_the_requirement() -> None:
-    record = record_of_committed()
-    assert record.base == grades().base
-    assert record.trained == {"harder": 176, "easier": 176}
-    assert sorted(record.scores) == ["0", "1", "2", "3", "4"]
-
-
-def test_a_broken_record_is_refused_in_one_line(tmp_path: Path) -> None:
-    broken = tmp_path / DATA_FILE
-    for content in ("", "[]", json.dumps({"pool": 3})):
-        broken.write_text(content)
-        with pytest.raises(UserError, match="is no record of a data set"):
-            DataRecord.read(broken)
-
-
-def test_the_committed_record_is_what_the_notebook_reads() -> None:
-    assert data_record() == record_of_committed()
+    record = json.loads(COMMITTED.read_text())
+    assert record["base"] == grades().base
+    assert record["trained"] == {"harder": 176, "easier": 176}
+    assert sorted(record["scores"]) == ["0", "1", "2", "3", "4"]

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from fake_cells import ARMS, gains, records, where_of
+from cells import run_cells
+from fake_cells import ARMS, NAME, maps_of
 from scipy import stats
 
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.experiments.experiments import planned_runs
-from mcbench.experiments.where import NAME, Where, recorded, where_it_holds
+from mcbench.experiments.experiments import grid, planned_runs
 
 
 def test_the_protocol_s_cells_are_planned_seed_by_seed():
@@ -42,9 +42,9 @@ def test_a_sweep_plans_the_same_runs(capsys, tmp_path):
 
 
 def test_effects_are_differences_of_last_windows_with_intervals_from_the_seeds():
-    where = where_of()
-    assert where.rules == ["all"]
-    rows = where.effects
+    made, _ = maps_of()
+    rows = made["effects"]
+    assert set(rows["rule"]) == {"all"}
     assert rows["length"].tolist() == [96, 192]
     one = rows.iloc[0]
     assert (one["model"], one["limit"], one["seeds"]) == ("nano-s2", 96, 3)
@@ -54,61 +54,52 @@ def test_effects_are_differences_of_last_windows_with_intervals_from_the_seeds()
     assert one["effect"] - one["low"] == pytest.approx(half, rel=0.05)
     assert one["effect"] - one["low"] >= half - 1e-6
     assert one["state"] == "higher"
-    assert where.pooled("nano-s2", "all", 96).estimate.value == pytest.approx(18.75)
-    assert where.finding.startswith(
-        "A rule against none, by cell and evaluated length: higher in 2"
+    assert made["pooled"](rows[:1]).value == pytest.approx(18.75)
+    assert made["finding"].startswith(
+        "A rule against none, by cell and evaluated length: higher in 2 of 2, the others"
     )
-    (told,) = where.sentences({"all": "mask all"})
-    assert told.startswith("mask all, nano-s2: on average +18.8 points (")
+    (told,) = made["sentences"]
+    assert told.startswith("mask all (DeepCoder), nano-s2: on average +18.8 points (")
     assert "; at 96 tokens higher in 1 of 1 (learning rate 0.0002, 96 tokens); at 192" in told
 
 
 def test_states_are_corrected_over_the_cells_of_a_map():
-    where = where_of((2e-4, 5e-4))
-    rows = where.effects[where.effects["length"] == 96]
+    made, _ = maps_of((2e-4, 5e-4))
+    rows = made["effects"][made["effects"]["length"] == 96]
     assert rows["effect"].tolist() == pytest.approx([18.75, 0])
     assert rows["state"].tolist() == ["undecided"] * 2  # p is .035, and doubled
-    assert where.finding == "No cell decided: 3 seeds a cell are too few for any of them."
-    pooled = where.pooled("nano-s2", "all", 96).estimate  # 12.5, 6.25 and 9.375 by seed
+    assert made["finding"] == "No cell decided: 3 seeds a cell are too few for any of them."
+    pooled = made["pooled"](rows)  # 12.5, 6.25 and 9.375 by seed
     assert pooled.value == pytest.approx(9.375)
     told = f"on average +9.4 points ({pooled.low:+.1f} to {pooled.high:+.1f}) at 96 tokens and +9.4"
-    assert told in where.sentences()[0]
-    assert where.sentences()[0].endswith("; no cell decided.")
-    (row, _) = where.means.to_dict("records")
+    assert told in made["sentences"][0]
+    assert made["sentences"][0].endswith("; no cell decided.")
+    row = made["means"][0]
     assert [row[name] for name in ("cells", "higher", "undecided")] == [2, 0, 2]
-    assert row["mean"] == pytest.approx(9.375)
+    assert row["mean (points)"] == "+9.4"
 
 
 def test_cells_are_in_order_and_a_further_model_has_its_own():
-    where = where_of((5e-4, 2e-4), ("100%", "50%"), "nano-m")
-    assert [cell[1:] for cell in where.cells if cell.model == "nano-s2"] == [
-        (2e-4, 48), (5e-4, 48), (2e-4, 96), (5e-4, 96)
+    made, _ = maps_of((5e-4, 2e-4), ("100%", "50%"), "nano-m")
+    assert [cell[1:] for cell in made["cells"] if cell[0] == "nano-s2"] == [
+        (48, 2e-4), (48, 5e-4), (96, 2e-4), (96, 5e-4)
     ]  # fmt: skip
-    assert [cell[1:] for cell in where.cells if cell.model == "nano-m"] == [
-        (2e-4, 48), (5e-4, 96)
-    ]  # fmt: skip
-    assert len({cell.id for cell in where.cells}) == 6
+    assert [cell[1:] for cell in made["cells"] if cell[0] == "nano-m"] == [(48, 2e-4), (96, 5e-4)]
+    assert len({made["anchor"](*cell) for cell in made["cells"]}) == 6
 
 
 def test_a_cell_without_runs_of_both_arms_is_undecided():
-    where = where_of(counted=lambda one: one.config.truncation_mask == "all")
-    assert where.effects["effect"].isna().all()
-    assert set(where.effects["state"]) == {"undecided"}
-    assert where.pooled("nano-s2", "all", 96) is None
-    assert Where({}).effects.empty
+    made, _ = maps_of(counted=lambda one: one.config.truncation_mask == "all")
+    assert made["effects"]["effect"].isna().all()
+    assert set(made["effects"]["state"]) == {"undecided"}
+    assert made["pooled"](made["effects"]).seeds == 0
+    nothing, shown = maps_of(counted=lambda one: False)
+    assert nothing["finding"] == "Nothing is recorded of these cells yet."
+    assert len(shown) == 2
 
 
-def test_of_a_folder_s_records_those_of_the_protocol_s_cells_count():
-    own = records(gains, seeds=(30,))
-    other = records(gains, rates=(7e-4,), seeds=(30,))
-    found = recorded([*other, *own])
-    assert [cell.learning_rate for cell in found.cells] == [2e-4]
-    assert recorded(other) is None
-    assert recorded(records(gains, seeds=(31,))[:0]) is None
-
-
-def test_wrong_grids_are_one_sentence():
-    with pytest.raises(UserError, match="need one named 'none'"):
-        where_it_holds({"all": {"recipe": "deepcoder"}}, [1e-4], ["50%"])
-    with pytest.raises(UserError, match="at least one value each"):
-        where_it_holds(ARMS, [], ["50%"])
+@pytest.mark.parametrize(("arms", "rates"), [({"all": {}}, [1e-4]), (ARMS, [])])
+def test_wrong_grids_are_one_sentence(arms, rates):
+    given = {"arms": arms, "rates": rates, "limits": ["50%"], "added": {}, "grid": grid}
+    with pytest.raises(UserError, match="an arm named 'none', and at least one rate and one limit"):
+        run_cells("12_where_it_holds", "cell-04", **given)

@@ -3,7 +3,7 @@
 import pytest
 
 from mcbench.report.coverage import coverage, reach
-from mcbench.report.sources import Sources
+from mcbench.report.sources import arms_of
 
 from .made import study
 
@@ -27,7 +27,7 @@ def test_problems_gained_and_lost_by_hand() -> None:
 
 def test_every_arm_has_a_row_for_each_length() -> None:
     made = study("truncation_mask")
-    table = coverage(Sources([made], made)).data
+    table = coverage(arms_of(made)).data
     assert table is not None
     assert len(table) == 2 * len(made.arms)
     assert (table["solved by any attempt (%)"] >= table["gained (%)"]).all()

@@ -12,7 +12,6 @@ import pytest
 from claims.effects import make_runs
 
 from mcbench.claims import CLAIMS
-from mcbench.claims.measurements import REPETITION
 from mcbench.claims.protocol import BEGAN
 from mcbench.comparison import Comparison
 from mcbench.errors import UserError
@@ -21,7 +20,6 @@ from mcbench.experiments.study import Study, studies
 from mcbench.report import display, experiment, paper
 from mcbench.report.base import Figure
 from mcbench.report.experiment import block_of
-from mcbench.report.own_panels import grid_values
 from mcbench.report.page import Panel
 from mcbench.report.panels import constant
 from mcbench.report.site import comparison_of, write_comparison
@@ -96,40 +94,7 @@ def test_the_papers_curves_and_numbers_stand_beside_ours() -> None:
     plot = next(plot for plot in panel.plots if plot.id == "distinct-4")
     names = [t["name"] for t in plot.figure.data if t.get("legendgroup") == "paper"]
     assert len(names) == len(paper.CURVES["temperature"])
-    assert list(experiment.paper_table("temperature").columns) == ["Arm", "Measure", "The paper"]
-
-
-def test_checkpoints_over_temperature_are_drawn_where_measured() -> None:
-    made = study("temperature")
-    panel = panel_of(made, "grid")
-    assert [plot.id for plot in panel.plots] == ["grid-diversity", "grid-accuracy"]
-    values = grid_values([r for r in made.measurements if "distinct_4" in r], "distinct_4")
-    assert list(values) == ["after 0 steps", "after 80 steps", "after 160 steps"]
-    nothing = panel_of(replace(made, measurements=()), "grid")
-    assert nothing.missing.startswith("Not recorded")
-
-
-def test_repetition_by_both_rules_is_counted_by_arm() -> None:
-    runs = make_runs("M2", 1, 1)
-    counts = {"responses": 100, "truncated": 20, "window": 3, "periodic": 5}
-    row = {"kind": REPETITION, "run_id": runs["all"][30].run_id, "seed": 30, **counts}
-    # The arms of the fake runs share their run ids.
-    only = {"all": runs["all"]}
-    rows = [{**row, "step": 80}, {**row, "step": 160}, {**row, "run_id": "other", "step": 160}]
-    table = panel_of(study_of("truncation_mask", only, rows), "repetition").data
-    assert table is not None
-    assert table.to_numpy().tolist() == [["mask all (DeepCoder)", 1, 200, 40, 6, 10, 4]]
-    assert panel_of(study_of("truncation_mask", only), "repetition").missing
-
-
-def test_tokens_are_clipped_by_the_number_of_the_update() -> None:
-    record = max(planned_records("batch_size"), key=lambda one: one.config.train_batch_size)
-    for number, line in enumerate(record.step_lines):
-        line["clip_ratio/region_mean"] = 0.01 * (number % 2)
-        if number % 2:
-            line["reward"] = None
-    found = frame(study_of("batch_size", {"large": {0: record}}), "clip-by-update")
-    assert found["Tokens clipped (%)"].tolist() == [0.0, 1.0]
+    assert list(experiment.papers_numbers("temperature").columns) == ["Arm", "Measure", "The paper"]
 
 
 def test_the_data_behind_a_panel_are_a_frame() -> None:
@@ -149,11 +114,11 @@ def test_show_displays_figures_tables_and_what_is_missing(monkeypatch: pytest.Mo
     monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append(data))
     monkeypatch.setattr("IPython.get_ipython", lambda: "a kernel")
     made = study("truncation_mask", seeds=2)
-    names = ("readings", "repetition", "accuracy")
+    names = ("coverage", "d-of-t", "accuracy")
     display.show(*(panel_of(made, name) for name in names))
     told = [one["text/plain"] for one in shown]
     assert [display.PLOTLY in one for one in shown] == [False] * 5 + [True, True]
-    assert "Repetition: exact window against any period: Not recorded" in told[3]
+    assert "D(T): Not recorded" in told[3]
 
 
 def test_a_script_prints_lines_where_a_notebook_shows_figures(
@@ -347,16 +312,16 @@ def test_arms_have_names_for_people_in_every_sentence() -> None:
 
 
 @pytest.mark.parametrize("name", ["truncation_mask", "context_length"])
-def test_what_the_correction_leaves_stands_on_the_pages_of_mask_and_context(name: str) -> None:
+def test_what_the_correction_leaves_counts_on_the_pages_of_mask_and_context(name: str) -> None:
     """By the committed records; without them the panel says what is missing."""
     records = [read_compact(path) for path in sorted(RECORDS.glob("*.parquet"))]
     (noisy,) = studies("correction", records)
     assert {part.state for part in noisy.results["Q14"].parts[:3]} == {"lower"}
     made = study(name)
-    html = html_for(made, correction=noisy)
+    html = html_for(made, beside={"correction": noisy})
     assert str(escape(CLAIMS["Q14"].claim)) in html
-    assert '-correction-1"' in html
-    assert "noise, sequences masked (ours)" in html
     assert "Q14" not in html_for(made)
+    labels = [plot.caption for plot in panel_of(noisy, "correction").plots]
+    assert "noise, sequences masked (ours)" in labels
     panel = panel_of(made, "correction")
     assert panel.missing == "Not recorded: the correction, which acts only where vLLM samples."

@@ -97,7 +97,7 @@ def test_a_notebook_that_was_not_executed_is_refused() -> None:
 
 
 def test_no_notebook_and_no_json_are_errors_for_people(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no notebook"):
+    with pytest.raises(UserError, match="does not exist"):
         notebook_page(tmp_path / "absent.ipynb")
     (tmp_path / "x.ipynb").write_text("no json")
     with pytest.raises(UserError, match="is not a notebook"):

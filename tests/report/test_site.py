@@ -14,17 +14,11 @@ from mcbench.experiments.study import Study, studies
 from mcbench.files import json_or_text
 from mcbench.report import site
 from mcbench.report.base import Figure
-from mcbench.report.claims import (
-    main_claim,
-    results_on,
-    states_sentence,
-    story,
-    summary_lines,
-    summary_section,
-)
+from mcbench.report.claims import results_on, summary_lines, summary_section
 from mcbench.report.encode import figure_spec
 from mcbench.report.page import Link, Page, Table, build_index
 from mcbench.report.provenance import provenance
+from mcbench.report.story import main_claim, states_sentence, story
 from mcbench.runs.compact import write_compact
 
 from .made import head_for, planned_records
@@ -191,7 +185,7 @@ def test_a_page_says_first_what_became_of_the_paper_s_main_claim_where_it_is_abo
 
 def test_the_first_screen_counts_the_claims_of_what_stands_beside() -> None:
     turns, search = (recorded(name, range(30, 32)) for name in ("multi_turn", "retrieval"))
-    alone, both = (claims_counted(turns), claims_counted(turns, search=search))
+    alone, both = (claims_counted(turns), claims_counted(turns, beside={"search": search}))
     assert (alone, both) == (2, 4)
 
 

@@ -51,7 +51,7 @@ def test_delta_is_against_the_best_other_arm_of_each_column() -> None:
 
 def test_papers_deltas_follow_from_its_rows() -> None:
     blocks = table.paper_table().blocks[1:]
-    assert len(blocks) == len(paper.TRAINED)
+    assert len(blocks) == len(paper.TABLE_1)
     for block in blocks:
         rows = dict(zip(("grpo", "grpo_plus", "microcoder"), block.rows, strict=True))
         delta = table.delta_row(rows)

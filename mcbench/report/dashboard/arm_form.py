@@ -24,6 +24,7 @@ from mcbench.errors import UserError
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import PlannedRun, plan_runs
 from mcbench.experiments.notebook import check_injected
+from mcbench.experiments.plan import make_plan
 from mcbench.files import json_or_text, write_json
 from mcbench.grpo.recipes import RECIPES
 from mcbench.report.dashboard.dashboard import Dashboard
@@ -175,14 +176,9 @@ class Workbench(Dashboard):
 
     def _cost(self, planned: Sequence[PlannedRun]) -> str:
         """How much there is to train and how long that takes by what finished runs took."""
-        records, store = self.store.records, RunStore(self.folder)
-        ids = {one.config.run_id: one.config for one in planned}
-        missing = [
-            config
-            for name, config in ids.items()
-            if store.run_with_id(name).state != "finished"
-            and not any((folder / f"{name}.parquet").exists() for folder in records)
-        ]
+        records = self.store.records
+        plan = make_plan(planned, RunStore(self.folder), records)
+        missing = [one.config for one in plan.missing]
         if not missing:
             return "nothing to train: its runs are finished"
         seconds, source = 0.0, ""

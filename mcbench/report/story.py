@@ -1,0 +1,152 @@
+"""What claims came to in sentences: which are decided, with what effect, and which are open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mcbench.claims import CLAIMS, STATES, Result
+from mcbench.claims.margins import MARGINS
+from mcbench.claims.rules import HIGHER, INCONCLUSIVE, LOWER
+from mcbench.report.claims import Results, numbers, ours, papers
+from mcbench.report.page import Link
+from mcbench.report.paper import OTHERS, PAPER
+from mcbench.report.style import spoken
+
+SHOWN_AS = {
+    "supported": "Seen here",
+    "mixed": "Seen in part",
+    "contradicted": "Reversed here",
+    "no effect": "Without effect here",
+}
+"""How a sentence begins that tells which claims are in a state; ``inconclusive`` tells nothing."""
+
+
+def decided_sentences(results: Results, count: int = 2) -> list[str]:
+    """The clearest claims of each state that decides, a sentence a state, each with its effect;
+    empty if nothing is decided.
+
+    Args:
+        count: of claims a sentence.
+    """
+    told = []
+    for state, begins in SHOWN_AS.items():
+        found = [one for one in papers(results).values() if one.state == state]
+        found.sort(key=lambda one: (one.p, one.claim.id))
+        if found:
+            told.append(f"{begins}: {'; '.join(map(_with_effect, found[:count]))}.")
+    return told
+
+
+def asked_sentence(results: Results, count: int = 2) -> str:
+    """Of our questions the largest effects, on pass rates if there are any; empty without."""
+    asked = [
+        part
+        for one in ours(results).values()
+        for part in one.parts
+        if one.claim.id != MAIN and part.state in (HIGHER, LOWER)
+    ]
+    asked = [part for part in asked if part.name.startswith("pass@1")] or asked
+    asked.sort(key=lambda part: -abs(part.estimate.value) / MARGINS[part.unit].value)
+    largest = asked[:count]
+    words = (f"{spoken(part.name)}, {_in_brackets(part.estimate, part.unit)}" for part in largest)
+    return f"Asked by us, with the largest effects: {'; '.join(words)}." if largest else ""
+
+
+def states_sentence(results: Results) -> str:
+    """How many claims of the paper, its rivals and the landscape are in each state; empty without
+    any.
+    """
+    whose = {"paper's": "paper", "rivals'": "rival", "landscape's": "landscape"}
+    told = [
+        _states_of(name, [one for claim, one in results.items() if CLAIMS[claim].whose == who])
+        for name, who in whose.items()
+    ]
+    return " ".join(filter(None, told))
+
+
+MAIN = "Q17"
+"""Our question that is the paper's main claim; it was added after the runs."""
+
+
+def story(results: Results) -> list[str]:
+    """What was found in a few sentences, for who has a minute: the paper's main claim, its claims,
+    the clearest that show and do not, the largest effects of our own questions.
+    """
+    told = [main_claim(results) or _still_open(results[MAIN])] if MAIN in results else []
+    told.append(states_sentence(results))
+    own = {
+        name: one
+        for name, one in results.items()
+        if one.claim.whose == "paper" or not one.claim.directed
+    }
+    return [one for one in [*told, *decided_sentences(own), asked_sentence(own)] if one]
+
+
+def _still_open(one: Result) -> str:
+    return f"The paper's main claim is open: {spoken(one.reason)}."
+
+
+def main_claim(results: Results) -> str:
+    """What became of the paper's main claim, for the four ends that it names; empty without any."""
+    one = results.get(MAIN)
+    ends_ = [part for part in one.parts if part.name.startswith("pass@1")] if one else []
+    if not one or not ends_:
+        return ""
+    higher = sum(part.state == HIGHER for part in ends_)
+    seen = "is seen" if higher == len(ends_) else "is not seen" if not higher else "is seen in part"
+    told = [part.name.removeprefix("pass@1 ").removesuffix(", both over tokens") for part in ends_]
+    words = "; ".join(
+        f"{name}, {_in_brackets(part.estimate, part.unit)}"
+        for name, part in zip(told, ends_, strict=True)
+    )
+    return (
+        "The paper's main claim, that MicroCoder-GRPO ends highest, "
+        f"{seen} here (all averaged over tokens, {one.n_seeds} seeds, asked after the runs): "
+        f"{words}."
+    )
+
+
+def _with_effect(one: Result) -> str:
+    """A claim as a clause, with the effect that decides it."""
+    words = one.claim.claim.rstrip(".")
+    begins_a_sentence = words[0].isupper() and (words[1:2].islower() or words.startswith("A "))
+    words = words[0].lower() + words[1:] if begins_a_sentence else words
+    return f"{words} ({_in_brackets(one.decisive.estimate, one.unit)})"
+
+
+def _in_brackets(found: Any, unit: str) -> str:
+    shown = numbers(found.value, found.low, found.high, unit)
+    return f"{shown['Effect']} [{shown['95 % interval']}]"
+
+
+def _states_of(whose: str, found: Sequence[Result]) -> str:
+    if not found:
+        return ""
+    waiting = sum(not (one.n_seeds or one.parts) for one in found)
+    if waiting == len(found):
+        every, they = (
+            ("claim is", "it") if len(found) == 1 else (f"{len(found)} claims are", "each")
+        )
+        return f"The {whose} {every} open: {they} needs runs that are not there yet."
+    counts = {state: sum(one.state == state for one in found) for state in STATES}
+    if counts[INCONCLUSIVE] == len(found):
+        every = "claim is" if len(found) == 1 else f"{len(found)} claims is"
+        return f"None of the {whose} {every} decided by these runs."
+    counts[INCONCLUSIVE] -= waiting
+    told = [f"{count} {state}" for state, count in counts.items() if count]
+    told += [f"{waiting} without runs yet"] if waiting else []
+    are = "is" if told[0].startswith("1 ") else "are"
+    told[0] = told[0].replace(" ", f" {are} ", 1)
+    return f"Of the {whose} {len(found)} claims {', '.join(told)}."
+
+
+def papers_of(results: Results) -> list[Link]:
+    """The papers that claim what was measured, as links where their place is known."""
+    found = {"MicroCoder-GRPO": PAPER["url"]} if main_claim(results) else {}
+    for one in papers(results).values():
+        if one.claim.whose == "paper" or one.claim.source.startswith("MicroCoder-GRPO"):
+            found.setdefault("MicroCoder-GRPO", PAPER["url"])
+        known = [name for name in OTHERS if one.claim.source.startswith(name)]
+        found |= {name: OTHERS[name] for name in known}
+    return [Link(name, url) for name, url in found.items()]
