@@ -83,7 +83,6 @@ def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str
     clipped = (*CLIPPED_LOSSES, "luspo")
     aggregation = args.multi_objective_aggregation
     several = args.gradient_accumulation_steps % args.passes_per_generation != 0
-    corrected = args.use_vllm or bool(args.sampler_noise)
     adaptive = args.use_adaptive_entropy
     return {
         ("mask_ratio", "mask_when", "masked_lose", "repeat_rule"): (
@@ -146,9 +145,10 @@ def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str
             f"the penalty of 'kl_cov' is on ratios, and {_ONLY_UPDATE}",
         ),
         # TRL's own.
-        ("off_policy_mask_threshold",): (several or corrected, _ONLY_UPDATE),
+        ("off_policy_mask_threshold",): (several or args.use_vllm, _ONLY_UPDATE),
         ("delta",): (
-            args.loss_type in clipped and (several or args.use_vllm),
+            args.clip_ratio_c is not None  # the same under verl's name
+            or (args.loss_type in clipped and (several or args.use_vllm)),
             f"it bounds ratios of the losses {', '.join(clipped)}, and either loss_type "
             f"{args.loss_type!r} is none of them or {_ONLY_UPDATE}",
         ),
@@ -167,14 +167,6 @@ def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str
         ("ref_model_mixup_alpha", "ref_model_sync_steps"): (
             args.sync_ref_model,
             "sync_ref_model is off",
-        ),
-        (
-            "vllm_importance_sampling_mode",
-            "vllm_importance_sampling_clip_max",
-            "vllm_importance_sampling_clip_min",
-        ): (
-            corrected and args.vllm_importance_sampling_correction,
-            "no log-probabilities of another sampler are corrected",
         ),
     }
 
@@ -272,7 +264,8 @@ def unread_data(trainer: Any) -> Iterator[str]:
             f"record_columns names {', '.join(missing)}, and the training set has the columns "
             f"{', '.join(known)}"
         )
-    first = rows[0].get("prompt") if hasattr(rows, "__getitem__") and len(rows) else None
+    whole = hasattr(rows, "__len__") and len(rows)  # a streamed set is not read before its time
+    first = rows[0].get("prompt") if whole else None
     if isinstance(first, list) and first and first[-1].get("role") == "assistant":
         yield (
             "a prompt ends with a message of the assistant: TRL has the template end it and "

@@ -1,6 +1,5 @@
 """TRL's ``GRPOConfig`` with the options of MicroCoder-GRPO, and what is refused of both."""
 
-import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +50,7 @@ def _are_rising_steps(steps: Any) -> bool:
         return False
     if any(isinstance(one, bool) or not isinstance(one, int) for one in steps):
         return False
-    return steps[0] > 0 and all(low < high for low, high in itertools.pairwise(steps))
+    return steps[0] > 0 and list(steps) == sorted(steps)
 
 
 @dataclass

@@ -59,13 +59,11 @@ class Fence:
             for row, known in pairs
         ]
 
-    def chosen(self, ids: Sequence[Sequence[int]], mask: Tensor) -> Tensor:
-        """Like the (B, T) ``mask``: 0 at the end tokens that follow a closed fence, else 1."""
-        found = torch.ones_like(mask)
+    def leave_out(self, ids: Sequence[Sequence[int]], mask: Tensor) -> None:
+        """Sets the (B, T) ``mask`` to 0 at the end tokens that follow a closed fence."""
         for row, response in enumerate(ids):
             if response[-1] == self.end and self.closed(response[:-1]):
-                found[row, len(response) - 1] = 0
-        return found
+                mask[row, len(response) - 1] = 0
 
 
 class EndAtFence(LogitsProcessor):

@@ -68,19 +68,9 @@ class ReachedGRPOTrainer(GRPOTrainer):
     def remove_from_loss(self, output: dict[str, Any], removed: Tensor) -> None:
         """Takes all tokens of the (B,) removed responses out of every term of the loss."""
         kept = (~self._own(removed)).unsqueeze(1)
-        if "tool_mask" in output:
-            output["tool_mask"] = output["tool_mask"] * kept
-        self.keep_in_loss(output, kept)
-
-    def keep_in_loss(self, output: dict[str, Any], kept: Tensor) -> None:
-        """Takes the tokens of this process that a (b, T) or (b, 1) mask does not keep out of every
-        term of the loss. TRL scores them as padding then, with 0, and takes the ratio to the old
-        log-probability before it masks: of an unlikely token that is infinite, and the loss NaN.
-        """
-        left = ~kept.bool()
-        for name in ("completion_mask", "old_per_token_logps", "ref_per_token_logps"):
+        for name in ("completion_mask", "tool_mask"):
             if name in output:
-                output[name] = output[name].masked_fill(left, 0)
+                output[name] = output[name] * kept
         output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
 
     def replace_advantages(self, output: dict[str, Any], advantages: Tensor) -> None:

@@ -191,8 +191,8 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         if replayed is not None:
             self.seconds = replayed.seconds
         if self.fence is not None:
-            chosen = self.fence.chosen(self.sampled_ids, output["completion_mask"])
-            self.keep_in_loss(output, chosen)
+            self.fence.leave_out(self.sampled_ids, output["completion_mask"])
+            output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
         if self.args.sampler_noise and not self.use_vllm:
             correction.correct_noisy_sampler(output, self.noise, self.args)
         if self.training:
@@ -398,6 +398,12 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
         inputs = dict(inputs)  # what is changed is changed for this pass: the batch serves others
+        # What has left the loss since these were computed is scored as padding, with 0, and TRL
+        # takes the ratio before it masks: of an unlikely token that is infinite, and the loss NaN.
+        left = ~inputs["completion_mask"].bool()
+        for name in ("old_per_token_logps", "ref_per_token_logps"):
+            if name in inputs:
+                inputs[name] = inputs[name].masked_fill(left, 0.0)
         ratio = inputs.get("importance_sampling_ratio")
         if ratio is not None and not self.use_vllm and self.loss_type != "vespo":
             # TRL multiplies the loss by it where vLLM samples, but for vespo, whose weights hold
@@ -490,14 +496,14 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
             self.resume.go_on(resume_from_checkpoint)
         return prepared
 
-    def _load_from_checkpoint(self, checkpoint: str, model: Any = None) -> None:
-        super()._load_from_checkpoint(checkpoint, model)
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
         adapted = self.accelerator.unwrap_model(self.model if model is None else model)
-        trained = Path(checkpoint, "adapter_config.json").is_file()
+        trained = Path(resume_from_checkpoint, "adapter_config.json").is_file()
         if trained and "ref" in getattr(adapted, "peft_config", ()):
             # Beside TRL's copy of a continued adapter, in a folder of its own, transformers has
             # loaded that copy alone, and the training would begin again from it.
-            adapted.load_adapter(checkpoint, adapted.active_adapter, is_trainable=True)
+            adapted.load_adapter(resume_from_checkpoint, adapted.active_adapter, is_trainable=True)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

@@ -47,9 +47,9 @@ def test_log_probabilities_and_loss_go_with_it():
     assert log_probs[0] == pytest.approx([-1.0] * (len(long) - 2) + [math.nan], nan_ok=True)
     assert log_probs[1] == [-2.0, -3.0]
     mask = torch.ones(2, len(long))
-    chosen = FENCE.chosen(cut, mask)
-    assert chosen.sum(dim=1).tolist() == [len(long) - 1, len(long)]
-    assert chosen[0, len(cut[0]) - 1] == 0
+    FENCE.leave_out(cut, mask)
+    assert mask.sum(dim=1).tolist() == [len(long) - 1, len(long)]
+    assert mask[0, len(cut[0]) - 1] == 0
 
 
 def opening():

@@ -58,7 +58,7 @@ VALUES = {
     "imitate_from": 2,
 }
 MORE = {
-    "loss_type": ["bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "vespo"],
+    "loss_type": ["bnpo", "cispo", "dr_grpo", "grpo", "luspo", "vespo"],
     "scale_rewards": ["batch"],
     "advantage_rule": ["pass_at_k"],
     "token_rule": ["kl_cov"],
@@ -159,8 +159,6 @@ def acts_beside(option, other):
         ("vespo_k_pos", 5.0, {"loss_type": "sapo"}, False),
         ("entropy_target", 0.1, {}, False),
         ("ref_model_sync_steps", 1, {"beta": 0.1}, False),
-        ("vllm_importance_sampling_clip_max", 1.0, {}, False),
-        ("vllm_importance_sampling_clip_max", 1.0, {"sampler_noise": 0.5}, True),
     ],
 )  # fmt: skip
 def test_what_is_said_to_act_on_nothing_does_not(make_trainer, caplog, name, value, beside, acts):
