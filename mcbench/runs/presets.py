@@ -61,7 +61,7 @@ _SELF_PLAY: dict[str, Any] = {
     "train_set": "self-play:train",
     "test_set": "self-play:test",
     "train_batch_size": 18,
-    "steps": 144,
+    "steps": 432,  # with 144 a pilot's injector had answered 256 times, and had learned nothing
     "eval_every": 36,
 }
 EARLIER_MODELS = {"nano-traced": "ec7940fb6994afc0", "nano-untraced": "5f44f8935226f169"}
