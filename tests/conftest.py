@@ -17,7 +17,7 @@ LONGEST = [
     "ray_cluster/test_evaluator.py",
     "ray_cluster/test_sweep.py",
     "scale/test_gpus.py",
-    "tasks/test_episodes.py",
+    "worlds/test_episodes.py",
 ]
 
 
