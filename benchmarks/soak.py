@@ -30,7 +30,7 @@ from evaluator_programs import Program, draw_programs
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.suite import ATTACKS, COMPARISONS, EXECUTIONS, ProgramCase
-from mcbench.evaluator import Evaluator, Result, StdioTest, Submission, outputs_match
+from mcbench.evaluator import CallTest, Evaluator, Result, Submission, outputs_match
 
 FOLDERS = [Path(tempfile.gettempdir()), Path("/dev/shm")]
 SETTLE_S = 5.0
@@ -262,8 +262,10 @@ def soak(options: argparse.Namespace) -> list[str]:
     empty = snapshot()
     stream = batches(options)
     with Evaluator(workers=options.workers) as evaluator:
-        # The sandboxes with numpy start when they are first wanted.
-        evaluator.evaluate([Submission("import numpy", [StdioTest("", "")])])
+        # Sandboxes with numpy, and those that compare, start where they are first wanted.
+        code = "import numpy, time\ndef f(n): time.sleep(1); return {1.0, 2.0}"
+        wanted = CallTest("f", [1], {1, 2})
+        evaluator.evaluate([Submission(f"{code} # {i}", [wanted]) for i in range(options.workers)])
         warm_up = 0
         while warm_up < min(WARM_UP_TESTS, options.tests // 4):
             warm_up += judge(evaluator, next(stream), problems)

@@ -179,6 +179,11 @@ class Worker:
         """Process id of the zygote's supervisor."""
         return self._process.pid
 
+    def see_to(self) -> None:
+        """Start a zygote where there is none yet, where it was killed or could not be started."""
+        if not self.running or self._process.poll() is not None:
+            self.restart()
+
     def run(self, job: Job, cancelled: threading.Event) -> dict[str, Any]:
         """Have a job run: how it ended. Its files hold then what it has written.
 

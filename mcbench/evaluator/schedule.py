@@ -151,6 +151,9 @@ class _Slot:
 
     def work(self, call: _Call, least: int) -> None:
         """Judge tests while more than ``least`` wait, and the call is not cancelled."""
+        with self.running:
+            for worker in self.workers.values():
+                worker.see_to()
         while len(call.waiting) > least and (place := call.next()):
             index, number = place
             submission = call.submissions[index]
@@ -172,8 +175,7 @@ class _Slot:
             if cancelled.is_set():
                 raise CancelledError
             worker = self.workers.setdefault(job.flavour, Worker(job.flavour))
-            if not worker.running:
-                worker.restart()
+            worker.see_to()
             for _ in range(_ATTEMPTS):
                 try:
                     outcome = worker.run(job, cancelled)

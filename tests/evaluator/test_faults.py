@@ -78,6 +78,16 @@ def test_killed_sandboxes_lose_and_fake_nothing(level):
     assert eventually(lambda: not alive(set.union(*sandboxes)))
 
 
+def test_sandboxes_that_were_killed_between_calls_are_replaced():
+    others = descendants(os.getpid())
+    with Evaluator(workers=2) as evaluator:
+        sandboxes = levels(os.getpid())[0] - others
+        kill(sandboxes)
+        assert eventually(lambda: not alive(sandboxes))
+        assert evaluator.evaluate([doubling(None)])[0].passed
+        assert len(levels(os.getpid())[0] - others) == 2
+
+
 def test_a_killed_program_has_itself_ended(evaluator):
     before = descendants(os.getpid())
     killer = threading.Thread(
