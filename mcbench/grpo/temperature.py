@@ -92,7 +92,7 @@ def pass_in_batch(step: int, accumulated: int, every: int, epoch: int | None = N
     return step * accumulated % every
 
 
-def check_grid(grid: Sequence[float]) -> None:
+def check_grid(grid: Sequence[Any]) -> None:
     """Refuses a grid that is empty or holds a temperature that is not greater than 0."""
     numbers = (isinstance(t, Real) and math.isfinite(t) and t > 0 for t in grid)
     if not grid or not all(numbers):
