@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 from mcbench.errors import UserError
@@ -92,9 +91,9 @@ def pass_in_batch(step: int, accumulated: int, every: int, epoch: int | None = N
     return step * accumulated % every
 
 
-def check_grid(grid: Sequence[float]) -> None:
+def check_grid(grid: Sequence[Any]) -> None:
     """Refuses a grid that is empty or holds a temperature that is not greater than 0."""
-    numbers = (isinstance(t, Real) and math.isfinite(t) and t > 0 for t in grid)
+    numbers = (isinstance(t, (int, float)) and math.isfinite(t) and t > 0 for t in grid)
     if not grid or not all(numbers):
         raise UserError(f"a temperature grid needs values greater than 0, got {list(grid)}")
 

@@ -37,6 +37,7 @@ SIGNATURES = {
     "_get_train_sampler": "self dataset",
     "_save_checkpoint": "self model trial",
     "_load_optimizer_and_scheduler": "self checkpoint",
+    "_load_from_checkpoint": "self resume_from_checkpoint model",
     "_prepare_for_training": "self max_steps train_dataloader resume_from_checkpoint",
     "_get_output_dir": "self trial",
     "_compute_loss": "self model inputs",
