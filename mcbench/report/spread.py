@@ -223,7 +223,7 @@ def over_temperature(
         if curve := make_curve(name, runs):
             add_curve(figure, curve, styles[name], markers=True, hover="%{y:.3f}")
     if paper:
-        add_reference(figure, *CURVES["d_of_t"])
+        add_reference(figure, CURVES["d_of_t"][0])
     return figure
 
 
