@@ -4,8 +4,9 @@ Off by default, each an option of the same trainer:
 
 - **DAPO** (Yu et al. 2025, Eq. 11; ``recipe/dapo/dapo_ray_trainer.py`` of verl): batches of the
   next prompts are sampled, and the groups whose responses differ in reward kept, until there are as
-  many as a batch has; what is over is left out, and too many batches are an error
-  (``dynamic_sampling``).
+  many as a batch has; what is over is left out (``dynamic_sampling``). Where so many further
+  batches have too few of them verl ends the run; here groups that fare alike fill the batch, which
+  adds their tokens to those a loss is divided by, and ``dynamic/flat_left`` says so.
 - **SRPO** (Zhang et al. 2025, section 3.3) and **Polaris**: prompts that are solved too often are
   dropped when they come again (``drop_above``): in SRPO those that all responses solved, in Polaris
   between its stages those whose mean over the stage is above 0.9 (``drop_easy_data.py``).
@@ -118,23 +119,21 @@ def next_prompts(taken: int, count: int, size: int, seed: int) -> list[int]:
     return [int(place) for place in order[batch * count : (batch + 1) * count]]
 
 
-def with_signal(batches: Iterable[Sequence[bool]], wanted: int) -> list[tuple[int, int]]:
+def with_signal(
+    batches: Iterable[Sequence[bool]], wanted: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """The first ``wanted`` groups, as (batch, group), that do not fare alike; no further batch is
-    asked for once they are there.
-
-    Raises:
-        UserError: there are fewer in all batches.
+    asked for once they are there. Where all batches have fewer: these, and the first of the others,
+    which fill the batch.
     """
     kept: list[tuple[int, int]] = []
-    count = 0
-    for count, alike in enumerate(batches, 1):
-        kept += [(count - 1, group) for group, none in enumerate(alike) if not none]
+    flat: list[tuple[int, int]] = []
+    for batch, alike in enumerate(batches):
+        for group, none in enumerate(alike):
+            (flat if none else kept).append((batch, group))
         if len(kept) >= wanted:
-            return kept[:wanted]
-    raise UserError(
-        f"dynamic_sampling: {count} batches had {len(kept)} of {wanted} groups whose responses "
-        "differ in reward; the problems are too hard or too easy, or more batches are needed"
-    )
+            return kept[:wanted], []
+    return kept, flat[: wanted - len(kept)]
 
 
 def _with_signal(
@@ -163,11 +162,13 @@ def _with_signal(
         sampled.append((found, trainer.rewards.clone()))
         return list(flat_groups(trainer.correctness_rewards(), size).tolist())
 
-    places = with_signal((alike() for _ in range(args.dynamic_sampling)), wanted)
+    kept_places, flat = with_signal((alike() for _ in range(1 + args.dynamic_sampling)), wanted)
+    places = kept_places + flat
     those = [(batch, slice(group * size, group * size + size)) for batch, group in places]
     kept = [one for batch, its in those for one in sampled[batch][0][its]]
     scores = torch.cat([sampled[batch][1][its] for batch, its in those])
-    trainer.log_of_batch({"dynamic/groups_sampled": float(len(sampled))})
+    told = {"groups_sampled": float(len(sampled)), "flat_left": len(flat) / wanted}
+    trainer.log_of_batch({f"dynamic/{name}": value for name, value in told.items()})
     return early.put(trainer, kept, scores, took, own)
 
 

@@ -186,8 +186,8 @@ class Options:
     )
     dynamic_sampling: int = option(
         0,
-        "DAPO: batches of prompts are sampled until as many groups have a signal as a batch has; "
-        "more than so many batches are an error.",
+        "DAPO: so many further batches of prompts at most are sampled, until as many groups have a "
+        "signal as a batch has; after that groups without one fill it.",
         family="batch",
         low=0,
     )

@@ -108,11 +108,12 @@ def main_claim(results: Results) -> str:
 
 
 def _with_effect(one: Result) -> str:
-    """A claim as a clause, with the effect that decides it."""
+    """A claim as a clause, with what decides it and its effect, whose sign that name gives."""
     words = one.claim.claim.rstrip(".")
     begins_a_sentence = words[0].isupper() and (words[1:2].islower() or words.startswith("A "))
     words = words[0].lower() + words[1:] if begins_a_sentence else words
-    return f"{words} ({_in_brackets(one.decisive.estimate, one.unit)})"
+    effect = _in_brackets(one.decisive.estimate, one.unit)
+    return f"{words} ({spoken(one.decisive.name)}: {effect})"
 
 
 def _in_brackets(found: Any, unit: str) -> str:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from datasets import Dataset
 
-from mcbench.errors import UserError
 from mcbench.grpo.batches import flat_groups, next_prompts, with_signal
 from mcbench.grpo.diversity import distinct_n, grouped
 
@@ -72,7 +71,7 @@ def test_further_prompts_are_not_those_that_were_solved(make_trainer):
 
 # Groups of the batches that are sampled one after another, with a signal (1) or without (0), how
 # many are wanted, and what verl's ``dapo_ray_trainer.py`` trains on: (batch, group) of each. None:
-# an error.
+# it ends with an error, where here those with a signal are filled up.
 GATHERED = [
     ("1", 1, [(0, 0)]), ("0 1", 1, [(1, 0)]), ("0 0", 1, None), ("11", 2, [(0, 0), (0, 1)]),
     ("10 01", 2, [(0, 0), (1, 1)]), ("10 11", 2, [(0, 0), (1, 0)]), ("00 11", 2, [(1, 0), (1, 1)]),
@@ -93,11 +92,14 @@ def test_groups_are_gathered_as_dapo_does(sampled, wanted, trained):
     asked = []
     flags = ([one == "0" for one in batch] for batch in sampled.split())
     batches = (asked.append(1) or batch for batch in flags)
+    kept, flat = with_signal(batches, wanted)
     if trained is None:
-        with pytest.raises(UserError, match="groups whose responses"):
-            with_signal(batches, wanted)
+        signals = [sampled.split()[batch][group] for batch, group in kept + flat]
+        assert signals == ["1"] * len(kept) + ["0"] * len(flat)
+        assert len(signals) == wanted
+        assert len(asked) == len(sampled.split())
         return
-    assert with_signal(batches, wanted) == trained
+    assert (kept, flat) == (trained, [])
     assert len(asked) == trained[-1][0] + 1  # no batch more than needed
 
 
@@ -111,12 +113,14 @@ def test_prompts_come_at_most_once_in_an_epoch():
     assert next_prompts(3, 3, 10, 0) == epochs[0][1] != next_prompts(3, 3, 10, 1)
 
 
-def test_batches_without_a_signal_are_an_error(make_trainer):
+def test_batches_without_a_signal_cost_no_run(make_trainer):
     trainer = make_trainer(
         dynamic_sampling=2, max_steps=1, trainer={"reward_funcs": lambda prompts, **_: [1.0] * 4}
     )
-    with pytest.raises(UserError, match="2 batches had 0 of 1 groups"):
-        trainer.train()
+    trainer.train()
+    assert logged(trainer, "dynamic/groups_sampled") == [3]
+    assert logged(trainer, "dynamic/flat_left") == [1]
+    assert logged(trainer, "loss") == [0]
 
 
 def test_the_time_of_a_batch_holds_all_rounds_of_its_sampling(make_trainer, monkeypatch):
