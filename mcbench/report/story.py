@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,19 +23,21 @@ SHOWN_AS = {
 """How a sentence begins that tells which claims are in a state; ``inconclusive`` tells nothing."""
 
 
-def decided_sentences(results: Results, count: int = 2) -> list[str]:
+def decided_sentences(results: Results, count: int = 2, named: bool = False) -> list[str]:
     """The clearest claims of each state that decides, a sentence a state, each with its effect;
     empty if nothing is decided.
 
     Args:
         count: of claims a sentence.
+        named: also what the effect is of, which gives its sign, where no list below says so.
     """
     told = []
     for state, begins in SHOWN_AS.items():
         found = [one for one in papers(results).values() if one.state == state]
         found.sort(key=lambda one: (one.p, one.claim.id))
         if found:
-            told.append(f"{begins}: {'; '.join(map(_with_effect, found[:count]))}.")
+            clauses = (_with_effect(one, named) for one in found[:count])
+            told.append(f"{begins}: {'; '.join(clauses)}.")
     return told
 
 
@@ -80,7 +83,7 @@ def story(results: Results) -> list[str]:
         for name, one in results.items()
         if one.claim.whose == "paper" or not one.claim.directed
     }
-    return [one for one in [*told, *decided_sentences(own), asked_sentence(own)] if one]
+    return [one for one in [*told, *decided_sentences(own, named=True), asked_sentence(own)] if one]
 
 
 def _still_open(one: Result) -> str:
@@ -107,13 +110,14 @@ def main_claim(results: Results) -> str:
     )
 
 
-def _with_effect(one: Result) -> str:
-    """A claim as a clause, with what decides it and its effect, whose sign that name gives."""
+def _with_effect(one: Result, named: bool) -> str:
+    """A claim as a clause, with the effect that decides it, and what that is of."""
     words = one.claim.claim.rstrip(".")
     begins_a_sentence = words[0].isupper() and (words[1:2].islower() or words.startswith("A "))
     words = words[0].lower() + words[1:] if begins_a_sentence else words
     effect = _in_brackets(one.decisive.estimate, one.unit)
-    return f"{words} ({spoken(one.decisive.name)}: {effect})"
+    name = re.sub(r" \([^()]*\)", "", spoken(one.decisive.name))
+    return f"{words} ({name}, {effect})" if named else f"{words} ({effect})"
 
 
 def _in_brackets(found: Any, unit: str) -> str:
