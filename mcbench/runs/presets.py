@@ -7,22 +7,22 @@ differ. They stand in ``profiles.toml``.
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import Any
 
+from mcbench.files import rows_beside
 
-def _profiles(text: str) -> dict[str, dict[str, Any]]:
+
+def _profiles(rows: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Each with what it has of the one that it is like; lists as tuples."""
     found: dict[str, dict[str, Any]] = {}
-    for name, row in tomllib.loads(text).items():
+    for name, row in rows.items():
         like = row.pop("like", None)
         own = {key: tuple(one) if isinstance(one, list) else one for key, one in row.items()}
         found[name] = own if like is None else found[like] | own
     return {name: row for name, row in found.items() if not name.startswith("_")}
 
 
-PROFILES = _profiles(Path(__file__).with_name("profiles.toml").read_text(encoding="utf-8"))
+PROFILES = _profiles(rows_beside(__file__, "profiles.toml"))
 
 EARLIER_MODELS = {"nano-traced": "ec7940fb6994afc0", "nano-untraced": "5f44f8935226f169"}
 """Digests of base models that other ones have replaced, which earlier runs are known by."""

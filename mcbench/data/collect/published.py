@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from mcbench.data.collect import functions, listed, livecodebench, problem_package
 from mcbench.data.collect.adapter import Adapter, RowReader
+from mcbench.files import rows_beside
 
 ROWS: dict[str, Callable[[dict[str, Any], RowReader], dict[str, Any]]] = {
     "codeforces": listed.codeforces_row,
@@ -41,9 +40,6 @@ def _adapter(name: str, about: dict[str, Any]) -> Adapter:
 
 
 ADAPTERS: dict[str, Adapter] = {
-    name: _adapter(name, about)
-    for name, about in tomllib.loads(
-        Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
-    ).items()
+    name: _adapter(name, about) for name, about in rows_beside(__file__, "sources.toml").items()
 }
 PROBLEM_PACKAGE = ADAPTERS["problem-package"]
